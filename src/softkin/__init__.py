@@ -1,0 +1,36 @@
+"""softkin: classifiers whose probabilities can be trusted.
+
+The modules, in the order in which data flows through them:
+
+- ``softkin.distances``: class images, features or names → how far apart the classes are, (K, K)
+- ``softkin.similarity``: distances → how alike the classes are, rows that sum to 1
+- ``softkin.smoothing``: similarity + α → the smooth label of each class
+- ``softkin.losses``: logits, targets and smooth labels → the training loss
+
+Importing ``softkin`` imports none of them, so that it costs nothing; ``softkin.losses`` and the others are
+loaded when they are first touched.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__version__ = "0.1.0.dev0"
+
+_MODULES = ("data", "distances", "losses", "similarity", "smoothing", "word_vectors")
+
+
+class SoftkinError(Exception):
+    """Something outside the code is wrong: a file, a folder, classes that do not fit each other."""
+
+
+def __getattr__(name: str) -> "ModuleType":
+    if name in _MODULES:
+        return importlib.import_module(f"softkin.{name}")
+    raise AttributeError(f"module 'softkin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULES])

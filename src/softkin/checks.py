@@ -1,0 +1,170 @@
+"""The border: what callers hand in, checked once, before any work starts.
+
+Every check raises one sentence that says which argument, what is allowed, what came, and the likely cause.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Array: TypeAlias = Tensor | NDArray[Any]
+"""What the public functions accept wherever they ask for numbers."""
+
+SYMMETRY_TOLERANCE = 1e-5  # of the largest entry: float32 distances differ by 1e-7, a transposed bug by far more
+
+
+def as_tensor(values: Any, name: str) -> Tensor:
+    """``values`` as a tensor that shares memory where it can; numbers only."""
+    if isinstance(values, Tensor):
+        return values.detach()
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"`{name}` must be one array, but its parts differ in shape: {error}.") from error
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}` must hold numbers, got an array of {array.dtype}.")
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = array.astype(np.int64)  # torch has few operations for uint16, uint32 and uint64
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if any(stride < 0 for stride in array.strides):
+        array = array.copy()  # torch knows no negative strides
+    with warnings.catch_warnings():
+        # A memory-mapped array is read-only and torch warns of that; nothing here writes to what it was given.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
+        return torch.from_numpy(array)
+
+
+def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> Tensor:
+    """``labels`` as int64 on their device, one for each sample, each in 0 … K−1."""
+    tensor = as_tensor(labels, "labels")
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise TypeError(
+            f"`labels` must be integers from 0 to K−1, got {tensor.dtype}; convert class names or one-hot rows first."
+        )
+    if tensor.ndim != 1:
+        raise ValueError(
+            f"`labels` must have shape (N,), one class for each sample, got {tuple(tensor.shape)}; "
+            "one-hot rows become classes with argmax(1)."
+        )
+    if len(tensor) != num_samples:
+        raise ValueError(f"`labels` must be as many as the samples: got {len(tensor)} for {num_samples} samples.")
+    tensor = tensor.to(torch.int64)
+    if num_samples == 0:
+        return tensor
+    low, high = int(tensor.min()), int(tensor.max())
+    if low < 0:
+        raise ValueError(f"`labels` must be at least 0, got {low}; drop samples without a class first.")
+    if num_classes is not None and high >= num_classes:
+        raise ValueError(
+            f"`labels` must be below the number of classes, {num_classes}, got {high}; do the labels start at 1?"
+        )
+    return tensor
+
+
+def finite(values: Tensor, name: str, *, first_row: int = 0) -> None:
+    """Refuse NaN and infinity; ``first_row`` is the place of ``values[0]`` in what the caller gave."""
+    if not values.is_floating_point() or len(values) == 0:
+        return
+    bad = ~torch.isfinite(values.reshape(len(values), -1)).all(dim=1)
+    if bool(bad.any()):
+        rows = bad.nonzero().flatten() + first_row
+        raise ValueError(
+            f"`{name}` must be finite, but {len(rows)} rows hold NaN or infinity, the first is row {int(rows[0])}."
+        )
+
+
+def square(matrix: Any, name: str) -> Tensor:
+    """``matrix`` as a finite, non-negative (K, K) float64 tensor on the CPU, K ≥ 2."""
+    tensor = as_tensor(matrix, name)
+    if tensor.ndim != 2 or tensor.shape[0] != tensor.shape[1]:
+        raise ValueError(f"`{name}` must be a square (K, K) matrix, got shape {tuple(tensor.shape)}.")
+    if len(tensor) < 2:
+        raise ValueError(f"`{name}` must cover at least 2 classes, got {len(tensor)}.")
+    tensor = tensor.cpu().to(torch.float64)
+    finite(tensor, name)
+    if bool((tensor < 0).any()):
+        row, column = (tensor < 0).nonzero()[0].tolist()
+        raise ValueError(
+            f"`{name}` must not be negative, got {float(tensor[row, column]):g} at row {row}, column {column}."
+        )
+    return tensor
+
+
+def symmetric(matrix: Tensor, name: str) -> None:
+    """Refuse a matrix whose two halves differ."""
+    difference = (matrix - matrix.T).abs()
+    if float(difference.max()) > SYMMETRY_TOLERANCE * float(matrix.max()):
+        row, column = divmod(int(difference.argmax()), len(matrix))
+        raise ValueError(
+            f"`{name}` must be symmetric, but [{row}, {column}] is {float(matrix[row, column]):g} and "
+            f"[{column}, {row}] is {float(matrix[column, row]):g}; pass asymmetric=True if that is meant."
+        )
+
+
+def rows_sum_to_one(matrix: Tensor, name: str) -> None:
+    """Refuse rows that are not distributions."""
+    off = (matrix.sum(dim=1) - 1).abs()
+    if float(off.max()) > 1e-5:
+        row = int(off.argmax())
+        raise ValueError(f"`{name}` must have rows that sum to 1, but row {row} sums to {float(matrix[row].sum()):g}.")
+
+
+def alpha(value: float) -> float:
+    """The smoothing factor, 0 ≤ α < 1."""
+    if not 0 <= value < 1:  # also refuses NaN
+        raise ValueError(f"`alpha` must be at least 0 and below 1, got {value:g}; it is the mass off the true class.")
+    return float(value)
+
+
+def beta(value: float) -> float:
+    """The sharpness of the similarity, 0 ≤ β < ∞."""
+    if not 0 <= value < float("inf"):
+        raise ValueError(
+            f"`beta` must be finite and at least 0, got {value:g}; 0 makes all other classes equally alike."
+        )
+    return float(value)
+
+
+def count(value: int, name: str, *, least: int = 1) -> int:
+    """A whole number with a lower limit."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"`{name}` must be a whole number, got {value!r}.")
+    if value < least:
+        raise ValueError(f"`{name}` must be at least {least}, got {value}.")
+    return int(value)
+
+
+def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list[str]:
+    """Class names: text, none empty, none twice, one for each class."""
+    if isinstance(names, str):
+        raise TypeError(f"`class_names` must be a list of names, got the single text {names!r}.")
+    names = list(names)
+    for place, name in enumerate(names):
+        if not isinstance(name, str):
+            raise TypeError(f"`class_names` must hold text, got {name!r} at place {place}.")
+        if not name.strip():
+            raise ValueError(f"`class_names` must not hold an empty name, but place {place} is empty.")
+    seen: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if name in seen:
+            raise ValueError(f"`class_names` must differ, but {name!r} stands at places {seen[name]} and {place}.")
+        seen[name] = place
+    if num_classes is not None and len(names) != num_classes:
+        raise ValueError(
+            f"`class_names` must name each class, got {len(names)} names for {num_classes} classes; "
+            "was the list made for another data set?"
+        )
+    return names
+
+
+def in_words(classes: Sequence[int], names: Sequence[str] | None) -> str:
+    """A few classes for an error message, by name where there are names."""
+    shown = [f"{k} ({names[k]})" if names is not None else str(k) for k in classes[:10]]
+    more = f" and {len(classes) - 10} more" if len(classes) > 10 else ""
+    return ", ".join(shown) + more

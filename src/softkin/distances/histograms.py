@@ -1,0 +1,197 @@
+r"""L1 class distances without pairs, for values that come in few levels (the 256 of a byte).
+
+For one pixel let :math:`C_k(v)` be how many of class k's :math:`n_k` values are at most level v, and
+:math:`g_v` the gap from level v to the next. Two values differ by the gaps that lie between them, so
+
+.. math:: \sum_{x \in k} \sum_{x' \in k'} |x - x'|
+          = \sum_v g_v \, [C_k(v)(n_{k'} - C_{k'}(v)) + C_{k'}(v)(n_k - C_k(v))]
+          = n_{k'} \sum_v g_v C_k(v) + n_k \sum_v g_v C_{k'}(v) - 2 \sum_v g_v C_k(v) C_{k'}(v)
+
+Summed over the pixels that is row sums minus twice one matrix product of cumulative histograms: N·D + K²·D·L
+work instead of N²·D. With unit gaps every number is a whole one, and exact in float64 below 2⁵³.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from softkin import ranks
+from softkin.distances.samples import Sorted, Source, add_counts, settle
+from softkin.progress import track
+
+CHUNK_BYTES = 256 * 2**20  # histograms of one chunk of pixels, int32
+STREAM_BYTES = 4 * 2**30  # histograms of a stream, which cannot go in chunks
+ROWS = 256  # rows counted at a time: their indices (256 × 3072 × 8 bytes for CIFAR) stay near the caches
+FEW = 4096  # distinct values; with more, pairs are as cheap
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The levels that values come in."""
+
+    levels: int
+    gaps: Tensor | None
+    """From each level to the next, (L−1,) float64; None for gaps of 1."""
+    codes: Callable[[Tensor], Tensor]
+    """Values → level numbers 0 … L−1, of any integer type."""
+
+
+BYTES = Scale(256, None, lambda values: values)
+
+
+def distinct(rows: Tensor) -> Scale | None:
+    """The scale of ``rows`` (N, D) if they take few distinct values, else None.
+
+    A sample of the rows proposes the values; all rows are then looked up, and one stranger refuses the proposal.
+    """
+    probe = rows[:: max(1, len(rows) // 64)][:64].reshape(-1)
+    values = torch.unique(probe[:: max(1, probe.numel() // 2**18)])
+    if len(values) > FEW:
+        return None
+    for part in rows.split(max(1, 2**22 // rows.shape[1])):
+        place = torch.searchsorted(values, part).clamp_(max=len(values) - 1)
+        strangers = part[values[place] != part]
+        if len(strangers):
+            values = torch.unique(torch.cat([values, strangers]))
+            if len(values) > FEW:
+                return None
+    if len(values) == 1:  # constant images; a second level costs nothing and spares a special case
+        values = torch.cat([values, values + 1])
+    gaps = values.to(torch.float64).diff()
+    return Scale(len(values), gaps, lambda some: torch.searchsorted(values, some.contiguous()))
+
+
+def steps(levels: int, low: float, high: float) -> Scale:
+    """``levels`` equal steps from ``low`` to ``high``; values are rounded to the nearest."""
+    step = (high - low) / (levels - 1)
+
+    def codes(values: Tensor) -> Tensor:
+        if float(values.min()) < low or float(values.max()) > high:
+            raise ValueError(
+                f"`value_range` must cover all images, but they run from {float(values.min()):g} to "
+                f"{float(values.max()):g} and the range from {low:g} to {high:g}."
+            )
+        return ((values.to(torch.float64) - low) / step).round_().to(torch.int32)
+
+    return Scale(levels, torch.full((levels - 1,), step, dtype=torch.float64), codes)
+
+
+def count(state: Tensor, codes: Tensor, labels: Tensor) -> None:
+    """Add rows of level ``codes`` (B, D) with ``labels`` (B,) to the histograms ``state`` (K, D, L), in place."""
+    _, width, levels = state.shape
+    one = torch.ones((), dtype=state.dtype, device=state.device)
+    pixel = torch.arange(width, device=state.device) * levels
+    for start in range(0, len(codes), ROWS):
+        place = codes[start : start + ROWS].to(torch.int64, copy=True)  # a copy: the next lines write to it
+        place += pixel
+        place += (labels[start : start + ROWS] * (width * levels))[:, None]
+        state.view(-1).scatter_add_(0, place.view(-1), one.expand(place.numel()))
+
+
+def pair_sums(state: Tensor, counts: Tensor, gaps: Tensor | None) -> Tensor:
+    """The (K, K) sums over all pairs of two classes, by the module's formula.
+
+    Args:
+        state: Histograms (K, D, L).
+        counts: How many samples each class has, (K,).
+        gaps: From each level to the next, (L−1,); None for gaps of 1.
+    """
+    classes, width, levels = state.shape
+    n = counts.to(device=state.device, dtype=torch.float64)
+    products = torch.zeros(classes, classes, dtype=torch.float64, device=state.device)
+    sums = torch.zeros(classes, dtype=torch.float64, device=state.device)
+    step = max(1, 2**21 // (classes * levels))  # 16 MB of float64 at a time
+    for start in range(0, width, step):
+        # The last level is left out: there C_k = n_k and both terms vanish.
+        below = state[:, start : start + step].to(torch.float64).cumsum(dim=2)[:, :, :-1]
+        weighted = (below if gaps is None else below * gaps).reshape(classes, -1)
+        products += weighted @ below.reshape(classes, -1).T
+        sums += weighted.sum(dim=1)
+    return n[None, :] * sums[:, None] + n[:, None] * sums[None, :] - 2 * products
+
+
+def row_sums(state: Tensor, counts: Tensor, gaps: Tensor | None, codes: Tensor) -> Tensor:
+    r"""The (n, K) sums of distances from each row of level ``codes`` (n, D) to all samples of each class.
+
+    A value at level v is :math:`\sum_{u} |v - u| h(u) = \sum_{w} g_w (n - C(w)) + \sum_{w<v} g_w (2 C(w) - n)`
+    away from a class in one pixel; the rows look that table up pixel by pixel.
+    """
+    classes, width, levels = state.shape
+    n = counts.to(device=state.device, dtype=torch.float64)[:, None, None]
+    result = torch.zeros(len(codes), classes, dtype=torch.float64, device=state.device)
+    step = max(1, 2**22 // (classes * levels))
+    for start in range(0, width, step):
+        below = state[:, start : start + step].to(torch.float64).cumsum(dim=2)[:, :, :-1]
+        gap = 1.0 if gaps is None else gaps
+        lowest = (gap * (n - below)).sum(dim=2, keepdim=True)
+        table = lowest + F.pad((gap * (2 * below - n)).cumsum(dim=2), (1, 0))
+        lines = table.flatten(1).T.contiguous()  # (chunk·L, K): one line of K sums for each pixel and level
+        place = codes[:, start : start + step].to(torch.int64)
+        place = place + torch.arange(place.shape[1], device=place.device) * levels
+        result += F.embedding_bag(place, lines, mode="sum")
+    return result
+
+
+def class_sums(
+    samples: Sorted, scale: Scale, *, with_rows: bool, progress: bool | None
+) -> tuple[Tensor, Tensor | None]:
+    """Pair sums (K, K) of samples in memory and, ``with_rows``, row sums (n, K) in class order.
+
+    Pixels go in chunks, so that the histograms of one chunk take at most 256 MB whatever the size of the images.
+    """
+    classes, width = len(samples.drawn), samples.rows.shape[1]
+    labels = samples.labels
+    device = samples.rows.device
+    gaps = None if scale.gaps is None else scale.gaps.to(device)
+    sums = torch.zeros(classes, classes, dtype=torch.float64, device=device)
+    rows = torch.zeros(len(labels), classes, dtype=torch.float64, device=device) if with_rows else None
+    step = min(width, max(1, CHUNK_BYTES // (4 * classes * scale.levels)))
+    # Class order keeps the part of the histograms that a block touches in the caches (2× here).
+    blocks = [slice(at, at + ROWS) for at in range(0, len(labels), ROWS)]
+    for start in track(range(0, width, step), "L1 distances", total=-(-width // step), show=progress):
+        columns = samples.rows[:, start : start + step]
+        state = torch.zeros(classes, columns.shape[1], scale.levels, dtype=torch.int32, device=device)
+        for block in blocks:
+            count(state, scale.codes(columns.index_select(0, samples.order[block])), labels[block])
+        sums += pair_sums(state, samples.drawn, gaps)
+        if rows is not None:
+            for block in blocks:
+                codes = scale.codes(columns.index_select(0, samples.order[block]))
+                rows[block] += row_sums(state, samples.drawn, gaps, codes)
+    return sums.cpu(), None if rows is None else rows.cpu()
+
+
+def stream_sums(source: Source, scale: Scale) -> tuple[Tensor, Tensor]:
+    """Pair sums (K, K) of batches read once, from all ranks, and how many samples each class has.
+
+    Only the histograms are kept. The number of classes may be unknown until the last batch: they grow.
+    """
+    counts, failure = torch.zeros(0, dtype=torch.int64), None
+    state = torch.zeros(0, 0, scale.levels, dtype=torch.int32)
+    try:
+        for rows, labels in source:
+            counts = add_counts(counts, labels)
+            if len(state) == 0:
+                state = torch.zeros(0, rows.shape[1], scale.levels, dtype=torch.int32, device=rows.device)
+            if len(counts) > len(state):
+                state = _grown(state, source.num_classes or max(len(counts), 2 * len(state)))
+            count(state, scale.codes(rows), labels)
+    except Exception as error:
+        failure = error
+    counts = settle(source, counts, width=state.shape[1], failure=failure)
+    state = ranks.total(_grown(state, len(counts)))
+    gaps = None if scale.gaps is None else scale.gaps.to(state.device)
+    return pair_sums(state, counts, gaps).cpu(), counts
+
+
+def _grown(state: Tensor, classes: int) -> Tensor:
+    """``state`` for this many classes, within the limit."""
+    if 4 * classes * state.shape[1] * state.shape[2] > STREAM_BYTES:
+        raise ValueError(
+            f"L1 histograms of {classes} classes, {state.shape[1]} values an image and {state.shape[2]} levels exceed "
+            f"{STREAM_BYTES / 2**30:.0f} GiB; make the images smaller, pass max_per_class= for a sample, or give arrays."
+        )
+    return state[:classes] if classes <= len(state) else F.pad(state, (0, 0, 0, 0, 0, classes - len(state)))

@@ -1,0 +1,255 @@
+"""Labelled samples, wherever they come from: arrays, a DataLoader, any iterable of batches, several processes.
+
+Everything after this file sees rows (N, D) and labels (N,), in batches or sorted by class.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+
+from softkin import checks, ranks
+from softkin.progress import track
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where samples come from, before any is read."""
+
+    name: str
+    """The argument that the caller used, for messages: images or features."""
+    batches: Iterable[Any]
+    """(rows, labels) pairs; one pair that holds everything if ``in_memory``."""
+    in_memory: bool
+    num_classes: int | None
+    class_names: Sequence[str] | None
+    limit: int | None
+    """How many of this rank's samples are its own; the rest is a distributed sampler's padding."""
+    num_samples: int | None
+    """The size of the whole data set, where known: more samples than that are duplicates."""
+    show: bool | None
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Checked batches: rows (B, D) and labels (B,) as int64, on one device."""
+        seen, width = 0, None
+        for batch in track(self.batches, f"reading {self.name}", show=False if self.in_memory else self.show):
+            if not isinstance(batch, Sequence) or isinstance(batch, str) or len(batch) < 2:
+                raise TypeError(
+                    f"`{self.name}` must yield ({self.name}, labels) batches, got {type(batch).__name__}; "
+                    "turn dictionaries into pairs first."
+                )
+            left = len(batch[0]) if self.limit is None else self.limit - seen
+            if left <= 0:
+                break
+            rows = checks.as_tensor(batch[0], self.name)
+            if rows.device.type == "mps":  # has no float64
+                rows = rows.cpu()
+            if rows.ndim < 2:
+                raise ValueError(
+                    f"`{self.name}` must have shape (N, …) with at least two dimensions, got {tuple(rows.shape)}."
+                )
+            labels = checks.class_labels(batch[1], num_samples=len(rows), num_classes=self.num_classes)
+            rows, labels = rows[:left].reshape(min(left, len(rows)), -1), labels[:left].to(rows.device)
+            if rows.dtype == torch.bool:
+                rows = rows.to(torch.uint8)
+            if width is not None and rows.shape[1] != width:
+                raise ValueError(
+                    f"`{self.name}` must all have the same number of values, got {width} and then {rows.shape[1]}; "
+                    "resize the images first."
+                )
+            width = rows.shape[1]
+            if width == 0:
+                raise ValueError(f"`{self.name}` must hold values, got rows of length 0.")
+            step = max(1, 2**24 // width)  # a check of the whole array at once would copy it
+            for start in range(0, len(rows), step):
+                checks.finite(rows[start : start + step], self.name, first_row=seen + start)
+            seen += len(rows)
+            yield rows, labels
+
+
+def open_source(
+    samples: Any,
+    labels: Any,
+    *,
+    name: str,
+    num_classes: int | None,
+    class_names: Sequence[str] | None,
+    num_samples: int | None,
+    progress: bool | None,
+) -> Source:
+    """What the caller gave as a ``Source``. Arrays need labels; anything else must yield batches that hold them."""
+    if class_names is not None:
+        class_names = checks.class_names(class_names, num_classes=num_classes)
+        num_classes = len(class_names)
+    if num_classes is not None:
+        num_classes = checks.count(num_classes, "num_classes", least=2)
+    limit = None
+    if labels is not None:
+        if isinstance(samples, Sequence) and len(samples) > 0 and isinstance(samples[0], Tensor):
+            samples = torch.stack(list(samples))
+        batches: Iterable[Any] = [(samples, labels)]
+    elif isinstance(samples, Tensor | np.ndarray):
+        raise TypeError(f"`labels` must be given with an array of {name}; only batches carry their own labels.")
+    elif isinstance(samples, Iterable):
+        batches = samples
+        if isinstance(samples, DataLoader):
+            limit, known = _share(samples)
+            num_samples = num_samples if num_samples is not None else known
+    else:
+        raise TypeError(
+            f"`{name}` must be an array with `labels`, a DataLoader or an iterable of batches, "
+            f"got {type(samples).__name__}."
+        )
+    return Source(name, batches, labels is not None, num_classes, class_names, limit, num_samples, progress)
+
+
+def _share(loader: "DataLoader[Any]") -> tuple[int | None, int | None]:
+    """(samples of this rank that are not padding, size of the data set) as far as the loader tells.
+
+    ``DistributedSampler`` deals the indices out in turn, rank r taking places r, r+R, r+2R, …, and repeats the
+    first indices at the end until the ranks are even. Places from len(dataset) on are those repetitions.
+    """
+    try:
+        known = len(loader.dataset)  # type: ignore[arg-type]
+    except TypeError:
+        return None, None
+    sampler = loader.sampler
+    if isinstance(sampler, DistributedSampler):
+        known = len(sampler.dataset)  # type: ignore[arg-type]
+        return max(0, -(-(known - sampler.rank) // sampler.num_replicas)), known
+    return None, known
+
+
+def peek(source: Source) -> tuple[Source, torch.dtype]:
+    """The source with its first batch looked at, and the type of number that the first rank's batch holds."""
+    dtype, rest = torch.uint8, iter(source.batches)
+    failure: Exception | None = None
+    first: list[Any] = []
+    try:
+        first = [next(rest)]
+        dtype = checks.as_tensor(first[0][0], source.name).dtype
+    except StopIteration:
+        failure = ValueError(f"`{source.name}` must hold samples, got none.")
+    except Exception as error:  # the type of error that reading a batch raises is the caller's own
+        failure = error
+    ranks.agree(failure)
+    return replace(source, batches=itertools.chain(first, rest)), ranks.gather(dtype)[0]
+
+
+def settle(source: Source, counts: Tensor, *, width: int, failure: Exception | None) -> Tensor:
+    """How many samples each class has over all ranks; refuses empty classes and padding duplicates.
+
+    Every rank calls it once, with what it counted or with why it could not.
+    """
+    ranks.agree(failure)
+    widths = ranks.gather(width)
+    if len(set(widths)) > 1:
+        raise ValueError(f"`{source.name}` must have the same number of values on all ranks, got {widths}.")
+    num_classes = source.num_classes or ranks.largest(len(counts))
+    counts = ranks.total(torch.nn.functional.pad(counts, (0, num_classes - len(counts))))
+    found = int(counts.sum())
+    if found == 0:
+        raise ValueError(f"`{source.name}` must hold samples, got none.")
+    if num_classes < 2:
+        raise ValueError("`labels` must name at least 2 classes, got only class 0.")
+    if source.num_samples is not None and found > source.num_samples:
+        raise ValueError(
+            f"`{source.name}` brought {found} samples, but the data set has {source.num_samples}: "
+            "a distributed sampler repeats samples to even out the ranks, or every rank brought the whole set; "
+            "give each rank its own samples without repetition."
+        )
+    empty = (counts == 0).nonzero().flatten().tolist()
+    if empty:
+        raise ValueError(
+            f"every class must have samples, but {len(empty)} of {num_classes} have none: class "
+            f"{checks.in_words(empty, source.class_names)}; leave them out of num_classes and class_names, "
+            "or add samples."
+        )
+    return counts
+
+
+def add_counts(counts: Tensor, labels: Tensor) -> Tensor:
+    """``counts`` of each class so far, plus those of ``labels``; grows when a larger class appears."""
+    batch = torch.bincount(labels.cpu(), minlength=len(counts))
+    return batch + torch.nn.functional.pad(counts, (0, len(batch) - len(counts)))
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Rows in class order, on every rank all of them."""
+
+    rows: Tensor
+    """(n, D) as given, unsorted; ``order`` sorts them."""
+    order: Tensor
+    """(n,) row numbers, class by class."""
+    drawn: Tensor
+    """(K,) how many rows of each class are here."""
+    population: Tensor
+    """(K,) how many samples each class has."""
+
+    @property
+    def labels(self) -> Tensor:
+        """(n,) the class of each row, in class order."""
+        return torch.repeat_interleave(torch.arange(len(self.drawn)), self.drawn).to(self.order.device)
+
+    def block(self, start: int, stop: int) -> Tensor:
+        """The rows ``start`` … ``stop``−1 of the class order."""
+        return self.rows.index_select(0, self.order[start:stop])
+
+
+def collect(source: Source, *, max_per_class: int | None, seed: int) -> Sorted:
+    """All samples, or with ``max_per_class`` m of each class, drawn at random without replacement.
+
+    Each sample gets a random key and each class keeps its m smallest keys: that is a stratified sample, whatever
+    the order of arrival, in one pass and with no more than m + one batch of rows a class in memory.
+    """
+    rank = ranks.world()[0]
+    generator = torch.Generator().manual_seed(seed + 0x9E3779B9 * rank)  # apart for each rank, else keys repeat
+    kept: list[tuple[Tensor, Tensor, Tensor]] = []
+    counts, failure = torch.zeros(0, dtype=torch.int64), None
+    try:
+        for rows, labels in source:
+            counts = add_counts(counts, labels)
+            keys = torch.rand(len(rows), generator=generator, dtype=torch.float64)
+            if not source.in_memory:  # a loader may reuse its buffers
+                rows = rows.clone()
+            kept.append((rows, labels, keys))
+            if max_per_class is not None:
+                kept = [_smallest_keys(kept, max_per_class)]
+        if not kept:
+            raise ValueError(f"`{source.name}` must hold samples, got none.")
+    except Exception as error:
+        failure = error
+    population = settle(source, counts, width=kept[0][0].shape[1] if kept else 0, failure=failure)
+    rows, labels, keys = _smallest_keys(kept, max_per_class)
+    if ranks.world()[1] > 1:
+        rows, labels, keys = _smallest_keys(
+            [(ranks.gather_rows(rows), ranks.gather_rows(labels), ranks.gather_rows(keys))], max_per_class
+        )
+    return Sorted(
+        rows,
+        torch.argsort(labels, stable=True),
+        torch.bincount(labels.cpu(), minlength=len(population)),
+        population,
+    )
+
+
+def _smallest_keys(parts: list[tuple[Tensor, Tensor, Tensor]], most: int | None) -> tuple[Tensor, Tensor, Tensor]:
+    """The parts joined, cut to the ``most`` smallest keys of each class."""
+    rows, labels, keys = parts[0] if len(parts) == 1 else (torch.cat(column) for column in zip(*parts, strict=True))
+    if most is None:
+        return rows, labels, keys
+    by_key = torch.argsort(keys)
+    order = by_key[torch.argsort(labels.cpu()[by_key], stable=True)]  # by class, and by key within a class
+    counts = torch.bincount(labels.cpu())
+    place = torch.arange(len(order)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+    chosen = order[place < most].sort().values
+    if len(chosen) == len(keys):
+        return rows, labels, keys
+    return rows[chosen.to(rows.device)], labels[chosen.to(labels.device)], keys[chosen]

@@ -1,0 +1,206 @@
+"""Class names → vectors of their words."""
+
+import difflib
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin.word_vectors import WordVectors
+
+ENTITY = "ENTITY/"  # how Wikipedia2Vec marks the rows that stand for articles rather than words
+
+_POSSESSIVE = re.compile(r"['’]s\b", re.IGNORECASE)
+# camelCase and HTTPServer, but not iPod or eBook
+_HUMP = re.compile(r"(?<=[a-z0-9]{2})(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_BETWEEN = re.compile(r"[\W_]+")  # everything that is neither a letter nor a digit
+
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+Lookup = Callable[[str], Any]
+
+
+def tokens(name: str) -> list[str]:
+    """The words of a class name, lower-cased.
+
+    >>> tokens("aquarium_fish"), tokens("T-shirt/top"), tokens("bird's nest"), tokens("pickupTruck")
+    (['aquarium', 'fish'], ['t', 'shirt', 'top'], ['bird', 'nest'], ['pickup', 'truck'])
+    """
+    parted = _HUMP.sub(" ", _POSSESSIVE.sub(" ", name))
+    return [token for token in _BETWEEN.split(parted.lower()) if token]
+
+
+def name_vectors(
+    class_names: Sequence[str | Sequence[str]],
+    vectors: WordVectors | Mapping[str, Any] | str | Path | None,
+    *,
+    aliases: Mapping[str, str],
+    prefer: str,
+) -> Tensor:
+    """(K, d) float64, one vector for each class; see ``distances.from_words``."""
+    if prefer not in ("words", "entity"):
+        raise ValueError(f"`prefer` must be 'words' or 'entity', got {prefer!r}.")
+    synonyms = _synonyms(class_names)
+    if len(synonyms) < 2:
+        raise ValueError(f"`class_names` must name at least 2 classes, got {len(synonyms)}.")
+    if vectors is None:
+        vectors = WordVectors.shipped()
+    elif isinstance(vectors, str | Path):
+        vectors = WordVectors.load(vectors)
+    aliases = {key.lower(): value for key, value in aliases.items()}
+    synonyms = [[aliases.get(name.lower(), name) for name in names] for names in synonyms]
+
+    rows = _whole_names(synonyms, vectors) if prefer == "entity" else None
+    if rows is None:
+        rows = _word_means(synonyms, vectors, aliases)
+    lengths = {len(row) for row in rows}
+    if len(lengths) > 1:
+        raise ValueError(f"`vectors` must all have one length, got lengths {sorted(lengths)}.")
+    result = torch.from_numpy(np.stack(rows))
+    checks.finite(result, "vectors")
+    return result
+
+
+def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
+    """Each class's names, at least one; classes must differ by their first, unless they have others."""
+    if isinstance(class_names, str):
+        raise TypeError(f"`class_names` must be a list of names, got the single text {class_names!r}.")
+    synonyms: list[list[str]] = []
+    for place, entry in enumerate(class_names):
+        names = [entry] if isinstance(entry, str) else list(entry)
+        if not names:
+            raise ValueError(f"`class_names` must not hold an empty name, but place {place} is an empty list.")
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(f"`class_names` must hold text or lists of text, got {name!r} at place {place}.")
+            if not name.strip():
+                raise ValueError(f"`class_names` must not hold an empty name, but place {place} is empty.")
+        synonyms.append(names)
+    seen: dict[tuple[str, ...], int] = {}
+    for place, names in enumerate(synonyms):
+        first = seen.setdefault(tuple(names), place)
+        if first != place:
+            raise ValueError(f"`class_names` must differ, but {names[0]!r} stands at places {first} and {place}.")
+    return synonyms
+
+
+def _lookup(vectors: WordVectors | Mapping[str, Any]) -> Lookup:
+    """Word → 1-D float64 array, or None."""
+
+    def find(word: str) -> Any:
+        if word not in vectors:
+            return None
+        row = checks.as_tensor(vectors[word], "vectors").cpu().numpy().astype(np.float64)
+        if row.ndim != 1:
+            raise ValueError(f"`vectors` must map words to 1-D arrays, got shape {row.shape} for {word!r}.")
+        return row
+
+    return find
+
+
+def _word_means(
+    synonyms: list[list[str]], vectors: WordVectors | Mapping[str, Any], aliases: Mapping[str, str]
+) -> list[Any]:
+    """For each class the mean vector of the first synonym whose words all have one."""
+    find = _lookup(vectors)
+    rows: list[Any] = []
+    unknown: dict[str, str] = {}  # word → the class name that it was in
+    for names in synonyms:
+        missing: list[dict[str, str]] = []
+        for name in names:
+            row, lacking = _mean(name, find, aliases)
+            if row is not None:
+                rows.append(row)
+                break
+            missing.append(dict.fromkeys(lacking, name))
+        else:
+            unknown |= missing[0]  # the first synonym is the one that a reader knows the class by
+    if not unknown:
+        return rows
+    # A mapping may hold whole names as they are; only if it does so for all classes, and words would not do.
+    whole = [next((find(name) for name in names if name in vectors), None) for names in synonyms]
+    if all(row is not None for row in whole):
+        return whole
+    raise ValueError(_explain(unknown, vectors))
+
+
+def _mean(name: str, find: Lookup, aliases: Mapping[str, str]) -> tuple[Any, list[str]]:
+    """(mean vector of the name's words, []) or (None, the words without a vector)."""
+    found, lacking = [], []
+    for token in tokens(name):
+        for word in tokens(aliases[token]) if token in aliases else [token]:
+            row = find(word)
+            if row is not None:
+                found.append(row)
+            else:
+                lacking.append(word)
+    needed = [word for word in lacking if len(word) > 1]
+    if needed or not found:
+        return None, needed or lacking or [name]
+    return np.mean(found, axis=0), []
+
+
+def _whole_names(synonyms: list[list[str]], vectors: WordVectors | Mapping[str, Any]) -> list[Any] | None:
+    """Entity vectors of all classes, or None with a warning that names the classes without one."""
+    find = _lookup(vectors)
+    rows = [next((find(key) for name in names for key in _titles(name) if key in vectors), None) for names in synonyms]
+    without = [names[0] for names, row in zip(synonyms, rows, strict=True) if row is None]
+    if not without:
+        return rows
+    shown = ", ".join(map(repr, without[:5])) + (f" and {len(without) - 5} more" if len(without) > 5 else "")
+    warnings.warn(
+        f"entity vectors are used only if every class has one, and {len(without)} of {len(rows)} have none ({shown}); "
+        "words are used for all classes.",
+        stacklevel=5,
+    )
+    return None
+
+
+def _titles(name: str) -> list[str]:
+    """How an article named ``name`` may be titled: as written, with a capital, lower-cased with a capital."""
+    plain = "_".join(name.replace("_", " ").split())
+    lower = "_".join(tokens(name))
+    titles = [
+        plain,
+        plain[:1].upper() + plain[1:],
+        lower[:1].upper() + lower[1:],
+        "_".join(map(str.capitalize, tokens(name))),
+    ]
+    return [ENTITY + title for title in dict.fromkeys(titles)]
+
+
+def _explain(unknown: Mapping[str, str], vectors: WordVectors | Mapping[str, Any]) -> str:
+    """The one sentence for all words without a vector."""
+    known = list(vectors)
+    parts, example = [], ""
+    for word, name in unknown.items():
+        close = closest(word, vectors, known)
+        where = "" if name == word else f" in {name!r}"
+        parts.append(f"{word!r}{where}" + (f" (close: {', '.join(close)})" if close else ""))
+        if close and not example:
+            example = f"{{{word!r}: {close[0]!r}}}"
+    return (
+        f"{len(unknown)} word{'s have' if len(unknown) > 1 else ' has'} no vector: {'; '.join(parts)}; pass "
+        f"aliases={example or '{' + repr(next(iter(unknown))) + ': …}'} to name a word that has one, "
+        "or `vectors` that hold more words."
+    )
+
+
+def closest(word: str, vectors: Any, known: Sequence[str], *, most: int = 3) -> list[str]:
+    """Known words that may be meant: a digit's name, two words written as one, then similar spelling."""
+    if word in "0123456789":
+        return [DIGITS[int(word)]]
+    joined = [
+        f"{word[:cut]} {word[cut:]}"
+        for cut in range(2, len(word) - 1)
+        if word[:cut] in vectors and word[cut:] in vectors
+    ]
+    joined.sort(key=lambda pair: abs(pair.index(" ") - len(word) / 2))
+    alike = [other for other in known if other[:1] == word[:1] and abs(len(other) - len(word)) <= 2]
+    return [*joined[:1], *difflib.get_close_matches(word, alike, n=most, cutoff=0.75)][:most]

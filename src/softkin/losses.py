@@ -1,0 +1,330 @@
+r"""Logits, targets and smooth labels → the training loss.
+
+With q_i the smooth label of sample i and p_i the softmax of its logits, over K classes,
+
+.. math:: \ell_i = -\sum_c w_c \, q_{ic} \log p_{ic}, \qquad q_i = \sum_c t_{ic} Q_c
+
+where t_i is the target (one-hot for an integer), Q_c the smooth label of class c, and w the class weights (1).
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from softkin import checks, distances, smoothing
+from softkin import similarity as similarities
+from softkin.checks import Array
+from softkin.similarity import SparseRows
+from softkin.word_vectors import WordVectors
+
+
+class SoftLabelCrossEntropy(nn.Module):
+    """Cross-entropy towards the smooth label of each class: ``nn.CrossEntropyLoss`` with a row of Q for each class.
+
+    Integer targets take their class's row. Probability targets (mixup, CutMix) are mixed through Q, which for
+    one-hot rows is the same. Half-precision logits are computed in float32; the result has the logits' type (under
+    autocast float32, as PyTorch's own loss).
+
+    The labels follow the module (``to``, ``state_dict``) but keep float64, whatever type the module is cast to, so
+    that their rows go on summing to 1; on MPS, which has none, float32.
+
+    Args:
+        soft_labels: Q, (K, K) with rows that sum to 1, or ``SparseRows`` for very many classes.
+        weight: w, (K,), one non-negative weight for each class.
+        weight_by: "class" weighs each term of the sum by its own class, as PyTorch does; as w then also weighs the
+            smooth part, the weights change how much smoothing a sample gets. "sample" scales the whole loss of a
+            sample by its target's weight, and leaves α as it is.
+        ignore_index: Integer targets of this value count for nothing.
+        reduction: "mean", "sum" or "none". The mean divides by Σ_i Σ_c t_ic w_c, which without weights is the
+            number of samples that are not ignored; so integer targets and their one-hot rows agree.
+
+    Shape:
+        Logits (N, K), (N, K, d1, …) or (K,); targets (N,), (N, d1, …) or () of integers, or shaped as the logits.
+
+    Example:
+        >>> loss_fn = SoftLabelCrossEntropy(smoothing.uniform_labels(3, alpha=0.1))
+        >>> logits, targets = torch.tensor([[2.0, 0.0, -1.0]]), torch.tensor([0])
+        >>> round(float(loss_fn(logits, targets)), 6)
+        0.336513
+        >>> round(float(F.cross_entropy(logits, targets, label_smoothing=0.1)), 6)
+        0.336513
+    """
+
+    soft_labels: Tensor
+    own: Tensor
+    indices: Tensor
+    values: Tensor
+    rest: Tensor
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        soft_labels: Array | SparseRows,
+        *,
+        weight: Array | None = None,
+        weight_by: Literal["class", "sample"] = "class",
+        ignore_index: int = -100,
+        reduction: Literal["mean", "sum", "none"] = "mean",
+    ) -> None:
+        super().__init__()
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(f"`reduction` must be 'mean', 'sum' or 'none', got {reduction!r}.")
+        if weight_by not in ("class", "sample"):
+            raise ValueError(f"`weight_by` must be 'class' or 'sample', got {weight_by!r}.")
+        self.ignore_index, self.reduction, self.weight_by = ignore_index, reduction, weight_by
+        self._is_sparse = isinstance(soft_labels, SparseRows)
+        if isinstance(soft_labels, SparseRows):
+            self.num_classes = len(soft_labels)
+            self.register_buffer("own", soft_labels.own.to(torch.float64))
+            self.register_buffer("indices", soft_labels.indices)
+            self.register_buffer("values", soft_labels.values.to(torch.float64))
+            self.register_buffer("rest", soft_labels.rest.to(torch.float64))
+        else:
+            dense = checks.square(soft_labels, "soft_labels")
+            checks.rows_sum_to_one(dense, "soft_labels")
+            self.num_classes = len(dense)
+            self.register_buffer("soft_labels", dense)
+        if weight is not None:
+            w = checks.as_tensor(weight, "weight").to(torch.float64)
+            if w.shape != (self.num_classes,):
+                raise ValueError(
+                    f"`weight` must be one number for each of {self.num_classes} classes, got shape {tuple(w.shape)}."
+                )
+            if not bool((torch.isfinite(w) & (w >= 0)).all()):
+                raise ValueError("`weight` must be finite and not negative.")
+            weight = w
+        self.register_buffer("weight", weight)
+        self._casts: dict[str, Tensor] = {}  # the buffers in the logits' type and on their device
+        self._guarded = False
+
+    def extra_repr(self) -> str:
+        return f"num_classes={self.num_classes}, reduction={self.reduction!r}" + (
+            f", weight_by={self.weight_by!r}" if self.weight is not None else ""
+        )
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        # Moved as told, but never rounded: labels in half precision no longer sum to 1. MPS refuses float64 outright.
+        exact = {name: buffer for name, buffer in self._buffers.items() if buffer is not None}
+        for name, buffer in exact.items():
+            self._buffers[name] = buffer.to(torch.float32) if buffer.is_floating_point() else buffer
+        super()._apply(fn, recurse)
+        for name, buffer in exact.items():
+            moved = self._buffers[name]
+            if moved is not None and buffer.is_floating_point() and moved.device.type != "mps":
+                self._buffers[name] = buffer.to(moved.device)
+        self._casts = {}
+        return self
+
+    def _load_from_state_dict(self, *args: Any, **options: Any) -> None:
+        self._casts = {}
+        super()._load_from_state_dict(*args, **options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_casts": {}}
+
+    def _cast(self, name: str, like: Tensor) -> Tensor:
+        """The buffer ``name`` in the type and on the device of ``like``, kept for the next call."""
+        buffer: Tensor = getattr(self, name)
+        dtype = like.dtype if buffer.is_floating_point() else buffer.dtype
+        if buffer.dtype == dtype and buffer.device == like.device:
+            return buffer
+        if torch.compiler.is_compiling():
+            return buffer.to(like.device, dtype)
+        cast = self._casts.get(name)
+        if cast is None or cast.dtype != dtype or cast.device != like.device:
+            with torch.inference_mode(False):  # what a validation step keeps must serve training too
+                cast = self._casts[name] = buffer.to(like.device, dtype)
+        return cast
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The loss of ``logits`` against integer or probability ``targets``."""
+        if logits.ndim == 1:
+            logits, targets = logits[None], targets[None]
+            return self._reduced(logits, targets, single=True)
+        return self._reduced(logits, targets, single=False)
+
+    def _reduced(self, logits: Tensor, targets: Tensor, *, single: bool) -> Tensor:
+        self._check(logits, targets)
+        half = logits.dtype in (torch.float16, torch.bfloat16)
+        kind = logits.device.type
+        result_dtype = torch.float32 if half and torch.is_autocast_enabled(kind) else logits.dtype
+        with torch.autocast(kind, enabled=False):  # it would mix the labels in half precision
+            log_p = F.log_softmax(logits, 1, dtype=torch.float32 if half else None)
+            per_class = self._cast("weight", log_p) if self.weight is not None else None
+            if targets.is_floating_point():
+                losses, sample_weight = self._soft(log_p, targets.to(log_p.dtype), per_class)
+            else:
+                losses, sample_weight = self._hard(log_p, targets, per_class)
+            if self.reduction == "mean":
+                losses = losses.sum() / (losses.numel() if sample_weight is None else sample_weight.sum())
+            elif self.reduction == "sum":
+                losses = losses.sum()
+            elif single:
+                losses = losses[0]
+        return losses.to(result_dtype)
+
+    def _hard(self, log_p: Tensor, targets: Tensor, w: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Losses of integer targets, and what each counts for in the mean."""
+        ignored = targets == self.ignore_index
+        classes = targets.masked_fill(ignored, 0)
+        counts = (~ignored).to(log_p.dtype)
+        if w is not None:
+            counts = counts * w[classes]
+        terms = log_p if w is None or self.weight_by == "sample" else log_p * _along_classes(w, log_p)
+        losses = -(self._sparse_sum(terms, classes) if self._is_sparse else self._dense_sum(terms, classes))
+        losses = losses.masked_fill(ignored, 0)
+        return (losses * counts if self.weight_by == "sample" and w is not None else losses), counts
+
+    def _soft(self, log_p: Tensor, targets: Tensor, w: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Losses of probability targets, and what each counts for in the mean (None: 1)."""
+        q = self._sparse_mixture(targets) if self._is_sparse else self._dense_mixture(targets)
+        if w is None:
+            return -(q * log_p).sum(dim=1), None
+        along = _along_classes(w, log_p)
+        counts = (targets * along).sum(dim=1)
+        if self.weight_by == "sample":
+            return -(q * log_p).sum(dim=1) * counts, counts
+        return -(q * log_p * along).sum(dim=1), counts
+
+    def _dense_sum(self, terms: Tensor, classes: Tensor) -> Tensor:
+        """Σ_c Q_yc · terms_c."""
+        # index_select, not Q[classes]: it refuses negative classes, and is faster
+        q = self._cast("soft_labels", terms).index_select(0, classes.reshape(-1))
+        return (q.view(*classes.shape, -1).movedim(-1, 1) * terms).sum(dim=1)
+
+    def _sparse_sum(self, terms: Tensor, classes: Tensor) -> Tensor:
+        """The same for sparse rows: what stands out of the rest, and the rest times the sum over all classes."""
+        flat, y = terms.movedim(1, -1).reshape(-1, self.num_classes), classes.reshape(-1)
+        rest = self._cast("rest", terms).index_select(0, y)
+        own = self._cast("own", terms).index_select(0, y)
+        places = torch.cat([y[:, None], self._cast("indices", terms).index_select(0, y)], dim=1)
+        heights = torch.cat([own[:, None], self._cast("values", terms).index_select(0, y)], dim=1) - rest[:, None]
+        return ((flat.gather(1, places) * heights).sum(dim=1) + rest * flat.sum(dim=1)).view(classes.shape)
+
+    def _dense_mixture(self, targets: Tensor) -> Tensor:
+        """q_i = Σ_c t_ic Q_c."""
+        return (targets.movedim(1, -1) @ self._cast("soft_labels", targets)).movedim(-1, 1)
+
+    def _sparse_mixture(self, targets: Tensor) -> Tensor:
+        """The same for sparse rows: each non-zero target adds its row's few values onto the rests."""
+        flat = targets.movedim(1, -1).reshape(-1, self.num_classes)
+        rest = self._cast("rest", targets)
+        q = flat * (self._cast("own", targets) - rest) + (flat @ rest)[:, None]
+        indices, heights = self._cast("indices", targets), self._cast("values", targets) - rest[:, None]
+        sample, classes = flat.nonzero(as_tuple=True)
+        for some in torch.arange(len(sample), device=flat.device).split(max(1, 2**22 // indices.shape[1])):
+            i, c = sample[some], classes[some]
+            places = i[:, None] * self.num_classes + indices[c]
+            q = q.view(-1).index_add(0, places.view(-1), (flat[i, c, None] * heights[c]).view(-1)).view_as(q)
+        spatial = [targets.shape[0], *targets.shape[2:], self.num_classes]
+        return q.view(spatial).movedim(-1, 1)
+
+    def _check(self, logits: Tensor, targets: Tensor) -> None:
+        """Shapes and types always; values only where reading them does not stall an accelerator."""
+        if logits.shape[1] != self.num_classes:
+            raise ValueError(
+                f"the labels cover {self.num_classes} classes but the logits have {logits.shape[1]}; "
+                "was the matrix made for another data set?"
+            )
+        if targets.is_floating_point():
+            if targets.shape != logits.shape:
+                raise ValueError(
+                    f"probability targets must be shaped as the logits, {tuple(logits.shape)}, got "
+                    f"{tuple(targets.shape)}; integer targets must have an integer type."
+                )
+            if not self._guarded and not torch.compiler.is_compiling():
+                self._guarded = True
+                self._warn_of_double_smoothing(targets)
+            return
+        if targets.dtype == torch.bool or targets.is_complex():
+            raise TypeError(f"targets must be integers or probabilities, got {targets.dtype}.")
+        if targets.shape != (expected := (logits.shape[0], *logits.shape[2:])):
+            raise ValueError(f"integer targets must have shape {expected}, got {tuple(targets.shape)}.")
+        if targets.device.type == "cpu" and not torch.compiler.is_compiling() and targets.numel():
+            wrong = ((targets < 0) | (targets >= self.num_classes)) & (targets != self.ignore_index)
+            if bool(wrong.any()):
+                raise ValueError(
+                    f"targets must be from 0 to {self.num_classes - 1} or ignore_index={self.ignore_index}, "
+                    f"got {int(targets[wrong][0])}."
+                )
+
+    @torch.no_grad()
+    def _warn_of_double_smoothing(self, targets: Tensor) -> None:
+        kept = self.own if self._is_sparse else self.soft_labels.diagonal()
+        rows = targets.movedim(1, -1).reshape(-1, self.num_classes)
+        smooth = ((rows != 0).sum(dim=1) > 2).nonzero().flatten()
+        if len(smooth) == 0 or float(kept.min()) == 1:
+            return
+        row = rows[smooth[:1]].to(torch.float32)
+        after = (self._sparse_mixture(row) if self._is_sparse else self._dense_mixture(row))[0]
+        top = int(row.argmax())
+        warnings.warn(
+            f"targets that are already smooth (sample {int(smooth[0])} has {int((row != 0).sum())} non-zero entries) "
+            f"are smoothed again: the effective label of its class {top} is {float(after[top]):.4g} where the target "
+            f"has {float(row[0, top]):.4g}; give integers or mixtures of two classes, or use alpha=0.",
+            stacklevel=6,
+        )
+
+
+def _along_classes(w: Tensor, like: Tensor) -> Tensor:
+    """(K,) shaped to multiply (N, K, d1, …)."""
+    return w.view(1, -1, *(1,) * (like.ndim - 2))
+
+
+class ClassSimilarityLoss(SoftLabelCrossEntropy):
+    """``SoftLabelCrossEntropy`` by its parts: (1−α)·one-hot + α·similarity.
+
+    With equal similarities it is ``F.cross_entropy(label_smoothing=α·K/(K−1))``: α here is the mass on the other
+    classes, PyTorch's is spread over all K.
+
+    Args:
+        similarity: (K, K) from ``softkin.similarity``, or its ``SparseRows``.
+        alpha: The smoothing factor, 0 ≤ α < 1.
+        options: ``weight``, ``weight_by``, ``ignore_index``, ``reduction``, as in ``SoftLabelCrossEntropy``.
+
+    Example:
+        >>> loss_fn = ClassSimilarityLoss.from_names(["cat", "dog", "car"], alpha=0.1)
+        >>> row = loss_fn.soft_labels[0]
+        >>> round(float(row[0]), 4), bool(row[1] > row[2])  # a cat is more of a dog than of a car
+        (0.9, True)
+    """
+
+    def __init__(self, similarity: Array | SparseRows, alpha: float = 0.1, **options: Any) -> None:
+        super().__init__(smoothing.similarity_labels(similarity, alpha), **options)
+        self.alpha = alpha
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha:g}, {super().extra_repr()}"
+
+    @classmethod
+    def from_distances(
+        cls, matrix: Array, alpha: float = 0.1, beta: float = 2.0, *, asymmetric: bool = False, **options: Any
+    ) -> Self:
+        """From class distances (K, K): see ``similarity.from_distances``."""
+        return cls(similarities.from_distances(matrix, beta, asymmetric=asymmetric), alpha, **options)
+
+    @classmethod
+    def from_names(
+        cls,
+        class_names: Sequence[str | Sequence[str]],
+        alpha: float = 0.1,
+        beta: float = 2.0,
+        *,
+        vectors: WordVectors | Mapping[str, Any] | str | Path | None = None,
+        aliases: Mapping[str, str] | None = None,
+        prefer: Literal["words", "entity"] = "words",
+        top_m: int | None = None,
+        **options: Any,
+    ) -> Self:
+        """From the words that name the classes: see ``distances.from_words``.
+
+        With ``top_m`` each class keeps only its m most similar classes: see ``similarity.from_vectors``.
+        """
+        rows = distances.name_vectors(class_names, vectors, aliases=aliases, prefer=prefer)
+        similarity = similarities.from_vectors(rows, beta, top_m=top_m)
+        return cls(similarity, alpha, **options)

@@ -1,0 +1,166 @@
+"""Class matrices on disk: numbers that cannot lose the names of their classes.
+
+The classic silent error is a matrix in alphabetical order used with labels in the data set's order. A file of
+ours (safetensors) holds the matrix, its class names, what it was made from and how; a CSV with the class names as
+its header can be read too. Whoever loads one says for which classes.
+"""
+
+import csv
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from softkin import SoftkinError, __version__, checks
+
+Kind = Literal["distances", "similarity", "labels"]
+
+
+@dataclass(frozen=True)
+class ClassMatrix:
+    """A (K, K) matrix, the names of its classes in its order, and where it comes from."""
+
+    values: Tensor
+    class_names: list[str]
+    kind: str
+    source: str
+
+
+def save(path: str | Path, matrix: Any, *, kind: Kind, class_names: Sequence[str], source: str) -> None:
+    """Write ``matrix`` atomically: the file is whole or not there."""
+    from safetensors.torch import save as to_bytes
+
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise ValueError(
+            f"`path` must end in .safetensors, which keeps the class names with the matrix, got {path.name!r}."
+        )
+    values = checks.square(matrix, kind)
+    names = checks.class_names(class_names, num_classes=len(values))
+    about = {"kind": kind, "class_names": names, "source": source, "version": __version__}
+    # One entry: safetensors writes several in random order, and equal matrices should be equal files.
+    metadata = {"softkin": json.dumps(about, ensure_ascii=False)}
+    write(path, to_bytes({"matrix": values.contiguous()}, metadata))
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file so that a crash at any moment leaves the old one or the new one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's own mode lets nobody else read it
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def read(path: str | Path, *, kind: Kind) -> ClassMatrix:
+    """Read a class matrix in its own order."""
+    path = Path(path)
+    if not path.is_file():
+        raise SoftkinError(f"{path} could not be read: there is no such file.")
+    found = _read_csv(path, kind) if path.suffix.lower() == ".csv" else _read_safetensors(path)
+    if found.kind != kind:
+        raise SoftkinError(f"{path} holds {found.kind}, not {kind}; load it with softkin.{MODULES[found.kind]}.load.")
+    try:
+        checks.class_names(found.class_names)
+        values = checks.square(found.values, "matrix")
+        checks.class_names(found.class_names, num_classes=len(values))
+    except (TypeError, ValueError) as error:
+        raise SoftkinError(f"{path} is not a class matrix: {error}") from error
+    return ClassMatrix(values, found.class_names, found.kind, found.source)
+
+
+MODULES = {"distances": "distances", "similarity": "similarity", "labels": "smoothing"}
+
+
+def _read_safetensors(path: Path) -> ClassMatrix:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {})["softkin"])
+            return ClassMatrix(file.get_tensor("matrix"), about["class_names"], about["kind"], about["source"])
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, OSError) as error:
+        raise SoftkinError(
+            f"{path} is not a class matrix that softkin wrote, or it is damaged ({error}); make it again."
+        ) from error
+
+
+def _read_csv(path: Path, kind: Kind) -> ClassMatrix:
+    """A header of class names, then one row of numbers a class; the first column may repeat the names."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            lines = [line for line in csv.reader(file) if line]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise SoftkinError(f"{path} could not be read as CSV: {error}.") from error
+    if len(lines) < 3:
+        raise SoftkinError(
+            f"{path} must hold a header of class names and a row for each class, got {len(lines)} lines."
+        )
+    header, body = lines[0], lines[1:]
+    if len(header) == len(body) + 1:  # a column of names
+        header = header[1:]
+        if [line[0] for line in body] != header:
+            raise SoftkinError(f"{path} must name its rows and columns alike and in one order, but they differ.")
+        body = [line[1:] for line in body]
+    for number, line in enumerate(body, start=2):
+        if len(line) != len(header):
+            raise SoftkinError(
+                f"{path}, row {number}: {len(header)} numbers are due, one for each class, got {len(line)}."
+            )
+    try:
+        values = torch.tensor([[float(cell) for cell in line] for line in body], dtype=torch.float64)
+    except ValueError as error:
+        raise SoftkinError(f"{path} must hold numbers below its header: {error}.") from error
+    return ClassMatrix(values, header, kind, f"CSV file {path.name}")
+
+
+def to_csv(matrix: Tensor, class_names: Sequence[str]) -> str:
+    """The matrix as text that spreadsheets and ``read`` open, with names on both sides."""
+    from io import StringIO
+
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["", *class_names])
+    for name, row in zip(class_names, matrix.tolist(), strict=True):
+        writer.writerow([name, *(repr(value) for value in row)])
+    return text.getvalue()
+
+
+def load(path: str | Path, *, kind: Kind, class_names: Sequence[str]) -> Tensor:
+    """The matrix for ``class_names``, in their order; refused by name if the file is for other classes."""
+    wanted = checks.class_names(class_names)
+    found = read(path, kind=kind)
+    place = {name: k for k, name in enumerate(found.class_names)}
+    missing = [name for name in wanted if name not in place]
+    extra = sorted(set(found.class_names) - set(wanted))
+    if missing or extra:
+        parts = [
+            f"{label} {', '.join(map(repr, names[:5]))}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
+            for label, names in (("it lacks", missing), ("it has besides", extra))
+            if names
+        ]
+        raise SoftkinError(f"{path} was made for other classes: {'; '.join(parts)}.")
+    order = torch.tensor([place[name] for name in wanted])
+    return found.values[order][:, order]

@@ -1,0 +1,92 @@
+"""Similarity + α → the smooth label of each class: row k is what a sample of class k is trained towards."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import overload
+
+import torch
+from torch import Tensor
+
+from softkin import checks, matrices
+from softkin.checks import Array
+from softkin.matrices import ClassMatrix
+from softkin.similarity import SparseRows
+
+
+@overload
+def similarity_labels(similarity: Array, alpha: float = ...) -> Tensor: ...
+@overload
+def similarity_labels(similarity: SparseRows, alpha: float = ...) -> SparseRows: ...
+def similarity_labels(similarity: Array | SparseRows, alpha: float = 0.1) -> Tensor | SparseRows:
+    """Smooth labels (1−α)·e_k + α·s_k.
+
+    α is exactly the mass on the other classes: 1−α stays on the true one.
+
+    Args:
+        similarity: (K, K) with rows that sum to 1 and a zero diagonal, or ``SparseRows`` of it.
+        alpha: The smoothing factor, 0 ≤ α < 1.
+
+    Returns:
+        Q, (K, K) float64 on the CPU, or ``SparseRows`` where those came.
+
+    Example:
+        >>> similarity_labels(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), alpha=0.1)
+        tensor([[0.9000, 0.1000],
+                [0.1000, 0.9000]], dtype=torch.float64)
+
+    References:
+        Liu and JaJa, 2021, Sec. 5.4.
+    """
+    alpha = checks.alpha(alpha)
+    if isinstance(similarity, SparseRows):
+        s = similarity
+        return SparseRows(1 - alpha + alpha * s.own, s.indices, alpha * s.values, alpha * s.rest)
+    dense = checks.square(similarity, "similarity")
+    checks.rows_sum_to_one(dense, "similarity")
+    if float(dense.diagonal().max()) > 1e-6:
+        k = int(dense.diagonal().argmax())
+        raise ValueError(
+            f"`similarity` must have a zero diagonal, so that α is the mass on the other classes, but class {k} is "
+            f"{float(dense[k, k]):g} like itself; similarity.from_distances makes such a matrix."
+        )
+    return (1 - alpha) * torch.eye(len(dense), dtype=torch.float64) + alpha * dense
+
+
+def uniform_labels(num_classes: int, alpha: float = 0.1) -> Tensor:
+    """Uniform smooth labels (1−α)·e_k + α/K, equal to PyTorch's ``label_smoothing=α``.
+
+    The classic convention: α is spread over all K classes, the true one included, so the mass on the other
+    classes is α·(K−1)/K, a little less than in ``similarity_labels``.
+
+    Args:
+        num_classes: K, at least 2.
+        alpha: The smoothing factor, 0 ≤ α < 1.
+
+    Returns:
+        Q, (K, K) float64 on the CPU.
+
+    Example:
+        >>> uniform_labels(2, alpha=0.1)
+        tensor([[0.9500, 0.0500],
+                [0.0500, 0.9500]], dtype=torch.float64)
+
+    References:
+        Szegedy et al., Rethinking the Inception Architecture, 2016, Sec. 7.
+    """
+    k, alpha = checks.count(num_classes, "num_classes", least=2), checks.alpha(alpha)
+    return (1 - alpha) * torch.eye(k, dtype=torch.float64) + alpha / k
+
+
+def save(path: str | Path, labels: Array, *, class_names: Sequence[str], source: str = "") -> None:
+    """Write smooth labels to ``path`` (.safetensors) with their class names and what they were made from and how."""
+    matrices.save(path, labels, kind="labels", class_names=class_names, source=source)
+
+
+def load(path: str | Path, *, class_names: Sequence[str]) -> Tensor:
+    """Read smooth labels for just these classes, in this order; see ``distances.load``."""
+    return matrices.load(path, kind="labels", class_names=class_names)
+
+
+def read(path: str | Path) -> ClassMatrix:
+    """Read smooth labels with their class names and their source, in the order of the file."""
+    return matrices.read(path, kind="labels")

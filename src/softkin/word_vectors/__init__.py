@@ -1,0 +1,197 @@
+"""Word vectors: the ones that come with softkin, and files of others.
+
+The shipped file holds the 20,000 most frequent words of GloVe 6B and the words of usual class lists, 100
+dimensions, float16 (``scripts/build_vectors.py`` makes it; public domain, see ``LICENSE-GloVe.txt`` beside it).
+"""
+
+import bz2
+import contextlib
+import functools
+import gzip
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softkin import SoftkinError
+from softkin.progress import track
+
+SHIPPED = Path(__file__).parent / "glove-6b-100d.safetensors"
+
+_LINES = 2000  # parsed at a time
+
+
+class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
+    """A mapping from words to vectors that keeps them as one array."""
+
+    def __init__(self, words: Collection[str], vectors: NDArray[np.floating[Any]], *, source: str = "") -> None:
+        if vectors.ndim != 2 or len(words) != len(vectors):
+            raise ValueError(
+                f"`vectors` must be one row for each of {len(words)} words, got an array of shape {vectors.shape}."
+            )
+        self.vectors = vectors
+        self.source = source
+        self._place = {word: place for place, word in reversed(list(enumerate(words)))}  # the first of twins wins
+        self._words = list(words)
+
+    def __getitem__(self, word: str) -> NDArray[np.floating[Any]]:
+        row: NDArray[np.floating[Any]] = self.vectors[self._place[word]]
+        return row
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._place
+
+    def __iter__(self) -> Iterator[str]:
+        return (word for place, word in enumerate(self._words) if self._place[word] == place)
+
+    def __len__(self) -> int:
+        return len(self._place)
+
+    def __repr__(self) -> str:
+        return f"WordVectors({len(self)} words, {self.vectors.shape[1]} dimensions, source={self.source!r})"
+
+    @staticmethod
+    @functools.cache
+    def shipped() -> "WordVectors":
+        """The GloVe vectors that come with softkin."""
+        from safetensors.numpy import load_file
+
+        arrays = load_file(SHIPPED)
+        words = arrays["words"].tobytes().decode("utf-8").split("\n")
+        return WordVectors(words, arrays["vectors"], source="GloVe 6B, 100 dimensions, shipped with softkin")
+
+    @staticmethod
+    def load(
+        path: str | Path,
+        *,
+        only: Collection[str] | None = None,
+        most: int | None = None,
+        progress: bool | None = None,
+    ) -> "WordVectors":
+        """Read GloVe text, or word2vec text with its header line (Wikipedia2Vec), plain or .gz or .bz2.
+
+        A line is a word and its numbers, separated by spaces; every line must have as many numbers as the first.
+
+        Args:
+            path: The file.
+            only: Keep just these words (the others are read over, which is several times faster).
+            most: Stop after this many words; the files are ordered by frequency.
+            progress: Show a bar; by default on a terminal.
+
+        Raises:
+            SoftkinError: The file is missing, is not text of this form, or was cut off; with the line's number.
+        """
+        path = Path(path)
+        words, rows = _read(path, only, most, progress)
+        if not words:
+            wanted = " of the words asked for" if only is not None else ""
+            raise SoftkinError(f"{path} holds none{wanted}." if wanted else f"{path} holds no word vectors.")
+        return WordVectors(words, np.concatenate(rows), source=path.name)
+
+
+def _read(
+    path: Path, only: Collection[str] | None, most: int | None, progress: bool | None
+) -> tuple[list[str], list[NDArray[np.float32]]]:
+    wanted = None if only is None else set(only)
+    words: list[str] = []
+    rows: list[NDArray[np.float32]] = []
+    texts: list[str] = []
+    first_number = 0
+    declared: int | None = None
+    dimension = 0
+    number, line = 0, "\n"
+
+    def parse() -> None:
+        if texts:
+            rows.append(_numbers(path, texts, first_number, dimension))
+            texts.clear()
+
+    try:
+        with _open(path) as file:
+            for number, line in enumerate(track(file, f"reading {path.name}", show=progress), start=1):
+                text = line.rstrip("\r\n ")
+                if number == 1:
+                    head = text.split(" ")
+                    if len(head) == 2 and all(part.isdecimal() for part in head):
+                        declared, dimension = int(head[0]), int(head[1])
+                        continue
+                    dimension = len(head) - 1
+                    if dimension < 1:
+                        raise SoftkinError(
+                            f"{path}, line 1: a word and its numbers are due, separated by spaces, got {text[:40]!r}."
+                        )
+                spaces = text.count(" ")
+                word = text[: text.find(" ")] if spaces == dimension else text.rsplit(" ", dimension)[0]
+                # More spaces than numbers: some words hold spaces (GloVe 840B has ". . ."), but not numbers.
+                if spaces < dimension or (spaces > dimension and _is_number(word.rsplit(" ", 1)[1])):
+                    raise SoftkinError(
+                        f"{path}, line {number}: {dimension} numbers are due, got {spaces}; was the file cut off there?"
+                    )
+                if wanted is None or word in wanted:
+                    if not texts:
+                        first_number = number
+                    words.append(word)
+                    texts.append(text[len(word) + 1 :])
+                    if len(texts) == _LINES:
+                        parse()
+                if len(words) == most:
+                    break
+            else:
+                _check_end(path, number - (declared is not None), declared, line)
+            parse()
+    except FileNotFoundError:
+        raise SoftkinError(f"{path} could not be read: there is no such file.") from None
+    except UnicodeDecodeError as error:
+        raise SoftkinError(
+            f"{path}, after line {number}: not UTF-8 text; binary word2vec files must be converted to text first."
+        ) from error
+    except EOFError as error:
+        raise SoftkinError(f"{path} was cut off after line {number}: get the file again.") from error
+    except OSError as error:  # gzip and bz2 report damage so
+        raise SoftkinError(f"{path} could not be read: {error}.") from error
+    return words, rows
+
+
+def _open(path: Path) -> IO[str]:
+    opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix.lower(), open)
+    file: IO[str] = opener(path, "rt", encoding="utf-8", newline="\n")
+    return file
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _numbers(path: Path, texts: list[str], first: int, dimension: int) -> NDArray[np.float32]:
+    """Many lines' numbers at once; on a fault, line by line to name it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what cannot be read is a warning to numpy
+        with contextlib.suppress(ValueError, DeprecationWarning):
+            values = np.fromstring(" ".join(texts), dtype=np.float32, sep=" ")
+            if np.isfinite(values).all():
+                return values.reshape(len(texts), dimension)
+    for text in texts:
+        for value in text.split(" "):
+            if not _is_number(value) or not np.isfinite(np.float32(value)):
+                raise SoftkinError(f"{path}, at or after line {first}: finite numbers are due, got {value[:40]!r}.")
+    raise SoftkinError(f"{path}, at or after line {first}: finite numbers are due.")
+
+
+def _check_end(path: Path, lines: int, declared: int | None, last: str) -> None:
+    """Whether the file is whole, as far as it tells."""
+    if declared is not None and lines != declared:
+        raise SoftkinError(
+            f"{path} announces {declared} vectors in its first line and holds {lines}: it was cut off, get it again."
+        )
+    if declared is None and not last.endswith("\n"):
+        warnings.warn(
+            f"the last line of {path.name} does not end; if the file was cut off, the last vector is wrong.",
+            stacklevel=4,
+        )
