@@ -91,8 +91,8 @@ def from_images(
     Returns:
         D, or (D, standard errors). With a sample of m of a class's n images, m' of n', and a, b the row and column
         means of the sampled distances, SE² = (1 − m/n)·s_a²/m + (1 − m'/n')·s_b²/m'. The diagonal uses each pair of
-        different images once, which makes it unbiased, and SE² = (1 − m/n)·4·s_a²/m, both times the share
-        (n − 1)/n of pairs that are not self-pairs.
+        different images once, which makes it unbiased, and SE² = (1 − m/n)·4·s_a²/m·(m − 1)²/(m − 2)² (the jackknife;
+        NaN for m = 2), both times the share (n − 1)/n of pairs that are not self-pairs.
 
     Example:
         >>> images = torch.tensor([[[0, 0]], [[2, 0]], [[0, 5]]], dtype=torch.uint8)
@@ -253,7 +253,9 @@ def _means(sums: Tensor, drawn: Tensor, population: Tensor, rows: Tensor | None,
             variance[k] = (of_class / to_others).var(dim=0)
     part = ((1 - m / n) / m)[:, None] * variance
     squared = part + part.T
-    squared.diagonal().mul_(2)  # the same samples are rows and columns: 4 s²/m where the sum above has 2 s²/m
+    # Within a class the same samples are rows and columns: 4 s²/m where the sum above has 2 s²/m, times the jackknife's
+    # (m−1)²/(m−2)², as each a leaves out its own sample. One pair alone (m = 2) shows no spread: NaN, if m < n.
+    squared.diagonal().mul_(torch.where(m < n, 2 * ((m - 1) / (m - 2)) ** 2, 0.0))
     return distances, squared.sqrt()  # type: ignore[return-value]
 
 

@@ -192,6 +192,6 @@ def _grown(state: Tensor, classes: int) -> Tensor:
     if 4 * classes * state.shape[1] * state.shape[2] > STREAM_BYTES:
         raise ValueError(
             f"L1 histograms of {classes} classes, {state.shape[1]} values an image and {state.shape[2]} levels exceed "
-            f"{STREAM_BYTES / 2**30:.0f} GiB; make the images smaller, pass max_per_class= for a sample, or give arrays."
+            f"{STREAM_BYTES / 2**30:.0f} GiB; make the images smaller, pass max_per_class= for a sample, or arrays."
         )
     return state[:classes] if classes <= len(state) else F.pad(state, (0, 0, 0, 0, 0, classes - len(state)))

@@ -39,15 +39,7 @@ class Source:
         """Checked batches: rows (B, D) and labels (B,) as int64, on one device."""
         seen, width = 0, None
         for batch in track(self.batches, f"reading {self.name}", show=False if self.in_memory else self.show):
-            if not isinstance(batch, Sequence) or isinstance(batch, str) or len(batch) < 2:
-                raise TypeError(
-                    f"`{self.name}` must yield ({self.name}, labels) batches, got {type(batch).__name__}; "
-                    "turn dictionaries into pairs first."
-                )
-            left = len(batch[0]) if self.limit is None else self.limit - seen
-            if left <= 0:
-                break
-            rows = checks.as_tensor(batch[0], self.name)
+            rows = self.rows(batch)
             if rows.device.type == "mps":  # has no float64
                 rows = rows.cpu()
             if rows.ndim < 2:
@@ -55,7 +47,11 @@ class Source:
                     f"`{self.name}` must have shape (N, …) with at least two dimensions, got {tuple(rows.shape)}."
                 )
             labels = checks.class_labels(batch[1], num_samples=len(rows), num_classes=self.num_classes)
-            rows, labels = rows[:left].reshape(min(left, len(rows)), -1), labels[:left].to(rows.device)
+            if self.limit is not None:
+                rows, labels = rows[: self.limit - seen], labels[: self.limit - seen]
+            if len(rows) == 0:
+                continue
+            rows, labels = rows.reshape(len(rows), -1), labels.to(rows.device)
             if rows.dtype == torch.bool:
                 rows = rows.to(torch.uint8)
             if width is not None and rows.shape[1] != width:
@@ -71,6 +67,15 @@ class Source:
                 checks.finite(rows[start : start + step], self.name, first_row=seen + start)
             seen += len(rows)
             yield rows, labels
+
+    def rows(self, batch: Any) -> Tensor:
+        """The samples of a batch as a tensor."""
+        if not isinstance(batch, Sequence) or isinstance(batch, str) or len(batch) < 2:
+            raise TypeError(
+                f"`{self.name}` must yield ({self.name}, labels) batches, got {type(batch).__name__}; "
+                "turn dictionaries into pairs first."
+            )
+        return checks.as_tensor(batch[0], self.name)
 
 
 def open_source(
@@ -133,7 +138,7 @@ def peek(source: Source) -> tuple[Source, torch.dtype]:
     first: list[Any] = []
     try:
         first = [next(rest)]
-        dtype = checks.as_tensor(first[0][0], source.name).dtype
+        dtype = source.rows(first[0]).dtype
     except StopIteration:
         failure = ValueError(f"`{source.name}` must hold samples, got none.")
     except Exception as error:  # the type of error that reading a batch raises is the caller's own

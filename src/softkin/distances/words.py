@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from softkin import checks
+from softkin.data import DIGITS
 from softkin.word_vectors import WordVectors
 
 ENTITY = "ENTITY/"  # how Wikipedia2Vec marks the rows that stand for articles rather than words
@@ -20,8 +21,6 @@ _POSSESSIVE = re.compile(r"['’]s\b", re.IGNORECASE)
 # camelCase and HTTPServer, but not iPod or eBook
 _HUMP = re.compile(r"(?<=[a-z0-9]{2})(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BETWEEN = re.compile(r"[\W_]+")  # everything that is neither a letter nor a digit
-
-DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 Lookup = Callable[[str], Any]
 
@@ -203,4 +202,4 @@ def closest(word: str, vectors: Any, known: Sequence[str], *, most: int = 3) -> 
     ]
     joined.sort(key=lambda pair: abs(pair.index(" ") - len(word) / 2))
     alike = [other for other in known if other[:1] == word[:1] and abs(len(other) - len(word)) <= 2]
-    return [*joined[:1], *difflib.get_close_matches(word, alike, n=most, cutoff=0.75)][:most]
+    return [*joined[:1], *difflib.get_close_matches(word, alike, n=most, cutoff=0.65)][:most]

@@ -179,7 +179,7 @@ def _numbers(path: Path, texts: list[str], first: int, dimension: int) -> NDArra
                 return values.reshape(len(texts), dimension)
     for text in texts:
         for value in text.split(" "):
-            if not _is_number(value) or not np.isfinite(np.float32(value)):
+            if not _is_number(value) or not abs(float(value)) <= np.finfo(np.float32).max:
                 raise SoftkinError(f"{path}, at or after line {first}: finite numbers are due, got {value[:40]!r}.")
     raise SoftkinError(f"{path}, at or after line {first}: finite numbers are due.")
 

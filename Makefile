@@ -1,0 +1,36 @@
+# Every target sets up what it needs; `make demo` and `make test` work on a fresh clone.
+# Paths are relative throughout: the clone may lie anywhere, also below a folder with a space in its name.
+
+PYTHON ?= python3
+RUN := .venv/bin/python
+
+.PHONY: demo test check lint bench clean
+
+demo: .venv/softkin
+	$(RUN) -m softkin similarity examples/cifar100.txt --output demo/cifar100 --force
+	$(RUN) examples/train_digits.py
+
+test: .venv/dev
+	$(RUN) -m pytest
+
+lint: .venv/dev
+	$(RUN) -m pre_commit run --all-files
+
+check: lint test
+
+bench: .venv/dev
+	$(RUN) benchmarks/core.py
+
+# One stamp a kind of installation, written last: an interrupted one is taken up again.
+.venv/softkin: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "softkin needs Python 3.11 or newer; name one with PYTHON=…")'
+	test -x $(RUN) || $(PYTHON) -m venv .venv
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/dev: .venv/softkin
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,5 @@
+"""``python -m softkin``."""
+
+from softkin.cli import main
+
+raise SystemExit(main())

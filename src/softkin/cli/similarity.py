@@ -1,0 +1,203 @@
+"""``softkin similarity``: from class names, images or a distance matrix to labels, seen and saved."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from softkin.matrices import ClassMatrix
+
+SUMMARY = "how alike the classes are, and the smooth label of each"
+DESCRIPTION = """\
+Measure how alike classes are and print each class's nearest classes and its smooth label
+(1−α)·one-hot + α·softmax(−β·distance).
+
+SOURCE is one of
+  a .txt file   class names, one a line; or "id<TAB>name, synonym, …", the first known synonym counting
+  a folder      one folder of images for each class
+  .npz          `images` or `features`, `labels`, perhaps `class_names`
+  .parquet      as Hugging Face data sets have them, images or text with a label column
+  .safetensors, .csv    a distance matrix that softkin saved, or a table with class names as its header
+  digits        scikit-learn's handwritten digits"""
+EXAMPLE = "softkin similarity examples/cifar100.txt --beta 2 --alpha 0.1 --output m/"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Options, with the library's names and defaults."""
+    command.add_argument("source", metavar="SOURCE", help="class names, images, features or distances")
+    command.add_argument("--alpha", type=float, default=0.1, help="mass on the other classes (default: 0.1)")
+    command.add_argument("--beta", type=float, default=2.0, help="how sharp the similarity is (default: 2)")
+    command.add_argument(
+        "--distance", choices=["words", "l1", "l2"], help="default: words for names, l1 for images, l2 for features"
+    )
+    command.add_argument("--vectors", type=Path, help="a file of word vectors (default: GloVe, shipped with softkin)")
+    command.add_argument(
+        "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
+    )
+    command.add_argument("--prefer", choices=["words", "entity"], default="words", help="entity: whole-name vectors")
+    command.add_argument("--size", type=int, help="resize images to this many pixels, square")
+    command.add_argument("--max-per-class", type=int, help="a random sample of this many images of each class")
+    command.add_argument("--seed", type=int, default=0, help="of that sample (default: 0)")
+    command.add_argument("--device", help="where to compute, such as cuda (default: cpu)")
+    command.add_argument("--top", type=int, default=5, help="how many nearest classes to print (default: 5)")
+    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    command.add_argument("--output", type=Path, metavar="FOLDER", help="write the matrices there")
+    command.add_argument("--force", action="store_true", help="overwrite matrices in that folder")
+
+
+FILES = ("distances.safetensors", "similarity.safetensors", "labels.safetensors", "labels.csv")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    from softkin import checks
+
+    checks.alpha(arguments.alpha)
+    checks.beta(arguments.beta)
+    checks.count(arguments.top, "--top")
+    if arguments.max_per_class is not None:
+        checks.count(arguments.max_per_class, "--max-per-class", least=2)
+    if arguments.size is not None:
+        checks.count(arguments.size, "--size")
+    for alias in arguments.alias:
+        if not all(part.strip() for part in alias.partition("=")):
+            raise ValueError(f"--alias must be WORD=OTHER, got {alias!r}.")
+    if arguments.output is not None and not arguments.force:
+        there = [name for name in FILES if (arguments.output / name).exists()]
+        if there:
+            raise ValueError(
+                f"--output {arguments.output} already holds {', '.join(there)}; pass --force to overwrite."
+            )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, compute, print, write."""
+    from softkin import distances, similarity, smoothing
+    from softkin.matrices import to_csv, write
+
+    found = _distances(arguments)
+    s = similarity.from_distances(found.values, arguments.beta)
+    labels = smoothing.similarity_labels(s, arguments.alpha)
+    report = _report(found, s, labels, arguments)
+    if arguments.json:
+        print(json.dumps(report, ensure_ascii=False, indent=1))
+    else:
+        _print(report)
+    if arguments.output is not None:
+        names, folder = found.class_names, arguments.output
+        how = f"{found.source}; beta={arguments.beta:g}"
+        distances.save(folder / FILES[0], found.values, class_names=names, source=found.source)
+        similarity.save(folder / FILES[1], s, class_names=names, source=how)
+        how = f"{how}; alpha={arguments.alpha:g}"
+        smoothing.save(folder / FILES[2], labels, class_names=names, source=how)
+        write(folder / FILES[3], to_csv(labels, names).encode("utf-8"))
+        if not arguments.json:
+            print("\n".join(f"Wrote {folder / name}" for name in FILES))
+
+
+def _distances(arguments: argparse.Namespace) -> "ClassMatrix":
+    """The distance matrix of the source, whatever that is."""
+    from softkin import data, distances
+
+    source = Path(arguments.source)
+    if source.suffix.lower() in (".safetensors", ".csv"):
+        return distances.read(source)
+    if source.suffix.lower() == ".txt":
+        if arguments.distance not in (None, "words"):
+            raise ValueError(f"--distance {arguments.distance} needs images or features, and {source} holds names.")
+        ids, names = _read_names(source)
+        return _from_words(ids, names, arguments)
+    loaded = data.load(arguments.source, size=arguments.size)
+    values = loaded.values
+    kind = arguments.distance or ("words" if values is None else "l1" if values.ndim > 2 else "l2")
+    if kind == "words":
+        return _from_words(loaded.class_names, list(loaded.class_names), arguments)
+    if values is None:
+        raise ValueError(f"--distance {kind} needs images or features, and {source} holds text; use words.")
+    import torch
+
+    matrix = distances.from_images(
+        torch.from_numpy(values).to(arguments.device or "cpu"),
+        loaded.labels,
+        p=1 if kind == "l1" else 2,
+        class_names=loaded.class_names,
+        max_per_class=arguments.max_per_class,
+        seed=arguments.seed,
+    )
+    sample = f", {arguments.max_per_class} a class at most" if arguments.max_per_class else ", all pairs"
+    return distances.ClassMatrix(matrix, loaded.class_names, "distances", f"{loaded.source}: mean {kind}{sample}")
+
+
+def _from_words(ids: list[str], names: list[Any], arguments: argparse.Namespace) -> "ClassMatrix":
+    from softkin import distances
+    from softkin.distances import WordVectors
+
+    vectors = WordVectors.load(arguments.vectors) if arguments.vectors else WordVectors.shipped()
+    aliases = dict(alias.split("=", 1) for alias in arguments.alias)
+    matrix = distances.from_words(names, vectors, aliases=aliases, prefer=arguments.prefer)
+    return distances.ClassMatrix(matrix, ids, "distances", f"class names: L2 of word vectors from {vectors.source}")
+
+
+def _read_names(path: Path) -> tuple[list[str], list[str | list[str]]]:
+    """(what the classes are called, the names or synonyms to look up)."""
+    from softkin import SoftkinError, checks
+
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise SoftkinError(f"{path} could not be read as text: {error}.") from error
+    ids = [line.partition("\t")[0] for line in lines]
+    names: list[str | list[str]] = []
+    for line in lines:
+        first, tab, synonyms = line.partition("\t")
+        names.append([name.strip() for name in synonyms.split(",") if name.strip()] if tab else first)
+    try:
+        return checks.class_names(ids), names
+    except ValueError as error:
+        raise SoftkinError(f"{path}: {error}") from error
+
+
+def _report(found: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace) -> dict[str, Any]:
+    """What is printed, as plain data."""
+    names = found.class_names
+    top = min(arguments.top, len(names) - 1)
+    nearest = s.topk(top, dim=1).indices
+    classes = []
+    for k, name in enumerate(names):
+        shown = [
+            {
+                "name": names[j],
+                "distance": float(found.values[k, j]),
+                "similarity": float(s[k, j]),
+                "label": float(labels[k, j]),
+            }
+            for j in nearest[k].tolist()
+        ]
+        own = float(labels[k, k])
+        rest = max(0.0, 1 - own - sum(float(neighbour["label"]) for neighbour in shown))
+        classes.append({"name": name, "label": own, "nearest": shown, "rest": rest})
+    return {"source": found.source, "alpha": arguments.alpha, "beta": arguments.beta, "classes": classes}
+
+
+def _print(report: dict[str, Any]) -> None:
+    """A table: a class, what its label keeps on itself, its nearest classes with theirs, and the rest."""
+    import sys
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    print(f"{report['source']}; alpha = {report['alpha']:g}, beta = {report['beta']:g}")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("class", overflow="fold")
+    table.add_column("itself", justify="right", no_wrap=True)
+    table.add_column("nearest classes, and the label's mass on each", overflow="fold")
+    table.add_column("others", justify="right", no_wrap=True)
+    for row in report["classes"]:
+        nearest = ", ".join(f"{other['name']} {other['label']:.4f}" for other in row["nearest"])
+        table.add_row(Text(row["name"]), f"{row['label']:.3f}", Text(nearest), f"{row['rest']:.4f}")
+    console.print(table)

@@ -1,0 +1,43 @@
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+settings.register_profile("softkin", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("softkin")
+
+
+@pytest.fixture(autouse=True)
+def _seeds():
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002  for code under test that draws from numpy's global state
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """The folder of real data that lies beside the project, where it does."""
+    if not SHARED.is_dir():
+        if os.environ.get("SOFTKIN_REQUIRE_DATA"):
+            pytest.fail(f"{SHARED} is missing, and SOFTKIN_REQUIRE_DATA says that it must be there")
+        pytest.skip(f"needs the real data in {SHARED}, which is not there")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def cifar100(shared_data):
+    """CIFAR-100's first 4,000 training images, labels and class names."""
+    import pyarrow.parquet as pq
+
+    from softkin import data
+
+    file = pq.ParquetFile(shared_data / "cifar100" / "train-00000-of-00001.parquet")
+    table = next(file.iter_batches(4000, columns=["img", "fine_label"]))
+    images = data._decode([cell["bytes"] for cell in table["img"].to_pylist()], None, False)
+    names = json.loads(file.schema_arrow.metadata[b"huggingface"])["info"]["features"]["fine_label"]["names"]
+    return images, table["fine_label"].to_numpy(), names

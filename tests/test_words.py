@@ -1,0 +1,266 @@
+"""Word vectors and the distances between class names."""
+
+import bz2
+import gzip
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from softkin import SoftkinError, distances
+from softkin.distances import WordVectors
+from softkin.distances.words import tokens
+
+TOY = {word: np.array(vector, dtype=float) for word, vector in {
+    "cat": [0, 0], "dog": [3, 4], "sea": [0, 8], "lion": [6, 0], "gas": [1, 1], "mask": [3, 3], "s": [9, 9],
+}.items()}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("aquarium_fish", ["aquarium", "fish"]),
+        ("great white shark", ["great", "white", "shark"]),
+        ("man-eating", ["man", "eating"]),
+        ("T-shirt/top", ["t", "shirt", "top"]),
+        ("reverted_card_payment?", ["reverted", "card", "payment"]),
+        ("salt & pepper, ground", ["salt", "pepper", "ground"]),
+        ("plumber's helper", ["plumber", "helper"]),
+        ("bird’s nest", ["bird", "nest"]),
+        ("pickupTruck", ["pickup", "truck"]),
+        ("HTTPServer", ["http", "server"]),
+        ("iPod", ["ipod"]),
+        ("jack-o'-lantern", ["jack", "o", "lantern"]),
+        ("Speed limit (20km/h)", ["speed", "limit", "20km", "h"]),
+        ("Löwe", ["löwe"]),
+    ],
+)
+def test_tokens(name, expected):
+    assert tokens(name) == expected
+
+
+def test_distances_are_those_of_the_mean_vectors():
+    D = distances.from_words(["cat", "dog", "sea_lion"], TOY)
+    expected = np.array([[0, 5, 5], [5, 0, 0], [5, 0, 0]], dtype=float)
+    assert D.dtype == torch.float64
+    np.testing.assert_allclose(D, expected)  # sea lion: (3, 4)
+    as_vectors = WordVectors(list(TOY), np.stack(list(TOY.values())).astype(np.float16))
+    np.testing.assert_allclose(distances.from_words(["cat", "dog", "sea_lion"], as_vectors), expected)
+
+
+def test_case_aliases_and_synonyms():
+    expected = distances.from_words(["cat", "gas mask"], TOY)
+    assert torch.equal(distances.from_words(["CAT", "GasMask"], TOY), expected)
+    assert torch.equal(distances.from_words(["cat", "gasmask"], TOY, aliases={"gasmask": "gas mask"}), expected)
+    assert torch.equal(distances.from_words(["cat", "Gasmask"], TOY, aliases={"gasmask": "gas mask"}), expected)
+    # an alias for one word of a name
+    doubled = distances.from_words(["cat", "gasmask dog"], TOY, aliases={"gasmask": "gas mask"})
+    assert float(doubled[0, 1]) == pytest.approx(np.hypot(7 / 3, 8 / 3))
+    assert torch.equal(distances.from_words(["cat", ["respirator", "gas mask", "dog"]], TOY), expected)
+
+
+def test_single_characters_are_left_out_only_beside_others():
+    assert float(distances.from_words(["cat", "dog x"], TOY)[0, 1]) == 5
+    assert float(distances.from_words(["cat", "s"], TOY)[0, 1]) == pytest.approx(np.hypot(9, 9))  # it has a vector
+    with pytest.raises(ValueError, match="1 word has no vector: 'x'"):
+        distances.from_words(["cat", "x"], TOY)
+    with pytest.raises(ValueError, match=r"1 word has no vector: '\?\?'"):
+        distances.from_words(["cat", "??"], TOY)
+
+
+def test_unknown_words_come_in_one_sentence_with_a_remedy():
+    with pytest.raises(ValueError) as caught:
+        distances.from_words(["cat", "gasmask", "dag", "sea unicorn", "zzyzx"], TOY)
+    message = str(caught.value)
+    assert message.startswith("4 words have no vector: 'gasmask' (close: gas mask")
+    assert "'dag' (close: dog)" in message
+    assert "'unicorn' in 'sea unicorn'" in message
+    assert "'zzyzx'" in message
+    assert "pass aliases={'gasmask': 'gas mask'}" in message
+    assert "\n" not in message
+
+
+def test_digits_are_told_their_names():
+    with pytest.raises(ValueError, match=r"'0' \(close: zero\).*aliases=\{'0': 'zero'\}"):
+        distances.from_words(list("0123456789"))
+
+
+def test_a_mapping_may_hold_whole_names_if_it_holds_all():
+    whole = {"traffic light": np.array([1.0, 0.0]), "stop sign": np.array([0.0, 0.0])}
+    assert float(distances.from_words(list(whole), whole)[0, 1]) == 1
+    with pytest.raises(ValueError, match="4 words have no vector"):
+        distances.from_words([*whole, "yield sign", "sign"], whole | {"sign": np.zeros(2)})
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "words"),
+    [
+        ("cat", TypeError, "must be a list of names, got the single text 'cat'"),
+        (["cat"], ValueError, "at least 2 classes, got 1"),
+        (["cat", ""], ValueError, "empty name, but place 1 is empty"),
+        (["cat", []], ValueError, "place 1 is an empty list"),
+        (["cat", "dog", "cat"], ValueError, "must differ, but 'cat' stands at places 0 and 2"),
+        (["cat", 3], TypeError, "'int' object is not iterable|must hold text"),
+        (["cat", [3]], TypeError, "must hold text or lists of text, got 3 at place 1"),
+    ],
+)
+def test_bad_names(names, error, words):
+    with pytest.raises(error, match=words):
+        distances.from_words(names, TOY)
+
+
+def test_bad_vectors():
+    with pytest.raises(ValueError, match=r"must all have one length, got lengths \[1, 2\]"):
+        distances.from_words(["cat", "owl"], TOY | {"owl": np.zeros(1)})
+    with pytest.raises(ValueError, match=r"1-D arrays, got shape \(1, 2\) for 'owl'"):
+        distances.from_words(["cat", "owl"], TOY | {"owl": np.zeros((1, 2))})
+    with pytest.raises(ValueError, match="`vectors` must be finite"):
+        distances.from_words(["cat", "owl"], TOY | {"owl": np.array([np.nan, 0])})
+    with pytest.raises(ValueError, match="`prefer` must be 'words' or 'entity'"):
+        distances.from_words(["cat", "dog"], TOY, prefer="phrases")
+
+
+# Entities
+
+
+def test_entities_only_if_every_class_has_one():
+    entities = TOY | {"ENTITY/Sea_lion": np.array([0.0, 1.0]), "ENTITY/Cat": np.array([0.0, 0.0])}
+    D = distances.from_words(["cat", "sea_lion"], entities, prefer="entity")
+    assert float(D[0, 1]) == 1
+    assert float(distances.from_words(["cat", "sea_lion"], entities)[0, 1]) == 5  # not unless asked for
+    with pytest.warns(UserWarning, match=r"1 of 3 have none \('dog'\); words are used for all"):
+        D = distances.from_words(["cat", "sea_lion", "dog"], entities, prefer="entity")
+    assert torch.equal(D, distances.from_words(["cat", "sea_lion", "dog"], TOY))
+
+
+# Files
+
+GLOVE = "the 0.5 -1 2e-1\n. . . 1 2 3\ncat 4 5 6\n"
+WORD2VEC = "3 3\nthe 0.5 -1 2e-1\nENTITY/Sea_lion 1 2 3\ncat 4 5 6\n"
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".txt.gz", ".txt.bz2"])
+@pytest.mark.parametrize("text", [GLOVE, WORD2VEC])
+def test_files(tmp_path, suffix, text):
+    path = tmp_path / f"vectors{suffix}"
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if suffix.endswith("gz") else bz2.compress(data) if suffix.endswith("bz2") else data)
+    vectors = WordVectors.load(path)
+    assert list(vectors)[0] == "the"
+    assert len(vectors) == 3
+    np.testing.assert_allclose(vectors["the"], [0.5, -1, 0.2], rtol=1e-6)
+    np.testing.assert_allclose(vectors["cat"], [4, 5, 6])
+    assert ". . ." in vectors or "ENTITY/Sea_lion" in vectors
+    assert list(WordVectors.load(path, only=["cat", "dog"])) == ["cat"]
+    assert len(WordVectors.load(path, most=2)) == 2
+    assert float(distances.from_words(["the", "cat"], path)[0, 1]) > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("the 1 2 3\ncat 4 5\n", "line 2: 3 numbers are due, got 2; was the file cut off there"),
+        ("the 1 2 3\ncat 4 5 6 7\n", "line 2: 3 numbers are due, got 4"),
+        ("the 1 2 3\ncat 4 x 6\n", "finite numbers are due, got 'x'"),
+        ("the 1 2 3\ncat 4 nan 6\n", "finite numbers are due, got 'nan'"),
+        ("the 1 2 3\ncat 4 1e99 6\n", "finite numbers are due, got '1e99'"),
+        ("4 3\nthe 1 2 3\ncat 4 5 6\n", "announces 4 vectors in its first line and holds 2: it was cut off"),
+        ("", "holds no word vectors"),
+        ("hello\n", "line 1: a word and its numbers are due, separated by spaces, got 'hello'"),
+    ],
+)
+def test_damaged_files(tmp_path, text, words):
+    path = tmp_path / "v.txt"
+    path.write_text(text)
+    with pytest.raises(SoftkinError, match=words):
+        WordVectors.load(path)
+
+
+def test_files_that_are_cut_off_or_something_else(tmp_path):
+    whole = gzip.compress(("".join(f"word{i} {i} {i + 1}\n" for i in range(20000))).encode())
+    (tmp_path / "cut.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SoftkinError, match="was cut off after line"):
+        WordVectors.load(tmp_path / "cut.gz")
+    (tmp_path / "wrong.gz").write_bytes(b"not gzip at all")
+    with pytest.raises(SoftkinError, match="could not be read: Not a gzipped file"):
+        WordVectors.load(tmp_path / "wrong.gz")
+    (tmp_path / "binary.bin").write_bytes(b"2 3\nthe \xff\xfe\x00\x80\n")
+    with pytest.raises(SoftkinError, match="not UTF-8 text; binary word2vec files must be converted"):
+        WordVectors.load(tmp_path / "binary.bin")
+    with pytest.raises(SoftkinError, match="there is no such file"):
+        WordVectors.load(tmp_path / "absent.txt")
+    (tmp_path / "end.txt").write_text("the 1 2\ncat 3 4")
+    with pytest.warns(UserWarning, match="last line of end.txt does not end"):
+        WordVectors.load(tmp_path / "end.txt")
+
+
+def test_the_first_of_two_equal_words_counts():
+    vectors = WordVectors(["a", "b", "a"], np.array([[1.0], [2.0], [3.0]]))
+    assert vectors["a"][0] == 1
+    assert list(vectors) == ["a", "b"]
+    assert len(vectors) == 2
+    with pytest.raises(ValueError, match=r"one row for each of 2 words, got an array of shape \(3, 1\)"):
+        WordVectors(["a", "b"], np.zeros((3, 1)))
+
+
+# The shipped vectors and real class lists
+
+
+def test_shipped_vectors_are_glove(shared_data):
+    shipped = WordVectors.shipped()
+    assert len(shipped) > 21000
+    assert shipped.vectors.dtype == np.float16
+    assert shipped.vectors.shape[1] == 100
+    real = WordVectors.load(shared_data / "vectors" / "glove-6b-100d-20k.txt.gz", most=20000)
+    assert sum(word in shipped for word in real) == 20000  # the 20,000 most frequent words are the same
+    gap = max(np.abs(shipped[word].astype(np.float64) - real[word]).max() for word in real)
+    assert gap < 2e-3  # float16 of values up to 3
+
+
+def class_lists(folder):
+    import json
+
+    def names(path, column):
+        metadata = pq.read_schema(folder / path).metadata[b"huggingface"]
+        return json.loads(metadata)["info"]["features"][column]["names"]
+
+    def labels(path):
+        return sorted(set(pq.read_table(folder / path)["label"].to_pylist()) - {"oos"})
+
+    words = (folder / "tiny-imagenet" / "words.txt").read_text().splitlines()
+    synonyms = [line.split("\t")[1].split(", ") for line in words]
+    return {
+        "CIFAR-100": (names("cifar100/train-00000-of-00001.parquet", "fine_label"), []),
+        "Tiny-ImageNet": (synonyms, []),
+        "Tiny-ImageNet, first synonyms": ([entry[0] for entry in synonyms], ["gasmask", "jinrikisha"]),
+        "CLINC150": (labels("text/clinc150.parquet"), ["401k"]),
+        "banking77": (labels("text/banking77.parquet"), []),
+    }
+
+
+@pytest.mark.parametrize("which", ["shipped", "shared"])
+def test_real_class_lists_fail_only_on_words_without_a_vector(shared_data, which):
+    file = shared_data / "vectors" / "glove-6b-100d-20k.txt.gz"
+    vectors = WordVectors.shipped() if which == "shipped" else WordVectors.load(file)
+    for title, (names, unknown) in class_lists(shared_data).items():
+        if unknown:
+            assert not any(word in vectors for word in unknown)
+            with pytest.raises(ValueError) as caught:
+                distances.from_words(names, vectors)
+            assert str(caught.value).startswith(f"{len(unknown)} word"), title
+            assert all(repr(word) in str(caught.value) for word in unknown), title
+            aliases = {"gasmask": "gas mask", "jinrikisha": "rickshaw", "401k": "pension"}
+            D = distances.from_words(names, vectors, aliases=aliases)
+        else:
+            D = distances.from_words(names, vectors)
+        assert D.shape == (len(names), len(names))
+        assert float(D[~torch.eye(len(names), dtype=torch.bool)].min()) > 0, title
+
+
+def test_meaning_shows():
+    """A dolphin is more of a whale than of an oak."""
+    names = ["dolphin", "whale", "oak_tree", "pine_tree", "bicycle", "motorcycle"]
+    D = distances.from_words(names)
+    D.fill_diagonal_(float("inf"))
+    assert [names[k] for k in D.argmin(1)] == ["whale", "dolphin", "pine_tree", "oak_tree", "motorcycle", "bicycle"]
