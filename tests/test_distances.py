@@ -52,7 +52,9 @@ def test_floats_with_many_values_agree_with_brute_force():
     images, labels = rng.normal(size=(300, 20)) * 7 + 3, rng.integers(0, 5, 300)
     assert histograms.distinct(torch.from_numpy(images)) is None
     for p in (1, 2):
-        np.testing.assert_allclose(distances.from_images(images, labels, p=p), brute_force(images, labels, p), rtol=1e-12)
+        np.testing.assert_allclose(
+            distances.from_images(images, labels, p=p), brute_force(images, labels, p), rtol=1e-12
+        )
     np.testing.assert_allclose(distances.from_features(images, labels), brute_force(images, labels, 2), rtol=1e-12)
 
 
@@ -108,7 +110,9 @@ def test_real_images_agree_with_brute_force(cifar100):
     some = labels < 12
     images, labels = images[some], labels[some]
     for p in (1, 2):
-        np.testing.assert_allclose(distances.from_images(images, labels, p=p), brute_force(images, labels, p), rtol=1e-10)
+        np.testing.assert_allclose(
+            distances.from_images(images, labels, p=p), brute_force(images, labels, p), rtol=1e-10
+        )
 
 
 @pytest.mark.parametrize("p", [1, 2])
@@ -312,7 +316,9 @@ def test_bad_input(change, error, words):
 def test_numbers_that_are_none(bad, p):
     images, labels = np.random.default_rng(0).random((60, 5)), np.arange(60) % 4
     images[17, 2] = images[44, 0] = bad
-    with pytest.raises(ValueError, match="`images` must be finite, but 2 rows hold NaN or infinity, the first is row 17"):
+    with pytest.raises(
+        ValueError, match="`images` must be finite, but 2 rows hold NaN or infinity, the first is row 17"
+    ):
         distances.from_images(images, labels, p=p)
     with pytest.raises(ValueError, match="`features` must be finite, .* the first is row 17"):
         distances.from_features([(images[:30], labels[:30]), (images[30:], labels[30:])])
@@ -325,12 +331,16 @@ def test_bad_streams():
     with pytest.raises(ValueError, match="must hold samples, got none"):
         distances.from_images([])
     with pytest.raises(ValueError, match="got 60 and then 30; resize"):
-        distances.from_images([(images, labels), (images[:, :, :2, :], labels)][:1] + [(images.reshape(120, 30), np.arange(120) % 4)])
+        distances.from_images(
+            [(images, labels), (images[:, :, :2, :], labels)][:1] + [(images.reshape(120, 30), np.arange(120) % 4)]
+        )
     with pytest.raises(TypeError, match="an iterable of batches, got int"):
         distances.from_images(3)
     with pytest.raises(ValueError, match="`value_range` must be given with `levels` for a stream"):
         distances.from_images([(images / 255, labels)], levels=9)
     with pytest.raises(ValueError, match="`value_range` must cover all images, but they run from 0 to 1"):
         distances.from_images([(images / 255, labels)], levels=9, value_range=(0.25, 1))
-    with pytest.raises(ValueError, match=r"L1 histograms of 1000 classes, 150528 values an image and 256 levels exceed 4 GiB"):
+    with pytest.raises(
+        ValueError, match=r"L1 histograms of 1000 classes, 150528 values an image and 256 levels exceed 4 GiB"
+    ):
         distances.from_images([(np.zeros((1, 150528), dtype=np.uint8), [0])], num_classes=1000)

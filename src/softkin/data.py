@@ -2,6 +2,7 @@
 
 import io
 import json
+import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -118,9 +119,9 @@ def _decode(files: Sequence[Path | bytes], size: int | None, progress: bool | No
 
 def _npz(path: Path) -> Labelled:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise SoftkinError(f"{path} could not be read as .npz without pickles: {error}") from error
     values = next((arrays[name] for name in ("images", "features") if name in arrays), None)
     if values is None or "labels" not in arrays:

@@ -198,6 +198,11 @@ def _print(report: dict[str, Any]) -> None:
     table.add_column("nearest classes, and the label's mass on each", overflow="fold")
     table.add_column("others", justify="right", no_wrap=True)
     for row in report["classes"]:
-        nearest = ", ".join(f"{other['name']} {other['label']:.4f}" for other in row["nearest"])
-        table.add_row(Text(row["name"]), f"{row['label']:.3f}", Text(nearest), f"{row['rest']:.4f}")
+        nearest = ", ".join(f"{_shown(other['name'])} {other['label']:.4f}" for other in row["nearest"])
+        table.add_row(Text(_shown(row["name"])), f"{row['label']:.3f}", Text(nearest), f"{row['rest']:.4f}")
     console.print(table)
+
+
+def _shown(name: str) -> str:
+    """A name that cannot steer the terminal."""
+    return "".join(letter if letter.isprintable() else "�" for letter in name)

@@ -173,13 +173,13 @@ def _numbers(path: Path, texts: list[str], first: int, dimension: int) -> NDArra
     """Many lines' numbers at once; on a fault, line by line to name it."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # what cannot be read is a warning to numpy
-        with contextlib.suppress(ValueError, DeprecationWarning):
+        with contextlib.suppress(ValueError, DeprecationWarning, RuntimeWarning):
             values = np.fromstring(" ".join(texts), dtype=np.float32, sep=" ")
             if np.isfinite(values).all():
                 return values.reshape(len(texts), dimension)
     for text in texts:
         for value in text.split(" "):
-            if not _is_number(value) or not abs(float(value)) <= np.finfo(np.float32).max:
+            if not _is_number(value) or not abs(float(value)) <= float(np.finfo(np.float32).max):
                 raise SoftkinError(f"{path}, at or after line {first}: finite numbers are due, got {value[:40]!r}.")
     raise SoftkinError(f"{path}, at or after line {first}: finite numbers are due.")
 

@@ -1,0 +1,190 @@
+"""The command line, in this process and as a real one."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from softkin import __version__, cli, distances, similarity, smoothing
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run(capsys, *arguments):
+    """(exit code, stdout, stderr) of ``softkin …``."""
+    try:
+        code = cli.main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def names(tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("dolphin\nwhale\nrose\ntulip\nbicycle\nmotorcycle\nseal\n", encoding="utf-8")
+    return path
+
+
+def test_every_command_has_help_and_an_example_that_works(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for name, module in cli.COMMANDS.items():
+        code, output, _ = run(capsys, name, "--help")
+        assert code == 0
+        assert module.EXAMPLE in output
+        program, *arguments = shlex.split(module.EXAMPLE)
+        assert program == "softkin"
+        assert run(capsys, *arguments)[0] == 0
+
+
+def test_similarity_prints_neighbours_and_labels_and_writes_matrices(capsys, tmp_path, names):
+    folder = tmp_path / "m"
+    code, output, _ = run(capsys, "similarity", names, "--beta", 2, "--alpha", 0.1, "--output", folder)
+    assert code == 0
+    line = next(line for line in output.splitlines() if line.startswith("dolphin"))
+    assert line.split()[1:3] == ["0.900", "whale"]
+    assert line.count(",") == 4  # five neighbours
+    assert f"Wrote {folder / 'labels.safetensors'}" in output
+    words = names.read_text().split()
+    D = distances.load(folder / "distances.safetensors", class_names=words)
+    torch.testing.assert_close(D, distances.from_words(words))
+    S = similarity.load(folder / "similarity.safetensors", class_names=words)
+    Q = smoothing.load(folder / "labels.safetensors", class_names=words)
+    torch.testing.assert_close(Q, smoothing.similarity_labels(S, 0.1))
+    source = smoothing.read(folder / "labels.safetensors").source
+    assert "GloVe 6B" in source
+    assert "beta=2; alpha=0.1" in source
+
+
+def test_json(capsys, names):
+    code, output, _ = run(capsys, "similarity", names, "--json", "--top", 2, "--alpha", 0.2)
+    report = json.loads(output)
+    assert code == 0
+    assert report["alpha"] == 0.2
+    first = report["classes"][0]
+    assert first["name"] == "dolphin"
+    assert [other["name"] for other in first["nearest"]][0] == "whale"
+    assert first["label"] == pytest.approx(0.8)
+    assert sum(other["label"] for other in first["nearest"]) + first["rest"] == pytest.approx(0.2)
+
+
+def test_matrices_are_not_overwritten_unless_told(capsys, tmp_path, names):
+    folder = tmp_path / "m"
+    assert run(capsys, "similarity", names, "--output", folder)[0] == 0
+    before = (folder / "labels.safetensors").read_bytes()
+    code, _, errors = run(capsys, "similarity", names, "--beta", 5, "--output", folder)
+    assert code == 2
+    assert "already holds distances.safetensors" in errors
+    assert (folder / "labels.safetensors").read_bytes() == before
+    assert run(capsys, "similarity", names, "--beta", 5, "--output", folder, "--force")[0] == 0
+    assert (folder / "labels.safetensors").read_bytes() != before
+    # and what was written can be read again, with another β
+    code, output, _ = run(capsys, "similarity", folder / "distances.safetensors", "--beta", 1)
+    assert code == 0
+    assert "beta = 1" in output
+
+
+def test_from_images_features_and_text(capsys, tmp_path, shared_data):
+    for colour in ("red", "green", "blue"):
+        for i in range(2):
+            path = tmp_path / "images" / colour / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (4 + i, 4), colour).save(path)
+    code, output, _ = run(capsys, "similarity", tmp_path / "images", "--size", 4)
+    assert code == 0
+    assert "mean l1, all pairs" in output
+    np.savez(tmp_path / "f.npz", features=np.eye(4), labels=np.arange(4))
+    code, output, _ = run(capsys, "similarity", tmp_path / "f.npz")
+    assert "mean l2" in output
+    code, output, _ = run(capsys, "similarity", "digits", "--distance", "l2", "--max-per-class", 20)
+    assert "mean l2, 20 a class at most" in output
+    code, output, _ = run(capsys, "similarity", "digits", "--distance", "words")
+    assert "word vectors" in output
+    code, output, _ = run(capsys, "similarity", shared_data / "text" / "banking77.parquet")
+    assert code == 0
+    assert "card_arrival" in output
+
+
+def test_synonyms_aliases_and_other_vectors(capsys, tmp_path, shared_data):
+    code, output, _ = run(capsys, "similarity", shared_data / "tiny-imagenet" / "words.txt")
+    assert code == 0
+    assert "n02124075" in output
+    path = tmp_path / "names.txt"
+    path.write_text("gasmask\ncat\ndog\n")
+    code, _, errors = run(capsys, "similarity", path)
+    assert code == 1
+    assert "pass aliases={'gasmask': 'gas mask'}" in errors
+    assert run(capsys, "similarity", path, "--alias", "gasmask=gas mask")[0] == 0
+    vectors = tmp_path / "v.txt"
+    vectors.write_text("gasmask 0 1\ncat 1 0\ndog 1 1\n")
+    code, output, _ = run(capsys, "similarity", path, "--vectors", vectors)
+    assert code == 0
+    assert "from v.txt" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["similarity", "NAMES", "--alpha", "1"], 2, "`alpha` must be at least 0 and below 1, got 1"),
+        (["similarity", "NAMES", "--beta", "-1"], 2, "`beta` must be finite and at least 0, got -1"),
+        (["similarity", "NAMES", "--alias", "x"], 2, "--alias must be WORD=OTHER, got 'x'"),
+        (["similarity", "NAMES", "--top", "0"], 2, "--top"),
+        (["similarity", "NAMES", "--max-per-class", "1"], 2, "at least 2, got 1"),
+        (["similarity", "NAMES", "--distance", "l3"], 2, "invalid choice: 'l3'"),
+        (["similarity", "NAMES", "--distance", "l1"], 1, "needs images or features"),
+        (["similarity", "absent.txt"], 1, "could not be read"),
+        (["similarity", "absent"], 1, "no such file or folder"),
+        (["similarity", "NAMES", "--vectors", "absent.txt"], 1, "there is no such file"),
+        (["similarity", "TWICE"], 1, "must differ, but 'cat' stands at places 0 and 1"),
+        (["similarity"], 2, "the following arguments are required: SOURCE"),
+        (["similarty"], 2, "invalid choice: 'similarty'"),
+        ([], 2, "required: COMMAND"),
+    ],
+)
+def test_errors_are_one_sentence(capsys, tmp_path, names, arguments, code, words):
+    (tmp_path / "twice.txt").write_text("cat\ncat\n")
+    replaced = {"NAMES": str(names), "TWICE": str(tmp_path / "twice.txt")}
+    found, output, errors = run(capsys, *(replaced.get(argument, argument) for argument in arguments))
+    assert found == code
+    assert words in errors
+    assert "Traceback" not in errors
+    assert output == ""
+
+
+def test_hostile_names_stay_text(capsys, tmp_path):
+    path = tmp_path / "n.txt"
+    path.write_text("[bold]cat[/bold]\n[link=x]dog\ncar \x1b[31m\n", encoding="utf-8")
+    code, output, _ = run(
+        capsys, "similarity", path, "--alias", "bold=cat", "--alias", "link=dog", "--alias", "31m=car"
+    )
+    assert code == 0
+    assert "[bold]cat[/bold]" in output
+    assert "\x1b" not in output
+
+
+def test_as_a_process(tmp_path, names):
+    def softkin(*arguments, **options):
+        return subprocess.run([sys.executable, "-m", "softkin", *arguments], capture_output=True, text=True, **options)
+
+    assert softkin("--version").stdout.strip() == f"softkin {__version__}"
+    done = softkin("similarity", str(names))
+    assert done.returncode == 0
+    assert "dolphin" in done.stdout
+    assert done.stderr == ""
+    script = Path(sys.executable).with_name("softkin")
+    assert (
+        subprocess.run([script, "--version"], capture_output=True, text=True).stdout.strip() == f"softkin {__version__}"
+    )
+    piped = subprocess.run(
+        f"{shlex.quote(sys.executable)} -m softkin similarity {shlex.quote(str(ROOT / 'examples' / 'cifar100.txt'))} | head -1",
+        shell=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert piped.stderr == ""

@@ -1,0 +1,119 @@
+"""Several processes: real ones, over gloo."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from softkin import distances
+
+HEADER = """
+import json, sys
+import numpy as np, torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+from softkin import distances
+
+rank, size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+torch.set_num_threads(1)
+dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
+rng = np.random.default_rng(0)
+images = rng.integers(0, 256, (61, 2, 3), dtype=np.uint8)
+labels = np.concatenate([np.arange(4), rng.integers(0, 4, 57)])
+mine = slice(rank, None, size)
+dataset = TensorDataset(torch.from_numpy(images), torch.from_numpy(labels))
+
+def show(call):
+    try:
+        print(json.dumps(call().tolist()))
+    except (ValueError, TypeError) as error:
+        print(json.dumps(f"{type(error).__name__}: {error}"))
+"""
+
+
+def ranks(tmp_path, body, size=2):
+    """What each of ``size`` processes prints, line by line, after running ``body``."""
+    script = tmp_path / "rank.py"
+    script.write_text(HEADER + body + "\ndist.destroy_process_group()\n")
+    running = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(rank), str(size), str(tmp_path / "meeting")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    results = [process.communicate(timeout=120) for process in running]
+    for process, (_, errors) in zip(running, results, strict=True):
+        assert process.returncode == 0, errors
+    return [[json.loads(line) for line in output.splitlines()] for output, _ in results]
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (61, 2, 3), dtype=np.uint8)
+    return images, np.concatenate([np.arange(4), rng.integers(0, 4, 57)])
+
+
+def test_every_rank_gets_the_whole_matrix(tmp_path, data):
+    body = """
+for p in (1, 2):
+    show(lambda: distances.from_images(images[mine], labels[mine], p=p))
+    show(lambda: distances.from_images(images[mine] / 255, labels[mine], p=p))
+    sampler = DistributedSampler(dataset, shuffle=True)  # 61 samples on 2 ranks: one is repeated
+    show(lambda: distances.from_images(DataLoader(dataset, batch_size=7, sampler=sampler), p=p))
+show(lambda: distances.from_features(images[mine], labels[mine]))
+show(lambda: distances.from_images(images[mine], labels[mine], num_samples=61))
+show(lambda: distances.from_images(images[mine], labels[mine], max_per_class=1000))
+show(lambda: distances.from_images(images[mine], labels[mine], p=2, max_per_class=6, return_error=True)[1])
+"""
+    first, second = ranks(tmp_path, body)
+    assert first == second
+    images, labels = data
+    one, two = distances.from_images(images, labels, p=1), distances.from_images(images, labels, p=2)
+    expected = [one, one / 255, one, two, two / 255, two, two, one, one]
+    for found, exact in zip(first, expected, strict=False):
+        torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), exact, rtol=1e-9, atol=0)
+    assert torch.tensor(first[-1]).isfinite().all()
+
+
+def test_three_ranks_and_a_sampler(tmp_path, data):
+    body = """
+sampler = DistributedSampler(dataset, shuffle=False)  # 61 on 3 ranks: 2 padded
+show(lambda: distances.from_images(DataLoader(dataset, batch_size=7, sampler=sampler), p=1))
+"""
+    results = ranks(tmp_path, body, size=3)
+    exact = distances.from_images(*data)
+    for (found,) in results:
+        torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), exact, rtol=1e-9, atol=0)
+
+
+def test_what_is_wrong_on_one_rank_is_refused_on_all(tmp_path):
+    body = """
+show(lambda: distances.from_images(images, labels, num_samples=61))  # every rank brings all
+show(lambda: distances.from_images(DataLoader(dataset, batch_size=7)))
+show(lambda: distances.from_images(DataLoader(dataset, batch_size=7), p=2))
+broken = images.astype(float)
+broken[:, 0, 0] = np.nan if rank == 1 else 0
+show(lambda: distances.from_images(broken[mine], labels[mine], p=2))
+show(lambda: distances.from_images(images[mine][:, : 2 - rank], labels[mine]))
+show(lambda: distances.from_images([] if rank == 0 else [(images, labels)]))
+show(lambda: distances.from_images(images[mine], labels[mine], num_classes=5))
+"""
+    first, second = ranks(tmp_path, body)
+    for found in (first, second):
+        assert "brought 122 samples, but the data set has 61: a distributed sampler repeats" in found[0]
+        assert "brought 122 samples" in found[1]
+        assert "brought 122 samples" in found[2]
+        assert "the same number of values on all ranks, got [6, 3]" in found[4]
+        assert "1 of 5 have none: class 4" in found[6]
+    assert "rank 1 could not bring its shard: `images` must be finite" in first[3]
+    assert second[3].startswith("ValueError: `images` must be finite")
+    assert "must hold samples, got none" in first[5]
+    assert "rank 0 could not bring its shard" in second[5]

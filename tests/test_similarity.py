@@ -1,0 +1,177 @@
+"""Similarity and smooth labels: the formulas against brute force, their limits, and their refusals."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softkin import distances, losses, similarity, smoothing
+from softkin.similarity import SparseRows
+
+
+def brute_force(D, beta):
+    """The definition, entry by entry, in plain Python."""
+    k = len(D)
+    S = [[0.0] * k for _ in range(k)]
+    for i in range(k):
+        others = [float(D[i][j]) for j in range(k) if j != i]
+        mean = sum(others) / len(others)
+        sd = math.sqrt(sum((d - mean) ** 2 for d in others) / len(others))
+        if sd <= 1e-9 * max(others):
+            weights = {j: 1.0 for j in range(k) if j != i}
+        else:
+            weights = {j: math.exp(-beta * (float(D[i][j]) - mean) / sd) for j in range(k) if j != i}
+        for j, weight in weights.items():
+            S[i][j] = weight / sum(weights.values())
+    return np.array(S)
+
+
+def random_distances(k, seed, scale=1.0):
+    rng = np.random.default_rng(seed)
+    D = rng.random((k, k)) * scale
+    return D + D.T
+
+
+@given(st.integers(2, 12), st.floats(0, 20), st.integers(0, 1000), st.sampled_from([1e-30, 1e-3, 1.0, 1e6, 1e30]))
+def test_similarity_is_its_definition(k, beta, seed, scale):
+    D = random_distances(k, seed, scale)
+    S = similarity.from_distances(D, beta=beta)
+    np.testing.assert_allclose(S, brute_force(D, beta), rtol=1e-9, atol=1e-300)
+    np.testing.assert_allclose(S.sum(1), 1, rtol=1e-12)
+    assert float(S.diagonal().abs().max()) == 0
+    rename = np.random.default_rng(seed).permutation(k)
+    np.testing.assert_allclose(
+        similarity.from_distances(D[rename][:, rename], beta=beta), S[rename][:, rename], rtol=1e-9
+    )
+    shifted = similarity.from_distances(D * 7, beta=beta)  # units cancel
+    np.testing.assert_allclose(shifted, S, rtol=1e-8)
+
+
+@given(st.integers(2, 8), st.floats(0, 0.999), st.floats(0, 1e6), st.integers(0, 1000))
+def test_labels_are_their_definition(k, alpha, beta, seed):
+    S = similarity.from_distances(random_distances(k, seed), beta=beta)
+    Q = smoothing.similarity_labels(S, alpha=alpha)
+    np.testing.assert_allclose(Q, (1 - alpha) * np.eye(k) + alpha * S.numpy(), rtol=1e-14)
+    np.testing.assert_allclose(Q.sum(1), 1, rtol=1e-12)
+    np.testing.assert_allclose(1 - Q.diagonal(), alpha, atol=1e-15)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1.0, 1e200, 1e300])
+@pytest.mark.parametrize("beta", [0.0, 2.0, 1e6])
+def test_no_overflow_at_any_scale(scale, beta):
+    S = similarity.from_distances(random_distances(6, 1) * scale, beta=beta)
+    assert S.isfinite().all()
+    np.testing.assert_allclose(S, similarity.from_distances(random_distances(6, 1), beta=beta), rtol=1e-6, atol=1e-12)
+    if beta == 0:
+        np.testing.assert_allclose(S, (1 - np.eye(6)) / 5)
+    if beta == 1e6:
+        assert (S.amax(1) == 1).all()  # all on the nearest
+
+
+def test_edges():
+    assert torch.equal(
+        similarity.from_distances(torch.tensor([[0.0, 3.0], [3.0, 0.0]]), beta=5.0),
+        torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64),
+    )
+    constant = torch.full((4, 4), 7.0)
+    np.testing.assert_allclose(similarity.from_distances(constant, beta=9.0), (1 - np.eye(4)) / 3)
+    np.testing.assert_allclose(similarity.from_distances(torch.zeros(4, 4), beta=9.0), (1 - np.eye(4)) / 3)
+    nearly = constant.double()
+    nearly[0, 1] = nearly[1, 0] = 7 * (1 + 1e-10)  # rounding, not a difference
+    np.testing.assert_allclose(similarity.from_distances(nearly, beta=9.0), (1 - np.eye(4)) / 3)
+    D = torch.from_numpy(random_distances(5, 0))
+    with_other_diagonal = D.clone()
+    with_other_diagonal.diagonal().fill_(123.0)
+    assert torch.equal(similarity.from_distances(D), similarity.from_distances(with_other_diagonal))
+    before = D.clone()
+    similarity.from_distances(D)
+    assert torch.equal(D, before)  # not written to
+
+
+def test_asymmetric_only_on_request():
+    D = random_distances(4, 0)
+    D[1, 2] += 0.5
+    with pytest.raises(ValueError, match=r"must be symmetric, but \[1, 2\] is .* and \[2, 1\] is .* asymmetric=True"):
+        similarity.from_distances(D)
+    np.testing.assert_allclose(similarity.from_distances(D, 2.0, asymmetric=True), brute_force(D, 2.0), rtol=1e-9)
+    almost = torch.from_numpy(random_distances(4, 0)).float()
+    almost[0, 1] *= 1 + 1e-6  # float32 rounding
+    similarity.from_distances(almost)
+
+
+def test_uniform_labels_are_pytorchs():
+    Q = smoothing.uniform_labels(5, alpha=0.1)
+    logits, targets = torch.randn(7, 5, dtype=torch.float64), torch.arange(7) % 5
+    expected = torch.nn.functional.cross_entropy(logits, targets, label_smoothing=0.1)
+    torch.testing.assert_close(-(Q[targets] * logits.log_softmax(1)).sum(1).mean(), expected, rtol=1e-13, atol=0)
+
+
+# Many classes
+
+
+@given(st.integers(2, 40), st.integers(1, 45), st.floats(0, 10), st.integers(0, 100))
+def test_top_m_accounts_for_all_mass(k, m, beta, seed):
+    V = np.random.default_rng(seed).normal(size=(k, 5))
+    full = similarity.from_vectors(V, beta)
+    expected = brute_force(np.sqrt(((V[:, None] - V) ** 2).sum(2)), beta)
+    np.testing.assert_allclose(full, expected, rtol=1e-7, atol=1e-12)
+    sparse = similarity.from_vectors(V, beta, top_m=m)
+    dense = sparse.dense()
+    m = min(m, k - 1)
+    assert sparse.indices.shape == (k, m)
+    np.testing.assert_allclose(dense.sum(1), 1, rtol=1e-12)
+    assert float(dense.diagonal().abs().max()) == 0
+    for i in range(k):
+        kept = sparse.indices[i]
+        assert i not in kept
+        np.testing.assert_allclose(dense[i, kept], full[i, kept], rtol=1e-7, atol=1e-12)
+        others = [j for j in range(k) if j != i and j not in kept]
+        if others:
+            assert float(full[i, kept].min()) >= float(full[i, others].max()) - 1e-12
+            np.testing.assert_allclose(dense[i, others], float(full[i, others].mean()), rtol=1e-7, atol=1e-12)
+    Q = smoothing.similarity_labels(sparse, 0.1)
+    assert isinstance(Q, SparseRows)
+    np.testing.assert_allclose(Q.dense(), smoothing.similarity_labels(dense, 0.1), rtol=1e-12)
+
+
+def test_close_vectors_far_from_the_origin(monkeypatch):
+    """Nearest neighbours are where ‖x‖² + ‖y‖² − 2xy cancels."""
+    monkeypatch.setattr(similarity, "BLOCK", 64)  # several blocks of rows
+    rng = np.random.default_rng(0)
+    V = 1e4 + np.repeat(rng.normal(size=(10, 6)), 3, axis=0)
+    V += 1e-6 * rng.normal(size=V.shape)
+    V[1] = V[0]
+    D = distances.from_words([f"w{i}" for i in range(30)], {f"w{i}": v for i, v in enumerate(V)})
+    sparse = similarity.from_vectors(V, 2.0, top_m=4)
+    full = similarity.from_distances(D, 2.0)
+    np.testing.assert_allclose(sparse.values, full.gather(1, sparse.indices), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: similarity.from_distances(np.zeros((2, 3))), ValueError, r"square \(K, K\) matrix, got shape \(2, 3\)"),
+        (lambda: similarity.from_distances(np.zeros((1, 1))), ValueError, "at least 2 classes, got 1"),
+        (lambda: similarity.from_distances([[0, -1], [-1, 0]]), ValueError, "not be negative, got -1 at row 0, column 1"),
+        (lambda: similarity.from_distances([[0, np.nan], [1, 0]]), ValueError, "must be finite"),
+        (lambda: similarity.from_distances(np.ones((3, 3)), beta=-1), ValueError, "`beta` must be finite and at least 0, got -1"),
+        (lambda: similarity.from_distances(np.ones((3, 3)), beta=np.nan), ValueError, "`beta` must be finite"),
+        (lambda: similarity.from_distances("near"), TypeError, "`distances` must hold numbers"),
+        (lambda: similarity.from_vectors(np.ones(3)), ValueError, r"shape \(K, d\) with at least 2 classes, got \(3,\)"),
+        (lambda: similarity.from_vectors(np.full((3, 2), np.inf)), ValueError, "`vectors` must be finite"),
+        (lambda: similarity.from_vectors(np.ones((3, 2)), top_m=0), ValueError, "`top_m` must be at least 1, got 0"),
+        (lambda: smoothing.similarity_labels(np.ones((2, 2)) / 2, 0.1), ValueError, "must have a zero diagonal"),
+        (lambda: smoothing.similarity_labels(np.eye(2)[::-1], 1.0), ValueError, "at least 0 and below 1, got 1"),
+        (lambda: smoothing.similarity_labels(np.eye(2)[::-1], -0.1), ValueError, "`alpha` must be .*, got -0.1"),
+        (lambda: smoothing.similarity_labels(np.zeros((2, 2)), 0.1), ValueError, "rows that sum to 1, but row 0 sums to 0"),
+        (lambda: smoothing.uniform_labels(1, 0.1), ValueError, "`num_classes` must be at least 2, got 1"),
+        (lambda: smoothing.uniform_labels(2, np.nan), ValueError, "`alpha` must be"),
+        (lambda: losses.ClassSimilarityLoss.from_names(["cat", "cat"]), ValueError, "must differ"),
+    ],
+)  # fmt: skip
+def test_bad_input(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
