@@ -119,7 +119,7 @@ def memory(p: int) -> Row:
 
 
 def peak_mib() -> float:
-    """This process's peak resident memory since the last reset."""
+    """Peak resident memory of this process since the last reset."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
