@@ -131,6 +131,13 @@ def test_a_single_sample_without_a_batch():
     torch.testing.assert_close(loss_fn(logits, F.one_hot(torch.tensor(3), K).float()), loss_fn(logits, torch.tensor(3)))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
+def test_targets_of_any_integer_type(dtype):
+    loss_fn = SoftLabelCrossEntropy(some_labels(), weight=torch.rand(K))
+    logits, targets = torch.randn(5, K), torch.tensor([0, 1, 1, 6, 2])
+    assert torch.equal(loss_fn(logits, targets.to(dtype)), loss_fn(logits, targets))
+
+
 def test_all_ignored_is_nan_as_in_pytorch():
     logits, targets = torch.randn(3, K), torch.full((3,), -100)
     assert SoftLabelCrossEntropy(some_labels())(logits, targets).isnan()

@@ -143,12 +143,9 @@ class SoftLabelCrossEntropy(nn.Module):
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The loss of ``logits`` against integer or probability ``targets``."""
-        if logits.ndim == 1:
+        single = logits.ndim == 1
+        if single:
             logits, targets = logits[None], targets[None]
-            return self._reduced(logits, targets, single=True)
-        return self._reduced(logits, targets, single=False)
-
-    def _reduced(self, logits: Tensor, targets: Tensor, *, single: bool) -> Tensor:
         self._check(logits, targets)
         half = logits.dtype in (torch.float16, torch.bfloat16)
         kind = logits.device.type
@@ -171,7 +168,7 @@ class SoftLabelCrossEntropy(nn.Module):
     def _hard(self, log_p: Tensor, targets: Tensor, w: Tensor | None) -> tuple[Tensor, Tensor]:
         """Losses of integer targets, and what each counts for in the mean."""
         ignored = targets == self.ignore_index
-        classes = targets.masked_fill(ignored, 0)
+        classes = targets.to(torch.int64).masked_fill(ignored, 0)
         counts = (~ignored).to(log_p.dtype)
         if w is not None:
             counts = counts * w[classes]
