@@ -24,6 +24,7 @@ bench: .venv/dev
 # One stamp a kind of installation, written last: an interrupted one is taken up again.
 .venv/softkin: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "softkin needs Python 3.11 or newer; name one with PYTHON=…")'
+	@echo "Installing softkin and what it needs into .venv: a minute or two the first time."
 	test -x $(RUN) || $(PYTHON) -m venv .venv
 	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	touch $@

@@ -159,6 +159,52 @@ def test_errors_are_one_sentence(capsys, tmp_path, names, arguments, code, words
     assert output == ""
 
 
+def test_options_that_do_not_fit_are_refused(capsys, tmp_path, names):
+    (tmp_path / "img" / "train").mkdir(parents=True)
+    (tmp_path / "img" / "test").mkdir()
+    (tmp_path / "utf16.txt").write_text("cat\ndog\n", encoding="utf-16")
+    (tmp_path / "names.md").write_text("cat\ndog\n")
+    for arguments, code, words in (
+        ([names, "--size", 8], 1, "--size must be left out: distances of words need no images"),
+        ([names, "--max-per-class", 8], 1, "--max-per-class must be left out"),
+        (["digits", "--device", "cuda"], 1, "--device cuda cannot be used"),
+        (["digits", "--device", "nonsense"], 1, "--device nonsense cannot be used"),
+        ([names, "--output", names], 2, "--output must be a folder"),
+        ([tmp_path / "img"], 1, "holds splits, not classes; give one of them, such as"),
+        ([tmp_path / "utf16.txt"], 1, "could not be read as UTF-8 text; save it in that encoding"),
+        ([tmp_path / "names.md"], 1, "class names come in a .txt file"),
+    ):
+        found, _, errors = run(capsys, "similarity", *arguments)
+        assert (found, words in errors) == (code, True), errors
+        assert "Traceback" not in errors
+
+
+def test_nearest_are_nearest_at_any_beta(capsys, names):
+    for beta in (0, 2, 1e9):
+        _, output, _ = run(capsys, "similarity", names, "--beta", beta, "--json", "--top", 6)
+        for row in json.loads(output)["classes"]:
+            found = [other["distance"] for other in row["nearest"]]
+            assert found == sorted(found)
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_one_line(capsys, names):
+    code, _, errors = run(capsys, "similarity", names, "--prefer", "entity")
+    assert code == 0
+    assert errors.startswith("softkin: warning: entity vectors are used only if every class has one")
+    assert errors.count("\n") == 1
+
+
+def test_an_old_terminal_gets_question_marks(names):
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "-m", "softkin", "similarity", "--help"],
+        capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 0
+
+
 def test_hostile_names_stay_text(capsys, tmp_path):
     path = tmp_path / "n.txt"
     path.write_text("[bold]cat[/bold]\n[link=x]dog\ncar \x1b[31m\n", encoding="utf-8")

@@ -39,6 +39,8 @@ def test_images_of_several_sizes(tmp_path):
     with pytest.raises(SoftkinError, match=r"2\.png has 7×5 pixels and those before it 4×3; pass size="):
         data.load(tmp_path)
     assert data.load(tmp_path, size=6).values.shape == (2, 6, 6, 3)
+    with pytest.raises(SoftkinError, match="2 images of 99999×99999 pixels exceed 16 GiB"):
+        data.load(tmp_path, size=99999)
 
 
 def test_broken_images_and_empty_folders(tmp_path):
@@ -68,7 +70,9 @@ def test_npz(tmp_path):
         with pytest.raises(SoftkinError, match=words):
             data.load(path)
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(SoftkinError, match="could not be read as .npz"):
+    np.savez(tmp_path / "b.npz", features=np.zeros((2, 2)), labels=[0, 1], class_names=np.array([b"ant", b"bee"]))
+    assert data.load(tmp_path / "b.npz").class_names == ["ant", "bee"]
+    with pytest.raises(SoftkinError, match="could not be read as .npz: it is no such file, or it was cut off"):
         data.load(path)
 
 

@@ -127,6 +127,75 @@ def test_float32_products_stay_within_a_millionth(cifar100, monkeypatch, p):
     np.testing.assert_allclose(distances.from_images(images, labels, p=p), brute_force(images, labels, p), rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_centring_alone_spares_a_common_offset(monkeypatch, dtype):
+    monkeypatch.setattr(pairs, "SMALL", 0)
+    monkeypatch.setattr(pairs, "CLOSE", {torch.float32: 0.0, torch.float64: 0.0})  # nothing is computed again
+    features = (np.random.default_rng(0).normal(size=(60, 30)) + 3000).astype(dtype)
+    labels = np.arange(60) % 3
+    expected = brute_force(features, labels, 2)
+    np.testing.assert_allclose(
+        distances.from_features(features, labels), expected, rtol=1e-5 if dtype == np.float32 else 1e-12
+    )
+
+
+def test_sums_are_in_float64(monkeypatch):
+    """One row far from all others: its large distances must not round the small ones away."""
+    monkeypatch.setattr(pairs, "SMALL", 0)
+    rng = np.random.default_rng(0)
+    features, labels = rng.normal(size=(900, 20)).astype(np.float32), np.arange(900) % 3
+    features[0] *= 2.5e4
+    np.testing.assert_allclose(distances.from_features(features, labels), brute_force(features, labels, 2), rtol=5e-7)
+
+
+@pytest.mark.parametrize("factor", [1e-250, 1e-170, 1e170, 1e250])
+def test_any_scale(factor):
+    features, labels = np.random.default_rng(0).normal(size=(60, 30)), np.arange(60) % 3
+    np.testing.assert_allclose(
+        distances.from_features(features * factor, labels), brute_force(features, labels, 2) * factor, rtol=1e-12
+    )
+    with pytest.raises(ValueError, match="exceed the range of float64; divide"):
+        distances.from_features(features * 1e307, labels)
+
+
+def test_a_training_loop_s_settings_do_not_reach_in(monkeypatch):
+    monkeypatch.setattr(pairs, "SMALL", 0)
+    features, labels = torch.randn(90, 40), torch.arange(90) % 3
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = distances.from_features(features, labels)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    np.testing.assert_allclose(found, brute_force(features, labels, 2), rtol=1e-6)
+
+
+def test_errors_do_not_depend_on_tiles(monkeypatch):
+    features, labels = torch.randn(90, 4), torch.arange(90) % 3
+    whole = distances.from_features(features, labels, max_per_class=20, return_error=True)
+    monkeypatch.setattr(pairs, "TILE", 7)
+    for one, other in zip(
+        distances.from_features(features, labels, max_per_class=20, return_error=True), whole, strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=0)
+
+
+def test_tight_clusters_and_outliers_stay_right_and_cheap(monkeypatch):
+    """Many close pairs: a tile is done again as a whole, not pair by pair."""
+    monkeypatch.setattr(pairs, "SMALL", 0)
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 100)
+    features = (rng.normal(size=(4, 50))[labels] + 0.01 * rng.normal(size=(400, 50))).astype(np.float32)
+    calls = []
+    real = pairs._euclidean
+    monkeypatch.setattr(pairs, "_euclidean", lambda x, *a, **o: calls.append(x.dtype) or real(x, *a, **o))
+    np.testing.assert_allclose(distances.from_features(features, labels), brute_force(features, labels, 2), rtol=1e-6)
+    assert torch.float64 in calls
+    features[0] = 1e5
+    np.testing.assert_allclose(distances.from_features(features, labels), brute_force(features, labels, 2), rtol=1e-6)
+
+
 def test_cancellation_does_not_show(monkeypatch):
     """Tight clusters far from each other and far from the origin: the distances within a cluster cancel."""
     monkeypatch.setattr(pairs, "SMALL", 0)
@@ -144,6 +213,27 @@ def test_many_pixels_go_in_chunks(monkeypatch):
     monkeypatch.setattr(histograms, "CHUNK_BYTES", 4 * 4 * 256 * 7)  # 7 pixels of 4 classes at a time
     monkeypatch.setattr(histograms, "ROWS", 11)
     np.testing.assert_allclose(distances.from_images(images, labels, p=1), brute_force(images, labels, 1), rtol=1e-13)
+
+
+def test_uint16_images():
+    images, labels = bytes_and_labels()
+    wide = images.astype(np.uint16) * 200
+    for given_images in (wide, torch.from_numpy(wide)):
+        np.testing.assert_allclose(
+            distances.from_images(given_images, labels), brute_force(wide, labels, 1), rtol=1e-12
+        )
+
+
+def test_few_samples_of_many_classes_are_paired():
+    images, labels = bytes_and_labels(n=80, k=40)
+    np.testing.assert_allclose(distances.from_images(images, labels), brute_force(images, labels, 1), rtol=1e-12)
+
+
+def test_levels_round_to_the_nearest():
+    images = np.array([[0.0], [0.74], [1.0]])  # 0.74 of three levels 0, 0.5, 1 is 0.5
+    found = distances.from_images(images, [0, 1, 1], levels=3)
+    assert float(found[0, 1]) == pytest.approx(0.75)
+    assert float(distances.from_images(np.full((4, 2), 1e20), [0, 0, 1, 1], levels=4).max()) == 0
 
 
 @pytest.mark.parametrize("levels", [2, 17, 256, 5000])
@@ -250,6 +340,35 @@ def test_a_stream_of_bytes_holds_no_images():
     assert peak < 6 * 256 * 32 * 32
 
 
+@pytest.mark.parametrize("p", [1, 2])
+def test_makers_of_batches_may_reuse_their_memory(p):
+    images, labels = bytes_and_labels(n=130)
+
+    def batches(scale):
+        part, of = np.empty((10, *images.shape[1:]), dtype=(images * scale).dtype), np.empty(10, dtype=int)
+        for i in range(0, 130, 10):
+            part[:], of[:] = images[i : i + 10] * scale, labels[i : i + 10]
+            yield part, of
+
+    for scale in (1, 0.5):
+        found = distances.from_images(batches(scale), p=p)
+        torch.testing.assert_close(found, distances.from_images(images * scale, labels, p=p), rtol=1e-12, atol=0)
+
+
+def test_a_stream_of_floats_with_few_values_keeps_no_samples(monkeypatch):
+    from softkin.distances import samples
+
+    images, labels = bytes_and_labels(n=500, shape=(3, 40, 40))
+    images[:400] //= 64  # the beginning shows 4 values, the rest brings more
+    expected = distances.from_images(images, labels)
+    monkeypatch.setattr(samples, "collect", None)
+    batches = [(images[i : i + 50] / 255, labels[i : i + 50]) for i in range(0, 500, 50)]
+    torch.testing.assert_close(distances.from_images(batches) * 255, expected, rtol=1e-10, atol=0)
+    monkeypatch.setattr(histograms, "FEW", 100)
+    with pytest.raises(ValueError, match="began with few distinct values and then brought more than 100"):
+        distances.from_images(batches)
+
+
 def test_a_stream_can_be_sampled_and_quantised():
     images, labels = bytes_and_labels(n=130)
     batches = [(images[i : i + 10], labels[i : i + 10]) for i in range(0, 130, 10)]
@@ -300,6 +419,26 @@ def test_a_loader_that_repeats_samples_is_refused():
         ({"levels": 1}, ValueError, "`levels` must be at least 2, got 1"),
         ({"levels": 2**17}, ValueError, "`levels` must be at most 65536"),
         ({"levels": 9, "p": 2}, ValueError, "`levels` must be left out for p=2"),
+        ({"levels": 9}, ValueError, "`levels` must be left out for bytes"),
+        ({"levels": 9, "value_range": (0, np.inf)}, ValueError, "must be finite"),
+        (
+            {"images": torch.zeros(60, 2, dtype=torch.complex64)},
+            TypeError,
+            "`images` must hold real numbers, got torch.complex64",
+        ),
+        (
+            {"images": [[1, 2], [3]], "labels": [0, 1]},
+            ValueError,
+            "`images` must be one array, but its parts differ in shape",
+        ),
+        (
+            {"images": [torch.zeros(2), torch.zeros(3)], "labels": [0, 1]},
+            ValueError,
+            "must be one array, but its parts differ",
+        ),
+        ({"labels": np.full(60, 10**12)}, ValueError, "from 0 to K−1, got 1000000000000; renumber ids"),
+        ({"labels": np.arange(60) % 4 + 1}, ValueError, "have none: class 0; do the labels start at 1"),
+        ({"images": DataLoader([1, 2])}, TypeError, "`labels` must be left out with a DataLoader"),
         ({"value_range": (0, 1)}, ValueError, "`value_range` must come with `levels`"),
         ({"levels": 9, "value_range": (1, 0)}, ValueError, "with low < high"),
     ],
@@ -334,6 +473,8 @@ def test_bad_streams():
         distances.from_images(
             [(images, labels), (images[:, :, :2, :], labels)][:1] + [(images.reshape(120, 30), np.arange(120) % 4)]
         )
+    with pytest.raises(ValueError, match="one type of number, got torch.uint8 and then torch.float64"):
+        distances.from_images([(images, labels), (images / 255, labels)])
     with pytest.raises(TypeError, match="an iterable of batches, got int"):
         distances.from_images(3)
     with pytest.raises(ValueError, match="`value_range` must be given with `levels` for a stream"):

@@ -253,6 +253,35 @@ def test_state_dict_and_copies(make):
     assert len(list(loss_fn.parameters())) == 0
 
 
+def test_labels_that_are_changed_are_used_and_the_caller_s_stay_apart():
+    Q, other, weight = some_labels(seed=1), some_labels(seed=2), torch.rand(K, dtype=torch.float64)
+    loss_fn = SoftLabelCrossEntropy(Q, weight=weight)
+    logits, targets = torch.randn(5, K), torch.arange(5)
+    first = loss_fn(logits, targets)
+    Q.zero_()
+    weight.mul_(5)
+    assert loss_fn(logits, targets) == first
+    loss_fn.soft_labels = other.clone()
+    second = loss_fn(logits, targets)
+    assert second == SoftLabelCrossEntropy(other, weight=weight / 5)(logits, targets)
+    loss_fn.soft_labels.copy_(some_labels(seed=3))
+    assert loss_fn(logits, targets) not in (first, second)
+    smooth = ClassSimilarityLoss.from_distances(torch.ones(K, K), alpha=0.5)
+    smooth.load_state_dict(ClassSimilarityLoss.from_distances(torch.ones(K, K), alpha=0.1).state_dict())
+    assert smooth.alpha == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("make", [some_labels, sparse_labels])
+def test_an_empty_batch_is_as_in_pytorch(make):
+    loss_fn = SoftLabelCrossEntropy(make())
+    for shape in ((0, K), (0, K, 2, 2)):
+        logits = torch.randn(shape, requires_grad=True)
+        targets = torch.zeros(shape[:1] + shape[2:], dtype=torch.int64)
+        assert loss_fn(logits, targets).isnan()
+        assert F.cross_entropy(logits, targets).isnan()
+        assert loss_fn(logits, torch.zeros(shape)).isnan()
+
+
 @pytest.mark.parametrize("make", [some_labels, sparse_labels])
 def test_compile(make):
     torch.compiler.reset()
@@ -306,6 +335,16 @@ def test_double_smoothing_warns_once_and_says_the_effective_label(make):
         loss_fn(torch.randn(2, K), already)
 
 
+def test_the_guard_looks_past_the_first_batch_and_points_at_the_caller():
+    loss_fn = SoftLabelCrossEntropy(some_labels())
+    loss_fn(torch.randn(2, K), torch.eye(K)[:2])
+    three = torch.zeros(1, K)
+    three[0, :3] = torch.tensor([0.5, 0.3, 0.2])
+    with pytest.warns(UserWarning, match="sample 0 has 3 non-zero entries") as caught:
+        loss_fn(torch.randn(1, K), three)
+    assert caught[0].filename == __file__
+
+
 def test_mixtures_of_two_and_alpha_0_do_not_warn():
     mixed = 0.5 * torch.eye(K)[:2] + 0.5 * torch.eye(K)[1:3]
     SoftLabelCrossEntropy(some_labels())(torch.randn(2, K), mixed)
@@ -324,6 +363,10 @@ def test_mixtures_of_two_and_alpha_0_do_not_warn():
         (lambda f: f(torch.randn(2, K), torch.tensor([0, 1, 2])), ValueError, r"must have shape \(2,\), got \(3,\)"),
         (lambda f: f(torch.randn(2, K), torch.tensor([0.0, 1.0])), ValueError, r"shaped as the logits, \(2, 7\), got \(2,\)"),
         (lambda f: f(torch.randn(2, K), torch.tensor([True, False])), TypeError, "integers or probabilities, got torch.bool"),
+        (lambda f: f(torch.randn(2, K), np.array([0, 1])), TypeError, "targets must be a tensor, got ndarray"),
+        (lambda f: f(torch.tensor(1.0), torch.tensor(0)), ValueError, "got a single number"),
+        (lambda f: ClassSimilarityLoss.from_names(["cat", "dog"], label_smoothing=0.1), TypeError, "unexpected keyword argument 'label_smoothing'"),
+        (lambda f: SoftLabelCrossEntropy(similarity.SparseRows(torch.ones(3), torch.tensor([[1], [2], [0]]), torch.ones(3, 1), torch.ones(3))), ValueError, "rows that sum to 1, but row 0 sums to 3"),
         (lambda f: SoftLabelCrossEntropy(torch.ones(2, 3)), ValueError, "`soft_labels` must be a square"),
         (lambda f: SoftLabelCrossEntropy(torch.ones(2, 2)), ValueError, "`soft_labels` must have rows that sum to 1"),
         (lambda f: SoftLabelCrossEntropy(-torch.eye(2)), ValueError, "`soft_labels` must not be negative"),

@@ -24,7 +24,7 @@ def test_what_is_saved_comes_back(tmp_path):
 
 def test_another_order_is_reordered_by_name(tmp_path):
     path = tmp_path / "d.safetensors"
-    distances.save(path, D, class_names=NAMES)
+    distances.save(path, D, class_names=NAMES, source="toy")
     found = distances.load(path, class_names=["cat", "ant", "bee"])
     expected = torch.tensor([[0.5, 3.0, 4.0], [3.0, 1.0, 2.0], [4.0, 2.0, 0.0]], dtype=torch.float64)
     assert torch.equal(found, expected)
@@ -32,7 +32,7 @@ def test_another_order_is_reordered_by_name(tmp_path):
 
 def test_other_classes_are_refused_by_name(tmp_path):
     path = tmp_path / "d.safetensors"
-    distances.save(path, D, class_names=NAMES)
+    distances.save(path, D, class_names=NAMES, source="toy")
     with pytest.raises(SoftkinError, match="other classes: it lacks 'dog'; it has besides 'cat'"):
         distances.load(path, class_names=["ant", "bee", "dog"])
     with pytest.raises(SoftkinError, match="other classes: it has besides 'cat'"):
@@ -47,7 +47,7 @@ def test_the_kinds_do_not_mix(tmp_path):
     S = similarity.from_distances(D)
     Q = smoothing.similarity_labels(S, 0.1)
     similarity.save(tmp_path / "s.safetensors", S, class_names=NAMES, source="words")
-    smoothing.save(tmp_path / "q.safetensors", Q, class_names=NAMES)
+    smoothing.save(tmp_path / "q.safetensors", Q, class_names=NAMES, source="toy")
     assert torch.equal(similarity.load(tmp_path / "s.safetensors", class_names=NAMES), S)
     assert torch.equal(smoothing.load(tmp_path / "q.safetensors", class_names=NAMES), Q)
     assert similarity.read(tmp_path / "s.safetensors").source == "words"
@@ -58,11 +58,13 @@ def test_the_kinds_do_not_mix(tmp_path):
 
 def test_csv(tmp_path):
     path = tmp_path / "d.csv"
-    path.write_text(matrices.to_csv(D, ['a "b"', "c,d", "é"]), encoding="utf-8")
+    path.write_text(matrices.to_csv(D, ['a "b"', "c,d", "é"], kind="distances"), encoding="utf-8")
     assert torch.equal(distances.load(path, class_names=['a "b"', "c,d", "é"]), D)
     path.write_text("ant,bee,cat\n1,2,3\n2,0,4\n3,4,0.5\n")  # without a column of names
     assert torch.equal(distances.load(path, class_names=NAMES), D)
     for text, words in (
+        ("0,1,2\n1,0,3\n2,3,0\n", "must begin with a header of class names, but its first line holds numbers"),
+        ("labels,ant,bee\nant,0,1\nbee,1,0\n", "holds labels, not distances"),
         ("ant,bee\n1,2\n2\n", "row 3: 2 numbers are due, one for each class, got 1"),
         ("ant,bee\n1,x\n2,0\n", "must hold numbers below its header: could not convert string to float: 'x'"),
         (",ant,bee\nant,1,2\ncat,2,0\n", "must name its rows and columns alike"),
@@ -81,7 +83,7 @@ def test_files_that_are_no_matrix(tmp_path):
     with pytest.raises(SoftkinError, match="there is no such file"):
         distances.read(tmp_path / "absent.safetensors")
     path = tmp_path / "d.safetensors"
-    distances.save(path, D, class_names=NAMES)
+    distances.save(path, D, class_names=NAMES, source="toy")
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(SoftkinError, match="not a class matrix that softkin wrote, or it is damaged"):
         distances.read(path)
@@ -95,12 +97,14 @@ def test_files_that_are_no_matrix(tmp_path):
 
 def test_bad_arguments(tmp_path):
     with pytest.raises(ValueError, match=r"must end in \.safetensors.*got 'd\.npy'"):
-        distances.save(tmp_path / "d.npy", D, class_names=NAMES)
+        distances.save(tmp_path / "d.npy", D, class_names=NAMES, source="toy")
     with pytest.raises(ValueError, match="2 names for 3 classes"):
-        distances.save(tmp_path / "d.safetensors", D, class_names=NAMES[:2])
+        distances.save(tmp_path / "d.safetensors", D, class_names=NAMES[:2], source="toy")
     with pytest.raises(ValueError, match="square"):
-        distances.save(tmp_path / "d.safetensors", np.zeros((2, 3)), class_names=NAMES)
+        distances.save(tmp_path / "d.safetensors", np.zeros((2, 3)), class_names=NAMES, source="toy")
+    with pytest.raises(ValueError, match="`source` must say what the matrix was made from"):
+        distances.save(tmp_path / "d.safetensors", D, class_names=NAMES, source=" ")
     (tmp_path / "file").write_text("")
     with pytest.raises(SoftkinError, match="could not be written"):
-        distances.save(tmp_path / "file" / "d.safetensors", D, class_names=NAMES)
+        distances.save(tmp_path / "file" / "d.safetensors", D, class_names=NAMES, source="toy")
     assert not list(tmp_path.glob("*.safetensors"))

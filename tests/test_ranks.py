@@ -83,6 +83,39 @@ show(lambda: distances.from_images(images[mine], labels[mine], p=2, max_per_clas
     assert torch.tensor(first[-1]).isfinite().all()
 
 
+def test_ranks_draw_their_own_samples(tmp_path):
+    """With one seed on all ranks each would keep the rows at the same places of its shard."""
+    body = """
+rows = torch.arange(40)[:, None] * 1000.0 + rank
+from softkin.distances import samples
+source = samples.open_source(rows, torch.zeros(40, dtype=int) + torch.arange(40) % 2, name="images", num_classes=2,
+                             class_names=None, num_samples=None, progress=None)
+show(lambda: samples.collect(source, max_per_class=10, seed=0).rows.flatten())
+"""
+    first, second = ranks(tmp_path, body)
+    assert first == second
+    kept = np.array(first[0])
+    places = [set((kept[kept % 1000 == rank] // 1000).tolist()) for rank in (0, 1)]
+    assert len(kept) == 20
+    assert places[0] != places[1]
+
+
+def test_floats_of_few_values_are_counted_over_ranks(tmp_path, data):
+    body = """
+ours = images[mine] / 255 if rank == 0 else images[mine][:, :, ::-1] / 255  # other values on each rank
+batches = [(ours[i : i + 5], labels[mine][i : i + 5]) for i in range(0, len(ours), 5)]
+from softkin.distances import samples
+samples.collect = None  # must not be needed
+show(lambda: distances.from_images(batches, p=1))
+"""
+    first, second = ranks(tmp_path, body)
+    assert first == second
+    images, labels = data
+    both = np.concatenate([images[0::2], images[1::2][:, :, ::-1]]), np.concatenate([labels[0::2], labels[1::2]])
+    exact = distances.from_images(both[0] / 255, both[1])
+    torch.testing.assert_close(torch.tensor(first[0], dtype=torch.float64), exact, rtol=1e-9, atol=0)
+
+
 def test_three_ranks_and_a_sampler(tmp_path, data):
     body = """
 sampler = DistributedSampler(dataset, shuffle=False)  # 61 on 3 ranks: 2 padded
@@ -105,14 +138,22 @@ show(lambda: distances.from_images(broken[mine], labels[mine], p=2))
 show(lambda: distances.from_images(images[mine][:, : 2 - rank], labels[mine]))
 show(lambda: distances.from_images([] if rank == 0 else [(images, labels)]))
 show(lambda: distances.from_images(images[mine], labels[mine], num_classes=5))
+show(lambda: distances.from_images(images[mine] if rank == 0 else images[mine] / 255, labels[mine]))
+three = TensorDataset(torch.from_numpy(images[:1]), torch.from_numpy(labels[:1]))
+show(lambda: distances.from_images(DataLoader(three, sampler=DistributedSampler(three))))
 """
     first, second = ranks(tmp_path, body)
     for found in (first, second):
         assert "brought 122 samples, but the data set has 61: a distributed sampler repeats" in found[0]
         assert "brought 122 samples" in found[1]
         assert "brought 122 samples" in found[2]
-        assert "the same number of values on all ranks, got [6, 3]" in found[4]
+        assert (
+            "one length and one type of number on all ranks, got [(6, 'torch.uint8'), (3, 'torch.uint8')]" in found[4]
+        )
+        assert "got [(6, 'torch.uint8'), (6, 'torch.float64')]" in found[7]
         assert "1 of 5 have none: class 4" in found[6]
+    assert "rank 1 has no images; use fewer processes" in first[8]
+    assert first[8] == second[8]
     assert "rank 1 could not bring its shard: `images` must be finite" in first[3]
     assert second[3].startswith("ValueError: `images` must be finite")
     assert "must hold samples, got none" in first[5]

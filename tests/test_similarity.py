@@ -86,6 +86,11 @@ def test_edges():
     with_other_diagonal = D.clone()
     with_other_diagonal.diagonal().fill_(123.0)
     assert torch.equal(similarity.from_distances(D), similarity.from_distances(with_other_diagonal))
+    with_other_diagonal.diagonal().fill_(float("nan"))
+    assert torch.equal(similarity.from_distances(D), similarity.from_distances(with_other_diagonal))
+    nearly[0, 1] = nearly[1, 0] = 7 * (1 + 1e-7)  # a difference
+    assert float(similarity.from_distances(nearly, beta=9.0)[0, 1]) < 0.01
+    assert similarity.from_distances(D, beta=1e308).isfinite().all()
     before = D.clone()
     similarity.from_distances(D)
     assert torch.equal(D, before)  # not written to
@@ -97,6 +102,11 @@ def test_asymmetric_only_on_request():
     with pytest.raises(ValueError, match=r"must be symmetric, but \[1, 2\] is .* and \[2, 1\] is .* asymmetric=True"):
         similarity.from_distances(D)
     np.testing.assert_allclose(similarity.from_distances(D, 2.0, asymmetric=True), brute_force(D, 2.0), rtol=1e-9)
+    D = random_distances(4, 0)
+    D[1, 2] *= 1.001
+    D[0, 0] = 1e9  # the diagonal is ignored: it must not hide the difference
+    with pytest.raises(ValueError, match="must be symmetric"):
+        similarity.from_distances(D)
     almost = torch.from_numpy(random_distances(4, 0)).float()
     almost[0, 1] *= 1 + 1e-6  # float32 rounding
     similarity.from_distances(almost)
@@ -141,13 +151,13 @@ def test_close_vectors_far_from_the_origin(monkeypatch):
     """Nearest neighbours are where ‖x‖² + ‖y‖² − 2xy cancels."""
     monkeypatch.setattr(similarity, "BLOCK", 64)  # several blocks of rows
     rng = np.random.default_rng(0)
-    V = 1e4 + np.repeat(rng.normal(size=(10, 6)), 3, axis=0)
-    V += 1e-6 * rng.normal(size=V.shape)
+    V = 1e5 * np.repeat(rng.normal(size=(10, 6)), 3, axis=0)
+    V += 1e-4 * rng.normal(size=V.shape)
     V[1] = V[0]
     D = distances.from_words([f"w{i}" for i in range(30)], {f"w{i}": v for i, v in enumerate(V)})
     sparse = similarity.from_vectors(V, 2.0, top_m=4)
     full = similarity.from_distances(D, 2.0)
-    np.testing.assert_allclose(sparse.values, full.gather(1, sparse.indices), rtol=1e-9)
+    np.testing.assert_allclose(sparse.values, full.gather(1, sparse.indices), rtol=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +174,9 @@ def test_close_vectors_far_from_the_origin(monkeypatch):
         (lambda: similarity.from_vectors(np.full((3, 2), np.inf)), ValueError, "`vectors` must be finite"),
         (lambda: similarity.from_vectors(np.ones((3, 2)), top_m=0), ValueError, "`top_m` must be at least 1, got 0"),
         (lambda: smoothing.similarity_labels(np.ones((2, 2)) / 2, 0.1), ValueError, "must have a zero diagonal"),
+        (lambda: smoothing.similarity_labels([[0.01, 0.99], [1, 0]], 0.1), ValueError, "class 0 is 0.01 like itself"),
+        (lambda: smoothing.uniform_labels(3, None), TypeError, "`alpha` must be a number, got None"),
+        (lambda: similarity.from_distances(np.ones((3, 3)), beta="2"), TypeError, "`beta` must be a number, got '2'"),
         (lambda: smoothing.similarity_labels(np.eye(2)[::-1], 1.0), ValueError, "at least 0 and below 1, got 1"),
         (lambda: smoothing.similarity_labels(np.eye(2)[::-1], -0.1), ValueError, "`alpha` must be .*, got -0.1"),
         (lambda: smoothing.similarity_labels(np.zeros((2, 2)), 0.1), ValueError, "rows that sum to 1, but row 0 sums to 0"),

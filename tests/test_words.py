@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -54,6 +55,12 @@ def test_case_aliases_and_synonyms():
     assert torch.equal(distances.from_words(["CAT", "GasMask"], TOY), expected)
     assert torch.equal(distances.from_words(["cat", "gasmask"], TOY, aliases={"gasmask": "gas mask"}), expected)
     assert torch.equal(distances.from_words(["cat", "Gasmask"], TOY, aliases={"gasmask": "gas mask"}), expected)
+    assert torch.equal(distances.from_words(["cat", "gasmask"], TOY, aliases={"GasMask": "gas mask"}), expected)
+    # an alias is not looked up again: it may hold its own name, and two may name each other
+    same = distances.from_words(["cat", "gas"], TOY, aliases={"gas": "gas mask"})
+    assert torch.equal(same, expected)
+    swapped = distances.from_words(["lion", "dog"], TOY, aliases={"lion": "sea", "sea": "lion", "dog": "cat"})
+    assert float(swapped[0, 1]) == 8
     # an alias for one word of a name
     doubled = distances.from_words(["cat", "gasmask dog"], TOY, aliases={"gasmask": "gas mask"})
     assert float(doubled[0, 1]) == pytest.approx(np.hypot(7 / 3, 8 / 3))
@@ -63,6 +70,12 @@ def test_case_aliases_and_synonyms():
 def test_single_characters_are_left_out_only_beside_others():
     assert float(distances.from_words(["cat", "dog x"], TOY)[0, 1]) == 5
     assert float(distances.from_words(["cat", "s"], TOY)[0, 1]) == pytest.approx(np.hypot(9, 9))  # it has a vector
+    with pytest.raises(ValueError, match="1 word has no vector: 'xy' in 'dog xy'"):
+        distances.from_words(["cat", "dog xy"], TOY)
+    with pytest.raises(ValueError, match="1 word has no vector: 'first'"):
+        distances.from_words(["cat", ["first", "second"]], TOY)
+    with pytest.raises(ValueError, match="1 word has no vector: '789'"):
+        distances.from_words(["cat", "789"], TOY)
     with pytest.raises(ValueError, match="1 word has no vector: 'x'"):
         distances.from_words(["cat", "x"], TOY)
     with pytest.raises(ValueError, match=r"1 word has no vector: '\?\?'"):
@@ -71,18 +84,18 @@ def test_single_characters_are_left_out_only_beside_others():
 
 def test_unknown_words_come_in_one_sentence_with_a_remedy():
     with pytest.raises(ValueError) as caught:
-        distances.from_words(["cat", "gasmask", "dag", "sea unicorn", "zzyzx"], TOY)
+        distances.from_words(["cat", "gasmask", "lioon", "sea unicorn", "zzyzx"], TOY)
     message = str(caught.value)
     assert message.startswith("4 words have no vector: 'gasmask' (close: gas mask")
-    assert "'dag' (close: dog)" in message
+    assert "'lioon' (close: lion)" in message
     assert "'unicorn' in 'sea unicorn'" in message
     assert "'zzyzx'" in message
-    assert "pass aliases={'gasmask': 'gas mask'}" in message
+    assert "pass aliases={'gasmask': 'gas mask', 'lioon': 'lion'} (--alias 'gasmask=gas mask')" in message
     assert "\n" not in message
 
 
 def test_digits_are_told_their_names():
-    with pytest.raises(ValueError, match=r"'0' \(close: zero\).*aliases=\{'0': 'zero'\}"):
+    with pytest.raises(ValueError, match=r"'0' \(close: zero\).*aliases=\{'0': 'zero', '1': 'one', .*, '9': 'nine'\}"):
         distances.from_words(list("0123456789"))
 
 
@@ -101,7 +114,9 @@ def test_a_mapping_may_hold_whole_names_if_it_holds_all():
         (["cat", ""], ValueError, "empty name, but place 1 is empty"),
         (["cat", []], ValueError, "place 1 is an empty list"),
         (["cat", "dog", "cat"], ValueError, "must differ, but 'cat' stands at places 0 and 2"),
-        (["cat", 3], TypeError, "'int' object is not iterable|must hold text"),
+        (["cat", 3], TypeError, "must hold text or lists of text, got 3 at place 1"),
+        ({"cat": 1, "dog": 0}, TypeError, "a list in the order of the labels, got a dict"),
+        ({"cat", "dog"}, TypeError, "a list in the order of the labels, got a set"),
         (["cat", [3]], TypeError, "must hold text or lists of text, got 3 at place 1"),
     ],
 )
@@ -184,6 +199,15 @@ def test_files_that_are_cut_off_or_something_else(tmp_path):
     (tmp_path / "cut.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(SoftkinError, match="was cut off after line"):
         WordVectors.load(tmp_path / "cut.gz")
+    middle = len(whole) // 2
+    (tmp_path / "damaged.gz").write_bytes(whole[:middle] + bytes(range(40)) + whole[middle + 40 :])
+    with pytest.raises(SoftkinError, match="damaged.gz"):
+        WordVectors.load(tmp_path / "damaged.gz")
+    (tmp_path / "late.txt").write_text("".join(f"word{i} {i} {'x' if i == 1500 else i}\n" for i in range(1800)))
+    with pytest.raises(SoftkinError, match="line 1501: finite numbers are due, got 'x'"):
+        WordVectors.load(tmp_path / "late.txt")
+    (tmp_path / "odd.txt").write_bytes("\ufeffthe 1 2\ncat  3 4\n".encode())
+    assert list(WordVectors.load(tmp_path / "odd.txt")) == ["the", "cat"]
     (tmp_path / "wrong.gz").write_bytes(b"not gzip at all")
     with pytest.raises(SoftkinError, match="could not be read: Not a gzipped file"):
         WordVectors.load(tmp_path / "wrong.gz")
@@ -192,9 +216,10 @@ def test_files_that_are_cut_off_or_something_else(tmp_path):
         WordVectors.load(tmp_path / "binary.bin")
     with pytest.raises(SoftkinError, match="there is no such file"):
         WordVectors.load(tmp_path / "absent.txt")
-    (tmp_path / "end.txt").write_text("the 1 2\ncat 3 4")
-    with pytest.warns(UserWarning, match="last line of end.txt does not end"):
-        WordVectors.load(tmp_path / "end.txt")
+    for text in ("the 1 2\ncat 3 4", "2 2\nthe 1 2\ncat 3 4"):
+        (tmp_path / "end.txt").write_text(text)
+        with pytest.warns(UserWarning, match="last line of end.txt does not end"):
+            WordVectors.load(tmp_path / "end.txt")
 
 
 def test_the_first_of_two_equal_words_counts():
@@ -259,6 +284,39 @@ def test_real_class_lists_fail_only_on_words_without_a_vector(shared_data, which
         assert D.shape == (len(names), len(names))
         twins = [(names[a], names[b]) for a, b in (D + torch.eye(len(D)) == 0).nonzero().tolist() if a < b]
         assert twins == ([("meeting_schedule", "schedule_meeting")] if title == "CLINC150" else [])  # the same words
+
+
+USUAL = {
+    "CIFAR-10": "airplane, automobile, bird, cat, deer, dog, frog, horse, ship, truck",
+    "Fashion-MNIST": "T-shirt/top, Trouser, Pullover, Dress, Coat, Sandal, Shirt, Sneaker, Bag, Ankle boot",
+    "digits": "zero, one, two, three, four, five, six, seven, eight, nine",
+    "traffic signs": "no passing, right-of-way at the next intersection, priority road, yield, stop, no vehicles, no entry, "
+    "general caution, dangerous curve to the left, double curve, bumpy road, slippery road, road narrows on the right, "
+    "road work, traffic signals, pedestrians, children crossing, bicycles crossing, beware of ice/snow, "
+    "wild animals crossing, end of all speed and passing limits, turn right ahead, ahead only, go straight or left, "
+    "keep right, roundabout mandatory",
+    "pets": "Abyssinian, basset_hound, Bengal, british_shorthair, chihuahua, Maine_Coon, pomeranian, Siamese, samoyed",
+    "ImageNet-1k, some": "tench, goldfish, great white shark, hammerhead, stingray, cock, hen, ostrich, chickadee, axolotl, "
+    "bullfrog, loggerhead, Gila monster, trilobite, harvestman, scorpion, black widow, ptarmigan, toucan, koala, wombat, "
+    "nudibranch, fiddler crab, isopod, spoonbill, dugong, Chihuahua, Weimaraner, malamute, Pomeranian, tabby, cougar, "
+    "dung beetle, cicada, abacus, accordion, balance beam, barbershop, bassoon, bathtub, carousel, cassette player, "
+    "chainsaw, dumbbell, espresso maker, guillotine, harmonica, iPod, jigsaw puzzle, ladle, maraca, obelisk, paddlewheel, "
+    "quill, rotisserie, sarong, stethoscope, thresher, trombone, ukulele, vestment, wok, yurt, guacamole, consomme, "
+    "burrito, carbonara, volcano, bolete, gyromitra, toilet tissue",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("title", USUAL)
+def test_usual_class_lists_work_offline(title):
+    names = USUAL[title].split(", ")
+    assert distances.from_words(names).shape == (len(names), len(names))
+
+
+def test_the_words_of_class_lists_are_shipped():
+    lines = (Path(__file__).parents[1] / "scripts" / "class_words.txt").read_text(encoding="utf-8").splitlines()
+    words = [word for line in lines if not line.startswith("#") for word in line.split()]
+    assert len(words) > 1000
+    assert not [word for word in words if word not in WordVectors.shipped()]
 
 
 def test_meaning_shows():

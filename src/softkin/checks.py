@@ -4,7 +4,7 @@ Every check raises one sentence that says which argument, what is allowed, what 
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,21 +15,25 @@ from torch import Tensor
 Array: TypeAlias = Tensor | NDArray[Any]
 """What the public functions accept wherever they ask for numbers."""
 
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch has few operations for them
+MANY_CLASSES = 10**7  # a label beyond this is an id, not a class
 SYMMETRY_TOLERANCE = 1e-5  # of the largest entry: float32 distances differ by 1e-7, a transposed bug by far more
 
 
 def as_tensor(values: Any, name: str) -> Tensor:
     """``values`` as a tensor that shares memory where it can; numbers only."""
     if isinstance(values, Tensor):
-        return values.detach()
+        if values.is_complex():
+            raise TypeError(f"`{name}` must hold real numbers, got {values.dtype}.")
+        return values.detach().to(torch.int64) if values.dtype in UNSIGNED else values.detach()
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise ValueError(f"`{name}` must be one array, but its parts differ in shape: {error}.") from error
+        raise ValueError(f"`{name}` must be one array, but its parts differ in shape.") from error
     if array.dtype.kind not in "biuf":
         raise TypeError(f"`{name}` must hold numbers, got an array of {array.dtype}.")
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
-        array = array.astype(np.int64)  # torch has few operations for uint16, uint32 and uint64
+        array = array.astype(np.int64)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if any(stride < 0 for stride in array.strides):
@@ -60,6 +64,10 @@ def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> T
     low, high = int(tensor.min()), int(tensor.max())
     if low < 0:
         raise ValueError(f"`labels` must be at least 0, got {low}; drop samples without a class first.")
+    if num_classes is None and high >= MANY_CLASSES:
+        raise ValueError(
+            f"`labels` must number the classes from 0 to K−1, got {high}; renumber ids, or pass num_classes."
+        )
     if num_classes is not None and high >= num_classes:
         raise ValueError(
             f"`labels` must be below the number of classes, {num_classes}, got {high}; do the labels start at 1?"
@@ -79,14 +87,19 @@ def finite(values: Tensor, name: str, *, first_row: int = 0) -> None:
         )
 
 
-def square(matrix: Any, name: str) -> Tensor:
-    """``matrix`` as a finite, non-negative (K, K) float64 tensor on the CPU, K ≥ 2."""
+def square(matrix: Any, name: str, *, without_diagonal: bool = False) -> Tensor:
+    """``matrix`` as a finite, non-negative (K, K) float64 tensor on the CPU, K ≥ 2, a copy.
+
+    ``without_diagonal`` sets the diagonal to 0, whatever it was.
+    """
     tensor = as_tensor(matrix, name)
     if tensor.ndim != 2 or tensor.shape[0] != tensor.shape[1]:
         raise ValueError(f"`{name}` must be a square (K, K) matrix, got shape {tuple(tensor.shape)}.")
     if len(tensor) < 2:
         raise ValueError(f"`{name}` must cover at least 2 classes, got {len(tensor)}.")
-    tensor = tensor.cpu().to(torch.float64)
+    tensor = tensor.to("cpu", torch.float64, copy=True)
+    if without_diagonal:
+        tensor.fill_diagonal_(0)
     finite(tensor, name)
     if bool((tensor < 0).any()):
         row, column = (tensor < 0).nonzero()[0].tolist()
@@ -115,16 +128,23 @@ def rows_sum_to_one(matrix: Tensor, name: str) -> None:
         raise ValueError(f"`{name}` must have rows that sum to 1, but row {row} sums to {float(matrix[row].sum()):g}.")
 
 
+def number(value: Any, name: str) -> float:
+    """A number, and not text or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating | Tensor):
+        raise TypeError(f"`{name}` must be a number, got {value!r}.")
+    return float(value)
+
+
 def alpha(value: float) -> float:
     """The smoothing factor, 0 ≤ α < 1."""
-    if not 0 <= value < 1:  # also refuses NaN
+    if not 0 <= number(value, "alpha") < 1:  # also refuses NaN
         raise ValueError(f"`alpha` must be at least 0 and below 1, got {value:g}; it is the mass off the true class.")
     return float(value)
 
 
 def beta(value: float) -> float:
     """The sharpness of the similarity, 0 ≤ β < ∞."""
-    if not 0 <= value < float("inf"):
+    if not 0 <= number(value, "beta") < float("inf"):
         raise ValueError(
             f"`beta` must be finite and at least 0, got {value:g}; 0 makes all other classes equally alike."
         )
@@ -140,10 +160,20 @@ def count(value: int, name: str, *, least: int = 1) -> int:
     return int(value)
 
 
-def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list[str]:
-    """Class names: text, none empty, none twice, one for each class."""
+def in_order(names: Any) -> None:
+    """Refuse what is no list of names, or one whose order is not that of the labels."""
     if isinstance(names, str):
         raise TypeError(f"`class_names` must be a list of names, got the single text {names!r}.")
+    if isinstance(names, Mapping | Set):
+        raise TypeError(
+            f"`class_names` must be a list in the order of the labels, got a {type(names).__name__}; "
+            "of a mapping from numbers to names pass [names[k] for k in range(K)]."
+        )
+
+
+def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list[str]:
+    """Class names: text, none empty, none twice, one for each class."""
+    in_order(names)
     names = list(names)
     for place, name in enumerate(names):
         if not isinstance(name, str):

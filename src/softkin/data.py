@@ -16,6 +16,8 @@ from softkin import SoftkinError
 from softkin.progress import track
 
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+SPLITS = {"train", "training", "val", "valid", "validation", "test", "testing", "dev"}
+LARGEST = 2**34  # bytes of decoded images
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -28,6 +30,7 @@ class Labelled:
     labels: NDArray[np.int64]
     class_names: list[str]
     source: str
+    are_images: bool = True
 
 
 def load(source: str | Path, *, size: int | None = None, progress: bool | None = None) -> Labelled:
@@ -70,6 +73,8 @@ def _digits() -> Labelled:
 
 def _folder(path: Path, size: int | None, progress: bool | None) -> Labelled:
     folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    if folders and {folder.name.lower() for folder in folders} <= SPLITS:
+        raise SoftkinError(f"{path} holds splits, not classes; give one of them, such as {folders[-1]}.")
     files = [
         (file, k)
         for k, folder in enumerate(folders)
@@ -95,6 +100,10 @@ def _decode(files: Sequence[Path | bytes], size: int | None, progress: bool | No
                 image = image.resize((size, size), Image.Resampling.BILINEAR)
             return np.asarray(image)
 
+    if size is not None and 3 * size * size * len(files) > LARGEST:
+        raise SoftkinError(
+            f"{len(files)} images of {size}×{size} pixels exceed {LARGEST / 2**30:.0f} GiB; pass a smaller --size."
+        )
     images: NDArray[np.uint8] | None = None
     with ThreadPoolExecutor() as pool:
         results = pool.map(one, files)
@@ -118,6 +127,8 @@ def _decode(files: Sequence[Path | bytes], size: int | None, progress: bool | No
 
 
 def _npz(path: Path) -> Labelled:
+    if not zipfile.is_zipfile(path):
+        raise SoftkinError(f"{path} could not be read as .npz: it is no such file, or it was cut off.")
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -131,10 +142,10 @@ def _npz(path: Path) -> Labelled:
     labels = arrays["labels"]
     if labels.dtype.kind not in "iu" or labels.ndim != 1:
         raise SoftkinError(f"{path}: `labels` must be integers of shape (N,), got {labels.dtype} {labels.shape}.")
-    names = [str(name) for name in arrays["class_names"]] if "class_names" in arrays else None
+    names = arrays["class_names"].astype(str).tolist() if "class_names" in arrays else None
     if names is None:
         names = [f"class {k}" for k in range(int(labels.max(initial=-1)) + 1)]
-    return Labelled(values, labels.astype(np.int64), names, path.name)
+    return Labelled(values, labels.astype(np.int64), names, path.name, "images" in arrays)
 
 
 def _parquet(path: Path, size: int | None, progress: bool | None) -> Labelled:

@@ -22,6 +22,8 @@ from softkin.checks import Array
 from softkin.similarity import SparseRows
 from softkin.word_vectors import WordVectors
 
+GUARDS = 16  # first batches of probability targets that are looked at: mixup may begin with unmixed ones
+
 
 class SoftLabelCrossEntropy(nn.Module):
     """Cross-entropy towards the smooth label of each class: ``nn.CrossEntropyLoss`` with a row of Q for each class.
@@ -80,17 +82,20 @@ class SoftLabelCrossEntropy(nn.Module):
         self._is_sparse = isinstance(soft_labels, SparseRows)
         if isinstance(soft_labels, SparseRows):
             self.num_classes = len(soft_labels)
-            self.register_buffer("own", soft_labels.own.to(torch.float64))
-            self.register_buffer("indices", soft_labels.indices)
-            self.register_buffer("values", soft_labels.values.to(torch.float64))
-            self.register_buffer("rest", soft_labels.rest.to(torch.float64))
+            others = self.num_classes - 1 - soft_labels.indices.shape[1]
+            sums = soft_labels.own + soft_labels.values.sum(dim=1) + others * soft_labels.rest
+            checks.rows_sum_to_one(sums[:, None], "soft_labels")
+            self.register_buffer("own", soft_labels.own.to(torch.float64, copy=True))
+            self.register_buffer("indices", soft_labels.indices.clone())
+            self.register_buffer("values", soft_labels.values.to(torch.float64, copy=True))
+            self.register_buffer("rest", soft_labels.rest.to(torch.float64, copy=True))
         else:
             dense = checks.square(soft_labels, "soft_labels")
             checks.rows_sum_to_one(dense, "soft_labels")
             self.num_classes = len(dense)
             self.register_buffer("soft_labels", dense)
         if weight is not None:
-            w = checks.as_tensor(weight, "weight").to(torch.float64)
+            w = checks.as_tensor(weight, "weight").to(torch.float64, copy=True)
             if w.shape != (self.num_classes,):
                 raise ValueError(
                     f"`weight` must be one number for each of {self.num_classes} classes, got shape {tuple(w.shape)}."
@@ -99,8 +104,8 @@ class SoftLabelCrossEntropy(nn.Module):
                 raise ValueError("`weight` must be finite and not negative.")
             weight = w
         self.register_buffer("weight", weight)
-        self._casts: dict[str, Tensor] = {}  # the buffers in the logits' type and on their device
-        self._guarded = False
+        self._casts: dict[str, tuple[tuple[int, int], Tensor]] = {}  # the buffers in the logits' type, on their device
+        self._guards = GUARDS
 
     def extra_repr(self) -> str:
         return f"num_classes={self.num_classes}, reduction={self.reduction!r}" + (
@@ -120,10 +125,6 @@ class SoftLabelCrossEntropy(nn.Module):
         self._casts = {}
         return self
 
-    def _load_from_state_dict(self, *args: Any, **options: Any) -> None:
-        self._casts = {}
-        super()._load_from_state_dict(*args, **options)
-
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_casts": {}}
 
@@ -135,14 +136,18 @@ class SoftLabelCrossEntropy(nn.Module):
             return buffer
         if torch.compiler.is_compiling():
             return buffer.to(like.device, dtype)
-        cast = self._casts.get(name)
-        if cast is None or cast.dtype != dtype or cast.device != like.device:
+        state = (id(buffer), buffer._version)  # another after assignment, after writing in place, after loading
+        known, cast = self._casts.get(name, (None, buffer))
+        if known != state or cast.dtype != dtype or cast.device != like.device:
             with torch.inference_mode(False):  # what a validation step keeps must serve training too
-                cast = self._casts[name] = buffer.to(like.device, dtype)
+                cast = buffer.to(like.device, dtype)
+            self._casts[name] = state, cast
         return cast
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The loss of ``logits`` against integer or probability ``targets``."""
+        if logits.ndim == 0:
+            raise ValueError("logits must have shape (N, K), (N, K, d1, …) or (K,), got a single number.")
         single = logits.ndim == 1
         if single:
             logits, targets = logits[None], targets[None]
@@ -192,7 +197,7 @@ class SoftLabelCrossEntropy(nn.Module):
         """Σ_c Q_yc · terms_c."""
         # index_select, not Q[classes]: it refuses negative classes, and is faster
         q = self._cast("soft_labels", terms).index_select(0, classes.reshape(-1))
-        return (q.view(*classes.shape, -1).movedim(-1, 1) * terms).sum(dim=1)
+        return (q.view(*classes.shape, self.num_classes).movedim(-1, 1) * terms).sum(dim=1)
 
     def _sparse_sum(self, terms: Tensor, classes: Tensor) -> Tensor:
         """The same for sparse rows: what stands out of the rest, and the rest times the sum over all classes."""
@@ -223,6 +228,8 @@ class SoftLabelCrossEntropy(nn.Module):
 
     def _check(self, logits: Tensor, targets: Tensor) -> None:
         """Shapes and types always; values only where reading them does not stall an accelerator."""
+        if not isinstance(targets, Tensor):
+            raise TypeError(f"targets must be a tensor, got {type(targets).__name__}.")
         if logits.shape[1] != self.num_classes:
             raise ValueError(
                 f"the labels cover {self.num_classes} classes but the logits have {logits.shape[1]}; "
@@ -234,8 +241,8 @@ class SoftLabelCrossEntropy(nn.Module):
                     f"probability targets must be shaped as the logits, {tuple(logits.shape)}, got "
                     f"{tuple(targets.shape)}; integer targets must have an integer type."
                 )
-            if not self._guarded and not torch.compiler.is_compiling():
-                self._guarded = True
+            if self._guards and not torch.compiler.is_compiling():
+                self._guards -= 1
                 self._warn_of_double_smoothing(targets)
             return
         if targets.dtype == torch.bool or targets.is_complex():
@@ -257,6 +264,7 @@ class SoftLabelCrossEntropy(nn.Module):
         smooth = ((rows != 0).sum(dim=1) > 2).nonzero().flatten()
         if len(smooth) == 0 or float(kept.min()) == 1:
             return
+        self._guards = 0  # once is enough
         row = rows[smooth[:1]].to(torch.float32)
         after = (self._sparse_mixture(row) if self._is_sparse else self._dense_mixture(row))[0]
         top = int(row.argmax())
@@ -264,7 +272,7 @@ class SoftLabelCrossEntropy(nn.Module):
             f"targets that are already smooth (sample {int(smooth[0])} has {int((row != 0).sum())} non-zero entries) "
             f"are smoothed again: the effective label of its class {top} is {float(after[top]):.4g} where the target "
             f"has {float(row[0, top]):.4g}; give integers or mixtures of two classes, or use alpha=0.",
-            stacklevel=6,
+            stacklevel=7,  # past torch's own frames to the caller's line
         )
 
 
@@ -282,7 +290,10 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
     Args:
         similarity: (K, K) from ``softkin.similarity``, or its ``SparseRows``.
         alpha: The smoothing factor, 0 ≤ α < 1.
-        options: ``weight``, ``weight_by``, ``ignore_index``, ``reduction``, as in ``SoftLabelCrossEntropy``.
+        weight: As in ``SoftLabelCrossEntropy``, and so the others.
+        weight_by: "class" or "sample".
+        ignore_index: Integer targets of this value count for nothing.
+        reduction: "mean", "sum" or "none".
 
     Example:
         >>> loss_fn = ClassSimilarityLoss.from_names(["cat", "dog", "car"], alpha=0.1)
@@ -291,12 +302,26 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         (0.9, True)
     """
 
-    def __init__(self, similarity: Array | SparseRows, alpha: float = 0.1, **options: Any) -> None:
-        super().__init__(smoothing.similarity_labels(similarity, alpha), **options)
-        self.alpha = alpha
+    def __init__(
+        self,
+        similarity: Array | SparseRows,
+        alpha: float = 0.1,
+        *,
+        weight: Array | None = None,
+        weight_by: Literal["class", "sample"] = "class",
+        ignore_index: int = -100,
+        reduction: Literal["mean", "sum", "none"] = "mean",
+    ) -> None:
+        labels = smoothing.similarity_labels(similarity, alpha)
+        super().__init__(labels, weight=weight, weight_by=weight_by, ignore_index=ignore_index, reduction=reduction)
+
+    @property
+    def alpha(self) -> float:
+        """The mass on the other classes, read off the labels: those of a loaded state, if one was loaded."""
+        return 1 - float((self.own if self._is_sparse else self.soft_labels.diagonal())[0])
 
     def extra_repr(self) -> str:
-        return f"alpha={self.alpha:g}, {super().extra_repr()}"
+        return f"alpha={self.alpha:.6g}, {super().extra_repr()}"
 
     @classmethod
     def from_distances(

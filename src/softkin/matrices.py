@@ -41,6 +41,8 @@ def save(path: str | Path, matrix: Any, *, kind: Kind, class_names: Sequence[str
         raise ValueError(
             f"`path` must end in .safetensors, which keeps the class names with the matrix, got {path.name!r}."
         )
+    if not source.strip():
+        raise ValueError("`source` must say what the matrix was made from and how, got an empty text.")
     values = checks.square(matrix, kind)
     names = checks.class_names(class_names, num_classes=len(values))
     about = {"kind": kind, "class_names": names, "source": source, "version": __version__}
@@ -81,7 +83,9 @@ def read(path: str | Path, *, kind: Kind) -> ClassMatrix:
         raise SoftkinError(f"{path} could not be read: there is no such file.")
     found = _read_csv(path, kind) if path.suffix.lower() == ".csv" else _read_safetensors(path)
     if found.kind != kind:
-        raise SoftkinError(f"{path} holds {found.kind}, not {kind}; load it with softkin.{MODULES[found.kind]}.load.")
+        raise SoftkinError(
+            f"{path} holds {found.kind}, not {kind}; load it with softkin.{MODULES.get(found.kind, found.kind)}.load."
+        )
     try:
         checks.class_names(found.class_names)
         values = checks.square(found.values, "matrix")
@@ -119,8 +123,12 @@ def _read_csv(path: Path, kind: Kind) -> ClassMatrix:
             f"{path} must hold a header of class names and a row for each class, got {len(lines)} lines."
         )
     header, body = lines[0], lines[1:]
+    if all(_is_number(cell) for cell in header):
+        raise SoftkinError(f"{path} must begin with a header of class names, but its first line holds numbers.")
     if len(header) == len(body) + 1:  # a column of names
-        header = header[1:]
+        corner, *header = header
+        if corner in MODULES and corner != kind:
+            raise SoftkinError(f"{path} holds {corner}, not {kind}.")
         if [line[0] for line in body] != header:
             raise SoftkinError(f"{path} must name its rows and columns alike and in one order, but they differ.")
         body = [line[1:] for line in body]
@@ -136,13 +144,21 @@ def _read_csv(path: Path, kind: Kind) -> ClassMatrix:
     return ClassMatrix(values, header, kind, f"CSV file {path.name}")
 
 
-def to_csv(matrix: Tensor, class_names: Sequence[str]) -> str:
-    """The matrix as text that spreadsheets and ``read`` open, with names on both sides."""
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def to_csv(matrix: Tensor, class_names: Sequence[str], *, kind: Kind) -> str:
+    """The matrix as text that spreadsheets and ``read`` open: names on both sides, the kind in the corner."""
     from io import StringIO
 
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["", *class_names])
+    writer.writerow([kind, *class_names])
     for name, row in zip(class_names, matrix.tolist(), strict=True):
         writer.writerow([name, *(repr(value) for value in row)])
     return text.getvalue()

@@ -75,10 +75,10 @@ def from_distances(distances: Array, beta: float = 2.0, *, asymmetric: bool = Fa
         open whether the statistics count the own class; here they do not, as it is discarded right after.
     """
     beta = checks.beta(beta)
-    d = checks.square(distances, "distances")
+    d = checks.square(distances, "distances", without_diagonal=True)
     if not asymmetric:
         checks.symmetric(d, "distances")
-    return _softmax_of_rows(d.clone(), torch.arange(len(d)), beta)
+    return _softmax_of_rows(d, torch.arange(len(d)), beta)
 
 
 def _softmax_of_rows(d: Tensor, own: Tensor, beta: float) -> Tensor:
@@ -90,7 +90,7 @@ def _softmax_of_rows(d: Tensor, own: Tensor, beta: float) -> Tensor:
     d -= d.sum(dim=1, keepdim=True) / others
     d[line, own] = 0
     sigma = torch.linalg.vector_norm(d, dim=1, keepdim=True) / others**0.5
-    d *= torch.where(sigma > CONSTANT, -beta / sigma, 0.0)
+    d *= torch.where(sigma > CONSTANT, -min(beta, 1e150) / sigma, 0.0)  # beyond 1e150 all is on the nearest already
     d[line, own] = -float("inf")
     return torch.softmax(d, dim=1)
 
@@ -159,7 +159,7 @@ def from_vectors(
     return SparseRows(torch.zeros(k, dtype=torch.float64), indices, values, rest)
 
 
-def save(path: str | Path, similarity: Array, *, class_names: Sequence[str], source: str = "") -> None:
+def save(path: str | Path, similarity: Array, *, class_names: Sequence[str], source: str) -> None:
     """Write a similarity matrix to ``path`` (.safetensors) with its class names and what it was made from and how."""
     matrices.save(path, similarity, kind="similarity", class_names=class_names, source=source)
 

@@ -77,7 +77,7 @@ def uniform_labels(num_classes: int, alpha: float = 0.1) -> Tensor:
     return (1 - alpha) * torch.eye(k, dtype=torch.float64) + alpha / k
 
 
-def save(path: str | Path, labels: Array, *, class_names: Sequence[str], source: str = "") -> None:
+def save(path: str | Path, labels: Array, *, class_names: Sequence[str], source: str) -> None:
     """Write smooth labels to ``path`` (.safetensors) with their class names and what they were made from and how."""
     matrices.save(path, labels, kind="labels", class_names=class_names, source=source)
 

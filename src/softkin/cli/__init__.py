@@ -1,8 +1,10 @@
 """The command line: one file a command; torch is imported only when a command runs."""
 
 import argparse
+import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from softkin import SoftkinError, __version__
@@ -33,13 +35,18 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit code is 0, 2 for wrong usage, 1 for whatever else went wrong."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # α and − on a terminal that lacks them
     arguments = parser().parse_args(argv)
     command = COMMANDS[arguments.command]
     code = 2
     try:
-        command.check(arguments)
-        code = 1
-        command.run(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: print(f"softkin: warning: {message}", file=sys.stderr)
+            command.check(arguments)
+            code = 1
+            command.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has gone, as in `softkin … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

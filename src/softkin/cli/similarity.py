@@ -42,6 +42,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--max-per-class", type=int, help="a random sample of this many images of each class")
     command.add_argument("--seed", type=int, default=0, help="of that sample (default: 0)")
     command.add_argument("--device", help="where to compute, such as cuda (default: cpu)")
+    command.add_argument("--asymmetric", action="store_true", help="allow distances that differ by direction")
     command.add_argument("--top", type=int, default=5, help="how many nearest classes to print (default: 5)")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
     command.add_argument("--output", type=Path, metavar="FOLDER", help="write the matrices there")
@@ -65,6 +66,8 @@ def check(arguments: argparse.Namespace) -> None:
     for alias in arguments.alias:
         if not all(part.strip() for part in alias.partition("=")):
             raise ValueError(f"--alias must be WORD=OTHER, got {alias!r}.")
+    if arguments.output is not None and arguments.output.exists() and not arguments.output.is_dir():
+        raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
     if arguments.output is not None and not arguments.force:
         there = [name for name in FILES if (arguments.output / name).exists()]
         if there:
@@ -79,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
     from softkin.matrices import to_csv, write
 
     found = _distances(arguments)
-    s = similarity.from_distances(found.values, arguments.beta)
+    s = similarity.from_distances(found.values, arguments.beta, asymmetric=arguments.asymmetric)
     labels = smoothing.similarity_labels(s, arguments.alpha)
     report = _report(found, s, labels, arguments)
     if arguments.json:
@@ -93,14 +96,14 @@ def run(arguments: argparse.Namespace) -> None:
         similarity.save(folder / FILES[1], s, class_names=names, source=how)
         how = f"{how}; alpha={arguments.alpha:g}"
         smoothing.save(folder / FILES[2], labels, class_names=names, source=how)
-        write(folder / FILES[3], to_csv(labels, names).encode("utf-8"))
+        write(folder / FILES[3], to_csv(labels, names, kind="labels").encode("utf-8"))
         if not arguments.json:
             print("\n".join(f"Wrote {folder / name}" for name in FILES))
 
 
 def _distances(arguments: argparse.Namespace) -> "ClassMatrix":
     """The distance matrix of the source, whatever that is."""
-    from softkin import data, distances
+    from softkin import SoftkinError, data, distances
 
     source = Path(arguments.source)
     if source.suffix.lower() in (".safetensors", ".csv"):
@@ -110,31 +113,50 @@ def _distances(arguments: argparse.Namespace) -> "ClassMatrix":
             raise ValueError(f"--distance {arguments.distance} needs images or features, and {source} holds names.")
         ids, names = _read_names(source)
         return _from_words(ids, names, arguments)
+    if source.is_file() and source.suffix.lower() not in (".npz", ".parquet"):
+        raise SoftkinError(
+            f"{source} is of no known form: class names come in a .txt file, images or features in .npz or .parquet, "
+            "distances in .safetensors or .csv."
+        )
     loaded = data.load(arguments.source, size=arguments.size)
     values = loaded.values
-    kind = arguments.distance or ("words" if values is None else "l1" if values.ndim > 2 else "l2")
+    kind = arguments.distance or ("words" if values is None else "l1" if loaded.are_images else "l2")
     if kind == "words":
         return _from_words(loaded.class_names, list(loaded.class_names), arguments)
     if values is None:
         raise ValueError(f"--distance {kind} needs images or features, and {source} holds text; use words.")
-    import torch
-
-    matrix = distances.from_images(
-        torch.from_numpy(values).to(arguments.device or "cpu"),
-        loaded.labels,
-        p=1 if kind == "l1" else 2,
-        class_names=loaded.class_names,
-        max_per_class=arguments.max_per_class,
-        seed=arguments.seed,
-    )
+    options: dict[str, Any] = {
+        "class_names": loaded.class_names,
+        "max_per_class": arguments.max_per_class,
+        "seed": arguments.seed,
+    }
+    placed = _on_device(values, arguments.device)
+    if kind == "l2" and not loaded.are_images:
+        matrix = distances.from_features(placed, loaded.labels, **options)
+    else:
+        matrix = distances.from_images(placed, loaded.labels, p=1 if kind == "l1" else 2, **options)
     sample = f", {arguments.max_per_class} a class at most" if arguments.max_per_class else ", all pairs"
     return distances.ClassMatrix(matrix, loaded.class_names, "distances", f"{loaded.source}: mean {kind}{sample}")
+
+
+def _on_device(values: Any, device: str | None) -> "Tensor":
+    import torch
+
+    from softkin import SoftkinError
+
+    try:
+        return torch.from_numpy(values).to(device or "cpu")
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
+        raise SoftkinError(f"--device {device} cannot be used: {str(error).splitlines()[0]}") from error
 
 
 def _from_words(ids: list[str], names: list[Any], arguments: argparse.Namespace) -> "ClassMatrix":
     from softkin import distances
     from softkin.distances import WordVectors
 
+    for option in ("size", "max_per_class", "device"):
+        if getattr(arguments, option) is not None:
+            raise ValueError(f"--{option.replace('_', '-')} must be left out: distances of words need no images.")
     vectors = WordVectors.load(arguments.vectors) if arguments.vectors else WordVectors.shipped()
     aliases = dict(alias.split("=", 1) for alias in arguments.alias)
     matrix = distances.from_words(names, vectors, aliases=aliases, prefer=arguments.prefer)
@@ -147,8 +169,10 @@ def _read_names(path: Path) -> tuple[list[str], list[str | list[str]]]:
 
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise SoftkinError(f"{path} could not be read as text: {error}.") from error
+    except FileNotFoundError:
+        raise SoftkinError(f"{path} could not be read: there is no such file.") from None
+    except UnicodeDecodeError as error:
+        raise SoftkinError(f"{path} could not be read as UTF-8 text; save it in that encoding.") from error
     ids = [line.partition("\t")[0] for line in lines]
     names: list[str | list[str]] = []
     for line in lines:
@@ -164,7 +188,9 @@ def _report(found: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: argp
     """What is printed, as plain data."""
     names = found.class_names
     top = min(arguments.top, len(names) - 1)
-    nearest = s.topk(top, dim=1).indices
+    far = found.values.clone()
+    far.diagonal().fill_(float("inf"))
+    nearest = far.argsort(dim=1, stable=True)[:, :top]  # by distance: at β = 0 or a large β similarities tie
     classes = []
     for k, name in enumerate(names):
         shown = [
@@ -198,9 +224,12 @@ def _print(report: dict[str, Any]) -> None:
     table.add_column("nearest classes, and the label's mass on each", overflow="fold")
     table.add_column("others", justify="right", no_wrap=True)
     for row in report["classes"]:
-        nearest = ", ".join(f"{_shown(other['name'])} {other['label']:.4f}" for other in row["nearest"])
+        nearest = ", ".join(f"{_shown(other['name'])}{NO_BREAK}{other['label']:.4f}" for other in row["nearest"])
         table.add_row(Text(_shown(row["name"])), f"{row['label']:.3f}", Text(nearest), f"{row['rest']:.4f}")
     console.print(table)
+
+
+NO_BREAK = "\u00a0"  # keeps a name and its number on one line
 
 
 def _shown(name: str) -> str:

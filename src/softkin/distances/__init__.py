@@ -4,6 +4,7 @@ Each function returns D, a (K, K) float64 tensor on the CPU: row and column k ar
 alike. ``similarity.from_distances`` turns it into what the labels need; the units cancel there.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -68,7 +69,8 @@ def from_images(
     1 GiB; work runs on the images' device (on the CPU for MPS, which has no float64).
 
     Streams: without ``labels``, ``images`` is a DataLoader or any iterable of (images, labels) batches, read once.
-    L1 of bytes or with ``levels`` keeps only the histograms (K·D·levels·4 bytes), all else keeps the samples.
+    L1 of bytes, of floats with few distinct values, or with ``levels``, keeps only the histograms (K·D·levels·4 bytes,
+    at most 4 GiB); L2 and L1 of other floats keep the samples.
 
     Several processes: under an initialised ``torch.distributed`` group each rank brings its shard and every rank
     gets the same matrix. The samples that a ``DistributedSampler`` repeats are left out; a loader that brings more
@@ -115,8 +117,8 @@ def from_images(
         low, high = value_range
         if levels is None:
             raise ValueError("`value_range` must come with `levels`, which it is the range of.")
-        if not low < high:
-            raise ValueError(f"`value_range` must be (low, high) with low < high, got {value_range}.")
+        if not -math.inf < low < high < math.inf:
+            raise ValueError(f"`value_range` must be finite (low, high) with low < high, got {value_range}.")
     source = samples.open_source(
         images,
         labels,
@@ -129,10 +131,11 @@ def from_images(
     if max_per_class is not None:
         checks.count(max_per_class, "max_per_class", least=2)
     elif p == 1 and (not source.in_memory or ranks.world()[1] > 1):
-        source, dtype = samples.peek(source)
-        scale = _scale(dtype, levels, value_range)
-        if scale is not None:
-            sums, counts = histograms.stream_sums(source, scale)
+        source, start = samples.peek(source)
+        scale = _scale(start.dtype, levels, value_range)
+        values = histograms.few(start) if scale is None else None
+        if scale is not None or values is not None:
+            sums, counts = histograms.stream_sums(source, scale, values)
             return _means(sums, counts, counts, None, return_error)
     return _from_samples(source, p, levels, value_range, max_per_class, seed, return_error, progress)
 
@@ -223,13 +226,16 @@ def _from_samples(
 def _scale(dtype: torch.dtype, levels: int | None, value_range: tuple[float, float] | None) -> histograms.Scale | None:
     """The levels that are known from the type of number or the caller's word alone."""
     if dtype in (torch.uint8, torch.bool):
+        if levels is not None:
+            raise ValueError("`levels` must be left out for bytes: their 256 levels are counted exactly.")
         return histograms.BYTES
     if levels is None:
         return None
     if value_range is None:
-        raise ValueError("`value_range` must be given with `levels` for a stream: its range is not known beforehand.")
-    low, high = value_range
-    return histograms.steps(levels, low, high if high > low else low + 1.0)  # all values equal: any step will do
+        raise ValueError(
+            "`value_range` must be given with `levels` for a stream or several processes, as none sees all values."
+        )
+    return histograms.steps(levels, *value_range)
 
 
 def _means(sums: Tensor, drawn: Tensor, population: Tensor, rows: Tensor | None, return_error: bool) -> Tensor:
@@ -249,6 +255,10 @@ def _means(sums: Tensor, drawn: Tensor, population: Tensor, rows: Tensor | None,
     pairs_drawn.diagonal().copy_(own)
     distances = sums / pairs_drawn
     distances = (distances + distances.T) / 2  # equal to the last bit, whatever the order of summation
+    if not bool(torch.isfinite(distances).all()):
+        raise ValueError(
+            "the distances exceed the range of float64; divide the values by a constant, which cancels later."
+        )
     if not return_error:
         return distances
     if rows is None:
@@ -320,7 +330,7 @@ def name_vectors(
     return words.name_vectors(class_names, vectors, aliases=aliases or {}, prefer=prefer)
 
 
-def save(path: str | Path, distances: Array, *, class_names: Sequence[str], source: str = "") -> None:
+def save(path: str | Path, distances: Array, *, class_names: Sequence[str], source: str) -> None:
     """Write a distance matrix to ``path`` (.safetensors) with its class names and what it was made from and how."""
     matrices.save(path, distances, kind="distances", class_names=class_names, source=source)
 

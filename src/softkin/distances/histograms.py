@@ -42,31 +42,49 @@ class Scale:
 BYTES = Scale(256, None, lambda values: values)
 
 
+class TooManyValues(ValueError):
+    """A stream began with few distinct values and then brought many."""
+
+
+def few(values: Tensor) -> Tensor | None:
+    """The distinct ``values``, ascending, if they are few."""
+    found = torch.unique(values)
+    return found if len(found) <= FEW else None
+
+
+def scale_of(values: Tensor) -> Scale:
+    """The scale whose levels are these distinct values, ascending."""
+    if len(values) == 1:  # constant images; a second level costs nothing and spares a special case
+        values = torch.cat([values, values + 1])
+    return Scale(
+        len(values), values.to(torch.float64).diff(), lambda some: torch.searchsorted(values, some.contiguous())
+    )
+
+
+def strangers(rows: Tensor, values: Tensor) -> Tensor:
+    """What ``rows`` hold besides ``values``, flat."""
+    place = torch.searchsorted(values, rows.contiguous()).clamp_(max=len(values) - 1)
+    return rows[values[place] != rows]
+
+
 def distinct(rows: Tensor) -> Scale | None:
     """The scale of ``rows`` (N, D) if they take few distinct values, else None.
 
-    A sample of the rows proposes the values; all rows are then looked up, and one stranger refuses the proposal.
+    A sample of the rows proposes the values; all rows are then looked up, and strangers join them.
     """
-    probe = rows[:: max(1, len(rows) // 64)][:64].reshape(-1)
-    values = torch.unique(probe[:: max(1, probe.numel() // 2**18)])
-    if len(values) > FEW:
-        return None
+    values = few(rows[:: max(1, len(rows) // 64)][:64].reshape(-1))
     for part in rows.split(max(1, 2**22 // rows.shape[1])):
-        place = torch.searchsorted(values, part).clamp_(max=len(values) - 1)
-        strangers = part[values[place] != part]
-        if len(strangers):
-            values = torch.unique(torch.cat([values, strangers]))
-            if len(values) > FEW:
-                return None
-    if len(values) == 1:  # constant images; a second level costs nothing and spares a special case
-        values = torch.cat([values, values + 1])
-    gaps = values.to(torch.float64).diff()
-    return Scale(len(values), gaps, lambda some: torch.searchsorted(values, some.contiguous()))
+        if values is None:
+            return None
+        new = strangers(part, values)
+        if len(new):
+            values = few(torch.cat([values, new]))
+    return None if values is None else scale_of(values)
 
 
 def steps(levels: int, low: float, high: float) -> Scale:
     """``levels`` equal steps from ``low`` to ``high``; values are rounded to the nearest."""
-    step = (high - low) / (levels - 1)
+    step = (high - low) / (levels - 1) or 1.0  # all values equal: any step will do
 
     def codes(values: Tensor) -> Tensor:
         if float(values.min()) < low or float(values.max()) > high:
@@ -164,34 +182,70 @@ def class_sums(
     return sums.cpu(), None if rows is None else rows.cpu()
 
 
-def stream_sums(source: Source, scale: Scale) -> tuple[Tensor, Tensor]:
+def stream_sums(source: Source, scale: Scale | None, values: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Pair sums (K, K) of batches read once, from all ranks, and how many samples each class has.
 
-    Only the histograms are kept. The number of classes may be unknown until the last batch: they grow.
+    Only the histograms are kept. The number of classes may be unknown until the last batch, and, without a ``scale``,
+    so may the distinct ``values`` that the stream began with: the histograms grow.
     """
     counts, failure = torch.zeros(0, dtype=torch.int64), None
-    state = torch.zeros(0, 0, scale.levels, dtype=torch.int32)
+    state: Tensor | None = None
+    like: Tensor | None = None
     try:
         for rows, labels in source:
+            like = rows[:1]
+            if values is not None:
+                values = values.to(rows.device)
+                new = strangers(rows, values)
+                if len(new):
+                    state, values = _joined(state, values, new)
+                scale = scale_of(values)
+            assert scale is not None
             counts = add_counts(counts, labels)
-            if len(state) == 0:
+            if state is None:
                 state = torch.zeros(0, rows.shape[1], scale.levels, dtype=torch.int32, device=rows.device)
             if len(counts) > len(state):
                 state = _grown(state, source.num_classes or max(len(counts), 2 * len(state)))
             count(state, scale.codes(rows), labels)
     except Exception as error:
         failure = error
-    counts = settle(source, counts, width=state.shape[1], failure=failure)
+    counts = settle(source, counts, like=like, failure=failure)
+    if values is not None:
+        for others in ranks.gather(values.cpu()):
+            state, values = _joined(state, values, others.to(values.device))
+        scale = scale_of(values)
+    assert scale is not None
+    assert state is not None
     state = ranks.total(_grown(state, len(counts)))
     gaps = None if scale.gaps is None else scale.gaps.to(state.device)
     return pair_sums(state, counts, gaps).cpu(), counts
 
 
-def _grown(state: Tensor, classes: int) -> Tensor:
-    """``state`` for this many classes, within the limit."""
-    if 4 * classes * state.shape[1] * state.shape[2] > STREAM_BYTES:
+def _joined(state: Tensor | None, values: Tensor, new: Tensor) -> tuple[Tensor | None, Tensor]:
+    """The histograms with levels for ``new`` values too, and all values."""
+    joined = few(torch.cat([values, new]))
+    if joined is None:
+        raise TooManyValues(
+            f"the images began with few distinct values and then brought more than {FEW}; pass levels= and "
+            "value_range=, max_per_class=, or arrays."
+        )
+    if state is None or len(joined) == len(values):
+        return state, joined
+    _within_limit(len(state), state.shape[1], len(joined))
+    wider = torch.zeros(*state.shape[:2], max(2, len(joined)), dtype=state.dtype, device=state.device)
+    wider[:, :, torch.searchsorted(joined, values)] = state[:, :, : len(values)]
+    return wider, joined
+
+
+def _within_limit(classes: int, width: int, levels: int) -> None:
+    if 4 * classes * width * levels > STREAM_BYTES:
         raise ValueError(
-            f"L1 histograms of {classes} classes, {state.shape[1]} values an image and {state.shape[2]} levels exceed "
+            f"L1 histograms of {classes} classes, {width} values an image and {levels} levels exceed "
             f"{STREAM_BYTES / 2**30:.0f} GiB; make the images smaller, pass max_per_class= for a sample, or arrays."
         )
+
+
+def _grown(state: Tensor, classes: int) -> Tensor:
+    """``state`` for this many classes, within the limit."""
+    _within_limit(classes, state.shape[1], state.shape[2])
     return state[:classes] if classes <= len(state) else F.pad(state, (0, 0, 0, 0, 0, classes - len(state)))

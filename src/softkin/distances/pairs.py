@@ -8,6 +8,7 @@ For L2, :math:`\|x - x'\|^2 = \|x\|^2 + \|x'\|^2 - 2 x \cdot x'` on centred data
 """
 
 import contextlib
+import math
 from collections.abc import Iterator
 
 import torch
@@ -19,7 +20,9 @@ from softkin.progress import track
 
 TILE = 4096  # rows and columns: 64 MB of float32
 SMALL = 2e10  # multiply-adds: below this float64 takes under a second, above it float32 takes half the time
-CLOSE = 1e-2  # d² below this share of ‖x‖² + ‖x'‖² has lost two digits to cancellation
+MANY = 1e-3  # of a tile's pairs: more of them are not worth doing one by one
+# d² below this share of ‖x‖² + ‖x'‖² has lost too many digits to cancellation: two of 7, six of 16.
+CLOSE = {torch.float32: 1e-2, torch.float64: 1e-6}
 
 
 def class_sums(samples: Sorted, *, p: int, with_rows: bool, progress: bool | None) -> tuple[Tensor, Tensor | None]:
@@ -32,15 +35,18 @@ def class_sums(samples: Sorted, *, p: int, with_rows: bool, progress: bool | Non
     exact = samples.rows.dtype in (torch.float64, torch.int64, torch.int32) or 0.5 * n * n * width < SMALL
     dtype = torch.float64 if exact else torch.float32
     labels = samples.labels
-    # Any point near the data serves as the centre: it only has to be the same for all rows.
-    centre = _mean(samples).to(dtype)
+    centre, reach = _centre_and_reach(samples)
+    centre = centre.to(dtype)
+    # Squares of very large or very small numbers leave the range of floats; a power of two scales without rounding.
+    scale = 1.0 if 1e-10 < reach < 1e10 or reach == 0 else 2.0 ** -math.frexp(reach)[1]
     edge = min(TILE, max(64, 2**26 // width))  # wide rows: a block's own memory counts too
     starts = list(range(0, n, edge))
     tiles = [(a, b) for a in starts for b in starts if b >= a]
     rank, size = ranks.world()
 
     def block(start: int) -> Tensor:
-        return samples.block(start, start + edge).to(dtype).sub_(centre)
+        rows = samples.block(start, start + edge).to(dtype).sub_(centre)
+        return rows if scale == 1 else rows.mul_(scale)
 
     squares = torch.cat([block(a).square_().sum(dim=1) for a in starts]) if p == 2 else torch.empty(0)
     sums = torch.zeros(classes, classes, dtype=torch.float64, device=device)
@@ -58,10 +64,10 @@ def class_sums(samples: Sorted, *, p: int, with_rows: bool, progress: bool | Non
                 tile = torch.cdist(x, y, p=1)
             of_x, of_y = labels[a : a + edge], labels[b : b + edge]
             first_x, first_y = int(of_x[0]), int(of_y[0])
-            members_x = torch.nn.functional.one_hot(of_x - first_x).to(dtype)
-            members_y = torch.nn.functional.one_hot(of_y - first_y).to(dtype)
-            to_classes = (tile @ members_y).to(torch.float64)  # from each x to the classes of y
-            part = members_x.to(torch.float64).T @ to_classes
+            members_x = torch.nn.functional.one_hot(of_x - first_x).to(torch.float64)
+            members_y = torch.nn.functional.one_hot(of_y - first_y).to(torch.float64)
+            to_classes = _sums(tile, members_y)  # from each x to the classes of y
+            part = members_x.T @ to_classes
             in_x = slice(first_x, first_x + part.shape[0])
             in_y = slice(first_y, first_y + part.shape[1])
             sums[in_x, in_y] += part
@@ -70,17 +76,27 @@ def class_sums(samples: Sorted, *, p: int, with_rows: bool, progress: bool | Non
             if rows is not None:
                 rows[a : a + edge, in_y] += to_classes
                 if a != b:
-                    rows[b : b + edge, in_x] += (tile.T @ members_x).to(torch.float64)
-    return ranks.total(sums).cpu(), None if rows is None else ranks.total(rows).cpu()
+                    rows[b : b + edge, in_x] += _sums(tile.T, members_x)
+    sums = ranks.total(sums).div_(scale).cpu()
+    return sums, None if rows is None else ranks.total(rows).div_(scale).cpu()
 
 
-def _mean(samples: Sorted) -> Tensor:
-    """The mean row, in float64."""
-    total = torch.zeros(samples.rows.shape[1], dtype=torch.float64, device=samples.rows.device)
-    step = max(1, 2**24 // samples.rows.shape[1])
-    for start in range(0, len(samples.rows), step):
-        total += samples.rows[start : start + step].sum(dim=0, dtype=torch.float64)
-    return total / len(samples.rows)
+def _sums(tile: Tensor, members: Tensor) -> Tensor:
+    """Tile @ members in float64, a strip of rows at a time."""
+    return torch.cat([strip.to(torch.float64) @ members for strip in tile.split(256)])
+
+
+def _centre_and_reach(samples: Sorted) -> tuple[Tensor, float]:
+    """A row amid the data, in float64, and the range of all values.
+
+    Any row serves as the centre, as long as all rows share it. The median of some is near most of the data; the mean
+    of all would be wherever one outlier pulls it.
+    """
+    rows = samples.rows
+    some = rows[:: max(1, len(rows) // 257)][:257].to(torch.float64)
+    parts = rows.split(max(1, 2**22 // rows.shape[1]))
+    reach = max(float(part.max()) for part in parts) - min(float(part.min()) for part in parts)
+    return some.median(dim=0).values, reach
 
 
 def _euclidean(x: Tensor, y: Tensor, of_x: Tensor, of_y: Tensor, *, same: bool) -> Tensor:
@@ -89,9 +105,17 @@ def _euclidean(x: Tensor, y: Tensor, of_x: Tensor, of_y: Tensor, *, same: bool) 
     if same:
         squares.fill_diagonal_(float("inf"))  # a row against itself: 0, set below; not to be found close
     # Rows whose nearest neighbour may have cancelled; of those, the pairs that have.
-    suspects = (squares.amin(dim=1) < CLOSE * (of_x + of_y.max())).nonzero().flatten()
+    limit = CLOSE[x.dtype]
+    suspects = (squares.amin(dim=1) < limit * (of_x + of_y.max())).nonzero().flatten()
+    redone = 0
     for rows in suspects.split(256):
-        i, j = (squares[rows] < CLOSE * (of_x[rows, None] + of_y)).nonzero(as_tuple=True)
+        i, j = (squares[rows] < limit * (of_x[rows, None] + of_y)).nonzero(as_tuple=True)
+        redone += len(i)
+        if x.dtype == torch.float32 and redone > MANY * squares.numel():
+            # Tight clusters, or an outlier that holds the centre: the whole product again in float64 costs less.
+            x, y = x.to(torch.float64), y.to(torch.float64)
+            exact = _euclidean(x, y, x.square().sum(dim=1), y.square().sum(dim=1), same=same)
+            return exact.to(torch.float32)
         for some in torch.arange(len(i), device=x.device).split(max(1, 2**23 // x.shape[1])):
             apart = x[rows[i[some]]].to(torch.float64) - y[j[some]].to(torch.float64)
             squares[rows[i[some]], j[some]] = apart.square().sum(dim=1).to(x.dtype)

@@ -37,7 +37,7 @@ class Source:
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Checked batches: rows (B, D) and labels (B,) as int64, on one device."""
-        seen, width = 0, None
+        seen, width, dtype = 0, None, None
         for batch in track(self.batches, f"reading {self.name}", show=False if self.in_memory else self.show):
             rows = self.rows(batch)
             if rows.device.type == "mps":  # has no float64
@@ -59,7 +59,12 @@ class Source:
                     f"`{self.name}` must all have the same number of values, got {width} and then {rows.shape[1]}; "
                     "resize the images first."
                 )
-            width = rows.shape[1]
+            if dtype is not None and rows.dtype != dtype:
+                raise ValueError(
+                    f"`{self.name}` must all hold one type of number, got {dtype} and then {rows.dtype}; "
+                    "bytes and fractions of 255 would be taken for the same."
+                )
+            width, dtype = rows.shape[1], rows.dtype
             if width == 0:
                 raise ValueError(f"`{self.name}` must hold values, got rows of length 0.")
             step = max(1, 2**24 // width)  # a check of the whole array at once would copy it
@@ -96,7 +101,11 @@ def open_source(
         num_classes = checks.count(num_classes, "num_classes", least=2)
     limit = None
     if labels is not None:
+        if isinstance(samples, DataLoader):
+            raise TypeError(f"`labels` must be left out with a DataLoader of {name}: its batches carry their own.")
         if isinstance(samples, Sequence) and len(samples) > 0 and isinstance(samples[0], Tensor):
+            if len({sample.shape for sample in samples}) > 1:
+                raise ValueError(f"`{name}` must be one array, but its parts differ in shape.")
             samples = torch.stack(list(samples))
         batches: Iterable[Any] = [(samples, labels)]
     elif isinstance(samples, Tensor | np.ndarray):
@@ -131,31 +140,44 @@ def _share(loader: "DataLoader[Any]") -> tuple[int | None, int | None]:
     return None, known
 
 
-def peek(source: Source) -> tuple[Source, torch.dtype]:
-    """The source with its first batch looked at, and the type of number that the first rank's batch holds."""
-    dtype, rest = torch.uint8, iter(source.batches)
+def peek(source: Source) -> tuple[Source, Tensor]:
+    """The source with its beginning looked at, and the first rank's beginning as one flat tensor.
+
+    Enough is read to judge by: 2¹⁸ values, where there are so many.
+    """
     failure: Exception | None = None
-    first: list[Any] = []
+    rest = iter(source.batches)
+    read: list[Any] = []
+    values: list[Tensor] = []
     try:
-        first = [next(rest)]
-        dtype = source.rows(first[0]).dtype
-    except StopIteration:
-        failure = ValueError(f"`{source.name}` must hold samples, got none.")
-    except Exception as error:  # the type of error that reading a batch raises is the caller's own
+        while sum(part.numel() for part in values) < 2**18:
+            batch = next(rest, None)
+            if batch is None:
+                break
+            # Copies, as a maker of batches may use the same memory for the next one.
+            read.append((source.rows(batch).clone(), checks.as_tensor(batch[1], "labels").clone()))
+            values.append(read[-1][0].reshape(-1))
+        if not read:
+            raise ValueError(f"`{source.name}` must hold samples, got none.")
+    except Exception as error:  # reading a batch may raise whatever its maker raises
         failure = error
     ranks.agree(failure)
-    return replace(source, batches=itertools.chain(first, rest)), ranks.gather(dtype)[0]
+    joined = values[0] if len(values) == 1 else torch.cat([part.to(values[0].dtype) for part in values])
+    shown = joined[: 2**18].cpu() if ranks.world()[0] == 0 else None
+    return replace(source, batches=itertools.chain(read, rest)), ranks.gather(shown)[0]
 
 
-def settle(source: Source, counts: Tensor, *, width: int, failure: Exception | None) -> Tensor:
+def settle(source: Source, counts: Tensor, *, like: Tensor | None, failure: Exception | None) -> Tensor:
     """How many samples each class has over all ranks; refuses empty classes and padding duplicates.
 
-    Every rank calls it once, with what it counted or with why it could not.
+    Every rank calls it once, with what it counted and a row ``like`` its own, or with why it has none.
     """
     ranks.agree(failure)
-    widths = ranks.gather(width)
-    if len(set(widths)) > 1:
-        raise ValueError(f"`{source.name}` must have the same number of values on all ranks, got {widths}.")
+    forms = ranks.gather(None if like is None else (like.shape[1], str(like.dtype)))
+    if None in forms:
+        raise ValueError(f"rank {forms.index(None)} has no {source.name}; use fewer processes, or give each some.")
+    if len(set(forms)) > 1:
+        raise ValueError(f"`{source.name}` must have one length and one type of number on all ranks, got {forms}.")
     num_classes = source.num_classes or ranks.largest(len(counts))
     counts = ranks.total(torch.nn.functional.pad(counts, (0, num_classes - len(counts))))
     found = int(counts.sum())
@@ -173,8 +195,8 @@ def settle(source: Source, counts: Tensor, *, width: int, failure: Exception | N
     if empty:
         raise ValueError(
             f"every class must have samples, but {len(empty)} of {num_classes} have none: class "
-            f"{checks.in_words(empty, source.class_names)}; leave them out of num_classes and class_names, "
-            "or add samples."
+            f"{checks.in_words(empty, source.class_names)}; "
+            + ("do the labels start at 1?" if empty == [0] else "add samples, or leave the class out.")
         )
     return counts
 
@@ -223,15 +245,15 @@ def collect(source: Source, *, max_per_class: int | None, seed: int) -> Sorted:
             counts = add_counts(counts, labels)
             keys = torch.rand(len(rows), generator=generator, dtype=torch.float64)
             if not source.in_memory:  # a loader may reuse its buffers
-                rows = rows.clone()
+                rows, labels = rows.clone(), labels.clone()
             kept.append((rows, labels, keys))
             if max_per_class is not None:
                 kept = [_smallest_keys(kept, max_per_class)]
-        if not kept:
+        if not kept and ranks.world()[1] == 1:
             raise ValueError(f"`{source.name}` must hold samples, got none.")
     except Exception as error:
         failure = error
-    population = settle(source, counts, width=kept[0][0].shape[1] if kept else 0, failure=failure)
+    population = settle(source, counts, like=kept[0][0] if kept else None, failure=failure)
     rows, labels, keys = _smallest_keys(kept, max_per_class)
     if ranks.world()[1] > 1:
         rows, labels, keys = _smallest_keys(

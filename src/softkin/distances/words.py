@@ -53,9 +53,7 @@ def name_vectors(
     elif isinstance(vectors, str | Path):
         vectors = WordVectors.load(vectors)
     aliases = {key.lower(): value for key, value in aliases.items()}
-    synonyms = [[aliases.get(name.lower(), name) for name in names] for names in synonyms]
-
-    rows = _whole_names(synonyms, vectors) if prefer == "entity" else None
+    rows = _whole_names(synonyms, vectors, aliases) if prefer == "entity" else None
     if rows is None:
         rows = _word_means(synonyms, vectors, aliases)
     lengths = {len(row) for row in rows}
@@ -68,10 +66,11 @@ def name_vectors(
 
 def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
     """Each class's names, at least one; classes must differ by their first, unless they have others."""
-    if isinstance(class_names, str):
-        raise TypeError(f"`class_names` must be a list of names, got the single text {class_names!r}.")
+    checks.in_order(class_names)
     synonyms: list[list[str]] = []
     for place, entry in enumerate(class_names):
+        if not isinstance(entry, str | Sequence):
+            raise TypeError(f"`class_names` must hold text or lists of text, got {entry!r} at place {place}.")
         names = [entry] if isinstance(entry, str) else list(entry)
         if not names:
             raise ValueError(f"`class_names` must not hold an empty name, but place {place} is an empty list.")
@@ -131,24 +130,26 @@ def _word_means(
 
 def _mean(name: str, find: Lookup, aliases: Mapping[str, str]) -> tuple[Any, list[str]]:
     """(mean vector of the name's words, []) or (None, the words without a vector)."""
-    found, lacking = [], []
-    for token in tokens(name):
-        for word in tokens(aliases[token]) if token in aliases else [token]:
-            row = find(word)
-            if row is not None:
-                found.append(row)
-            else:
-                lacking.append(word)
+    if name.lower() in aliases:
+        words = tokens(aliases[name.lower()])  # not looked up among the aliases again: two may name each other
+    else:
+        words = [word for token in tokens(name) for word in (tokens(aliases[token]) if token in aliases else [token])]
+    rows = {word: find(word) for word in words}
+    found = [rows[word] for word in words if rows[word] is not None]
+    lacking = [word for word in rows if rows[word] is None]
     needed = [word for word in lacking if len(word) > 1]
     if needed or not found:
         return None, needed or lacking or [name]
     return np.mean(found, axis=0), []
 
 
-def _whole_names(synonyms: list[list[str]], vectors: WordVectors | Mapping[str, Any]) -> list[Any] | None:
+def _whole_names(
+    synonyms: list[list[str]], vectors: WordVectors | Mapping[str, Any], aliases: Mapping[str, str]
+) -> list[Any] | None:
     """Entity vectors of all classes, or None with a warning that names the classes without one."""
     find = _lookup(vectors)
-    rows = [next((find(key) for name in names for key in _titles(name) if key in vectors), None) for names in synonyms]
+    titles = [[key for name in names for key in _titles(aliases.get(name.lower(), name))] for names in synonyms]
+    rows = [next((find(key) for key in keys if key in vectors), None) for keys in titles]
     without = [names[0] for names, row in zip(synonyms, rows, strict=True) if row is None]
     if not without:
         return rows
@@ -177,23 +178,30 @@ def _titles(name: str) -> list[str]:
 def _explain(unknown: Mapping[str, str], vectors: WordVectors | Mapping[str, Any]) -> str:
     """The one sentence for all words without a vector."""
     known = list(vectors)
-    parts, example = [], ""
+    parts: list[str] = []
+    example: dict[str, str] = {}
     for word, name in unknown.items():
         close = closest(word, vectors, known)
         where = "" if name == word else f" in {name!r}"
         parts.append(f"{word!r}{where}" + (f" (close: {', '.join(close)})" if close else ""))
-        if close and not example:
-            example = f"{{{word!r}: {close[0]!r}}}"
+        # Only what is surely meant goes into the remedy: a digit, two words in one, a slip of the pen.
+        if close and len(example) < 10 and (len(word) == 1 or _alike(word, close[0].replace(" ", "")) > 0.85):
+            example[word] = close[0]
+    word, other = next(iter(example.items()), (next(iter(unknown)), "…"))
     return (
         f"{len(unknown)} word{'s have' if len(unknown) > 1 else ' has'} no vector: {'; '.join(parts)}; pass "
-        f"aliases={example or '{' + repr(next(iter(unknown))) + ': …}'} to name a word that has one, "
+        f"aliases={example or {word: other}} (--alias {f'{word}={other}'!r}) to look up a word that has one, "
         "or `vectors` that hold more words."
     )
 
 
+def _alike(word: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, word, other).ratio()
+
+
 def closest(word: str, vectors: Any, known: Sequence[str], *, most: int = 3) -> list[str]:
     """Known words that may be meant: a digit's name, two words written as one, then similar spelling."""
-    if word in "0123456789":
+    if len(word) == 1 and word in "0123456789":
         return [DIGITS[int(word)]]
     joined = [
         f"{word[:cut]} {word[cut:]}"
@@ -202,4 +210,4 @@ def closest(word: str, vectors: Any, known: Sequence[str], *, most: int = 3) -> 
     ]
     joined.sort(key=lambda pair: abs(pair.index(" ") - len(word) / 2))
     alike = [other for other in known if other[:1] == word[:1] and abs(len(other) - len(word)) <= 2]
-    return [*joined[:1], *difflib.get_close_matches(word, alike, n=most, cutoff=0.65)][:most]
+    return [*joined[:1], *difflib.get_close_matches(word, alike, n=most, cutoff=0.76)][:most]

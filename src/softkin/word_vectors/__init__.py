@@ -9,6 +9,7 @@ import contextlib
 import functools
 import gzip
 import warnings
+import zlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -99,15 +100,16 @@ def _read(
     words: list[str] = []
     rows: list[NDArray[np.float32]] = []
     texts: list[str] = []
-    first_number = 0
+    places: list[int] = []
     declared: int | None = None
     dimension = 0
     number, line = 0, "\n"
 
     def parse() -> None:
         if texts:
-            rows.append(_numbers(path, texts, first_number, dimension))
+            rows.append(_numbers(path, texts, places, dimension))
             texts.clear()
+            places.clear()
 
     try:
         with _open(path) as file:
@@ -124,16 +126,15 @@ def _read(
                             f"{path}, line 1: a word and its numbers are due, separated by spaces, got {text[:40]!r}."
                         )
                 spaces = text.count(" ")
-                word = text[: text.find(" ")] if spaces == dimension else text.rsplit(" ", dimension)[0]
+                word = text[: text.find(" ")] if spaces == dimension else text.rsplit(" ", dimension)[0].rstrip()
                 # More spaces than numbers: some words hold spaces (GloVe 840B has ". . ."), but not numbers.
-                if spaces < dimension or (spaces > dimension and _is_number(word.rsplit(" ", 1)[1])):
+                if spaces < dimension or (spaces > dimension and _is_number(word.rsplit(" ", 1)[-1])):
                     raise SoftkinError(
                         f"{path}, line {number}: {dimension} numbers are due, got {spaces}; was the file cut off there?"
                     )
                 if wanted is None or word in wanted:
-                    if not texts:
-                        first_number = number
                     words.append(word)
+                    places.append(number)
                     texts.append(text[len(word) + 1 :])
                     if len(texts) == _LINES:
                         parse()
@@ -150,14 +151,14 @@ def _read(
         ) from error
     except EOFError as error:
         raise SoftkinError(f"{path} was cut off after line {number}: get the file again.") from error
-    except OSError as error:  # gzip and bz2 report damage so
+    except (OSError, zlib.error) as error:  # gzip and bz2 report damage so
         raise SoftkinError(f"{path} could not be read: {error}.") from error
     return words, rows
 
 
 def _open(path: Path) -> IO[str]:
     opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix.lower(), open)
-    file: IO[str] = opener(path, "rt", encoding="utf-8", newline="\n")
+    file: IO[str] = opener(path, "rt", encoding="utf-8-sig", newline="\n")
     return file
 
 
@@ -169,7 +170,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _numbers(path: Path, texts: list[str], first: int, dimension: int) -> NDArray[np.float32]:
+def _numbers(path: Path, texts: list[str], places: list[int], dimension: int) -> NDArray[np.float32]:
     """Many lines' numbers at once; on a fault, line by line to name it."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # what cannot be read is a warning to numpy
@@ -177,11 +178,11 @@ def _numbers(path: Path, texts: list[str], first: int, dimension: int) -> NDArra
             values = np.fromstring(" ".join(texts), dtype=np.float32, sep=" ")
             if np.isfinite(values).all():
                 return values.reshape(len(texts), dimension)
-    for text in texts:
+    for text, place in zip(texts, places, strict=True):
         for value in text.split(" "):
             if not _is_number(value) or not abs(float(value)) <= float(np.finfo(np.float32).max):
-                raise SoftkinError(f"{path}, at or after line {first}: finite numbers are due, got {value[:40]!r}.")
-    raise SoftkinError(f"{path}, at or after line {first}: finite numbers are due.")
+                raise SoftkinError(f"{path}, line {place}: finite numbers are due, got {value[:40]!r}.")
+    raise SoftkinError(f"{path}, lines {places[0]} to {places[-1]}: finite numbers are due.")
 
 
 def _check_end(path: Path, lines: int, declared: int | None, last: str) -> None:
@@ -190,7 +191,7 @@ def _check_end(path: Path, lines: int, declared: int | None, last: str) -> None:
         raise SoftkinError(
             f"{path} announces {declared} vectors in its first line and holds {lines}: it was cut off, get it again."
         )
-    if declared is None and not last.endswith("\n"):
+    if not last.endswith("\n"):
         warnings.warn(
             f"the last line of {path.name} does not end; if the file was cut off, the last vector is wrong.",
             stacklevel=4,
