@@ -301,7 +301,7 @@ USUAL = {
     "nudibranch, fiddler crab, isopod, spoonbill, dugong, Chihuahua, Weimaraner, malamute, Pomeranian, tabby, cougar, "
     "dung beetle, cicada, abacus, accordion, balance beam, barbershop, bassoon, bathtub, carousel, cassette player, "
     "chainsaw, dumbbell, espresso maker, guillotine, harmonica, iPod, jigsaw puzzle, ladle, maraca, obelisk, paddlewheel, "
-    "quill, rotisserie, sarong, stethoscope, thresher, trombone, ukulele, vestment, wok, yurt, guacamole, consomme, "
+    "quill, rotisserie, sarong, stethoscope, thresher, trombone, vestment, wok, yurt, guacamole, consomme, "
     "burrito, carbonara, volcano, bolete, gyromitra, toilet tissue",
 }  # fmt: skip
 
