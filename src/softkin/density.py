@@ -206,13 +206,14 @@ def grid_size(radius: float) -> int:
     return math.ceil(CELLS_PER_RADIUS / radius)
 
 
-def calibration_integral(everything: Tensor, hits: Tensor, count: int, radius: float, boundary: Boundary) -> float:
-    """∫ |p − c(p)| f(p) dp over [0, 1] from the cells (3, G) of all ``count`` scores and of the hits."""
+def integrals(everything: Tensor, hits: Tensor, count: int, radius: float, boundary: Boundary) -> Tensor:
+    """∫ |p − c(p)| f(p) dp over [0, 1] from cells: (3, G) of all ``count`` scores, (…, 3, G) of the hits."""
     size = everything.shape[-1]
     halo = math.ceil(radius * size) + 2
-    field = _smoothed(_extended(torch.stack([everything, hits]), halo, boundary), radius * size, halo)
-    nodes = torch.arange(-1, size + 2, dtype=torch.float64, device=field.device) / size
-    return float(_absolute_integral(nodes * field[0] - field[1])) / (count * radius * size)
+    f = _smoothed(_extended(everything, halo, boundary), radius * size, halo)
+    g = _smoothed(_extended(hits, halo, boundary), radius * size, halo)
+    nodes = torch.arange(-1, size + 2, dtype=torch.float64, device=f.device) / size
+    return _absolute_integral(nodes * f - g) / (count * radius * size)
 
 
 def calibration_error(
@@ -228,8 +229,8 @@ def calibration_error(
     size = grid_size(radius)
     own, share = (scores, weights) if weights is not None else (scores[hits], None)
     if size <= DENSE:
-        return calibration_integral(
-            cells(scores, size), cells(own, size, weights=share), len(scores), radius, boundary
+        return float(
+            integrals(cells(scores, size), cells(own, size, weights=share), len(scores), radius, boundary)
         )
     return _by_windows(scores, own, share, size, radius, boundary)
 
