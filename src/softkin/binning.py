@@ -106,7 +106,8 @@ def equal_mass(scores: Tensor, n_bins: int) -> Bins:
     Equal scores share a bin, whatever their order, so bins can be larger than n/M, and others empty. For (N, K)
     scores each class (column) gets bins of its own.
     """
-    ordered = scores.to(torch.float64).T.contiguous().sort(dim=-1).values
+    lines = scores.T if scores.ndim == 2 else scores
+    ordered = lines.to(torch.float64).contiguous().sort(dim=-1).values
     n = ordered.shape[-1]
     places = [-(-m * n // n_bins) - 1 for m in range(1, n_bins)]
     inner = ordered[..., torch.tensor(places, dtype=torch.int64, device=ordered.device).clamp_(min=0)]

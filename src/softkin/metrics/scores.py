@@ -1,15 +1,16 @@
 """Proper scores, accuracy, and how well confidence tells right from wrong or known from unknown."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softkin import binning, checks
 from softkin.checks import Array
 from softkin.metrics import conventions, scopes
-from softkin.metrics.statistics import Mean, Share, Statistic
+from softkin.metrics.statistics import Kind, Mean, Share, Statistic
 from softkin.metrics.uncertainty import Interval, answer, multiplicities, quantiles
 
 
@@ -37,7 +38,7 @@ def nll(
 def squares(p: Tensor, y: Tensor) -> Tensor:
     """Σ_k (p_k − [k = y])² of each row, float64."""
     own = p.gather(1, y[:, None])[:, 0].to(torch.float64)
-    total = torch.linalg.vector_norm(p, dim=1, dtype=torch.float64).square()
+    total: Tensor = torch.linalg.vector_norm(p, dim=1, dtype=torch.float64).square()
     return total - 2 * own + 1
 
 
@@ -144,7 +145,7 @@ def top_k_accuracy(
 class RiskCoverage(Statistic):
     """The area under the risk–coverage curve."""
 
-    kind = "mean"
+    kind: ClassVar[Kind] = "mean"
 
     def __init__(self, p: Tensor, y: Tensor) -> None:
         predicted = scopes.winners(p)
@@ -246,12 +247,14 @@ def _two_samples(
         return value
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
-    generator = torch.Generator().manual_seed(seed)
+    generator = np.random.default_rng(seed)
     values = []
     for start in range(0, resamples, 50):
         times = min(50, resamples - start)
         lines = [
-            torch.cat([_counts(group, num_groups, w.to(group.device)) for w in multiplicities(len(group), times, generator)])
+            torch.cat(
+                [_counts(group, num_groups, w.to(group.device)) for w in multiplicities(len(group), times, generator)]
+            )
             for group in (a, b)
         ]
         values.append(of(*lines).cpu())

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softkin import checks
-from softkin.metrics.statistics import BLOCK, Share, Statistic
+from softkin.metrics.scopes import blocks
+from softkin.metrics.statistics import Share, Statistic
 
 
 class Interval(float):
@@ -34,7 +36,7 @@ class Interval(float):
         """The metric itself."""
         return float(self)
 
-    def __getnewargs__(self) -> tuple[float, float, float, float]:
+    def __getnewargs__(self) -> tuple[float, float, float, float]:  # type: ignore[override]
         return float(self), self.low, self.high, self.level
 
     def __repr__(self) -> str:
@@ -53,20 +55,19 @@ class Comparison:
     """How often models swapped within samples at random differ at least as much"""
 
 
-def multiplicities(num_samples: int, times: int, generator: torch.Generator) -> Iterator[Tensor]:
+def multiplicities(num_samples: int, times: int, generator: np.random.Generator) -> Iterator[Tensor]:
     """How often each row is drawn in each of ``times`` resamples of N rows: (r, N) blocks, counts as float32."""
-    step = max(1, min(times, BLOCK // num_samples))
-    for start in range(0, times, step):
-        some = min(step, times - start)
-        drawn = torch.randint(num_samples, (some, num_samples), generator=generator)
-        counts = torch.zeros(some, num_samples)
-        yield counts.scatter_add_(1, drawn, torch.ones(1, 1).expand(some, num_samples))
+    for some in blocks(times, num_samples):
+        counts = np.empty((some, num_samples), dtype=np.float32)
+        for line in counts:
+            line[:] = np.bincount(generator.integers(0, num_samples, num_samples), minlength=num_samples)
+        yield torch.from_numpy(counts)
 
 
-def resampled_sums(statistic: Statistic, times: int, generator: torch.Generator) -> Tensor:
+def resampled_sums(statistic: Statistic, times: int, generator: np.random.Generator) -> Tensor:
     """(times, F) the sums behind the statistic for resampled rows: whole rows, with replacement."""
-    blocks = multiplicities(statistic.num_samples, times, generator)
-    return torch.cat([statistic.sums(counts.to(statistic.device)) for counts in blocks])
+    every = multiplicities(statistic.num_samples, times, generator)
+    return torch.cat([statistic.sums(counts.to(statistic.device)) for counts in every])
 
 
 def answer(statistic: Statistic, confidence: float | None, resamples: int, seed: int) -> float:
@@ -94,7 +95,7 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
     if isinstance(statistic, Share):
         return Interval(value, *wilson(value, statistic.num_samples, level), level)
     tail = (1 - level) / 2
-    generator = torch.Generator().manual_seed(seed)
+    generator = np.random.default_rng(seed)
     sums = resampled_sums(statistic, resamples, generator)
     if statistic.kind == "mean":
         return Interval(value, *quantiles(statistic.of(sums), tail), level)
@@ -143,7 +144,7 @@ def wilson(share: float, count: int, level: float) -> tuple[float, float]:
 
 def when_calibrated(statistic: Statistic, level: float, draws: int, seed: int) -> Interval:
     """Mean and central range of the statistic with labels drawn from the scores."""
-    values = statistic.redrawn(torch.Generator().manual_seed(seed), draws).cpu()
+    values = statistic.redrawn(np.random.default_rng(seed), draws).cpu()
     low, high = quantiles(values, (1 - level) / 2)
     return Interval(float(values.mean()), low, high, level)
 
@@ -151,7 +152,7 @@ def when_calibrated(statistic: Statistic, level: float, draws: int, seed: int) -
 def compared(a: Statistic, b: Statistic, level: float, resamples: int, seed: int) -> Comparison:
     """Two statistics of the same rows whose sums add up row by row."""
     n, device = a.num_samples, a.device
-    generator = torch.Generator().manual_seed(seed)
+    generator = np.random.default_rng(seed)
     difference = a.value() - b.value()
     ones = torch.ones(1, n, device=device)
     total_a, total_b = a.sums(ones), b.sums(ones)
@@ -161,8 +162,8 @@ def compared(a: Statistic, b: Statistic, level: float, resamples: int, seed: int
         moved = counts.to(device)
         paired.append((a.of(a.sums(moved)) - b.of(b.sums(moved))).cpu())
     swapped = []
-    for some in _steps(resamples, n):
-        swap = torch.randint(2, (some, n), generator=generator).to(device, torch.float32)
+    for some in blocks(resamples, n):
+        swap = torch.from_numpy(generator.integers(0, 2, (some, n), dtype=np.uint8)).to(device, torch.float32)
         shift_a, shift_b = a.sums(swap), b.sums(swap)
         swapped.append((a.of(total_a - shift_a + shift_b) - b.of(total_b - shift_b + shift_a)).cpu())
     return _comparison(difference, centre, torch.cat(paired), torch.cat(swapped), level)
@@ -179,13 +180,13 @@ def compared_by_calls(
 ) -> Comparison:
     """The same for any function of (probabilities, labels): one call for each resample and model."""
     n = len(labels)
-    generator = torch.Generator().manual_seed(seed)
+    generator = np.random.default_rng(seed)
     difference = metric(p_a, labels) - metric(p_b, labels)
     paired, swapped = torch.empty(resamples, dtype=torch.float64), torch.empty(resamples, dtype=torch.float64)
     for r in range(resamples):
-        rows = torch.randint(n, (n,), generator=generator).to(labels.device)
+        rows = torch.from_numpy(generator.integers(0, n, n)).to(labels.device)
         paired[r] = metric(p_a[rows], labels[rows]) - metric(p_b[rows], labels[rows])
-        swap = torch.randint(2, (n, 1), generator=generator).to(labels.device, torch.bool)
+        swap = torch.from_numpy(generator.integers(0, 2, (n, 1), dtype=np.uint8)).to(labels.device, torch.bool)
         swapped[r] = metric(torch.where(swap, p_b, p_a), labels) - metric(torch.where(swap, p_a, p_b), labels)
     return _comparison(difference, difference, paired, swapped, level)
 
@@ -195,8 +196,3 @@ def _comparison(difference: float, centre: float, paired: Tensor, swapped: Tenso
     # The data as they are count as one of the swaps, which makes the test exact; sums round differently, hence 1e-12.
     at_least = 1 + int((swapped.abs() >= abs(centre) - 1e-12).sum())
     return Comparison(difference, low, high, at_least / (1 + len(swapped)))
-
-
-def _steps(times: int, num_samples: int) -> list[int]:
-    step = max(1, min(times, BLOCK // num_samples))
-    return [min(step, times - start) for start in range(0, times, step)]
