@@ -30,7 +30,7 @@ bench: .venv/dev
 	touch $@
 
 .venv/dev: .venv/softkin
-	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,peers]"
 	touch $@
 
 clean:

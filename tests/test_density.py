@@ -1,12 +1,12 @@
 """Kernels: the fast sums against kernels summed one by one."""
 
-import metrics_twins as twins
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import metrics_twins as twins
 from softkin import density
 
 

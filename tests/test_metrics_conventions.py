@@ -1,10 +1,10 @@
 """Presets against the behaviour of their sources, restated from their description."""
 
-import metrics_twins as twins
 import numpy as np
 import pytest
 import torch
 
+import metrics_twins as twins
 from softkin import metrics
 from softkin.metrics import conventions
 

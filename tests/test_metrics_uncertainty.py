@@ -3,11 +3,11 @@
 import copy
 import pickle
 
-import metrics_twins as twins
 import numpy as np
 import pytest
 import torch
 
+import metrics_twins as twins
 from softkin import binning, metrics
 from softkin.metrics import calibration, scopes, uncertainty
 from softkin.metrics.statistics import Binned

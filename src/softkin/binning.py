@@ -195,3 +195,13 @@ def for_scores(scores: Tensor, n_bins: int, binning: Literal["width", "mass"]) -
     checks.option(binning, "binning", ("width", "mass"))
     n_bins = checks.count(n_bins, "n_bins")
     return equal_width(n_bins) if binning == "width" else equal_mass(scores, n_bins)
+
+
+def by_answer(probabilities: Tensor, labels: Tensor) -> ReliabilityCurve:
+    """One bin for each class: the samples that are answered with it, whatever their score."""
+    k = probabilities.shape[1]
+    score, predicted = probabilities.max(dim=1)
+    hit = (predicted == labels).to(torch.float64)
+    count = torch.bincount(predicted, minlength=k)
+    sums = [torch.bincount(predicted, weights=values, minlength=k) for values in (score.to(torch.float64), hit)]
+    return ReliabilityCurve(torch.arange(k + 1), count.to(torch.float64).cpu(), sums[0].cpu(), sums[1].cpu())

@@ -1,0 +1,396 @@
+"""Reliability diagrams and their relatives, as matplotlib figures.
+
+It draws numbers and computes none: bars, bands and the ECE in the legend read the very same ``ReliabilityCurve``.
+Figures are made without pyplot and without touching its settings; each function takes an ``ax`` to draw on instead.
+Colours are those of Okabe and Ito, which colour-blind people tell apart; several models differ in marker and dash too.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import binning as bins_and_curves
+from softkin import checks, density
+from softkin.binning import Bins, ReliabilityCurve
+from softkin.checks import Array
+from softkin.metrics import statistics, uncertainty
+from softkin.metrics.scopes import Pool, Scope, checked, pool
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+MARKERS = "osD^vPX"
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (4, 1.5)),
+    (0, (1, 1)),
+    (0, (4, 1.5, 1, 1.5)),
+    (0, (6, 2)),
+    (0, (2, 2)),
+    (0, (8, 1)),
+)
+SMALL = 7  # points: readable when the figure is 3 inches wide
+RESAMPLES = 200
+FEW = 10  # scores in a bin
+
+Models = Array | Mapping[str, Array]
+
+
+def reliability(
+    probabilities: Models,
+    labels: Array,
+    *,
+    scope: Scope = "prediction",
+    n_bins: int = 15,
+    binning: Literal["width", "mass"] = "width",
+    per: Literal["sample", "score"] = "sample",
+    confidence: float | None = 0.95,
+    kde: bool = False,
+    counts: bool = True,
+    seed: int = 0,
+    ax: "Axes | None" = None,
+) -> "Figure":
+    """Reliability diagram: how often answers given with a confidence are right.
+
+    For each bin of scores the mean score (across) and the share of hits (up), with the dashed diagonal where the two
+    agree. Below it, a network claims more than it delivers. One model shows bars, the gap to the diagonal hatched;
+    several show lines. Bins with fewer than 10 scores are pale, and lines pass them by: they say little. Beneath
+    stands how many scores each bin holds. The legend's ECE is that of all these bins.
+
+    Args:
+        probabilities: (N, K), or a mapping from models' names to theirs, on the same samples.
+        labels: (N,) integers.
+        scope: "prediction" for the winning scores, "output" for all N·K.
+        n_bins: Number of bins.
+        binning: "width" for equal width, "mass" for equal counts.
+        per: The scale of the legend's ECE, as in ``metrics.ece_hist``.
+        confidence: Level of the bands, None for none. For prediction Clopper–Pearson's, exact for independent
+            samples; for output, whose scores come in dependent rows, percentiles over resampled rows.
+        kde: Draw the kernel-density curve too, with the paper's bandwidth.
+        counts: Draw the histogram beneath.
+        seed: Of the resampled rows.
+        ax: Draw here instead of on a new figure.
+
+    Returns:
+        The figure, to show or to save with ``savefig``.
+    """
+    models = _models(probabilities)
+    level = None if confidence is None else checks.level(confidence)
+    figure, ax, beneath = _with_counts(ax) if counts else (*_canvas(ax, (3.4, 3.4)), None)
+    for place, (name, given) in enumerate(models.items()):
+        p, y = checked(given, labels)
+        scores = pool(p, y, scope)
+        bins = bins_and_curves.for_scores(scores.scores, n_bins, binning)
+        curve = bins_and_curves.curve(scores.scores, scores.hits, bins)
+        ece = float(curve.error(samples=scores.denominator(per)))
+        colour = COLOURS[place % len(COLOURS)]
+        label = f"{name}: " if name else ""
+        label += f"ECE {100 * ece:.2f} %" + (" (per score)" if per == "score" and scope == "output" else "")
+        low_high = None if level is None else _band(scores, bins, curve, level, seed)
+        if len(models) == 1:
+            _bars(ax, curve, colour, label, low_high)
+        else:
+            _line(ax, curve, place, label, low_high)
+        if kde:
+            _smooth(ax, scores, colour)
+        if beneath is not None:
+            _counts(beneath, curve, colour, alone=len(models) == 1, log=scope == "output")
+    _dress(ax, scope, beneath)
+    return figure
+
+
+def _bars(ax: "Axes", curve: ReliabilityCurve, colour: str, label: str, band: Any) -> None:
+    """Bars up to the share of hits; hatched from there to the mean score."""
+    edges = curve.edges.numpy()
+    full = (curve.count > 0).numpy()
+    left, width = edges[:-1][full], np.diff(edges)[full]
+    lik, conf = curve.likelihood.numpy()[full], curve.confidence.numpy()[full]
+    bars = ax.bar(left, lik, width, align="edge", color=colour, alpha=0.75, edgecolor="white", linewidth=0.4)
+    for bar, count in zip(bars, curve.count.numpy()[full], strict=True):
+        bar.set_alpha(0.75 if count >= FEW else 0.2)
+    ax.bar(0, 0, 0, color=colour, alpha=0.75, label=label)  # for the legend: the first bar may be a pale one
+    ax.bar(
+        left, conf - lik, width, bottom=lik, align="edge", facecolor="none", edgecolor=COLOURS[1], hatch="////",
+        linewidth=0.5, label="gap to calibration",
+    )  # fmt: skip
+    if band is not None:
+        low, high = (end.numpy()[full] for end in band)
+        centre = left + width / 2
+        ax.errorbar(centre, lik, [np.maximum(lik - low, 0), np.maximum(high - lik, 0)], fmt="none", ecolor="black",
+                    elinewidth=0.8, capsize=1.5, capthick=0.8)  # fmt: skip
+
+
+def _line(ax: "Axes", curve: ReliabilityCurve, place: int, label: str, band: Any) -> None:
+    """One of several models."""
+    colour = COLOURS[place % len(COLOURS)]
+    full = (curve.count > 0).numpy()
+    conf, lik = curve.confidence.numpy()[full], curve.likelihood.numpy()[full]
+    style = {"color": colour, "marker": MARKERS[place % len(MARKERS)], "linestyle": DASHES[place % len(DASHES)]}
+    many = curve.count.numpy()[full] >= FEW
+    ax.plot(conf[many], lik[many], label=label, markersize=3, linewidth=1.2, **style)
+    ax.plot(conf[~many], lik[~many], style["marker"], color=colour, markersize=3, markerfacecolor="white", alpha=0.5)
+    if band is not None:
+        low, high = (end.numpy()[full][many] for end in band)
+        conf = conf[many]
+        ax.fill_between(conf, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _band(scores: Pool, bins: Bins, curve: ReliabilityCurve, level: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Lower and upper end of the share of hits in each bin."""
+    tail = (1 - level) / 2
+    if scores.columns == 1:
+        from scipy.stats import beta
+
+        hits, count = curve.hit_sum.numpy(), curve.count.numpy()
+        with np.errstate(invalid="ignore"):
+            low = np.where(hits > 0, beta.ppf(tail, hits, count - hits + 1), 0.0)
+            high = np.where(hits < count, beta.ppf(1 - tail, hits + 1, count - hits), 1.0)
+        return torch.from_numpy(low), torch.from_numpy(high)
+    statistic = statistics.Binned(scores, bins, norm=2)  # this norm keeps counts and hits apart
+    sums = uncertainty.resampled_sums(statistic, RESAMPLES, np.random.default_rng(seed))
+    counts, _, true = sums.view(RESAMPLES, 3, -1).unbind(dim=1)
+    shares = (true / counts).cpu()  # NaN where a resample leaves the bin empty
+    ends = torch.nanquantile(shares, torch.tensor([tail, 1 - tail], dtype=shares.dtype), dim=0)
+    return ends[0], ends[1]
+
+
+def _smooth(ax: "Axes", scores: Pool, colour: str) -> None:
+    radius = density.bandwidth("paper", scores.scores, scores.hits)
+    if radius == 0:  # all scores are equal
+        return
+    curve = density.smooth_curve(scores.scores, scores.hits, radius, "reflect")
+    seen = curve.density > 1e-3 * curve.density.max()  # elsewhere the ratio of two small numbers would be drawn
+    likelihood = torch.where(seen, curve.likelihood, torch.nan)
+    ax.plot(curve.nodes, likelihood, color="white", linewidth=2.4, zorder=3)
+    ax.plot(curve.nodes, likelihood, color=colour, linewidth=1.2, zorder=4)
+
+
+def _counts(ax: "Axes", curve: ReliabilityCurve, colour: str, *, alone: bool, log: bool) -> None:
+    share = (curve.count / curve.count.sum()).numpy()
+    if alone:
+        edges = curve.edges.numpy()
+        ax.bar(
+            edges[:-1], share, np.diff(edges), align="edge", color=colour, alpha=0.75, edgecolor="white", linewidth=0.4
+        )
+    else:
+        ax.stairs(share, curve.edges.numpy(), color=colour, linewidth=1.0)
+    if log:  # nearly all scores of the whole output lie by 0
+        ax.set_yscale("log")
+
+
+def confidence_histogram(
+    probabilities: Models, *, n_bins: int = 20, title: str | None = None, ax: "Axes | None" = None
+) -> "Figure":
+    """How confident models are: the distribution of the winning score. No labels needed.
+
+    On data unlike any that it has seen a model should not be sure; the paper draws this for out-of-distribution images.
+
+    Args:
+        probabilities: (N, K), or a mapping from models' (or data sets') names to theirs.
+        n_bins: Number of bins of equal width.
+        title: Above the axes.
+        ax: Draw here instead of on a new figure.
+    """
+    figure, ax = _canvas(ax, (3.4, 2.6))
+    bins = bins_and_curves.equal_width(checks.count(n_bins, "n_bins"))
+    for place, (name, p) in enumerate(_models(probabilities).items()):
+        winning = checks.probabilities(p).amax(dim=1)
+        curve = bins_and_curves.curve(winning, torch.empty(0, dtype=torch.int64), bins)
+        share = (curve.count / curve.count.sum()).numpy()
+        mean = float(curve.score_sum.sum() / curve.count.sum())
+        style = {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}
+        label = f"{name}: mean {mean:.3f}" if name else f"mean {mean:.3f}"
+        ax.stairs(share, bins.edges.numpy(), label=label, linewidth=1.3, **style)
+        ax.axvline(mean, linewidth=0.7, **style)
+    ax.set_xlim(0, 1)
+    ax.set_ylim(bottom=0)
+    _words(ax, "confidence (winning score)", "share of samples", title)
+    return figure
+
+
+def class_calibration(
+    probabilities: Array,
+    labels: Array,
+    *,
+    class_names: Sequence[str] | None = None,
+    most: int = 20,
+    ax: "Axes | None" = None,
+) -> "Figure":
+    """Class by class: how sure the answers "class k" are, and how often they are right.
+
+    Each line is a class that the model answers, from its accuracy (dot) to its mean confidence (bar end), the worst
+    miscalibrated on top, with the number of such answers.
+
+    Args:
+        probabilities: (N, K).
+        labels: (N,) integers.
+        class_names: For the lines; numbers without.
+        most: How many classes to show.
+        ax: Draw here instead of on a new figure.
+    """
+    p, y = checked(probabilities, labels)
+    names = [str(k) for k in range(p.shape[1])]
+    if class_names is not None:
+        names = checks.class_names(class_names, num_classes=p.shape[1])
+    curve = bins_and_curves.by_answer(p, y)
+    # By what a class adds to the error: its gap weighed by how often it is answered.
+    order = (curve.score_sum - curve.hit_sum).abs().argsort(descending=True, stable=True)
+    order = order[curve.count[order] > 0][: checks.count(most, "most")]
+    figure, ax = _canvas(ax, (3.4, 0.8 + 0.17 * len(order)))
+    lines = np.arange(len(order))
+    lik, conf = curve.likelihood[order].numpy(), curve.confidence[order].numpy()
+    colours = np.where(conf >= lik, COLOURS[1], COLOURS[0])
+    ax.hlines(lines, lik, conf, colors=colours.tolist(), linewidth=2)
+    ax.plot(lik, lines, "o", color="black", markersize=3, label="accuracy")
+    for over, word in ((True, "confidence (too high)"), (False, "confidence (too low)")):
+        some = (conf >= lik) == over
+        if some.any():
+            ax.plot(conf[some], lines[some], "|", color=COLOURS[1 if over else 0], markersize=6, label=word)
+    ax.set_yticks(lines, [f"{_short(names[k])} ({int(curve.count[k])})" for k in order.tolist()])
+    ax.invert_yaxis()
+    ax.set_xlim(0, 1)
+    _words(ax, "accuracy and mean confidence of the answers", None, None, legend=False)
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, handletextpad=0.1)
+    return figure
+
+
+def similarity_heatmap(
+    similarity: Array,
+    *,
+    class_names: Sequence[str] | None = None,
+    cluster: bool = True,
+    title: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Figure":
+    """A similarity (or label) matrix as a picture, alike classes next to each other.
+
+    Args:
+        similarity: (K, K) from ``softkin.similarity`` or ``softkin.smoothing``.
+        class_names: For the axes; shown up to 40 classes, every n-th beyond.
+        cluster: Order the classes by average-link clustering, so that groups show; False keeps their order.
+        title: Above the picture.
+        ax: Draw here instead of on a new figure.
+    """
+    from matplotlib import colormaps
+    from matplotlib.colors import LogNorm
+
+    s = checks.square(similarity, "similarity")
+    k = len(s)
+    names = [str(i) for i in range(k)] if class_names is None else checks.class_names(class_names, num_classes=k)
+    order = _clustered(s) if cluster else list(range(k))
+    picture = s[order][:, order].numpy().copy()
+    np.fill_diagonal(picture, np.nan)  # a class itself: not part of the comparison
+    size = min(7.0, 2.4 + 0.09 * k)
+    figure, ax = _canvas(ax, (size, size))
+    high = float(np.nanmax(picture))
+    low = max(float(np.nanmin(picture)), high * 1e-4)  # below a ten-thousandth of the largest, all is pale
+    norm = LogNorm(low, high) if high > low > 0 else None
+    colours = colormaps["viridis"].with_extremes(bad="white")
+    image = ax.imshow(np.maximum(picture, low) if norm else picture, cmap=colours, norm=norm, interpolation="nearest")
+    step = -(-k // 40)
+    ticks = np.arange(0, k, step)
+    shown = [_short(names[order[i]]) for i in ticks]
+    points = min(SMALL, max(4, 300 / k))
+    ax.set_xticks(ticks, shown, rotation=90, fontsize=points)
+    ax.set_yticks(ticks, shown, fontsize=points)
+    ax.tick_params(length=2)
+    bar = figure.colorbar(image, ax=ax, fraction=0.046, pad=0.03)
+    bar.ax.tick_params(labelsize=SMALL)
+    if title:
+        ax.set_title(title, fontsize=SMALL + 1)
+    return figure
+
+
+def _clustered(s: Tensor) -> list[int]:
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    if len(s) < 3:
+        return list(range(len(s)))
+    alike = (s + s.T).numpy()
+    apart = -np.log(np.maximum(alike, alike.max() * 1e-12))
+    apart -= apart.min()
+    np.fill_diagonal(apart, 0)
+    order: list[int] = leaves_list(
+        linkage(squareform(apart, checks=False), "average", optimal_ordering=len(s) <= 500)
+    ).tolist()
+    return order
+
+
+def _models(probabilities: Models) -> dict[str, Array]:
+    """By name; a single model has none."""
+    if isinstance(probabilities, Mapping):
+        if not probabilities:
+            raise ValueError("`probabilities` must hold at least one model, got an empty mapping.")
+        return dict(probabilities)
+    return {"": probabilities}
+
+
+def _canvas(ax: "Axes | None", size: tuple[float, float]) -> "tuple[Figure, Axes]":
+    """The figure and the axes to draw on: the caller's, or new ones that pyplot knows nothing of."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("softkin.diagrams needs matplotlib: pip install matplotlib") from error
+    if ax is not None:
+        figure = ax.get_figure(root=True)
+        if figure is None:
+            raise ValueError("`ax` must belong to a figure.")
+        return figure, ax
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _with_counts(ax: "Axes | None") -> "tuple[Figure, Axes, Axes]":
+    """Figure and axes as ``_canvas``, and axes below for the counts, as wide as those above."""
+    if ax is not None:
+        from mpl_toolkits.axes_grid1 import make_axes_locatable
+
+        figure, ax = _canvas(ax, (0, 0))
+        return figure, ax, make_axes_locatable(ax).append_axes("bottom", size="22%", pad=0.08, sharex=ax)
+    figure, ax = _canvas(None, (3.4, 4.2))
+    ax.remove()
+    ax, beneath = figure.subplots(2, 1, sharex=True, height_ratios=[1, 0.22])
+    ax.set_box_aspect(1)
+    beneath.set_box_aspect(0.22)
+    return figure, ax, beneath
+
+
+def _dress(ax: "Axes", scope: Scope, beneath: "Axes | None") -> None:
+    """Diagonal, limits and words of a reliability diagram."""
+    ax.plot([0, 1], [0, 1], color="black", linestyle=(0, (3, 2)), linewidth=0.9, label="calibrated", zorder=2)
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, 1)
+    across = "confidence" if scope == "prediction" else "score of any class"
+    up = "accuracy" if scope == "prediction" else "share of true classes"
+    _words(ax, None if beneath is not None else across, up, None)
+    if beneath is not None:
+        ax.tick_params(labelbottom=False)
+        _words(beneath, across, "share", None, legend=False)
+
+
+def _words(ax: "Axes", across: str | None, up: str | None, title: str | None, *, legend: bool = True) -> None:
+    ax.tick_params(labelsize=SMALL, length=2)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    if across:
+        ax.set_xlabel(across, fontsize=SMALL + 1)
+    if up:
+        ax.set_ylabel(up, fontsize=SMALL + 1)
+    if title:
+        ax.set_title(title, fontsize=SMALL + 1)
+    if legend:
+        ax.legend(fontsize=SMALL, frameon=False, handlelength=1.8, borderaxespad=0.3)
+
+
+def _short(name: str, most: int = 24) -> str:
+    """A name as text that matplotlib does not read as mathematics, cut where long."""
+    name = "".join(itertools.islice((letter if letter.isprintable() else "�" for letter in name), most + 1))
+    cut = name if len(name) <= most else name[: most - 1] + "…"
+    return cut.replace("$", r"\$")

@@ -1,0 +1,135 @@
+"""Diagrams: what they draw is what the metrics say, and they leave matplotlib as it was."""
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from scipy.stats import binomtest
+
+from softkin import diagrams, metrics, similarity
+
+
+@pytest.fixture
+def two_models():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(600, 5)) * 2
+    p = torch.from_numpy(logits).softmax(1)
+    labels = torch.multinomial(torch.from_numpy(logits / 2).softmax(1), 1, generator=torch.Generator().manual_seed(0))[
+        :, 0
+    ]
+    return p, torch.from_numpy(logits / 2).softmax(1), labels
+
+
+def drawn(figure):
+    """The picture's pixels; drawing it must raise no warning."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+@pytest.mark.parametrize("scope", ["prediction", "output"])
+@pytest.mark.parametrize("binning", ["width", "mass"])
+def test_the_legend_is_the_metric(two_models, scope, binning):
+    p, q, labels = two_models
+    figure = diagrams.reliability(p, labels, scope=scope, n_bins=7, binning=binning, kde=True)
+    assert isinstance(figure, Figure)
+    ece = metrics.ece_hist(p, labels, scope=scope, n_bins=7, binning=binning)
+    assert f"ECE {100 * ece:.2f} %" in texts(figure.axes[0])
+    assert drawn(figure).std() > 10
+    both = diagrams.reliability({"sharp": p, "flat": q}, labels, scope=scope, n_bins=7, binning=binning)
+    assert f"sharp: ECE {100 * ece:.2f} %" in texts(both.axes[0])
+    drawn(both)
+
+
+def test_bars_and_bands_are_those_of_the_bins(two_models):
+    p, _, labels = two_models
+    figure = diagrams.reliability(p, labels, n_bins=5)
+    ax = figure.axes[0]
+    score, predicted = p.max(1)
+    hit = (predicted == labels).numpy()
+    in_last = (score > 0.8).numpy()
+    bars = [patch for patch in ax.patches if patch.get_x() == pytest.approx(0.8) and patch.get_y() == 0]
+    assert bars[0].get_height() == pytest.approx(hit[in_last].mean())
+    interval = binomtest(int(hit[in_last].sum()), int(in_last.sum())).proportion_ci(0.95, "exact")
+    segments = np.concatenate([line.get_segments() for line in ax.collections])
+    last = segments[np.isclose(segments[:, 0, 0], 0.9)][0]
+    np.testing.assert_allclose(sorted(last[:, 1]), [interval.low, interval.high], atol=1e-9)
+    shares = [patch.get_height() for patch in figure.axes[1].patches]
+    assert shares[-1] == pytest.approx(in_last.mean())
+
+
+def test_output_bands_resample_rows(two_models):
+    """Pooled scores of a row depend on each other: bands must not treat them as N·K samples."""
+    p, _, labels = two_models
+    first = diagrams.reliability({"a": p, "b": p}, labels, scope="output", seed=1)
+    assert np.array_equal(drawn(first), drawn(diagrams.reliability({"a": p, "b": p}, labels, scope="output", seed=1)))
+    diagrams.reliability(p, labels, scope="output", confidence=None)
+
+
+def test_a_caller_s_axes_are_used_and_nothing_global_changes(two_models):
+    p, q, labels = two_models
+    before = {name: value for name, value in matplotlib.rcParams.items() if name != "backend"}  # found when first used
+    figure = Figure(figsize=(6, 6), layout="constrained")
+    axes = figure.subplots(2, 2)
+    assert diagrams.reliability(p, labels, ax=axes[0, 0]) is figure
+    assert diagrams.confidence_histogram({"p": p, "q": q}, ax=axes[0, 1], title="t") is figure
+    assert diagrams.class_calibration(p, labels, ax=axes[1, 0]) is figure
+    assert diagrams.similarity_heatmap(np.ones((4, 4)) - np.eye(4), ax=axes[1, 1]) is figure
+    assert before == {name: value for name, value in matplotlib.rcParams.items() if name != "backend"}
+    drawn(figure)
+
+
+def test_confidence_histogram(two_models):
+    p, q, _ = two_models
+    figure = diagrams.confidence_histogram({"sharp": p, "flat": q})
+    assert texts(figure.axes[0]) == [
+        f"sharp: mean {float(p.max(1).values.mean()):.3f}",
+        f"flat: mean {float(q.max(1).values.mean()):.3f}",
+    ]
+    assert texts(diagrams.confidence_histogram(p).axes[0]) == [f"mean {float(p.max(1).values.mean()):.3f}"]
+
+
+def test_class_calibration(two_models):
+    p, _, labels = two_models
+    names = ["cat", "$x_1$", "<b>", "a" * 100, "owl"]
+    figure = diagrams.class_calibration(p, labels, class_names=names, most=3)
+    shown = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert len(shown) == 3
+    drawn(diagrams.class_calibration(p, labels, class_names=names))  # a name is not mathematics
+    predicted = p.argmax(1)
+    gaps = [abs(float((p.max(1).values - (predicted == labels).double())[predicted == k].sum())) for k in range(5)]
+    worst = names[int(np.argmax(gaps))]
+    assert shown[0].startswith(worst.replace("$", r"\$")[:20])
+
+
+def test_similarity_heatmap_orders_alike_classes_together():
+    groups = np.array([0, 1, 2] * 4)
+    D = np.where(groups[:, None] == groups, 1.0, 5.0) + np.random.default_rng(0).random((12, 12)) * 0.01
+    S = similarity.from_distances((D + D.T) / 2)
+    figure = diagrams.similarity_heatmap(S, class_names=[f"c{i}" for i in range(12)])
+    order = [int(tick.get_text()[1:]) for tick in figure.axes[0].get_xticklabels()]
+    assert (np.diff(groups[order]) != 0).sum() == 2
+    kept = diagrams.similarity_heatmap(S, cluster=False)
+    assert [tick.get_text() for tick in kept.axes[0].get_xticklabels()] == [str(i) for i in range(12)]
+    drawn(diagrams.similarity_heatmap([[0, 1], [1, 0]]))
+    drawn(diagrams.similarity_heatmap(similarity.from_vectors(np.random.default_rng(0).normal(size=(200, 5)))))
+
+
+def test_one_sample_all_equal_and_bad_input(two_models):
+    p, _, labels = two_models
+    drawn(diagrams.reliability(p[:1], labels[:1], kde=True))
+    drawn(diagrams.reliability(torch.full((9, 4), 0.25), torch.zeros(9, dtype=torch.int64), kde=True))
+    with pytest.raises(ValueError, match="at least one model, got an empty mapping"):
+        diagrams.reliability({}, labels)
+    with pytest.raises(ValueError, match="2 names for 5 classes"):
+        diagrams.class_calibration(p, labels, class_names=["a", "b"])
+    with pytest.raises(ValueError, match="`n_bins` must be at least 1, got 0"):
+        diagrams.confidence_histogram(p, n_bins=0)
+    with pytest.raises(ValueError, match="`scope` must be"):
+        diagrams.reliability(p, labels, scope="everything")
