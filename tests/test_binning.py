@@ -1,12 +1,12 @@
 """Bins: which one a score falls in, and the sums."""
 
-import metrics_twins as twins
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import metrics_twins as twins
 from softkin import binning
 
 

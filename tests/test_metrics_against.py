@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-import metrics_twins as twins
 import numpy as np
 import pytest
 import torch
 from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 
+import metrics_twins as twins
 from softkin import binning, density, metrics
 
 LOGITS = Path(__file__).parents[2] / "shared" / "data" / "logits"

@@ -2,13 +2,13 @@
 
 import itertools
 
-import metrics_twins as twins
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import metrics_twins as twins
 from softkin import metrics
 
 ERRORS = [
@@ -123,7 +123,7 @@ def test_smooth_ece_is_its_own_bandwidth_and_equals_brute_force():
 
 
 def test_smooth_ece_weighs_confidence_one_fully():
-    # 5,000 at 1, all right, and 5,000 at ½, all wrong: 0.25 exactly. relplot drops half of the mass at 1 and says 0.333.
+    # 5,000 at 1, all right, and 5,000 at ½, all wrong: 0.25 exactly. relplot drops half the mass at 1 and says 0.333.
     p = np.array([[1.0, 0.0]] * 5000 + [[0.5, 0.5]] * 5000)
     y = np.array([0] * 5000 + [1] * 5000)
     assert metrics.smooth_ece(p, y) == pytest.approx(0.25, abs=1e-3)
@@ -254,7 +254,7 @@ def test_bad_options_get_one_sentence():
     ):
         with pytest.raises(ValueError, match=words):
             metrics.ece_hist(p, y, **options)
-    with pytest.raises(TypeError, match="`n_bins` must be a whole number, got 1.5"):
+    with pytest.raises(TypeError, match=r"`n_bins` must be a whole number, got 1\.5"):
         metrics.ece_hist(p, y, n_bins=1.5)
     with pytest.raises(ValueError, match="`boundary` must be 'reflect' or 'none', got 'mirror'"):
         metrics.ece_kde(p, y, boundary="mirror")

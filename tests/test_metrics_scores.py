@@ -2,13 +2,13 @@
 
 import itertools
 
-import metrics_twins as twins
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import metrics_twins as twins
 from softkin import metrics
 
 

@@ -1,11 +1,11 @@
 """Metrics that know which classes are alike."""
 
-import metrics_twins as twins
 import numpy as np
 import pytest
 import torch
 from scipy.stats import spearmanr
 
+import metrics_twins as twins
 from softkin import metrics, similarity
 
 

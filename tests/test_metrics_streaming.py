@@ -2,13 +2,13 @@
 
 import socket
 
-import metrics_twins as twins
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+import metrics_twins as twins
 from softkin import metrics
 
 REQUESTS = {

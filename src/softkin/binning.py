@@ -136,16 +136,16 @@ def curve(scores: Tensor, hits: Tensor, bins: Bins) -> ReliabilityCurve:
     """The curve of n pooled scores; ``hits`` are the places of those whose class is the true one."""
     m = bins.n_bins
     flat = scores.reshape(-1)
-    count = torch.zeros(m, dtype=torch.float64, device=flat.device)
-    score_sum = torch.zeros_like(count)
+    sums = torch.zeros(3, m, dtype=torch.float64, device=flat.device)
     for part in _chunks(flat):
         exact = part.to(torch.float64)
         index = assign(exact, bins)
-        size, total = _histograms(index, exact, m)
-        count += size
-        score_sum += total
-    hit_sum = torch.bincount(assign(flat[hits], bins), minlength=m).to(torch.float64)
-    return ReliabilityCurve(bins.edges, count.cpu(), score_sum.cpu(), hit_sum.cpu())
+        count, total = _histograms(index, exact, m)
+        sums[0] += count
+        sums[1] += total
+    own = index[hits] if len(flat) <= CHUNK else assign(flat[hits], bins)  # one chunk has them all already
+    sums[2] = torch.bincount(own, minlength=m)
+    return ReliabilityCurve(bins.edges, *sums.cpu())
 
 
 def _chunks(values: Tensor) -> Iterator[Tensor]:
