@@ -144,6 +144,20 @@ def test_mce_is_the_largest_gap():
     assert metrics.mce(p, y) == metrics.ece_hist(p, y, norm="max")
 
 
+def test_output_calibration_class_by_class_does_not_imply_prediction_calibration():
+    # The table of docs/mathematics.md, each kind of input 20 times.
+    kinds = [
+        ([0.4, 0.3, 0.3], [0.5, 0.3, 0.2]),
+        ([0.4, 0.45, 0.15], [0.3, 0.45, 0.25]),
+        ([0.1, 0.6, 0.3], [0.0, 0.6, 0.4]),
+        ([0.1, 0.75, 0.15], [0.2, 0.75, 0.05]),
+    ]
+    p = np.repeat([scores for scores, _ in kinds], 20, axis=0)
+    y = np.concatenate([np.repeat([0, 1, 2], np.round(20 * np.array(true)).astype(int)) for _, true in kinds])
+    assert metrics.classwise_ece(p, y, n_bins=100) == pytest.approx(0, abs=1e-12)
+    assert metrics.ece_hist(p, y, n_bins=100) == pytest.approx(0.025, abs=1e-12)
+
+
 # ------------------------------------------------------------------------------------------------- properties
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from softkin import checks
 from softkin.metrics.scopes import blocks
-from softkin.metrics.statistics import Share, Statistic
+from softkin.metrics.statistics import Binned, Share, Statistic
 
 
 class Interval(float):
@@ -217,3 +217,27 @@ def _comparison(difference: float, centre: float, paired: Tensor, swapped: Tenso
     # The data as they are count as one of the swaps, which makes the test exact; sums round differently, hence 1e-12.
     at_least = 1 + int((swapped.abs() >= abs(centre) - 1e-12).sum())
     return Comparison(difference, low, high, at_least / (1 + len(swapped)))
+
+
+def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> tuple[Tensor, Tensor]:
+    """(low, high) of each bin's share of hits, NaN in empty bins.
+
+    Clopper and Pearson's exact interval where scores are independent (one to a row); where a row has many, which
+    depend on each other, percentiles over resampled rows.
+    """
+    curve = binned.curve()
+    tail = (1 - level) / 2
+    if binned.pool.columns == 1:
+        from scipy.stats import beta  # type: ignore[import-untyped]
+
+        count, hit = curve.count.numpy(), curve.hit_sum.numpy()
+        with np.errstate(invalid="ignore"):
+            low = np.where(hit > 0, beta.ppf(tail, hit, count - hit + 1), 0.0)
+            high = np.where(hit < count, beta.ppf(1 - tail, hit + 1, count - hit), 1.0)
+        low[count == 0] = high[count == 0] = np.nan
+        return torch.from_numpy(low), torch.from_numpy(high)
+    parts = Binned(binned.pool, binned.bins, norm=2)  # which needs counts, scores and hits apart
+    sums = resampled_sums(parts, resamples, np.random.default_rng(seed)).view(resamples, 3, -1)
+    share = (sums[:, 2] / sums[:, 0]).cpu()  # NaN in resamples that leave a bin empty
+    ends = torch.nanquantile(share, torch.tensor([tail, 1 - tail], dtype=share.dtype), dim=0)
+    return ends[0], ends[1]
