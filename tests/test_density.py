@@ -60,7 +60,7 @@ def test_bandwidth_rules():
     assert density.bandwidth("mix-n-match", s, hits) == pytest.approx(own.std() * 1000**-0.2, rel=1e-12)
     assert density.bandwidth(0.03, s, hits) == 0.03
     for bad in (0.0, -1.0, 0.51, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="a number above 0 and at most 0.5"):
+        with pytest.raises(ValueError, match=r"a number above 0 and at most 0\.5"):
             density.bandwidth(bad, s, hits)
     with pytest.raises(ValueError, match="`bandwidth` must be 'paper' or 'mix-n-match', got 'silverman'"):
         density.bandwidth("silverman", s, hits)
@@ -84,7 +84,7 @@ def test_any_scores(pairs, h):
 
 
 def test_rows_add_up_to_the_integral():
-    scores, _, s, hits = case(5, 300)
+    _, _, s, hits = case(5, 300)
     is_hit = torch.zeros(300, 1, dtype=torch.float64)
     is_hit[hits] = 1
     for boundary in ("reflect", "none"):

@@ -123,7 +123,7 @@ def test_smooth_ece_is_its_own_bandwidth_and_equals_brute_force():
 
 
 def test_smooth_ece_weighs_confidence_one_fully():
-    # 5,000 at 1, all right, and 5,000 at ½, all wrong: 0.25 exactly. relplot drops half of the mass at 1 and says 0.333.
+    # 5,000 at 1, all right, and 5,000 at ½, all wrong: 0.25 exactly. relplot drops half the mass at 1 and says 0.333.
     p = np.array([[1.0, 0.0]] * 5000 + [[0.5, 0.5]] * 5000)
     y = np.array([0] * 5000 + [1] * 5000)
     assert metrics.smooth_ece(p, y) == pytest.approx(0.25, abs=1e-3)
@@ -142,6 +142,20 @@ def test_signed_gap_splits_the_ece(scope):
 def test_mce_is_the_largest_gap():
     p, y = twins.random_case(8)
     assert metrics.mce(p, y) == metrics.ece_hist(p, y, norm="max")
+
+
+def test_output_calibration_class_by_class_does_not_imply_prediction_calibration():
+    # The table of docs/mathematics.md, each kind of input 20 times.
+    kinds = [
+        ([0.4, 0.3, 0.3], [0.5, 0.3, 0.2]),
+        ([0.4, 0.45, 0.15], [0.3, 0.45, 0.25]),
+        ([0.1, 0.6, 0.3], [0.0, 0.6, 0.4]),
+        ([0.1, 0.75, 0.15], [0.2, 0.75, 0.05]),
+    ]
+    p = np.repeat([scores for scores, _ in kinds], 20, axis=0)
+    y = np.concatenate([np.repeat([0, 1, 2], np.round(20 * np.array(true)).astype(int)) for _, true in kinds])
+    assert metrics.classwise_ece(p, y, n_bins=100) == pytest.approx(0, abs=1e-12)
+    assert metrics.ece_hist(p, y, n_bins=100) == pytest.approx(0.025, abs=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------- properties
@@ -254,7 +268,7 @@ def test_bad_options_get_one_sentence():
     ):
         with pytest.raises(ValueError, match=words):
             metrics.ece_hist(p, y, **options)
-    with pytest.raises(TypeError, match="`n_bins` must be a whole number, got 1.5"):
+    with pytest.raises(TypeError, match=r"`n_bins` must be a whole number, got 1\.5"):
         metrics.ece_hist(p, y, n_bins=1.5)
     with pytest.raises(ValueError, match="`boundary` must be 'reflect' or 'none', got 'mirror'"):
         metrics.ece_kde(p, y, boundary="mirror")

@@ -1,5 +1,7 @@
 """Presets against the behaviour of their sources, restated from their description."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -29,7 +31,7 @@ def test_guo_compares_in_float32():
     right = torch.from_numpy(p.argmax(1) == y)
     edges = torch.linspace(0, 1, 16)
     expected = 0.0
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in itertools.pairwise(edges):
         inside = (confidence > low) & (confidence <= high)
         if inside.any():
             gap = confidence[inside].double().mean() - right[inside].double().mean()
@@ -64,7 +66,7 @@ def mix_n_match_hist(p, y):
     step = len(score) // 15
     edges = [np.float32(0)] + [ordered[min((i + 1) * step, len(score) - 1)] for i in range(14)] + [np.float32(1)]
     total = 0.0
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in itertools.pairwise(edges):
         inside = (score > low) & (score <= high)
         if inside.any():
             total += inside.mean() * abs(score[inside].astype(float).mean() - hit[inside].mean())

@@ -228,9 +228,9 @@ def test_bad_arguments():
     p, y = twins.random_case(11, n=20)
     with pytest.raises(ValueError, match=r"got \(20, 5\) and \(10, 5\)"):
         metrics.compare(p, p[:10], y)
-    with pytest.raises(ValueError, match="`metric` must be one of accuracy, .* got 'ece'"):
+    with pytest.raises(ValueError, match=r"`metric` must be one of accuracy, .* got 'ece'"):
         metrics.compare(p, p, y, "ece")
-    with pytest.raises(ValueError, match="`confidence` must be between 0 and 1, such as 0.95, got 95"):
+    with pytest.raises(ValueError, match=r"`confidence` must be between 0 and 1, such as 0\.95, got 95"):
         metrics.ece_hist(p, y, confidence=95)
     with pytest.raises(ValueError, match="`resamples` must be at least 100, got 10"):
         metrics.ece_hist(p, y, confidence=0.95, resamples=10)

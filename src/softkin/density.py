@@ -174,7 +174,7 @@ def _smoothed(wide: Tensor, radius: float, halo: int) -> Tensor:
     value, slope, bend = triweight(offset / radius)
     kernel = torch.stack([value, -slope / radius, bend / (2 * radius**2)])
     # Blocks a few times the kernel's length: each fits the cache, which one transform of the whole line would not.
-    block = _fast_length(min(8 * 2 * reach, length))
+    block = min(1 << (16 * reach - 1).bit_length(), _fast_length(length))
     hop = block - 2 * reach + 1
     nodes = length - 2 * reach + 1
     blocks = -(-nodes // hop)
@@ -222,10 +222,11 @@ def integrals(everything: Tensor, hits: Tensor, count: int, radius: float, bound
     """∫ |p − c(p)| f(p) dp over [0, 1] from cells: (3, G) of all ``count`` scores, (…, 3, G) of the hits."""
     size = everything.shape[-1]
     halo = math.ceil(radius * size) + 2
-    f = _smoothed(_extended(everything, halo, boundary), radius * size, halo)
-    g = _smoothed(_extended(hits, halo, boundary), radius * size, halo)
-    nodes = torch.arange(-1, size + 2, dtype=torch.float64, device=f.device) / size
-    return _absolute_integral(nodes * f - g) / (count * radius * size)
+    lines = torch.cat([everything[None], hits.reshape(-1, 3, size)])
+    field = _smoothed(_extended(lines, halo, boundary), radius * size, halo)
+    nodes = torch.arange(-1, size + 2, dtype=torch.float64, device=field.device) / size
+    total = _absolute_integral(nodes * field[0] - field[1:]) / (count * radius * size)
+    return total.view(hits.shape[:-2])
 
 
 def calibration_error(

@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import binning as bins_and_curves
 from softkin import checks, density
-from softkin.binning import Bins, ReliabilityCurve
+from softkin.binning import ReliabilityCurve, by_answer, equal_width, for_scores
+from softkin.binning import curve as curve_of
 from softkin.checks import Array
-from softkin.metrics import statistics, uncertainty
 from softkin.metrics.scopes import Pool, Scope, checked, pool
+from softkin.metrics.statistics import Binned
+from softkin.metrics.uncertainty import likelihood_band
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,13 +87,13 @@ def reliability(
     for place, (name, given) in enumerate(models.items()):
         p, y = checked(given, labels)
         scores = pool(p, y, scope)
-        bins = bins_and_curves.for_scores(scores.scores, n_bins, binning)
-        curve = bins_and_curves.curve(scores.scores, scores.hits, bins)
+        statistic = Binned(scores, for_scores(scores.scores, n_bins, binning), per=per)
+        curve = statistic.curve()
         ece = float(curve.error(samples=scores.denominator(per)))
         colour = COLOURS[place % len(COLOURS)]
         label = f"{name}: " if name else ""
         label += f"ECE {100 * ece:.2f} %" + (" (per score)" if per == "score" and scope == "output" else "")
-        low_high = None if level is None else _band(scores, bins, curve, level, seed)
+        low_high = None if level is None else likelihood_band(statistic, level, RESAMPLES, seed)
         if len(models) == 1:
             _bars(ax, curve, colour, label, low_high)
         else:
@@ -141,25 +142,6 @@ def _line(ax: "Axes", curve: ReliabilityCurve, place: int, label: str, band: Any
         ax.fill_between(conf, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
-def _band(scores: Pool, bins: Bins, curve: ReliabilityCurve, level: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Lower and upper end of the share of hits in each bin."""
-    tail = (1 - level) / 2
-    if scores.columns == 1:
-        from scipy.stats import beta
-
-        hits, count = curve.hit_sum.numpy(), curve.count.numpy()
-        with np.errstate(invalid="ignore"):
-            low = np.where(hits > 0, beta.ppf(tail, hits, count - hits + 1), 0.0)
-            high = np.where(hits < count, beta.ppf(1 - tail, hits + 1, count - hits), 1.0)
-        return torch.from_numpy(low), torch.from_numpy(high)
-    statistic = statistics.Binned(scores, bins, norm=2)  # this norm keeps counts and hits apart
-    sums = uncertainty.resampled_sums(statistic, RESAMPLES, np.random.default_rng(seed))
-    counts, _, true = sums.view(RESAMPLES, 3, -1).unbind(dim=1)
-    shares = (true / counts).cpu()  # NaN where a resample leaves the bin empty
-    ends = torch.nanquantile(shares, torch.tensor([tail, 1 - tail], dtype=shares.dtype), dim=0)
-    return ends[0], ends[1]
-
-
 def _smooth(ax: "Axes", scores: Pool, colour: str) -> None:
     radius = density.bandwidth("paper", scores.scores, scores.hits)
     if radius == 0:  # all scores are equal
@@ -198,10 +180,10 @@ def confidence_histogram(
         ax: Draw here instead of on a new figure.
     """
     figure, ax = _canvas(ax, (3.4, 2.6))
-    bins = bins_and_curves.equal_width(checks.count(n_bins, "n_bins"))
+    bins = equal_width(checks.count(n_bins, "n_bins"))
     for place, (name, p) in enumerate(_models(probabilities).items()):
         winning = checks.probabilities(p).amax(dim=1)
-        curve = bins_and_curves.curve(winning, torch.empty(0, dtype=torch.int64), bins)
+        curve = curve_of(winning, torch.empty(0, dtype=torch.int64), bins)
         share = (curve.count / curve.count.sum()).numpy()
         mean = float(curve.score_sum.sum() / curve.count.sum())
         style = {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}
@@ -238,7 +220,7 @@ def class_calibration(
     names = [str(k) for k in range(p.shape[1])]
     if class_names is not None:
         names = checks.class_names(class_names, num_classes=p.shape[1])
-    curve = bins_and_curves.by_answer(p, y)
+    curve = by_answer(p, y)
     # By what a class adds to the error: its gap weighed by how often it is answered.
     order = (curve.score_sum - curve.hit_sum).abs().argsort(descending=True, stable=True)
     order = order[curve.count[order] > 0][: checks.count(most, "most")]

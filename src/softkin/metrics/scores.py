@@ -106,7 +106,7 @@ def brier_decomposition(probabilities: Array, labels: Array, *, n_bins: int = 15
 
 def right(p: Tensor, y: Tensor) -> Share:
     """The statistic behind ``accuracy``."""
-    return Share(scopes.winners(p) == y)
+    return Share(scopes.wins(p, y)[1])
 
 
 def accuracy(
@@ -148,13 +148,12 @@ class RiskCoverage(Statistic):
     kind: ClassVar[Kind] = "mean"
 
     def __init__(self, p: Tensor, y: Tensor) -> None:
-        predicted = scopes.winners(p)
-        winning = p.gather(1, predicted[:, None])[:, 0].to(torch.float64)
+        winning, right = scopes.wins(p, y)
         # Groups of equal confidence, the most confident first.
         values, group = torch.unique(winning, return_inverse=True)
         self.group = len(values) - 1 - group
         self.num_groups = len(values)
-        self.wrong = (predicted != y).to(torch.float64)
+        self.wrong = (~right).to(torch.float64)
         self.num_samples, self.device = len(y), p.device
         # H_j − H_i is what Σ 1/(i+1) … 1/j comes to.
         one_over = 1 / torch.arange(1, len(y) + 1, dtype=torch.float64, device=p.device)

@@ -1,5 +1,6 @@
 """How sure a metric is: intervals by resampling rows, paired comparisons, and what calibration itself would show."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from softkin import checks
 from softkin.metrics.scopes import blocks
-from softkin.metrics.statistics import Share, Statistic
+from softkin.metrics.statistics import Binned, Share, Statistic
 
 
 class Interval(float):
@@ -120,10 +121,30 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
             low, high = (middle, high) if excess(middle, share) < 0 else (low, middle)
         return float(statistic.of(statistic.scaled(base, (low + high) / 2))) - centre
 
-    null = statistic.redrawn(generator, resamples)
-    as_large = (1 + int((null >= centre - 1e-12).sum())) / (1 + resamples)
-    low = 0.0 if as_large > 1 - level else value + end(1 - tail)
+    rejected = _rejects_calibration(statistic, centre, level, resamples, generator)
+    low = value + end(1 - tail) if rejected else 0.0
     return Interval(value, max(0.0, low), max(0.0, value + end(tail)), level)
+
+
+def _rejects_calibration(
+    statistic: Statistic, seen: float, level: float, draws: int, generator: np.random.Generator
+) -> bool:
+    """Whether fewer than 1 − level of the labels redrawn from the scores show an error as large as the one seen.
+
+    Most decisions need few draws: none as large among enough of them, or already too many.
+    """
+    as_large = done = 0
+    # If 1 − level of all draws were as large, the first ones would all be smaller once in 10^5.
+    enough = math.ceil(math.log(1e-5) / math.log(level))
+    while done < draws:
+        some = min(draws - done, enough)
+        as_large += int((statistic.redrawn(generator, some) >= seen - 1e-12).sum())
+        done += some
+        if as_large == 0 and done >= enough:
+            return True
+        if 1 + as_large > (1 - level) * (1 + draws):
+            return False
+    return True
 
 
 def quantiles(values: Tensor, tail: float) -> tuple[float, float]:
@@ -196,3 +217,27 @@ def _comparison(difference: float, centre: float, paired: Tensor, swapped: Tenso
     # The data as they are count as one of the swaps, which makes the test exact; sums round differently, hence 1e-12.
     at_least = 1 + int((swapped.abs() >= abs(centre) - 1e-12).sum())
     return Comparison(difference, low, high, at_least / (1 + len(swapped)))
+
+
+def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> tuple[Tensor, Tensor]:
+    """(low, high) of each bin's share of hits, NaN in empty bins.
+
+    Clopper and Pearson's exact interval where scores are independent (one to a row); where a row has many, which
+    depend on each other, percentiles over resampled rows.
+    """
+    curve = binned.curve()
+    tail = (1 - level) / 2
+    if binned.pool.columns == 1:
+        from scipy.stats import beta
+
+        count, hit = curve.count.numpy(), curve.hit_sum.numpy()
+        with np.errstate(invalid="ignore"):
+            low = np.where(hit > 0, beta.ppf(tail, hit, count - hit + 1), 0.0)
+            high = np.where(hit < count, beta.ppf(1 - tail, hit + 1, count - hit), 1.0)
+        low[count == 0] = high[count == 0] = np.nan
+        return torch.from_numpy(low), torch.from_numpy(high)
+    parts = Binned(binned.pool, binned.bins, norm=2)  # which needs counts, scores and hits apart
+    sums = resampled_sums(parts, resamples, np.random.default_rng(seed)).view(resamples, 3, -1)
+    share = (sums[:, 2] / sums[:, 0]).cpu()  # NaN in resamples that leave a bin empty
+    ends = torch.nanquantile(share, torch.tensor([tail, 1 - tail], dtype=share.dtype), dim=0)
+    return ends[0], ends[1]
