@@ -1,7 +1,7 @@
 """Reliability curves → matplotlib figures: draws numbers of ``softkin.metrics``, and shows the very same in legends.
 
-Every function returns a ``matplotlib.figure.Figure``, or draws on an ``ax`` of yours. Figures are made without pyplot, so
-no global state and no style is touched; show them in a notebook, or ``figure.savefig("reliability.svg")``.
+Every function returns a ``matplotlib.figure.Figure``, or draws on an ``ax`` of yours. Figures are made without
+pyplot, so no global state and no style is touched; show them in a notebook, or ``figure.savefig("reliability.svg")``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,9 +84,9 @@ def reliability(
     """Reliability diagram: the share of hits against the score, bin by bin, with the ECE in the legend.
 
     For one model bars show the gap between score and share of hits: hatched towards the diagonal. Several models are
-    lines on one axes. Bands are Clopper–Pearson intervals for prediction; for output, whose pooled scores depend on each
-    other within a row, percentiles over resampled rows. Bins of fewer than 10 scores are hollow points off the line.
-    Beneath stands how many scores each bin holds, in logarithmic scale for output.
+    lines on one axes. Bands are Clopper–Pearson intervals for prediction; for output, whose scores depend on each other
+    within a row, percentiles over resampled rows. Bins of fewer than 10 scores are hollow points off the line. Beneath
+    stands how many scores each bin holds, in logarithmic scale for output.
 
     Args:
         probabilities: (N, K), or a mapping from models' names to theirs.
