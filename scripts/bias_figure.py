@@ -40,7 +40,7 @@ def biases(draws: int) -> dict[str, list[float]]:
     shown: dict[str, list[float]] = {name: [] for name in ESTIMATORS}
     for n in SIZES:
         values: dict[str, list[float]] = {name: [] for name in ESTIMATORS}
-        for _ in range(max(5, draws * 1000 // max(1000, n))):
+        for _ in range(max(draws // 5, draws * 1000 // max(1000, n))):
             c = confidences(rng, n)
             p, y = np.stack([c, 1 - c], axis=1), (rng.random(n) > c).astype(int)
             for name, (metric, options, *_) in ESTIMATORS.items():
@@ -88,7 +88,14 @@ def main() -> None:
     left, right = figure.subplots(1, 2)
     for name, (_, _, colour, style) in ESTIMATORS.items():
         left.plot(SIZES, shown[name], style, color=colour, label=name, marker="o", markersize=3)
-    left.set(xscale="log", yscale="log", xlabel="samples", ylabel="mean error shown", title="The true error is 0")
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="samples",
+        ylabel="mean error shown",
+        title="The true error is 0",
+        ylim=(5e-4, 0.3),
+    )
     left.legend(fontsize=8, frameon=False)
     for n, colour in ((1000, "#0072b2"), (5000, "#d55e00")):
         for place, style, name in ((0, "-", "softkin"), (1, ":", "percentiles")):

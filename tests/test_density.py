@@ -59,6 +59,8 @@ def test_bandwidth_rules():
     own = scores[hits.numpy()]
     assert density.bandwidth("mix-n-match", s, hits) == pytest.approx(own.std() * 1000**-0.2, rel=1e-12)
     assert density.bandwidth(0.03, s, hits) == 0.03
+    narrow = 0.7 + 1e-9 * s  # where squares would cancel
+    assert density.bandwidth("paper", narrow, hits) == pytest.approx(1.06e-9 * scores.std() * 500**-0.2, rel=1e-6)
     for bad in (0.0, -1.0, 0.51, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=r"a number above 0 and at most 0\.5"):
             density.bandwidth(bad, s, hits)

@@ -127,6 +127,10 @@ def test_smooth_ece_weighs_confidence_one_fully():
     p = np.array([[1.0, 0.0]] * 5000 + [[0.5, 0.5]] * 5000)
     y = np.array([0] * 5000 + [1] * 5000)
     assert metrics.smooth_ece(p, y) == pytest.approx(0.25, abs=1e-3)
+    # A residual at the very end falls back on itself: none of it leaves [0, 1], whatever the bandwidth.
+    for one_hot in ([1.0, 0.0], [0.0, 1.0]):
+        certain = np.array([one_hot] * 10)
+        assert metrics.smooth_ece(certain, np.array([0, 1] * 5)) == pytest.approx(0.5, abs=1e-6)
 
 
 @pytest.mark.parametrize("scope", ["prediction", "output"])

@@ -48,6 +48,8 @@ def test_neighbourhood_mass_equals_brute_force():
     sparse = similarity.from_vectors(vectors, top_m=4)
     assert metrics.neighbourhood_mass(p, y, sparse, k=2) == pytest.approx((own + around).mean(), rel=1e-12)
     assert metrics.neighbourhood_mass(p, y, s, k=6) == pytest.approx(1, rel=1e-12)
+    with_itself = s + 2 * torch.eye(7)  # a class is no neighbour of its own, however similar
+    assert metrics.neighbourhood_mass(p, y, with_itself, k=2) == pytest.approx((own + around).mean(), rel=1e-12)
     interval = metrics.neighbourhood_mass(p, y, s, k=2, of="rest", confidence=0.95, resamples=200)
     assert interval.low < rest < interval.high
 

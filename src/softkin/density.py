@@ -72,12 +72,19 @@ def mix_n_match_bandwidth(count: int, deviation_of_hits: float) -> float:
 
 
 def _deviation(scores: Tensor) -> float:
-    """The population standard deviation, in chunks and two passes; 0 of nothing."""
+    """The population standard deviation, in chunks; 0 of nothing. A small one takes a second pass."""
     if len(scores) == 0:
         return 0.0
-    mean = float(torch.stack([part.sum(dtype=torch.float64) for part in scores.split(CHUNK)]).sum()) / len(scores)
+    n = len(scores)
+    sums = torch.zeros(2, dtype=torch.float64, device=scores.device)
+    for part in scores.split(CHUNK):
+        exact = part.to(torch.float64)
+        sums += torch.stack([exact.sum(), exact @ exact])
+    mean, square = (sums / n).tolist()
+    if square - mean**2 > 1e-6 * square:  # ten digits of the difference are left
+        return math.sqrt(square - mean**2)
     norms = [torch.linalg.vector_norm(part.to(torch.float64).sub(mean)) for part in scores.split(CHUNK)]
-    return math.sqrt(float(torch.stack(norms).square().sum()) / len(scores))
+    return math.sqrt(float(torch.stack(norms).square().sum()) / n)
 
 
 # --------------------------------------------------------------------------------------------- cells and curve
@@ -130,7 +137,7 @@ def cells(
     """
     length = size if length is None else length
     sums = torch.zeros(3, length, dtype=torch.float64, device=scores.device) if into is None else into
-    ones = torch.ones(CHUNK, dtype=torch.float64, device=scores.device)
+    ones = torch.ones(min(CHUNK, len(scores)), dtype=torch.float64, device=scores.device)
     for start in range(0, len(scores), CHUNK):
         place = scores[start : start + CHUNK].to(torch.float64) * size
         place -= first
@@ -174,7 +181,7 @@ def _smoothed(wide: Tensor, radius: float, halo: int) -> Tensor:
     value, slope, bend = triweight(offset / radius)
     kernel = torch.stack([value, -slope / radius, bend / (2 * radius**2)])
     # Blocks a few times the kernel's length: each fits the cache, which one transform of the whole line would not.
-    block = min(1 << (16 * reach - 1).bit_length(), _fast_length(length))
+    block = min(1 << ((16 * reach).bit_length() - 1), _fast_length(length))
     hop = block - 2 * reach + 1
     nodes = length - 2 * reach + 1
     blocks = -(-nodes // hop)
