@@ -53,12 +53,18 @@ def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
         checks.option(rule, "bandwidth", ("paper", "mix-n-match"))
         if rule == "paper":
             return paper_bandwidth(len(scores), _deviation(scores))
-        return mix_n_match_bandwidth(len(scores), _deviation(scores[hits]))
+        radius = mix_n_match_bandwidth(len(scores), _deviation(scores[hits]))
+        if radius == 0 and _deviation(scores) > ATOMS:
+            raise ValueError(NO_SPREAD_OF_HITS)
+        return radius
     if not 0 < rule <= WIDEST:
         raise ValueError(
             f"`bandwidth` must be 'paper', 'mix-n-match' or a number above 0 and at most {WIDEST}, got {rule!r}."
         )
     return float(rule)
+
+
+NO_SPREAD_OF_HITS = "`bandwidth` 'mix-n-match' is taken from the spread of the hits' scores, and these have none; pass 'paper' or a number."
 
 
 def paper_bandwidth(count: int, deviation: float) -> float:

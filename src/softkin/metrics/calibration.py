@@ -20,7 +20,7 @@ Binning = Literal["width", "mass"]
 
 
 def _pool(p: Tensor, y: Tensor, scope: Scope, rule: str | None) -> Pool:
-    if rule == "mix-n-match" and p.shape[1] == 2:
+    if rule in ("mix-n-match", "netcal") and p.shape[1] == 2:  # both take the score of class 1 there
         return Pool(p[:, 1].contiguous(), (y == 1).nonzero()[:, 0], len(p), 1)
     return scopes.pool(p, y, scope)
 

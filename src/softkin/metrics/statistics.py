@@ -49,9 +49,16 @@ class Statistic(ABC):
         """Whether this one's sums and the other's have the same meaning, so that rows can change sides."""
         return type(self) is type(other)
 
-    def scaled(self, sums: Tensor, factor: float) -> Tensor:
-        """The sums of data whose departure from calibration is ``factor`` times as large; for errors only."""
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
+        """The sums of data whose departure from calibration is ``factor`` times as large; for errors only.
+
+        A tensor of factors, as ``departures`` are shaped, scales each of these by its own.
+        """
         return sums * factor
+
+    def departures(self, sums: Tensor) -> Tensor:
+        """(r, D): the numbers among the sums that are 0 in expectation under calibration; for errors only."""
+        return sums
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         """(times,): the metric with labels drawn from the scores; for calibration errors only."""
@@ -208,8 +215,11 @@ class Binned(RowSums):
     def adds_up_with(self, other: Statistic) -> bool:
         return isinstance(other, Binned) and torch.equal(self.bins.edges, other.bins.edges)
 
-    def scaled(self, sums: Tensor, factor: float) -> Tensor:
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
         return sums * factor if self._by_difference else _hits_scaled(sums, factor)
+
+    def departures(self, sums: Tensor) -> Tensor:
+        return sums if self._by_difference else _scores_minus_hits(sums)
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         pool, m = self.pool, self.bins.n_bins
@@ -270,8 +280,11 @@ class Classwise(RowSums):
     def adds_up_with(self, other: Statistic) -> bool:
         return isinstance(other, Classwise) and torch.equal(self.bins.edges, other.bins.edges)
 
-    def scaled(self, sums: Tensor, factor: float) -> Tensor:
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
         return sums * factor if self.norm == 1 else _hits_scaled(sums, factor)
+
+    def departures(self, sums: Tensor) -> Tensor:
+        return sums if self.norm == 1 else _scores_minus_hits(sums)
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         n, k = self.p.shape
@@ -296,6 +309,7 @@ class Kernel(RowSums):
     kind: ClassVar[Kind] = "error"
     NODES_PER_RADIUS = 8  # for resampling: the integral to about 1e-4 of itself, far below its spread
     CELLS_PER_RADIUS = 32  # for redrawn labels
+    MOST_NODES = 2**17
 
     def __init__(self, pool: Pool, radius: float, boundary: Boundary, *, per: Per) -> None:
         self.pool, self.radius, self.boundary = pool, radius, boundary
@@ -310,8 +324,15 @@ class Kernel(RowSums):
     def adds_up_with(self, other: Statistic) -> bool:
         return isinstance(other, Kernel) and self.radius == other.radius  # a bandwidth that was given
 
-    def scaled(self, sums: Tensor, factor: float) -> Tensor:
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
         # Calibrated scores have D ≠ 0 as well: what smoothing does to them. Only what departs from that is scaled.
+        return self._calibrated() + factor * (sums - self._calibrated())
+
+    def departures(self, sums: Tensor) -> Tensor:
+        return sums - self._calibrated()
+
+    def _calibrated(self) -> Tensor:
+        """The sums of calibrated scores."""
         if self._smoothing is None:
             total = torch.zeros(1, self.width, dtype=torch.float64, device=self.device)
             for part in self._parts() if self.radius else []:
@@ -319,9 +340,17 @@ class Kernel(RowSums):
                 rows = density.kernel_rows(scores, scores, self.radius, self.boundary, self.width)
                 total += rows.sum(dim=0)
             self._smoothing = total
-        return self._smoothing + factor * (sums - self._smoothing)
+        return self._smoothing
+
+    def _resolvable(self) -> None:
+        if self.width > self.MOST_NODES:
+            raise ValueError(
+                f"the interval of a KDE needs a bandwidth of at least {self.NODES_PER_RADIUS / self.MOST_NODES:.2g}, "
+                f"and these scores give {self.radius:.2g}; pass bandwidth=."
+            )
 
     def row_block(self, part: slice) -> Tensor:
+        self._resolvable()
         scores, hits = self.pool.rows[part], self.pool.is_hit[part]
         if self.radius == 0:
             return (scores.to(torch.float64) - hits).sum(dim=1, keepdim=True)
@@ -339,6 +368,7 @@ class Kernel(RowSums):
         if self.radius == 0:
             hits = torch.cat([hit.sum(dim=1) for _, hit in pool.redrawn(generator, times)])
             return (pool.scores.sum(dtype=torch.float64) - hits).abs() * (self.scale / len(pool.scores))
+        self._resolvable()
         size = math.ceil(self.CELLS_PER_RADIUS / self.radius)
         everything = density.cells(pool.scores, size)
         values = []
@@ -390,7 +420,12 @@ class Smooth(RowSums):
         return torch.cat(values)
 
 
-def _hits_scaled(sums: Tensor, factor: float) -> Tensor:
+def _scores_minus_hits(sums: Tensor) -> Tensor:
+    _, score, hit = sums.view(len(sums), 3, -1).unbind(dim=1)
+    return score - hit
+
+
+def _hits_scaled(sums: Tensor, factor: float | Tensor) -> Tensor:
     """Sums of counts, scores and hits, the hits moved towards the scores."""
     count, score, hit = sums.view(len(sums), 3, -1).unbind(dim=1)
     return torch.cat([count, score, score - factor * (score - hit)], dim=1)

@@ -161,6 +161,8 @@ class _Part:
             radius = density.paper_bandwidth(int(n), _deviation(n, first, second))
         elif rule == "mix-n-match":
             radius = density.mix_n_match_bandwidth(int(n), _deviation(n1, first1, second1))
+            if radius == 0 and _deviation(n, first, second) > 0:
+                raise ValueError(density.NO_SPREAD_OF_HITS)
         else:
             radius = float(rule)
         per: float = n / num_samples if self.options["per"] == "sample" else 1.0
@@ -180,7 +182,9 @@ def _deviation(count: float, first: float, second: float) -> float:
     """The population standard deviation from sums of p − ½ and its square."""
     if count == 0:
         return 0.0
-    return float(max(0.0, second / count - (first / count) ** 2) ** 0.5)
+    variance = second / count - (first / count) ** 2
+    # What the subtraction rounds away cannot be told from no spread at all.
+    return variance**0.5 if variance > 1e-13 * second / count else 0.0
 
 
 class Accumulator:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from softkin import checks
 from softkin.metrics.scopes import blocks
-from softkin.metrics.statistics import Binned, Share, Statistic
+from softkin.metrics.statistics import Binned, RowSums, Share, Statistic
 
 
 class Interval(float):
@@ -87,8 +87,9 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
       lie above the truth. Instead the interval holds every size of error that could well have shown θ̂: with S the
       sums behind θ̂, and S* those of a resample, τ·S + (S* − S) is a resample of data whose departure from calibration
       is τ times the one seen. The ends are the θ(τ) for which θ̂ is the upper or lower (1 − level)/2 quantile of such
-      resamples. The interval is cut at 0, and its lower end is 0 unless labels redrawn from the scores show an error
-      as large as θ̂ in fewer than 1 − level of the draws.
+      resamples. S itself holds chance, most in bins that are calibrated; so the same is done with each bin's S shrunk
+      to √(S² − Var S), and the interval reaches as far as either. It is cut at 0, and its lower end is 0 unless labels
+      redrawn from the scores show an error as large as θ̂ in fewer than 1 − level of the draws.
     """
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
@@ -103,27 +104,53 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
     base = statistic.sums(torch.ones(1, statistic.num_samples, device=statistic.device))
     centre = float(statistic.of(base))  # θ̂ as the resampling computes it, perhaps on a coarser grid
     noise = sums.sub_(base)
+    if not bool(noise.any()):
+        # Every resample is the same: all scores are 0 or 1, and all right or all wrong. What a rare other case would
+        # add is bounded by how rare it must be not to have shown in N samples.
+        per = statistic.num_samples / getattr(statistic, "denominator", statistic.num_samples)
+        return Interval(value, value, value + per * (1 - tail ** (1 / statistic.num_samples)), level)
+    low, high = _sizes(statistic, base, noise, 1.0, centre, tail)
+    low_shrunk, high_shrunk = _sizes(statistic, base, noise, _shrinkage(statistic, base, noise), centre, tail)
+    low, high = min(value + low - centre, low_shrunk), max(value + high - centre, high_shrunk)
+    if not _rejects_calibration(statistic, centre, level, resamples, generator):
+        low = 0.0
+    return Interval(value, max(0.0, low), max(0.0, high), level)
 
-    def excess(factor: float, share: float) -> float:
-        """The quantile of resamples at this size of error, minus θ̂."""
-        values = statistic.of(statistic.scaled(base, factor) + noise)
-        return float(torch.quantile(values, share)) - centre
 
-    def end(share: float) -> float:
-        """θ(τ) − θ(1) where the quantile is θ̂."""
-        low, high = 0.0, 1.0
-        if excess(0.0, share) >= 0:
-            return -centre
-        while excess(high, share) < 0 and high < 64:
-            low, high = high, 2 * high
-        for _ in range(12):
-            middle = (low + high) / 2
-            low, high = (middle, high) if excess(middle, share) < 0 else (low, middle)
-        return float(statistic.of(statistic.scaled(base, (low + high) / 2))) - centre
+def _sizes(
+    statistic: Statistic, base: Tensor, noise: Tensor, factors: float | Tensor, seen: float, tail: float
+) -> tuple[float, float]:
+    """The smallest and the largest error along ``factors`` times the sums that could well have shown what is ``seen``."""
 
-    rejected = _rejects_calibration(statistic, centre, level, resamples, generator)
-    low = value + end(1 - tail) if rejected else 0.0
-    return Interval(value, max(0.0, low), max(0.0, value + end(tail)), level)
+    def sums(size: float) -> Tensor:
+        return statistic.scaled(base, size * factors)
+
+    def quantile(size: float, share: float) -> float:
+        return float(torch.quantile(statistic.of(sums(size) + noise), share))
+
+    smallest, _ = _solve(lambda size: quantile(size, 1 - tail) >= seen)
+    _, largest = _solve(lambda size: quantile(size, tail) > seen)
+    return float(statistic.of(sums(smallest))), float(statistic.of(sums(largest)))
+
+
+def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
+    """√(1 − Var S / S²) for each departure S from calibration, 0 where chance explains it."""
+    spread = (statistic.departures(base + noise) - statistic.departures(base)).square().mean(dim=0)
+    seen = statistic.departures(base)[0].square()
+    return (1 - spread / seen.clamp(min=1e-300)).clamp(min=0).sqrt()
+
+
+def _solve(reached: Callable[[float], bool]) -> tuple[float, float]:
+    """(low, high) around the smallest size of error at which ``reached``; both 0 if that is none at all."""
+    if reached(0.0):
+        return 0.0, 0.0
+    low, high = 0.0, 1.0
+    while not reached(high) and high < 64:
+        low, high = high, 2 * high
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return low, high
 
 
 def _rejects_calibration(
@@ -148,8 +175,10 @@ def _rejects_calibration(
 
 
 def quantiles(values: Tensor, tail: float) -> tuple[float, float]:
-    """Both quantiles, infinities kept."""
-    ordered = values.sort().values
+    """Both quantiles, infinities kept; resamples in which there is nothing to average (NaN) left out."""
+    ordered = values[~values.isnan()].sort().values
+    if len(ordered) == 0:
+        return math.nan, math.nan
     last = len(ordered) - 1
     low, high = ordered[int(tail * last)], ordered[-1 - int(tail * last)]
     return float(low), float(high)
@@ -178,16 +207,29 @@ def compared(a: Statistic, b: Statistic, level: float, resamples: int, seed: int
     ones = torch.ones(1, n, device=device)
     total_a, total_b = a.sums(ones), b.sums(ones)
     centre = float(a.of(total_a) - b.of(total_b))
-    paired = []
+    noise_a, noise_b = [], []
     for counts in multiplicities(n, resamples, generator):
         moved = counts.to(device)
-        paired.append((a.of(a.sums(moved)) - b.of(b.sums(moved))).cpu())
+        noise_a.append(a.sums(moved) - total_a)
+        noise_b.append(b.sums(moved) - total_b)
+    errors = _estimation_errors(a, total_a, torch.cat(noise_a)) - _estimation_errors(b, total_b, torch.cat(noise_b))
     swapped = []
     for some in blocks(resamples, n):
         swap = torch.from_numpy(generator.integers(0, 2, (some, n), dtype=np.uint8)).to(device, torch.float32)
         shift_a, shift_b = a.sums(swap), b.sums(swap)
         swapped.append((a.of(total_a - shift_a + shift_b) - b.of(total_b - shift_b + shift_a)).cpu())
-    return _comparison(difference, centre, torch.cat(paired), torch.cat(swapped), level)
+    # Long rows are summed in float32; where swaps leave the difference as it is, rounding must not decide.
+    tolerance = 2e-6 if isinstance(a, RowSums) else 1e-12
+    return _comparison(difference, centre, errors.cpu(), torch.cat(swapped), level, tolerance)
+
+
+def _estimation_errors(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
+    """(r,): how far resamples miss a truth that is known: for errors the sums shrunk by chance, else the sums.
+
+    A calibration error is biased upwards, most where it is small; about the shrunk sums resamples show that bias.
+    """
+    truth = statistic.scaled(base, _shrinkage(statistic, base, noise)) if statistic.kind == "error" else base
+    return statistic.of(truth + noise) - statistic.of(truth)
 
 
 def compared_by_calls(
@@ -209,14 +251,17 @@ def compared_by_calls(
         paired[r] = metric(p_a[rows], labels[rows]) - metric(p_b[rows], labels[rows])
         swap = torch.from_numpy(generator.integers(0, 2, (n, 1), dtype=np.uint8)).to(labels.device, torch.bool)
         swapped[r] = metric(torch.where(swap, p_b, p_a), labels) - metric(torch.where(swap, p_a, p_b), labels)
-    return _comparison(difference, difference, paired, swapped, level)
+    return _comparison(difference, difference, paired - difference, swapped, level, 1e-12)
 
 
-def _comparison(difference: float, centre: float, paired: Tensor, swapped: Tensor, level: float) -> Comparison:
-    low, high = (difference + centre - end for end in reversed(quantiles(paired, (1 - level) / 2)))
-    # The data as they are count as one of the swaps, which makes the test exact; sums round differently, hence 1e-12.
-    at_least = 1 + int((swapped.abs() >= abs(centre) - 1e-12).sum())
-    return Comparison(difference, low, high, at_least / (1 + len(swapped)))
+def _comparison(
+    difference: float, centre: float, errors: Tensor, swapped: Tensor, level: float, tolerance: float
+) -> Comparison:
+    low, high = (difference - end for end in reversed(quantiles(errors, (1 - level) / 2)))
+    # The data as they are count as one of the swaps, which makes the test exact. Where infinities leave no difference
+    # to compare (NaN), the swap counts: nothing speaks for the models.
+    smaller = int((swapped.abs() < abs(centre) - tolerance).sum())
+    return Comparison(difference, low, high, (1 + len(swapped) - smaller) / (1 + len(swapped)))
 
 
 def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> tuple[Tensor, Tensor]:
