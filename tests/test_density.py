@@ -39,11 +39,11 @@ def test_fine_grids_go_by_windows_to_the_same_result(monkeypatch):
 
 
 def test_windows_skip_what_is_empty():
-    # 2.6 million cells, of which two small neighbourhoods hold scores; the atoms do not touch, so the sum is theirs.
+    # 5.1 million cells, of which two small neighbourhoods hold scores; the atoms do not touch, so the sum is theirs.
     s = torch.tensor([0.1, 0.1, 0.9], dtype=torch.float64)
     hits = torch.tensor([0])
-    assert density.grid_size(1e-4) > density.DENSE
-    value = density.calibration_error(s, hits, 1e-4, "reflect")
+    assert density.grid_size(5e-5) > density.DENSE
+    value = density.calibration_error(s, hits, 5e-5, "reflect")
     assert value == pytest.approx((2 * 0.4 + 0.9) / 3, abs=1e-4)
 
 

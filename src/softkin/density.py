@@ -23,7 +23,8 @@ from softkin import checks
 
 CHUNK = 2**16  # scores at a time: half a megabyte of float64, so that the passes over it stay in the cache
 CELLS_PER_RADIUS = 256
-DENSE = 2**21  # cells of [0, 1] held at once, 100 MB in six sums; finer grids go window by window
+DENSE = 2**22  # cells of [0, 1] held at once, 200 MB in six sums; finer grids go window by window
+AT_ONCE = 2**20  # cells to transform at once
 WIDEST = 0.5  # a kernel that reaches further would cross both ends of [0, 1]
 ATOMS = 1e-12  # standard deviations below this are rounding: the scores are all equal
 
@@ -192,11 +193,15 @@ def _smoothed(wide: Tensor, radius: float, halo: int) -> Tensor:
     nodes = length - 2 * reach + 1
     blocks = -(-nodes // hop)
     padded = torch.nn.functional.pad(wide, (0, (blocks - 1) * hop + block - length))
-    pieces = torch.fft.rfft(padded.unfold(-1, block, hop))
+    pieces = padded.unfold(-1, block, hop)
     # Correlation with the kernel: its spectrum's conjugate. Of each block the first ``hop`` entries are whole.
-    product = pieces * torch.fft.rfft(kernel, block).conj()[:, None]
-    field: Tensor = torch.fft.irfft(product.sum(dim=-3), block)[..., :hop]
-    return field.reshape(*field.shape[:-2], blocks * hop)[..., :nodes]
+    spectrum = torch.fft.rfft(kernel, block).conj()[:, None]
+    field = torch.empty(*wide.shape[:-2], blocks, hop, dtype=torch.float64, device=wide.device)
+    step = max(1, AT_ONCE * length // (hop * wide.numel()))  # blocks at once
+    for start in range(0, blocks, step):
+        product = (torch.fft.rfft(pieces[..., start : start + step, :]) * spectrum).sum(dim=-3)
+        field[..., start : start + step, :] = torch.fft.irfft(product, block)[..., :hop]
+    return field.flatten(-2)[..., :nodes]
 
 
 def _fast_length(least: int) -> int:
