@@ -65,7 +65,9 @@ def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
     return float(rule)
 
 
-NO_SPREAD_OF_HITS = "`bandwidth` 'mix-n-match' is taken from the spread of the hits' scores, and these have none; pass 'paper' or a number."
+NO_SPREAD_OF_HITS = (
+    "`bandwidth` 'mix-n-match' is the spread of the hits' scores, and these have none; pass 'paper' or a number."
+)
 
 
 def paper_bandwidth(count: int, deviation: float) -> float:

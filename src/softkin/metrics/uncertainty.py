@@ -88,8 +88,8 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
       sums behind θ̂, and S* those of a resample, τ·S + (S* − S) is a resample of data whose departure from calibration
       is τ times the one seen. The ends are the θ(τ) for which θ̂ is the upper or lower (1 − level)/2 quantile of such
       resamples. S itself holds chance, most in bins that are calibrated; so the same is done with each bin's S shrunk
-      to √(S² − Var S), and the interval reaches as far as either. It is cut at 0, and its lower end is 0 unless labels
-      redrawn from the scores show an error as large as θ̂ in fewer than 1 − level of the draws.
+      by what chance explains, and the interval reaches as far as either. It is cut at 0, and its lower end is 0 unless
+      labels redrawn from the scores show an error as large as θ̂ in fewer than 1 − level of the draws.
     """
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
@@ -120,7 +120,7 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
 def _sizes(
     statistic: Statistic, base: Tensor, noise: Tensor, factors: float | Tensor, seen: float, tail: float
 ) -> tuple[float, float]:
-    """The smallest and the largest error along ``factors`` times the sums that could well have shown what is ``seen``."""
+    """The smallest and the largest error, along ``factors`` times the sums, that could well have shown ``seen``."""
 
     def sums(size: float) -> Tensor:
         return statistic.scaled(base, size * factors)
@@ -134,10 +134,13 @@ def _sizes(
 
 
 def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
-    """√(1 − Var S / S²) for each departure S from calibration, 0 where chance explains it."""
+    """1 − 2·Var S / S² for each departure S from calibration, 0 where chance explains it.
+
+    Stein's factor has 1; by simulation 2 leaves of the calibrated bins' chance what does not spoil the interval.
+    """
     spread = (statistic.departures(base + noise) - statistic.departures(base)).square().mean(dim=0)
     seen = statistic.departures(base)[0].square()
-    return (1 - spread / seen.clamp(min=1e-300)).clamp(min=0).sqrt()
+    return (1 - 2 * spread / seen.clamp(min=1e-300)).clamp(min=0)
 
 
 def _solve(reached: Callable[[float], bool]) -> tuple[float, float]:
@@ -212,7 +215,11 @@ def compared(a: Statistic, b: Statistic, level: float, resamples: int, seed: int
         moved = counts.to(device)
         noise_a.append(a.sums(moved) - total_a)
         noise_b.append(b.sums(moved) - total_b)
-    errors = _estimation_errors(a, total_a, torch.cat(noise_a)) - _estimation_errors(b, total_b, torch.cat(noise_b))
+    errors = [
+        (of_a - of_b).cpu()
+        for of_a in _estimation_errors(a, total_a, torch.cat(noise_a))
+        for of_b in _estimation_errors(b, total_b, torch.cat(noise_b))
+    ]
     swapped = []
     for some in blocks(resamples, n):
         swap = torch.from_numpy(generator.integers(0, 2, (some, n), dtype=np.uint8)).to(device, torch.float32)
@@ -220,16 +227,23 @@ def compared(a: Statistic, b: Statistic, level: float, resamples: int, seed: int
         swapped.append((a.of(total_a - shift_a + shift_b) - b.of(total_b - shift_b + shift_a)).cpu())
     # Long rows are summed in float32; where swaps leave the difference as it is, rounding must not decide.
     tolerance = 2e-6 if isinstance(a, RowSums) else 1e-12
-    return _comparison(difference, centre, errors.cpu(), torch.cat(swapped), level, tolerance)
+    return _comparison(difference, centre, errors, torch.cat(swapped), level, tolerance)
 
 
-def _estimation_errors(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
-    """(r,): how far resamples miss a truth that is known: for errors the sums shrunk by chance, else the sums.
+def _estimation_errors(statistic: Statistic, base: Tensor, noise: Tensor) -> list[Tensor]:
+    """How far resamples miss a truth that is known, (r,): the sums, and for calibration errors also the shrunk sums.
 
-    A calibration error is biased upwards, most where it is small; about the shrunk sums resamples show that bias.
+    A calibration error is biased upwards, by how much depends on which bins are off in truth. The two are the ends of
+    what could be: all that was seen is real, or what chance explains is chance. No error at all is the third, if
+    resamples of calibrated sums show as much.
     """
-    truth = statistic.scaled(base, _shrinkage(statistic, base, noise)) if statistic.kind == "error" else base
-    return statistic.of(truth + noise) - statistic.of(truth)
+    truths = [base]
+    if statistic.kind == "error":
+        calibrated = statistic.scaled(base, 0.0)
+        truths.append(statistic.scaled(base, _shrinkage(statistic, base, noise)))
+        if bool(torch.quantile(statistic.of(calibrated + noise), 0.975) >= statistic.of(base)):
+            truths.append(calibrated)
+    return [statistic.of(truth + noise) - statistic.of(truth) for truth in truths]
 
 
 def compared_by_calls(
@@ -251,13 +265,15 @@ def compared_by_calls(
         paired[r] = metric(p_a[rows], labels[rows]) - metric(p_b[rows], labels[rows])
         swap = torch.from_numpy(generator.integers(0, 2, (n, 1), dtype=np.uint8)).to(labels.device, torch.bool)
         swapped[r] = metric(torch.where(swap, p_b, p_a), labels) - metric(torch.where(swap, p_a, p_b), labels)
-    return _comparison(difference, difference, paired - difference, swapped, level, 1e-12)
+    return _comparison(difference, difference, [paired - difference], swapped, level, 1e-12)
 
 
 def _comparison(
-    difference: float, centre: float, errors: Tensor, swapped: Tensor, level: float, tolerance: float
+    difference: float, centre: float, errors: list[Tensor], swapped: Tensor, level: float, tolerance: float
 ) -> Comparison:
-    low, high = (difference - end for end in reversed(quantiles(errors, (1 - level) / 2)))
+    """The interval reaches as far as any of the ``errors`` that estimation may make."""
+    ends = [quantiles(error, (1 - level) / 2) for error in errors]
+    low, high = difference - max(high for _, high in ends), difference - min(low for low, _ in ends)
     # The data as they are count as one of the swaps, which makes the test exact. Where infinities leave no difference
     # to compare (NaN), the swap counts: nothing speaks for the models.
     smaller = int((swapped.abs() < abs(centre) - tolerance).sum())
