@@ -139,3 +139,14 @@ def test_real_networks(file, accuracy, ece, nll):
     # The pattern of the paper's tables: output about twice prediction where a network is over-confident.
     assert 1.8 <= metrics.ece_hist(p, labels, scope="output") / metrics.ece_hist(p, labels) <= 2.5
     assert metrics.kde_floor(p) < metrics.ece_kde(p, labels, scope="output")
+
+
+def test_netcal_with_two_classes():
+    """Netcal bins the score of class 1 there, not the winning one."""
+    netcal = pytest.importorskip("netcal.metrics")
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 1], 400)
+    y = (rng.random(400) < p[:, 1]).astype(int)
+    for labels in (y, np.ones(400, dtype=int)):
+        theirs = netcal.ECE(10).measure(p[:, 1], labels)
+        assert metrics.ece_hist(p, labels, convention="netcal") == pytest.approx(theirs, abs=1e-9)

@@ -280,3 +280,34 @@ def test_bad_options_get_one_sentence():
         metrics.classwise_ece(p, y, reduction="max")
     with pytest.raises(ValueError, match="`part` must be 'net', 'over' or 'under'"):
         metrics.signed_gap(p, y, part="both")
+
+
+def test_a_bandwidth_from_hits_without_spread_is_refused():
+    p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+    with pytest.raises(ValueError, match="'mix-n-match' is the spread of the hits' scores, and these have none"):
+        metrics.ece_kde(p, [1, 1, 1, 1], bandwidth="mix-n-match")
+    total = metrics.Accumulator({"kde": ("ece_kde", {"bandwidth": "mix-n-match"})})
+    total.update(p, [1, 1, 1, 1])
+    with pytest.raises(ValueError, match="these have none"):
+        total.compute()
+
+
+@pytest.mark.parametrize("k", [2, 3, 7, 1000])
+def test_a_stream_of_equal_scores_has_no_bandwidth_to_speak_of(k):
+    p, y = torch.full((50, k), 1 / k, dtype=torch.float64), torch.arange(50) % k
+    total = metrics.Accumulator(["ece_kde"])
+    total.update(p[:20], y[:20])
+    total.update(p[20:], y[20:])
+    assert total.compute()["ece_kde"] == pytest.approx(metrics.ece_kde(p, y), abs=1e-9)
+
+
+def test_fpr_counts_the_known_at_exactly_95_percent():
+    known = np.arange(20) / 20  # 95 % are at or above 0.05
+    assert metrics.fpr_at_95(known, np.array([0.0, 0.05, 0.04, 0.2])) == 0.5
+
+
+def test_rows_may_miss_1_by_rounding_only():
+    p = torch.tensor([[0.9, 0.1005], [0.5, 0.5]])
+    metrics.ece_hist(p, [0, 1])
+    with pytest.raises(ValueError, match="row 0 sums to 1.01"):
+        metrics.ece_hist(torch.tensor([[0.9, 0.11], [0.5, 0.5]]), [0, 1])

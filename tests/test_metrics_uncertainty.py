@@ -250,3 +250,107 @@ def test_an_interval_is_a_float_that_survives_copies():
     for twin in (copy.deepcopy(interval), pickle.loads(pickle.dumps(interval))):
         assert (twin.value, twin.low, twin.high, twin.level) == (0.1, 0.05, 0.2, 0.95)
     assert f"{interval:.1%}" == "10.0%"
+
+
+# What uniform over-confidence does not show
+
+
+def uneven(rng, n, shape):
+    """(confidence, likelihood) of populations that are off in some places only."""
+    c = rng.uniform(0.5, 1, n)
+    if shape == "one bin":
+        return c, np.where(c > 14 / 15, c - 0.3, c)
+    if shape == "alternating":
+        return c, np.clip(c + np.where(np.ceil(c * 15) % 2 == 0, 0.03, -0.03), 0, 1)
+    saturated = rng.random(n) < 0.8
+    c = np.where(saturated, 1.0, c)
+    return c, np.where(saturated, 0.97, c)
+
+
+def two_classes(c, likelihood, rng):
+    return np.stack([c, 1 - c], axis=1), (rng.random(len(c)) >= likelihood).astype(int)
+
+
+def binned_truth(shape):
+    """(ECE, root-mean-square error) of the population over 15 bins, from four million draws."""
+    c, likelihood = uneven(np.random.default_rng(1), 4_000_000, shape)
+    place = np.ceil(c * 15).astype(int)
+    off, size = np.bincount(place, c - likelihood, 16), np.bincount(place, minlength=16)
+    return np.abs(off).sum() / len(c), np.sqrt((off**2 / np.maximum(size, 1)).sum() / len(c))
+
+
+@pytest.mark.parametrize("shape", ["one bin", "alternating", "saturated"])
+def test_intervals_hold_the_truth_of_uneven_populations(shape):
+    truth, rms = binned_truth(shape)
+    held = held_rms = 0
+    for r in range(60):
+        rng = np.random.default_rng(r)
+        p, y = two_classes(*uneven(rng, 2000, shape), rng)
+        interval = metrics.ece_hist(p, y, confidence=0.95, resamples=200, seed=r)
+        held += interval.low <= truth <= interval.high
+        interval = metrics.debiased_ece(p, y, confidence=0.95, resamples=200, seed=r)
+        held_rms += interval.low <= rms <= interval.high
+    assert held >= 51  # 85 %: by simulation 88 to 98
+    assert held_rms >= 45
+
+
+def test_the_interval_of_a_difference_holds_the_truth():
+    """A model that is off by 0.04 against a calibrated one: the second one's ECE is all bias."""
+    held = 0
+    for r in range(60):
+        rng = np.random.default_rng(r)
+        c = rng.uniform(0.5, 1, 1000)
+        p, y = two_classes(c, c, rng)
+        raised = np.clip(c + 0.04, 0, 1)
+        found = metrics.compare(np.stack([raised, 1 - raised], axis=1), p, y, "ece_hist", resamples=200, seed=r)
+        held += found.low <= 0.0384 <= found.high
+    assert held >= 49  # by simulation 89 %; plain percentiles of the difference hold it in 75 %
+
+
+def test_an_error_of_0_is_not_known_to_be_0():
+    p, y = np.tile([1.0, 0.0], (30, 1)), np.zeros(30, dtype=int)
+    interval = metrics.ece_hist(p, y, confidence=0.95)
+    assert interval == 0
+    assert interval.low == 0
+    assert 0.1 < interval.high < 0.13  # 1 − 0.025^(1/30): a share of wrong ones that 30 samples may well not show
+    rng = np.random.default_rng(0)
+    zeros = 0
+    for r in range(20):
+        p, y = two_classes(*uneven(rng, 1000, "alternating"), rng)
+        interval = metrics.debiased_ece(p, y, confidence=0.95, resamples=200, seed=r)
+        zeros += interval == 0
+        assert interval.high > 0
+    assert zeros < 20
+
+
+def test_swaps_that_change_nothing_are_ties():
+    rng = np.random.default_rng(0)
+    p = torch.from_numpy(rng.dirichlet(np.ones(4), 500))
+    y = torch.from_numpy(rng.integers(0, 4, 500))
+    other = p.clone()
+    other[:3] = other[:3].flip(1)  # three rows differ: no p-value can be below 2/2³
+    for metric in ("ece_hist", "classwise_ece", "smooth_ece", "nll"):
+        assert metrics.compare(p, other, y, metric, resamples=400).p_value > 0.2
+        assert metrics.compare(p, p, y, metric, resamples=100).p_value == 1
+
+
+def test_infinite_scores_compare_as_equal():
+    p = torch.tensor([[1.0, 0.0], [0.3, 0.7], [0.4, 0.6]])
+    assert metrics.compare(p, p, [1, 1, 0], "nll", resamples=100).p_value == 1
+
+
+def test_few_mistakes_have_an_interval_without_nan():
+    p, y = np.tile([0.9, 0.05, 0.05], (40, 1)), np.zeros(40, dtype=int)
+    y[0] = 1
+    interval = metrics.mistake_severity(p, y, np.ones((3, 3)) - np.eye(3), confidence=0.95)
+    assert not np.isnan([interval.low, interval.high]).any()
+
+
+def test_a_kde_interval_needs_a_bandwidth_that_can_be_resolved():
+    c = np.random.default_rng(0).uniform(0.9, 0.9000001, 200)
+    p, y = np.stack([c, 1 - c], axis=1), np.zeros(200, dtype=int)
+    metrics.ece_kde(p, y)
+    with pytest.raises(ValueError, match="the interval of a KDE needs a bandwidth of at least"):
+        metrics.ece_kde(p, y, confidence=0.95)
+    with pytest.raises(ValueError, match="the interval of a KDE needs a bandwidth of at least"):
+        metrics.when_calibrated("ece_kde", p)

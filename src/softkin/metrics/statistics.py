@@ -349,8 +349,11 @@ class Kernel(RowSums):
                 f"and these scores give {self.radius:.2g}; pass bandwidth=."
             )
 
-    def row_block(self, part: slice) -> Tensor:
+    def sums(self, weights: Tensor) -> Tensor:
         self._resolvable()
+        return super().sums(weights)
+
+    def row_block(self, part: slice) -> Tensor:
         scores, hits = self.pool.rows[part], self.pool.is_hit[part]
         if self.radius == 0:
             return (scores.to(torch.float64) - hits).sum(dim=1, keepdim=True)

@@ -150,7 +150,7 @@ def _solve(reached: Callable[[float], bool]) -> tuple[float, float]:
     low, high = 0.0, 1.0
     while not reached(high) and high < 64:
         low, high = high, 2 * high
-    for _ in range(30):
+    for _ in range(16):
         middle = (low + high) / 2
         low, high = (low, middle) if reached(middle) else (middle, high)
     return low, high
