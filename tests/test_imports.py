@@ -30,13 +30,15 @@ def test_this_test_can_fail():
 
 
 def test_the_core_needs_no_extras():
-    assert "matplotlib" not in loaded("import softkin; softkin.losses; softkin.distances; softkin.data")
+    assert "matplotlib" not in loaded(
+        "import softkin; softkin.losses; softkin.distances; softkin.data; softkin.metrics"
+    )
 
 
 def test_modules_are_attributes():
     import softkin
 
-    for name in ("distances", "similarity", "smoothing", "losses", "data", "word_vectors"):
+    for name in ("distances", "similarity", "smoothing", "losses", "metrics", "diagrams", "data", "word_vectors"):
         assert getattr(softkin, name).__name__ == f"softkin.{name}"
         assert name in dir(softkin)
     with pytest.raises(AttributeError, match="module 'softkin' has no attribute 'nonsense'"):

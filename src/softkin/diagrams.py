@@ -332,10 +332,8 @@ def _canvas(ax: "Axes | None", size: tuple[float, float]) -> "tuple[Figure, Axes
 def _with_counts(ax: "Axes | None") -> "tuple[Figure, Axes, Axes]":
     """Figure and axes as ``_canvas``, and axes below for the counts, as wide as those above."""
     if ax is not None:
-        from mpl_toolkits.axes_grid1 import make_axes_locatable
-
         figure, ax = _canvas(ax, (0, 0))
-        return figure, ax, make_axes_locatable(ax).append_axes("bottom", size="22%", pad=0.08, sharex=ax)
+        return figure, ax, ax.inset_axes((0, -0.26, 1, 0.22), sharex=ax)
     figure, ax = _canvas(None, (3.4, 4.2))
     ax.remove()
     ax, beneath = figure.subplots(2, 1, sharex=True, height_ratios=[1, 0.22])
