@@ -79,6 +79,80 @@ def finite(values: Tensor, name: str, *, first_row: int = 0) -> None:
         )
 
 
+def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -> Tensor:
+    """``values`` as (N, K) floating-point probabilities where float64 exists, N ≥ ``least``, K ≥ 2.
+
+    Each row must be non-negative and sum to 1: to 1e-3, in half precision to 1e-2, which is what rounding can do
+    (float16 keeps 11 bits, bfloat16 only 8). Nothing is changed; what fails is refused with the likely cause.
+    """
+    tensor = as_tensor(values, name)
+    if tensor.is_complex():
+        raise TypeError(f"`{name}` must hold real numbers, got {tensor.dtype}.")
+    if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
+        raise ValueError(
+            f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; scores s of the "
+            "positive class of a binary model become two columns with torch.stack([1 - s, s], dim=-1)."
+        )
+    if tensor.ndim != 2:
+        raise ValueError(f"`{name}` must have shape (N, K), got {tuple(tensor.shape)}; flatten pixels or tokens first.")
+    if tensor.shape[1] == 0:
+        raise ValueError(f"`{name}` must cover at least 2 classes, got none.")
+    if len(tensor) < least:
+        raise ValueError(f"`{name}` must hold at least {least} sample{'s' * (least > 1)}, got {len(tensor)}.")
+    if tensor.device.type == "mps":  # has no float64
+        tensor = tensor.cpu()
+    if not tensor.is_floating_point():
+        tensor = tensor.to(torch.float64)
+    if len(tensor) == 0:
+        return tensor
+    half = tensor.dtype in (torch.float16, torch.bfloat16)
+    # Two passes settle the usual case: NaN and infinity reach the sum of their row.
+    off = (tensor.sum(dim=1, dtype=torch.float32 if half else None) - 1).abs()
+    if bool(off.max() <= (1e-2 if half else 1e-3)) and bool(tensor.min() >= 0):
+        return tensor
+    finite(tensor, name)
+    if bool((tensor < 0).any()):
+        row, column = (tensor < 0).nonzero()[0].tolist()
+        raise ValueError(
+            f"`{name}` must not be negative, got {float(tensor[row, column]):g} at row {row}, column {column}; "
+            "if these are logits, apply softmax first."
+        )
+    row = int(off.argmax())
+    raise ValueError(
+        f"`{name}` must have rows that sum to 1, but row {row} sums to {float(tensor[row].sum(dtype=torch.float64)):g}; "
+        "if these are logits, apply softmax first, if they are scores of independent classes, normalise them yourself."
+    )
+
+
+def scores(values: Any, name: str) -> Tensor:
+    """``values`` as (N,) finite float64 scores, N ≥ 1."""
+    tensor = as_tensor(values, name)
+    if tensor.ndim != 1:
+        raise ValueError(
+            f"`{name}` must have shape (N,), one score for each sample, got {tuple(tensor.shape)}; "
+            "the winning probability of each row is P.max(1)."
+        )
+    if len(tensor) == 0:
+        raise ValueError(f"`{name}` must hold at least 1 sample, got none.")
+    tensor = (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
+    finite(tensor, name)
+    return tensor
+
+
+def option(value: Any, name: str, allowed: Sequence[Any]) -> None:
+    """Refuse what is not among a few allowed values."""
+    if value not in allowed or isinstance(value, bool):
+        *first, last = (repr(one) for one in allowed)
+        raise ValueError(f"`{name}` must be {', '.join(first)}{' or ' if first else ''}{last}, got {value!r}.")
+
+
+def level(value: float) -> float:
+    """The confidence level of an interval, 0 < level < 1."""
+    if not 0 < value < 1:
+        raise ValueError(f"`confidence` must be between 0 and 1, such as 0.95, got {value:g}.")
+    return float(value)
+
+
 def square(matrix: Any, name: str) -> Tensor:
     """``matrix`` as a finite, non-negative (K, K) float64 tensor on the CPU, K ≥ 2."""
     tensor = as_tensor(matrix, name)

@@ -1,0 +1,196 @@
+"""Scores → bins: the only code that decides which bin a score falls in.
+
+Two obvious rules, ``ceil(p · M)`` and comparing with the edges m/M, disagree at some edges in floating point. So one
+rule, by comparison, in float64, serves every binned metric, every bar of a diagram and the streaming sums.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from softkin import checks
+
+CHUNK = 2**16  # scores at a time: half a megabyte of float64, so that the passes over it stay in the cache
+LANES = 4  # separate histograms filled in turn: a pile in one bin would make each addition wait for the one before
+
+Norm = Literal[1, 2, "max"]
+NORMS = (1, 2, "max")
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Where the bins lie: M+1 edges, or a row of them for each class.
+
+    Scores are compared in the type of the edges: float64 but for conventions that compute in float32.
+    """
+
+    edges: Tensor
+    """(M+1,) or (K, M+1), ascending; only the inner ones are compared with, so that no score falls outside"""
+    closed: Literal["right", "left"] = "right"
+    """"right": (lo, hi] and 0 in the first bin; "left": [lo, hi) and 1 in the last"""
+    equal_width: bool = False
+    """Whether the edges are exactly m/M: those are found by arithmetic, and checked by comparison all the same"""
+
+    @property
+    def n_bins(self) -> int:
+        """M."""
+        return self.edges.shape[-1] - 1
+
+
+@dataclass(frozen=True)
+class ReliabilityCurve:
+    r"""What ECE, MCE, the signed gap and every bar read: for each bin how many scores, their sum, and the hits.
+
+    A score is a hit if its class is the true one. A leading axis, where there is one, runs over classes or resamples.
+    """
+
+    edges: Tensor
+    """(M+1,), or (K, M+1) where each class has bins of its own"""
+    count: Tensor
+    """|B_m|, (…, M) float64"""
+    score_sum: Tensor
+    """Σ p over B_m"""
+    hit_sum: Tensor
+    """How many scores in B_m are hits"""
+
+    @property
+    def confidence(self) -> Tensor:
+        """conf(B_m): the mean score of each bin, NaN in empty ones."""
+        return self.score_sum / self.count
+
+    @property
+    def likelihood(self) -> Tensor:
+        """lik(B_m): the share of hits in each bin, NaN in empty ones."""
+        return self.hit_sum / self.count
+
+    @property
+    def gap(self) -> Tensor:
+        """conf(B_m) − lik(B_m): positive where over-confident, NaN in empty bins."""
+        return (self.score_sum - self.hit_sum) / self.count
+
+    def error(self, norm: Norm = 1, *, samples: float | None = None) -> Tensor:
+        r"""The calibration error over the bins.
+
+        .. math:: \Big(\sum_m \frac{|B_m|}{n} |\mathrm{conf}(B_m) - \mathrm{lik}(B_m)|^q\Big)^{1/q}
+
+        for q = ``norm``, or the largest gap for "max", with n = ``samples`` (by default the number of scores).
+        Empty bins add nothing.
+        """
+        n = self.count.sum(dim=-1) if samples is None else samples
+        difference = (self.score_sum - self.hit_sum).abs()
+        if norm == 1:
+            return difference.sum(dim=-1) / n
+        size = self.count.clamp(min=1)  # an empty bin has difference 0
+        if norm == 2:
+            return ((difference.square() / size).sum(dim=-1) / n).sqrt()
+        return (difference / size).amax(dim=-1)
+
+
+def equal_width(n_bins: int) -> Bins:
+    """M bins ((m−1)/M, m/M], 0 in the first."""
+    return Bins(_width_edges(n_bins), equal_width=True)
+
+
+@lru_cache(maxsize=64)
+def _width_edges(n_bins: int) -> Tensor:
+    return torch.arange(n_bins + 1, dtype=torch.float64) / n_bins
+
+
+def equal_mass(scores: Tensor, n_bins: int) -> Bins:
+    """M bins of about n/M scores each: edge m is the ⌈m·n/M⌉-th smallest score, and belongs to the bin it closes.
+
+    Equal scores share a bin, whatever their order, so bins can be larger than n/M, and others empty. For (N, K)
+    scores each class (column) gets bins of its own.
+    """
+    ordered = scores.to(torch.float64).T.contiguous().sort(dim=-1).values
+    n = ordered.shape[-1]
+    places = [-(-m * n // n_bins) - 1 for m in range(1, n_bins)]
+    inner = ordered[..., torch.tensor(places, dtype=torch.int64, device=ordered.device).clamp_(min=0)]
+    ends = inner.new_zeros(*inner.shape[:-1], 1)
+    return Bins(torch.cat([ends, inner, ends + 1], dim=-1).cpu())
+
+
+def assign(scores: Tensor, bins: Bins) -> Tensor:
+    """The bin, 0 … M−1, of each score. For bins by class, ``scores`` is (n, K), a column for each."""
+    edges = bins.edges.to(scores.device)
+    s = scores.to(edges.dtype)
+    if bins.equal_width:
+        m = bins.n_bins
+        # ⌈p·M⌉ is off by one where the product rounds across an edge. With a factor 2^-50 below M it is never too
+        # high, so that one comparison with the edge m/M itself settles it.
+        upper = (s * (m * (1 - 2.0**-50))).ceil_()
+        upper += s > upper / m
+        return upper.to(torch.int32).sub_(1).clamp_(0, m - 1)
+    inner, right = edges[..., 1:-1].contiguous(), bins.closed == "left"
+    if inner.ndim == 2:
+        return torch.searchsorted(inner, s.T.contiguous(), right=right, out_int32=True).T
+    return torch.bucketize(s, inner, right=right, out_int32=True)
+
+
+def curve(scores: Tensor, hits: Tensor, bins: Bins) -> ReliabilityCurve:
+    """The curve of n pooled scores; ``hits`` are the places of those whose class is the true one."""
+    m = bins.n_bins
+    flat = scores.reshape(-1)
+    count = torch.zeros(m, dtype=torch.float64, device=flat.device)
+    score_sum = torch.zeros_like(count)
+    for part in _chunks(flat):
+        exact = part.to(torch.float64)
+        index = assign(exact, bins)
+        size, total = _histograms(index, exact, m)
+        count += size
+        score_sum += total
+    hit_sum = torch.bincount(assign(flat[hits], bins), minlength=m).to(torch.float64)
+    return ReliabilityCurve(bins.edges, count.cpu(), score_sum.cpu(), hit_sum.cpu())
+
+
+def _chunks(values: Tensor) -> Iterator[Tensor]:
+    size = CHUNK if values.device.type == "cpu" else 2**24  # a GPU has its caches elsewhere, and launches cost
+    return iter(values.split(size))
+
+
+@lru_cache(maxsize=16)
+def _lanes(n_bins: int) -> Tensor:
+    return (torch.arange(CHUNK, dtype=torch.int32) % LANES) * n_bins
+
+
+def _histograms(index: Tensor, values: Tensor, n_bins: int) -> tuple[Tensor, Tensor]:
+    """(count, sum of values) of each bin."""
+    if index.device.type != "cpu" or len(index) < CHUNK // 8:
+        return torch.bincount(index, minlength=n_bins), torch.bincount(index, weights=values, minlength=n_bins)
+    index = index + _lanes(n_bins)[: len(index)]
+    count = torch.bincount(index, minlength=LANES * n_bins)
+    total = torch.zeros(LANES * n_bins, dtype=torch.float64).scatter_add_(0, index.to(torch.int64), values)
+    return count.view(LANES, n_bins).sum(dim=0), total.view(LANES, n_bins).sum(dim=0)
+
+
+def class_curves(probabilities: Tensor, labels: Tensor, bins: Bins) -> ReliabilityCurve:
+    """One curve for each class k, over the N scores of column k: sums of shape (K, M)."""
+    n, k = probabilities.shape
+    m = bins.n_bins
+    column = torch.arange(k, device=probabilities.device, dtype=torch.int32) * m
+    count = torch.zeros(k * m, dtype=torch.float64, device=probabilities.device)
+    score_sum = torch.zeros_like(count)
+    hit_sum = torch.zeros_like(count)
+    # Each chunk costs a pass over the K·M sums as well: no smaller than those.
+    rows = max(1, max(CHUNK, k * m) // k)
+    for start in range(0, n, rows):
+        exact = probabilities[start : start + rows].to(torch.float64)
+        index = assign(exact, bins) + column
+        flat = index.reshape(-1)
+        count += torch.bincount(flat, minlength=k * m)
+        score_sum += torch.bincount(flat, weights=exact.reshape(-1), minlength=k * m)
+        own = index.gather(1, labels[start : start + rows, None]).flatten()
+        hit_sum += torch.bincount(own, minlength=k * m)
+    sums = (total.view(k, m).cpu() for total in (count, score_sum, hit_sum))
+    return ReliabilityCurve(bins.edges, *sums)
+
+
+def for_scores(scores: Tensor, n_bins: int, binning: Literal["width", "mass"]) -> Bins:
+    """The bins that ``n_bins`` and ``binning`` ask for; (N, K) scores and "mass" give bins by class."""
+    checks.option(binning, "binning", ("width", "mass"))
+    n_bins = checks.count(n_bins, "n_bins")
+    return equal_width(n_bins) if binning == "width" else equal_mass(scores, n_bins)

@@ -1,0 +1,370 @@
+r"""Scores → smooth curves: the only code with kernels and bandwidths.
+
+Two estimators live here. The kernel density ECE uses the triweight kernel, in time linear in the number of scores and
+on any number of them: the scores are first gathered in cells of width δ ≤ h/256, each keeping the sums of 1, d and d²
+over its scores' offsets d from its centre c, so that
+
+.. math:: \sum_i \phi\Big(\frac{x - p_i}{h}\Big) \approx \sum_c \Big[ S_0 \phi(u) - \frac{S_1}{h} \phi'(u)
+          + \frac{S_2}{2h^2} \phi''(u) \Big], \quad u = \frac{x - c}{h}
+
+which errs by less than 1e-7 of φ's height, and is three convolutions. The smooth ECE uses a Gaussian kernel, reflected
+at 0 and 1, which the cosine transform turns into one factor for each frequency.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from softkin import checks
+
+CHUNK = 2**16  # scores at a time: half a megabyte of float64, so that the passes over it stay in the cache
+CELLS_PER_RADIUS = 256
+DENSE = 2**21  # cells of [0, 1] held at once, 100 MB in six sums; finer grids go window by window
+WIDEST = 0.5  # a kernel that reaches further would cross both ends of [0, 1]
+ATOMS = 1e-12  # standard deviations below this are rounding: the scores are all equal
+
+Boundary = Literal["reflect", "none"]
+BOUNDARIES = ("reflect", "none")
+
+
+def triweight(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """φ(u) = 35/32 (1 − u²)³ on [−1, 1], with its first and second derivative; all three reach 0 at ±1."""
+    v = (1 - u * u).clamp_(min=0)
+    return 35 / 32 * v**3, -105 / 16 * u * v**2, 105 / 16 * v * (5 * u * u - 1)
+
+
+# ------------------------------------------------------------------------------------------------- bandwidths
+
+
+def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
+    """The kernel's radius h for pooled ``scores``, of which those at ``hits`` belong to the true class.
+
+    - "paper": 1.06 σ n^(−1/5), σ the population standard deviation of the n scores
+    - "mix-n-match": σ₁ (2n)^(−1/5), σ₁ that of the hits alone
+    - a number: itself, above 0 and at most 0.5
+
+    Returns 0 where the scores have no spread.
+    """
+    if isinstance(rule, str):
+        checks.option(rule, "bandwidth", ("paper", "mix-n-match"))
+        if rule == "paper":
+            return paper_bandwidth(len(scores), *_moments(scores))
+        own = scores[hits]
+        spread = _moments(own)[1] if len(own) else 0.0
+        return spread * (2 * len(scores)) ** -0.2 if spread > ATOMS else 0.0
+    if not 0 < rule <= WIDEST:
+        raise ValueError(
+            f"`bandwidth` must be 'paper', 'mix-n-match' or a number above 0 and at most {WIDEST}, got {rule!r}."
+        )
+    return float(rule)
+
+
+def paper_bandwidth(count: int, mean: float, deviation: float) -> float:
+    """1.06 σ n^(−1/5), 0 where there is no spread; the mean is not used, but comes with σ."""
+    del mean
+    return 1.06 * deviation * count**-0.2 if deviation > ATOMS else 0.0
+
+
+def _moments(scores: Tensor) -> tuple[float, float]:
+    """(mean, population standard deviation), in chunks and two passes."""
+    n = len(scores)
+    mean = float(torch.stack([part.sum(dtype=torch.float64) for part in scores.split(CHUNK)]).sum()) / n
+    norms = [torch.linalg.vector_norm(part.to(torch.float64).sub(mean)) for part in scores.split(CHUNK)]
+    return mean, float(torch.stack(norms).square().sum() / n) ** 0.5
+
+
+# --------------------------------------------------------------------------------------------- cells and curve
+
+
+@dataclass(frozen=True)
+class SmoothCurve:
+    """The reliability curve without bins: two densities over nodes in [0, 1], as in ``ReliabilityCurve``."""
+
+    nodes: Tensor
+    """Equally spaced, from 0 to 1"""
+    density: Tensor
+    """f: of all scores; integrates to about 1"""
+    hit_density: Tensor
+    """g = c·f: of the hits, in the same unit; integrates to about the share of hits"""
+    bandwidth: float
+    """The kernel's radius"""
+
+    @property
+    def confidence(self) -> Tensor:
+        """The nodes themselves."""
+        return self.nodes
+
+    @property
+    def likelihood(self) -> Tensor:
+        """c(p), NaN where there are no scores near p."""
+        # Rounding of the convolution leaves 1e-16 of the peak where there is nothing.
+        empty = self.density <= 1e-12 * self.density.max()
+        return torch.where(empty, torch.nan, self.hit_density / self.density)
+
+    @property
+    def gap(self) -> Tensor:
+        """p − c(p): positive where over-confident."""
+        return self.nodes - self.likelihood
+
+
+def cells(scores: Tensor, size: int, *, weights: Tensor | None = None, first: int = 0, length: int | None = None) -> Tensor:
+    """(3, length) sums of 1, d and d² in cells of width 1/``size`` from number ``first`` on, d in cells from the centre.
+
+    ``weights`` make them sums of w, w·d and w·d². Scores a rounding above 1 stay in the last cell, d tells their place.
+    """
+    length = size if length is None else length
+    sums = torch.zeros(3, length, dtype=torch.float64, device=scores.device)
+    ones = torch.ones(CHUNK, dtype=torch.float64, device=scores.device)
+    for start in range(0, len(scores), CHUNK):
+        place = scores[start : start + CHUNK].to(torch.float64) * size
+        place -= first
+        index = place.to(torch.int32 if length < 2**31 > size else torch.int64).clamp_(0, length - 1)
+        place -= index
+        place -= 0.5
+        index = index.to(torch.int64)
+        term = ones[: len(place)] if weights is None else weights[start : start + CHUNK].to(torch.float64)
+        for power in range(3):
+            sums[power].scatter_add_(0, index, term)
+            if power < 2:
+                term = place * term if power or weights is not None else place
+    return sums
+
+
+def _extended(sums: Tensor, halo: int, boundary: Boundary) -> Tensor:
+    """Cells of [0, 1] with ``halo`` more on both sides: empty, or for "reflect" the mirrored ones.
+
+    A score below ½ is mirrored at 0, the others at 1; up to a radius of ½ that is all that reaches [0, 1].
+    """
+    size = sums.shape[-1]
+    wide = torch.zeros(*sums.shape[:-1], size + 2 * halo, dtype=sums.dtype, device=sums.device)
+    wide[..., halo : halo + size] = sums
+    if boundary == "reflect":
+        sign = torch.tensor([1.0, -1.0, 1.0], dtype=sums.dtype, device=sums.device)[:, None]  # d changes its sign
+        low, high = min(halo, size // 2), min(halo, size - size // 2)
+        wide[..., halo - low : halo] = sign * sums[..., :low].flip(-1)
+        wide[..., halo + size : halo + size + high] = sign * sums[..., size - high :].flip(-1)
+    return wide
+
+
+def _smoothed(wide: Tensor, radius: float, halo: int) -> Tensor:
+    """Σ_i φ((x − p_i)/h) at the nodes between the cells; ``radius`` is h in cells, at most ``halo`` − 1.
+
+    Of L cells the outer ``halo`` on each side only lend their scores. The nodes returned go from one before the
+    first inner cell's left end to one after the last one's right end: L − 2·halo + 3 of them.
+    """
+    length = wide.shape[-1]
+    reach = halo - 1  # a node next to the inner cells still sees all cells within the radius
+    offset = torch.arange(reach, -reach, -1, dtype=torch.float64, device=wide.device) - 0.5  # node minus centre
+    value, slope, bend = triweight(offset / radius)
+    kernel = torch.stack([value, -slope / radius, bend / (2 * radius**2)])
+    # Blocks a few times the kernel's length: each fits the cache, which one transform of the whole line would not.
+    block = _fast_length(min(8 * 2 * reach, length))
+    hop = block - 2 * reach + 1
+    nodes = length - 2 * reach + 1
+    blocks = -(-nodes // hop)
+    padded = torch.nn.functional.pad(wide, (0, (blocks - 1) * hop + block - length))
+    pieces = torch.fft.rfft(padded.unfold(-1, block, hop))
+    # Correlation with the kernel: its spectrum's conjugate. Of each block the first ``hop`` entries are whole.
+    product = pieces * torch.fft.rfft(kernel, block).conj()[:, None]
+    field = torch.fft.irfft(product.sum(dim=-3), block)[..., :hop]
+    return field.reshape(*field.shape[:-2], blocks * hop)[..., :nodes]
+
+
+def _fast_length(least: int) -> int:
+    """The smallest 2^a 3^b 5^c that is at least ``least``."""
+    best = 1 << (least - 1).bit_length()
+    five = 1
+    while five < best:
+        three = five
+        while three < best:
+            fits = three << max(0, (-(-least // three) - 1).bit_length())
+            best = min(best, fits)
+            three *= 3
+        five *= 5
+    return best
+
+
+def _absolute_integral(values: Tensor) -> Tensor:
+    """∫|D| in units of the spacing, between the second and the last but one of the nodes where D is ``values``.
+
+    Cells without a change of sign take the four-point rule (−1, 13, 13, −1)/24, whose error is of fourth order also
+    where D has a slope at the ends; a cell with one is two triangles.
+    """
+    before, left, right, after = (values[..., k : values.shape[-1] - 3 + k] for k in range(4))
+    smooth = (13 * (left + right) - before - after).abs() / 24
+    a, b = left.abs(), right.abs()
+    crossing = (a * a + b * b) / (2 * (a + b).clamp(min=torch.finfo(values.dtype).tiny))
+    return torch.where(left * right < 0, crossing, smooth).sum(dim=-1)
+
+
+def grid_size(radius: float) -> int:
+    """How many cells of [0, 1] make δ ≤ h/256."""
+    return math.ceil(CELLS_PER_RADIUS / radius)
+
+
+def integrals(everything: Tensor, hits: Tensor, count: int, radius: float, boundary: Boundary) -> Tensor:
+    """∫ |p − c(p)| f(p) dp over [0, 1] from cells: (3, G) of all ``count`` scores, (…, 3, G) of the hits."""
+    size = everything.shape[-1]
+    halo = math.ceil(radius * size) + 2
+    f = _smoothed(_extended(everything, halo, boundary), radius * size, halo)
+    g = _smoothed(_extended(hits, halo, boundary), radius * size, halo)
+    nodes = torch.arange(-1, size + 2, dtype=torch.float64, device=f.device) / size
+    return _absolute_integral(nodes * f - g) / (count * radius * size)
+
+
+def calibration_error(
+    scores: Tensor, hits: Tensor, radius: float, boundary: Boundary, *, weights: Tensor | None = None
+) -> float:
+    r"""∫ |p − c(p)| f(p) dp over [0, 1] for pooled scores, of which those at ``hits`` belong to the true class.
+
+    With ``weights`` each score counts as that share of a hit, and ``hits`` is not used.
+    """
+    if radius == 0:  # all scores equal
+        likelihood = float(weights.mean()) if weights is not None else len(hits) / len(scores)
+        return abs(float(scores[0]) - likelihood)
+    size = grid_size(radius)
+    own, share = (scores, weights) if weights is not None else (scores[hits], None)
+    if size <= DENSE:
+        return float(
+            integrals(cells(scores, size), cells(own, size, weights=share), len(scores), radius, boundary)
+        )
+    return _by_windows(scores, own, share, size, radius, boundary)
+
+
+def _by_windows(
+    scores: Tensor, own: Tensor, share: Tensor | None, size: int, radius: float, boundary: Boundary
+) -> float:
+    """The same on a grid too fine to hold: sorted scores, window after window, those without scores left out."""
+    count = len(scores)
+    if boundary == "reflect":
+        scores, _ = _with_images(scores, None, radius)
+        own, share = _with_images(own, share, radius)
+    scores = scores.to(torch.float64).sort().values
+    own, order = own.to(torch.float64).sort()
+    share = None if share is None else share[order]
+    halo = math.ceil(radius * size) + 2
+    total, start = 0.0, 0
+    while start < size:
+        length = min(DENSE // 2, size - start)
+        ends = torch.tensor([start - halo, start + length + halo], dtype=torch.float64, device=scores.device) / size
+        a, b = torch.searchsorted(scores, ends).tolist()
+        if a == b:
+            if b == len(scores):
+                break
+            start = max(start + length, int(float(scores[b]) * size) - halo)
+            continue
+        c, d = torch.searchsorted(own, ends).tolist()
+        window = {"first": start - halo, "length": length + 2 * halo}
+        everything = cells(scores[a:b], size, **window)
+        hits = cells(own[c:d], size, weights=None if share is None else share[c:d], **window)
+        field = _smoothed(torch.stack([everything, hits]), radius * size, halo)
+        nodes = torch.arange(start - 1, start + length + 2, dtype=torch.float64, device=field.device) / size
+        total += float(_absolute_integral(nodes * field[0] - field[1]))
+        start += length
+    return total / (count * radius * size)
+
+
+def _with_images(scores: Tensor, share: Tensor | None, radius: float) -> tuple[Tensor, Tensor | None]:
+    """The scores and their mirror images that a kernel of this radius can see from [0, 1]."""
+    reach = radius * (1 + 8 / CELLS_PER_RADIUS)
+    low, high = scores < min(reach, 0.5), scores >= max(1 - reach, 0.5)
+    exact = scores.to(torch.float64)
+    both = torch.cat([-exact[low], exact, 2 - exact[high]])
+    return both, None if share is None else torch.cat([share[low], share, share[high]])
+
+
+def smooth_curve(scores: Tensor, hits: Tensor, radius: float, boundary: Boundary, *, num_nodes: int = 513) -> SmoothCurve:
+    """Both densities at ``num_nodes`` nodes of [0, 1], to draw; errors come from ``calibration_error``."""
+    if radius == 0:
+        raise ValueError("all scores are equal: there is no curve through a single point.")
+    steps = num_nodes - 1
+    size = -(-grid_size(max(radius, 2.0**-12)) // steps) * steps
+    halo = math.ceil(radius * size) + 2
+    sums = torch.stack([cells(scores, size), cells(scores[hits], size)])
+    field = _smoothed(_extended(sums, halo, boundary), radius * size, halo)[:, 1:-1]
+    f, g = (field[:, :: size // steps] / (len(scores) * radius)).cpu()
+    return SmoothCurve(torch.linspace(0, 1, num_nodes, dtype=torch.float64), f, g, radius)
+
+
+def kernel_rows(scores: Tensor, hits: Tensor, radius: float, boundary: Boundary, num_nodes: int) -> Tensor:
+    r"""What each row adds to D(x) = Σ (x − y) φ((x − p)/h)/h at ``num_nodes`` nodes of [0, 1]: (N, nodes).
+
+    ``scores`` and ``hits`` are (N, K), y = ``hits`` in {0, 1} or any share. For resampling: ∫|D|/n is the KDE ECE.
+    """
+    n = len(scores)
+    steps = num_nodes - 1
+    place = scores.to(torch.float64) * steps
+    base = place.floor()
+    row = torch.arange(n, device=scores.device)[:, None] * num_nodes
+    total = torch.zeros(n * num_nodes, dtype=torch.float64, device=scores.device)
+    reach = math.ceil(radius * steps)
+    for j in range(-reach, reach + 2):
+        node = base + j
+        value = triweight((node - place) / (radius * steps))[0] / radius
+        if boundary == "reflect":  # what a kernel lays outside comes back, which is the same as mirroring the scores
+            node = node.abs()
+            node = torch.where(node > steps, 2 * steps - node, node)
+        inside = (node >= 0) & (node <= steps)
+        value *= (node / steps - hits) * inside
+        total += torch.bincount(
+            (row + node.clamp(0, steps).to(torch.int64)).reshape(-1), weights=value.reshape(-1), minlength=len(total)
+        )
+    return total.view(n, num_nodes)
+
+
+# ------------------------------------------------------------------------------------------------- smooth ECE
+
+
+def residuals_at_nodes(scores: Tensor, residuals: Tensor, steps: int) -> Tensor:
+    """Each residual shared between the two nodes j/``steps`` around its score: (steps + 1,)."""
+    sums = torch.zeros(steps + 1, dtype=torch.float64, device=scores.device)
+    for part, weight in zip(scores.split(CHUNK), residuals.split(CHUNK), strict=True):
+        place = part.to(torch.float64) * steps
+        index = place.to(torch.int64).clamp_(max=steps - 1)
+        right = (place - index) * weight
+        sums += torch.bincount(index + 1, weights=right, minlength=steps + 1)
+        sums += torch.bincount(index, weights=weight - right, minlength=steps + 1)
+    return sums
+
+
+def smoothed_error(residuals: Tensor, count: int) -> Callable[[Tensor], Tensor]:
+    r"""σ ↦ smECE_σ = ∫ |Σ_i r_i K_σ(t, p_i)| dt / n, K_σ the Gaussian reflected at 0 and 1.
+
+    ``residuals`` (…, T+1) sit at nodes. Mirrored to period 2 the kernel is a plain convolution, hence the factor
+    exp(−σ²π²k²/2) for frequency k. A residual at 0 or 1 falls on its own image, so it counts twice on the circle.
+    """
+    steps = residuals.shape[-1] - 1
+    circle = torch.cat([residuals, residuals[..., 1:-1].flip(-1)], dim=-1) / count
+    circle[..., 0] *= 2
+    circle[..., steps] *= 2
+    spectrum = torch.fft.rfft(circle)
+    frequency = (math.pi * torch.arange(steps + 1, dtype=torch.float64, device=residuals.device)) ** 2 / 2
+
+    def error(sigma: Tensor) -> Tensor:
+        field = torch.fft.irfft(spectrum * torch.exp(-frequency * sigma[..., None] ** 2), 2 * steps)
+        field = field[..., : steps + 1].abs()
+        return field.sum(dim=-1) - (field[..., 0] + field[..., steps]) / 2
+
+    return error
+
+
+def fixed_point(error: Callable[[Tensor], Tensor], like: Tensor, *, tolerance: float = 1e-9) -> Tensor:
+    """The σ in [0, 1] with smECE_σ = σ, by bisection and secants; smECE_σ does not grow with σ, so there is one."""
+    low, high = torch.zeros_like(like), torch.ones_like(like)
+    at_low, at_high = error(low) - low, error(high) - high
+    for step in range(60):
+        if step % 3 == 2:
+            middle = (low + high) / 2
+        else:  # where the line through both ends crosses 0
+            middle = low + (high - low) * (at_low / (at_low - at_high).clamp(min=1e-300)).clamp(0.001, 0.999)
+        at_middle = error(middle) - middle
+        above = at_middle > 0
+        low, at_low = torch.where(above, middle, low), torch.where(above, at_middle, at_low)
+        high, at_high = torch.where(above, high, middle), torch.where(above, at_high, at_middle)
+        if bool(((high - low) <= tolerance).all()) or bool((at_middle.abs() <= tolerance / 10).all()):
+            return middle
+    return (low + high) / 2

@@ -1,0 +1,249 @@
+"""Calibration metrics, proper scores and semantic metrics, each with its uncertainty.
+
+All take probabilities (N, K) and integer labels (N,), as torch tensors or numpy arrays, float16 to float64, on any
+device (on MPS, which has no float64, they compute on the CPU). They return a Python float, a fraction and never a
+percentage; with ``confidence=0.95`` an ``Interval``. Nothing is renormalised, clipped or taken for logits: input that
+is not what it should be is refused.
+
+- Calibration errors: ``ece_hist``, ``ece_kde``, ``classwise_ece``, ``mce``, ``debiased_ece``, ``smooth_ece``,
+  ``signed_gap``; what they show under perfect calibration: ``when_calibrated``, ``kde_floor``
+- Scores: ``nll``, ``brier``, ``brier_decomposition``, ``accuracy``, ``top_k_accuracy``, ``aurc``
+- Known against unknown: ``auroc``, ``fpr_at_95``
+- Classes that are alike: ``superclass``, ``superclass_ece``, ``neighbourhood_mass``, ``mistake_severity``,
+  ``severity_curve``
+- Uncertainty: ``interval``, ``compare``; streams and several processes: ``Accumulator``
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from softkin import checks
+from softkin.checks import Array
+from softkin.metrics import calibration, scopes, scores, semantic, uncertainty
+from softkin.metrics.calibration import (
+    classwise_ece,
+    debiased_ece,
+    ece_hist,
+    ece_kde,
+    kde_floor,
+    mce,
+    signed_gap,
+    smooth_ece,
+)
+from softkin.metrics.scores import (
+    BrierParts,
+    accuracy,
+    aurc,
+    auroc,
+    brier,
+    brier_decomposition,
+    fpr_at_95,
+    nll,
+    top_k_accuracy,
+)
+from softkin.metrics.semantic import (
+    SeverityCurve,
+    mistake_severity,
+    neighbourhood_mass,
+    severity_curve,
+    superclass,
+    superclass_ece,
+)
+from softkin.metrics.statistics import Statistic
+from softkin.metrics.uncertainty import Comparison, Interval
+
+__all__ = [
+    "BrierParts",
+    "Comparison",
+    "Interval",
+    "SeverityCurve",
+    "accuracy",
+    "aurc",
+    "auroc",
+    "brier",
+    "brier_decomposition",
+    "classwise_ece",
+    "compare",
+    "debiased_ece",
+    "ece_hist",
+    "ece_kde",
+    "fpr_at_95",
+    "interval",
+    "kde_floor",
+    "mce",
+    "mistake_severity",
+    "neighbourhood_mass",
+    "nll",
+    "severity_curve",
+    "signed_gap",
+    "smooth_ece",
+    "superclass",
+    "superclass_ece",
+    "top_k_accuracy",
+    "when_calibrated",
+]
+
+_STATISTICS: dict[str, Callable[..., Statistic]] = {
+    "accuracy": scores.right,
+    "aurc": scores.risk_coverage,
+    "brier": scores.square_losses,
+    "classwise_ece": calibration.classwise,
+    "debiased_ece": calibration.debiased,
+    "ece_hist": calibration.binned,
+    "ece_kde": calibration.kernel,
+    "mce": partial(calibration.binned, norm="max"),
+    "mistake_severity": semantic.severity,
+    "neighbourhood_mass": semantic.neighbourhood,
+    "nll": scores.log_losses,
+    "signed_gap": calibration.signed,
+    "smooth_ece": calibration.smooth,
+    "top_k_accuracy": scores.among_top,
+}
+
+
+def _statistic_of(metric: str | Callable[..., float]) -> Callable[..., Statistic] | None:
+    """How a metric, by name or as the function of this module, becomes a statistic; None for a foreign function."""
+    name = metric if isinstance(metric, str) else getattr(metric, "__name__", "")
+    if name in _STATISTICS and (isinstance(metric, str) or metric is globals()[name]):
+        return _STATISTICS[name]
+    if isinstance(metric, str):
+        raise ValueError(f"`metric` must be one of {', '.join(_STATISTICS)} or a function, got {metric!r}.")
+    if metric in (auroc, fpr_at_95):
+        raise ValueError(f"`{name}` compares two sets of scores; it has an interval of its own, with confidence=….")
+    return None
+
+
+def interval(
+    metric: str | Callable[..., float],
+    probabilities: Array,
+    labels: Array,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    **options: Any,
+) -> Interval:
+    r"""A metric with its confidence interval: what ``confidence=`` of each metric returns.
+
+    Whole rows are resampled, also where a metric pools the K scores of a row, which depend on each other. By kind:
+
+    - averages (``nll``, ``brier``, ``aurc``, the net gap …): percentiles of the resampled values;
+    - shares (``accuracy``, ``top_k_accuracy``): Wilson's interval;
+    - calibration errors: the estimand is the error of the population over these same bins (or with this bandwidth).
+      Chance only ever adds to an error, so a resample of the data overstates what the data already overstate, and
+      percentiles miss the truth nearly always when it is small. The ends are instead the sizes of error for which the
+      one seen would be an upper or lower (1 − level)/2 quantile, cut at 0; the lower end is 0 unless labels redrawn
+      from the scores reject calibration at that level. docs/bias.md shows how often each kind of interval is right.
+
+    Args:
+        metric: A metric of this module, or its name.
+        probabilities: (N, K).
+        labels: (N,).
+        confidence: The level.
+        resamples: How many, at least 100.
+        seed: The same seed gives the same interval.
+        options: Those of the metric.
+    """
+    make = _statistic_of(metric)
+    if make is None:
+        raise ValueError(f"`metric` must be one of {', '.join(_STATISTICS)}, got {metric!r}.")
+    p, y = scopes.checked(probabilities, labels)
+    return uncertainty.interval(make(p, y, **options), confidence, resamples, seed)
+
+
+def when_calibrated(
+    metric: str | Callable[..., float],
+    probabilities: Array,
+    *,
+    confidence: float = 0.95,
+    draws: int = 200,
+    seed: int = 0,
+    **options: Any,
+) -> Interval:
+    """What a calibration error shows on labels drawn from the probabilities themselves: the estimator's own bias.
+
+    Such labels are perfectly calibrated, so whatever the metric shows is chance (and, for a KDE, smoothing). An ECE
+    means something only as far as it stands out from this. Print it beside every ECE.
+
+    Args:
+        metric: A calibration error of this module, or its name.
+        probabilities: (N, K); labels are not needed.
+        confidence: The share of draws between ``low`` and ``high``.
+        draws: How many sets of labels.
+        seed: The same seed gives the same answer.
+        options: Those of the metric.
+
+    Returns:
+        The mean over the draws, with their central range.
+
+    Example:
+        >>> P = torch.full((500, 2), 0.5)
+        >>> 0.005 < when_calibrated("ece_hist", P) < 0.03  # the mean of |share of hits − ½| for 500 coins is 0.018
+        True
+    """
+    make = _statistic_of(metric)
+    p = checks.probabilities(probabilities)
+    level = checks.level(confidence)
+    checks.count(draws, "draws")
+    if make is None:
+        raise ValueError(f"`metric` must be one of {', '.join(_STATISTICS)}, got {metric!r}.")
+    # Any labels will do for a start; a bandwidth from the labels' hits would make a difference, so they are drawn too.
+    generator = torch.Generator().manual_seed(seed)
+    start = torch.multinomial(p.to("cpu", torch.float64), 1, generator=generator)[:, 0].to(p.device)
+    return uncertainty.when_calibrated(make(p, start, **options), level, draws, seed + 1)
+
+
+def compare(
+    probabilities_a: Array,
+    probabilities_b: Array,
+    labels: Array,
+    metric: str | Callable[..., float] = "ece_hist",
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    **options: Any,
+) -> Comparison:
+    """Whether two models differ, on the same samples: a paired interval and a p-value.
+
+    The interval resamples rows, the same for both models. The p-value swaps the two models' rows within samples at
+    random: if the models are equally good in the sense that their rows could be exchanged, a difference as large as
+    the one seen comes up with that probability, exactly, at any N.
+
+    Metrics whose sums add up row by row are compared all resamples at once. Others (``aurc``, ``ece_kde`` without a
+    given bandwidth, equal-mass bins, functions of your own) take four calls for each resample.
+
+    Args:
+        probabilities_a: (N, K) of model a.
+        probabilities_b: (N, K) of model b, for the same samples in the same order.
+        labels: (N,).
+        metric: A metric of this module, its name, or any function of (probabilities, labels) that returns a float.
+        confidence: The level of the interval.
+        resamples: How many resamples, and how many swaps; the smallest p-value is 1/(resamples + 1).
+        seed: The same seed gives the same answer.
+        options: Those of the metric.
+
+    Returns:
+        ``Comparison(difference, low, high, p_value)``; the difference is a minus b.
+    """
+    p_a, y = scopes.checked(probabilities_a, labels)
+    p_b = checks.probabilities(probabilities_b, "probabilities_b").to(p_a.device)
+    if p_a.shape != p_b.shape:
+        raise ValueError(
+            f"both models must cover the same samples and classes, got {tuple(p_a.shape)} and {tuple(p_b.shape)}."
+        )
+    level = checks.level(confidence)
+    checks.count(resamples, "resamples", least=100)
+    make = _statistic_of(metric)
+    if make is not None:
+        a, b = make(p_a, y, **options), make(p_b, y, **options)
+        if a.adds_up_with(b):
+            return uncertainty.compared(a, b, level, resamples, seed)
+        return uncertainty.compared_by_calls(
+            lambda p, t: make(p, t, **options).value(), p_a, p_b, y, level, resamples, seed
+        )
+    assert callable(metric)
+    return uncertainty.compared_by_calls(partial(metric, **options), p_a, p_b, y, level, resamples, seed)

@@ -1,0 +1,419 @@
+"""Calibration errors: binned, kernel, smooth, by class, signed."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from softkin import binning as bins_of
+from softkin import checks, density
+from softkin.binning import NORMS, Norm
+from softkin.checks import Array
+from softkin.density import BOUNDARIES, Boundary
+from softkin.metrics import conventions, scopes
+from softkin.metrics.scopes import Per, Pool, Scope
+from softkin.metrics.statistics import Binned, Classwise, Kernel, Smooth
+from softkin.metrics.uncertainty import answer
+
+PERS = ("sample", "score")
+Binning = Literal["width", "mass"]
+
+
+def _pool(p: Tensor, y: Tensor, scope: Scope, rule: str | None) -> Pool:
+    if rule == "mix-n-match" and p.shape[1] == 2:
+        return Pool(p[:, 1].contiguous(), (y == 1).nonzero()[:, 0], len(p), 1)
+    return scopes.pool(p, y, scope)
+
+
+def binned(
+    p: Tensor,
+    y: Tensor,
+    *,
+    scope: Scope = "prediction",
+    n_bins: int | None = None,
+    per: Per | None = None,
+    binning: Binning | None = None,
+    norm: Norm = 1,
+    convention: str | None = None,
+) -> Binned:
+    """The statistic behind ``ece_hist``."""
+    chosen = conventions.resolve(
+        convention,
+        "ece_hist",
+        {"scope": scope, "n_bins": n_bins, "per": per, "binning": binning, "norm": norm},
+        {"scope": "prediction", "n_bins": 15, "per": "sample", "binning": "width", "norm": 1},
+    )
+    checks.option(chosen["norm"], "norm", NORMS)
+    checks.option(chosen["per"], "per", PERS)
+    count = checks.count(chosen["n_bins"], "n_bins")
+    pool = _pool(p, y, chosen["scope"], chosen["rule"])
+    if chosen["rule"] is not None:
+        bins = conventions.bins(chosen["rule"], pool.scores, count)
+    else:
+        bins = bins_of.for_scores(pool.scores, count, chosen["binning"])
+    return Binned(pool, bins, norm=chosen["norm"], per=chosen["per"])
+
+
+def ece_hist(
+    probabilities: Array,
+    labels: Array,
+    *,
+    scope: Scope = "prediction",
+    n_bins: int | None = None,
+    per: Per | None = None,
+    binning: Binning | None = None,
+    norm: Norm = 1,
+    convention: str | None = None,
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> float:
+    r"""Expected calibration error over a histogram of scores.
+
+    With :math:`B_m` the scores in bin m of M = ``n_bins``, lik their share of true classes and conf their mean,
+
+    .. math:: \mathrm{ECE} = \Big(\sum_{m=1}^{M} \frac{|B_m|}{n}
+              |\mathrm{lik}(B_m) - \mathrm{conf}(B_m)|^q\Big)^{1/q}, \quad q = \text{norm}
+
+    Bin m is :math:`((m-1)/M, m/M]`; the first also holds 0. Scores are compared in float64 with the edges m/M: a
+    float32 score of "0.2", which is 0.200000003, lies above 1/5. Of equal winning scores the first class wins.
+
+    Args:
+        probabilities: (N, K), rows that sum to 1.
+        labels: (N,) true classes.
+        scope: "prediction" for the N winning scores, "output" for all N·K, pooled over the classes.
+        n_bins: M; 15 if not given. Results with different M are not comparable.
+        per: "sample" (default) divides by N, "score" by the number of scores. They differ for output only, by the
+            factor K (√K with ``norm=2``): the paper's tables are sums per sample, its equation a mean per score.
+        binning: "width" (default), or "mass" for bins of about equally many scores; equal scores share a bin.
+        norm: 1, 2 (the root of the mean square) or "max" (the largest gap, which knows no ``per``).
+        convention: A preset that matches a source, see ``softkin.metrics.conventions``.
+        confidence: A level such as 0.95 for an ``Interval``; see ``softkin.metrics.interval``.
+        resamples: How many resamples make the interval.
+        seed: Of the resampling.
+
+    Returns:
+        A fraction, at least 0; with ``confidence`` an ``Interval``, which is a float too.
+
+    Example:
+        >>> ece_hist(torch.tensor([[0.95, 0.05], [1.0, 0.0]]), torch.tensor([0, 1]), n_bins=10)
+        0.475
+
+    References:
+        Guo et al., On Calibration of Modern Neural Networks, 2017, Sec. 2; Liu and JaJa 2021, Sec. 3.2.
+    """
+    p, y = scopes.checked(probabilities, labels)
+    statistic = binned(
+        p, y, scope=scope, n_bins=n_bins, per=per, binning=binning, norm=norm, convention=convention
+    )
+    return answer(statistic, confidence, resamples, seed)
+
+
+def mce(
+    probabilities: Array,
+    labels: Array,
+    *,
+    scope: Scope = "prediction",
+    n_bins: int | None = None,
+    binning: Binning | None = None,
+    convention: str | None = None,
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> float:
+    """Maximum calibration error: the largest gap of any bin that is not empty, ``ece_hist`` with ``norm="max"``.
+
+    A bin with a single score has a gap as large as that score, so this number mostly tells of the emptiest bin.
+    """
+    return ece_hist(
+        probabilities,
+        labels,
+        scope=scope,
+        n_bins=n_bins,
+        binning=binning,
+        norm="max",
+        convention=convention,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def debiased(
+    p: Tensor, y: Tensor, *, scope: Scope = "prediction", n_bins: int = 15, binning: Binning = "width", per: Per = "sample"
+) -> Binned:
+    """The statistic behind ``debiased_ece``."""
+    checks.option(per, "per", PERS)
+    pool = scopes.pool(p, y, scope)
+    return Binned(pool, bins_of.for_scores(pool.scores, n_bins, binning), norm="debiased", per=per)
+
+
+def debiased_ece(
+    probabilities: Array,
+    labels: Array,
+    *,
+    scope: Scope = "prediction",
+    n_bins: int = 15,
+    binning: Binning = "width",
+    per: Per = "sample",
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> float:
+    r"""The L2 calibration error less what chance adds to it.
+
+    .. math:: \sqrt{\max\Big(0, \sum_m \frac{|B_m|}{n} \Big[ (\mathrm{lik}_m - \mathrm{conf}_m)^2
+              - \frac{\mathrm{lik}_m (1 - \mathrm{lik}_m)}{|B_m| - 1} \Big]\Big)}
+
+    The square is unbiased, its root nearly. Bins with a single score add nothing.
+
+    References:
+        Kumar et al., Verified Uncertainty Calibration, 2019, Sec. 5.
+    """
+    p, y = scopes.checked(probabilities, labels)
+    return answer(debiased(p, y, scope=scope, n_bins=n_bins, binning=binning, per=per), confidence, resamples, seed)
+
+
+class Net(Binned):
+    """Σ (score − hit): an average, not an error, so that its interval is an average's."""
+
+    kind = "mean"
+
+
+def signed(
+    p: Tensor,
+    y: Tensor,
+    *,
+    part: Literal["net", "over", "under"] = "net",
+    scope: Scope = "prediction",
+    n_bins: int = 15,
+    per: Per = "sample",
+    binning: Binning = "width",
+) -> Binned:
+    """The statistic behind ``signed_gap``."""
+    checks.option(part, "part", ("net", "over", "under"))
+    checks.option(per, "per", PERS)
+    pool = scopes.pool(p, y, scope)
+    bins = bins_of.for_scores(pool.scores, n_bins, binning)
+    return (Net if part == "net" else Binned)(pool, bins, norm=part, per=per)
+
+
+def signed_gap(
+    probabilities: Array,
+    labels: Array,
+    *,
+    part: Literal["net", "over", "under"] = "net",
+    scope: Scope = "prediction",
+    n_bins: int = 15,
+    per: Per = "sample",
+    binning: Binning = "width",
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> float:
+    """Over- and under-confidence apart.
+
+    "over" sums |B_m|/n · gap over the bins whose mean score exceeds their share of hits, "under" over the others.
+    So over + under is ``ece_hist``, and over − under is "net": the mean score minus the share of hits, which needs no
+    bins (and for output is 0, as both scores and hits of a row sum to 1).
+    """
+    p, y = scopes.checked(probabilities, labels)
+    statistic = signed(p, y, part=part, scope=scope, n_bins=n_bins, per=per, binning=binning)
+    return answer(statistic, confidence, resamples, seed)
+
+
+def classwise(
+    p: Tensor,
+    y: Tensor,
+    *,
+    reduction: Literal["mean", "sum"] | None = None,
+    n_bins: int | None = None,
+    binning: Binning | None = None,
+    norm: Norm = 1,
+    convention: str | None = None,
+) -> Classwise:
+    """The statistic behind ``classwise_ece``."""
+    chosen = conventions.resolve(
+        convention,
+        "classwise_ece",
+        {"reduction": reduction, "n_bins": n_bins, "binning": binning, "norm": norm},
+        {"reduction": "mean", "n_bins": 15, "binning": "width", "norm": 1},
+    )
+    checks.option(chosen["reduction"], "reduction", ("mean", "sum"))
+    checks.option(chosen["norm"], "norm", NORMS)
+    count = checks.count(chosen["n_bins"], "n_bins")
+    if chosen["rule"] is not None:
+        bins = conventions.bins(chosen["rule"], p, count)
+    else:
+        bins = bins_of.for_scores(p, count, chosen["binning"])
+    return Classwise(p, y, bins, norm=chosen["norm"], divide_by=p.shape[1] if chosen["reduction"] == "mean" else 1)
+
+
+def classwise_ece(
+    probabilities: Array,
+    labels: Array,
+    *,
+    reduction: Literal["mean", "sum"] | None = None,
+    n_bins: int | None = None,
+    binning: Binning | None = None,
+    norm: Norm = 1,
+    convention: str | None = None,
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> float:
+    r"""Calibration error of each class on its own, then averaged (or summed) over the classes.
+
+    .. math:: \frac{1}{K} \sum_{k=1}^{K} \sum_{m=1}^{M} \frac{|B_{m,k}|}{N} |\mathrm{lik}(B_{m,k}) - \mathrm{conf}(B_{m,k})|
+
+    A class that no label names still counts: its share of hits is 0.
+
+    Args:
+        probabilities: (N, K).
+        labels: (N,).
+        reduction: "mean" (default) or "sum": published tables hold both, a factor K apart.
+        n_bins: M; 15 if not given.
+        binning: "width" (default) or "mass", which gives each class bins of its own.
+        norm: 1, 2 or "max", within each class.
+        convention: "kull2019" or none.
+        confidence: A level such as 0.95 for an ``Interval``.
+        resamples: How many resamples make the interval.
+        seed: Of the resampling.
+    """
+    p, y = scopes.checked(probabilities, labels)
+    statistic = classwise(p, y, reduction=reduction, n_bins=n_bins, binning=binning, norm=norm, convention=convention)
+    return answer(statistic, confidence, resamples, seed)
+
+
+def kernel(
+    p: Tensor,
+    y: Tensor,
+    *,
+    scope: Scope = "prediction",
+    per: Per | None = None,
+    bandwidth: str | float | None = None,
+    boundary: Boundary | None = None,
+    convention: str | None = None,
+) -> Kernel:
+    """The statistic behind ``ece_kde``."""
+    chosen: dict[str, Any] = conventions.resolve(
+        convention,
+        "ece_kde",
+        {"scope": scope, "per": per, "bandwidth": bandwidth, "boundary": boundary},
+        {"scope": "prediction", "per": "sample", "bandwidth": "paper", "boundary": "reflect"},
+    )
+    checks.option(chosen["per"], "per", PERS)
+    checks.option(chosen["boundary"], "boundary", BOUNDARIES)
+    pool = _pool(p, y, chosen["scope"], chosen["rule"])
+    radius = density.bandwidth(chosen["bandwidth"], pool.scores, pool.hits)
+    if chosen["rule"] == "mix-n-match":
+        radius *= 3  # KDEpy's bandwidth is the kernel's standard deviation, which for the triweight is a third of it
+    return Kernel(pool, radius, chosen["boundary"], per=chosen["per"])
+
+
+def ece_kde(
+    probabilities: Array,
+    labels: Array,
+    *,
+    scope: Scope = "prediction",
+    per: Per | None = None,
+    bandwidth: Literal["paper", "mix-n-match"] | float | None = None,
+    boundary: Boundary | None = None,
+    convention: str | None = None,
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> float:
+    r"""Expected calibration error over a kernel density of the scores.
+
+    .. math:: \int_0^1 |p - c(p)| \, f(p) \, dp, \quad f(p) = \frac{1}{nh} \sum_i \phi\Big(\frac{p - p_i}{h}\Big),
+              \quad c(p) = \frac{\sum_i y_i \phi((p - p_i)/h)}{\sum_i \phi((p - p_i)/h)}
+
+    with the triweight kernel :math:`\phi(u) = \frac{35}{32}(1 - u^2)^3` on [−1, 1], so that h is its radius, and y = 1
+    for scores of the true class. For output all N·K scores are pooled in one dimension.
+
+    The integral is taken on nodes h/256 apart or closer, from cells that keep the number, the mean and the spread of
+    their scores: within 1e-6 (per sample) of the exact one, in time linear in the number of scores. With
+    ``boundary="reflect"`` each score is mirrored, at 0 if below ½, else at 1, so that no mass leaves [0, 1].
+
+    Smoothing alone costs: under perfect calibration this is not 0. For output, where nearly all scores are near 0,
+    about K·h·35/128 per sample; ``kde_floor`` gives it for the scores at hand, and belongs beside every KDE output ECE.
+
+    Args:
+        probabilities: (N, K), rows that sum to 1.
+        labels: (N,) true classes.
+        scope: "prediction" or "output".
+        per: "sample" (default) or "score", as in ``ece_hist``.
+        bandwidth: h: "paper" (default) for 1.06 σ n^(−1/5) with σ and n of the pooled scores, "mix-n-match" for
+            σ₁ (2n)^(−1/5) with σ₁ of the hits alone, or a number up to 0.5. If all scores are equal the error is
+            exactly \|p − lik\|.
+        boundary: "reflect" (default), or "none" for the formula as written, which loses what lies outside.
+        convention: "paper" or "mix-n-match".
+        confidence: A level such as 0.95 for an ``Interval``; the bandwidth is kept.
+        resamples: How many resamples make the interval.
+        seed: Of the resampling.
+
+    References:
+        Zhang et al., Mix-n-Match, 2020, Sec. 4; Liu and JaJa 2021, Sec. 3.3 and 6.1.
+    """
+    p, y = scopes.checked(probabilities, labels)
+    statistic = kernel(
+        p, y, scope=scope, per=per, bandwidth=bandwidth, boundary=boundary, convention=convention
+    )
+    return answer(statistic, confidence, resamples, seed)
+
+
+def kde_floor(
+    probabilities: Array,
+    *,
+    scope: Scope = "output",
+    per: Per = "sample",
+    bandwidth: Literal["paper"] | float = "paper",
+    boundary: Boundary = "reflect",
+) -> float:
+    r"""What ``ece_kde`` would show if every score were exactly its own likelihood, and samples without number.
+
+    .. math:: \int_0^1 \Big| \frac{1}{nh} \sum_i (p - p_i) \, \phi\Big(\frac{p - p_i}{h}\Big) \Big| \, dp
+
+    For a pile of scores at 0 this is h·35/128 per score with reflection, so about K·h·35/128 per sample. It needs
+    no labels. Finite samples add their chance on top: ``when_calibrated`` shows both together.
+    """
+    p = checks.probabilities(probabilities)
+    checks.option(per, "per", PERS)
+    checks.option(boundary, "boundary", BOUNDARIES)
+    if bandwidth == "mix-n-match":
+        raise ValueError("`bandwidth` 'mix-n-match' depends on the labels, which a floor does not know; pass its h.")
+    pool = scopes.pool(p, torch.zeros(len(p), dtype=torch.int64, device=p.device), scope)
+    radius = density.bandwidth(bandwidth, pool.scores, pool.hits)
+    floor = density.calibration_error(pool.scores, pool.hits, radius, boundary, weights=pool.scores)
+    return floor * len(pool.scores) / pool.denominator(per)
+
+
+def smooth(p: Tensor, y: Tensor, *, scope: Scope = "prediction", per: Per = "sample") -> Smooth:
+    """The statistic behind ``smooth_ece``."""
+    checks.option(per, "per", PERS)
+    return Smooth(scopes.pool(p, y, scope), per=per)
+
+
+def smooth_ece(
+    probabilities: Array,
+    labels: Array,
+    *,
+    scope: Scope = "prediction",
+    per: Per = "sample",
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> float:
+    r"""Smooth calibration error: no bins, and no bandwidth to choose.
+
+    .. math:: \mathrm{smECE}_\sigma = \int_0^1 \Big| \frac{1}{n} \sum_i (p_i - y_i) K_\sigma(t, p_i) \Big| dt
+
+    with the Gaussian K of standard deviation σ reflected at 0 and 1, at the one σ that equals its own smECE. Scores
+    of exactly 0 and 1 count fully. The value is right to 3e-5 of itself.
+
+    References:
+        Błasiok and Nakkiran, Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing, 2023.
+    """
+    p, y = scopes.checked(probabilities, labels)
+    return answer(smooth(p, y, scope=scope, per=per), confidence, resamples, seed)

@@ -1,0 +1,287 @@
+"""Proper scores, accuracy, and how well confidence tells right from wrong or known from unknown."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from softkin import binning, checks
+from softkin.checks import Array
+from softkin.metrics import conventions, scopes
+from softkin.metrics.statistics import Mean, Share, Statistic
+from softkin.metrics.uncertainty import Interval, answer, multiplicities, quantiles
+
+
+def log_losses(p: Tensor, y: Tensor) -> Mean:
+    """The statistic behind ``nll``."""
+    return Mean(-p.gather(1, y[:, None])[:, 0].to(torch.float64).log())
+
+
+def nll(
+    probabilities: Array, labels: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
+) -> float:
+    """Negative log-likelihood: the mean of −ln p of the true class, in nats.
+
+    Nothing is clipped: a true class with probability 0 makes it infinite, which is what the score says. Computed from
+    logits in float64 such zeros are rare; float32 probabilities below 1e-45 are 0.
+
+    Example:
+        >>> round(nll(torch.tensor([[0.5, 0.5], [0.25, 0.75]]), torch.tensor([0, 1])), 6)
+        0.490415
+    """
+    p, y = scopes.checked(probabilities, labels)
+    return answer(log_losses(p, y), confidence, resamples, seed)
+
+
+def squares(p: Tensor, y: Tensor) -> Tensor:
+    """Σ_k (p_k − [k = y])² of each row, float64."""
+    own = p.gather(1, y[:, None])[:, 0].to(torch.float64)
+    total = torch.linalg.vector_norm(p, dim=1, dtype=torch.float64).square()
+    return total - 2 * own + 1
+
+
+def square_losses(
+    p: Tensor, y: Tensor, *, per: Literal["sample", "score"] | None = None, convention: str | None = None
+) -> Mean:
+    """The statistic behind ``brier``."""
+    chosen = conventions.resolve(convention, "brier", {"per": per}, {"per": "sample"})
+    checks.option(chosen["per"], "per", ("sample", "score"))
+    return Mean(squares(p, y) / (p.shape[1] if chosen["per"] == "score" else 1))
+
+
+def brier(
+    probabilities: Array,
+    labels: Array,
+    *,
+    per: Literal["sample", "score"] | None = None,
+    convention: str | None = None,
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> float:
+    """Brier score: the mean over samples of Σ_k (p_k − [k = y])², between 0 and 2.
+
+    ``per="score"`` (or ``convention="kull2019"``) divides by K as well. For two classes the score of the positive
+    class alone, as scikit-learn has it, is ``per="score"``.
+    """
+    p, y = scopes.checked(probabilities, labels)
+    return answer(square_losses(p, y, per=per, convention=convention), confidence, resamples, seed)
+
+
+@dataclass(frozen=True)
+class BrierParts:
+    """``brier`` = reliability − resolution + uncertainty + within, exactly."""
+
+    brier: float
+    reliability: float
+    """Σ |B|/n (conf − lik)²: what calibration could win; smaller is better"""
+    resolution: float
+    """Σ |B|/n (lik − base rate)²: how far the bins tell samples apart; larger is better"""
+    uncertainty: float
+    """Σ_k base rate (1 − base rate): the data's own"""
+    within: float
+    """What scores that differ within a bin add or win; goes to 0 with many bins"""
+
+
+def brier_decomposition(probabilities: Array, labels: Array, *, n_bins: int = 15) -> BrierParts:
+    """The Brier score in parts, class by class over equal-width bins and summed over the classes.
+
+    References:
+        Murphy, A New Vector Partition of the Probability Score, 1973; Stephenson et al., Two Extra Components in the
+        Brier Score Decomposition, 2008.
+    """
+    p, y = scopes.checked(probabilities, labels)
+    curves = binning.class_curves(p, y, binning.equal_width(checks.count(n_bins, "n_bins")))
+    n = len(p)
+    size = curves.count.clamp(min=1)
+    base = curves.hit_sum.sum(dim=1, keepdim=True) / n
+    reliability = float(((curves.score_sum - curves.hit_sum).square() / size).sum()) / n
+    resolution = float((curves.count * (curves.hit_sum / size - base).square()).sum()) / n
+    uncertainty = float((base * (1 - base)).sum())
+    total = float(squares(p, y).mean())
+    return BrierParts(total, reliability, resolution, uncertainty, total - reliability + resolution - uncertainty)
+
+
+def right(p: Tensor, y: Tensor) -> Share:
+    """The statistic behind ``accuracy``."""
+    return Share(scopes.winners(p) == y)
+
+
+def accuracy(
+    probabilities: Array, labels: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
+) -> float:
+    """The share of samples whose winning class is the true one; of equal scores the first class wins."""
+    p, y = scopes.checked(probabilities, labels)
+    return answer(right(p, y), confidence, resamples, seed)
+
+
+def among_top(p: Tensor, y: Tensor, *, k: int = 5) -> Share:
+    """The statistic behind ``top_k_accuracy``."""
+    k = checks.count(k, "k")
+    if k > p.shape[1]:
+        raise ValueError(f"`k` must be at most the number of classes, {p.shape[1]}, got {k}.")
+    own = p.gather(1, y[:, None])
+    before = torch.arange(p.shape[1], device=p.device) < y[:, None]
+    rank = ((p > own) | ((p == own) & before)).sum(dim=1)
+    return Share(rank < k)
+
+
+def top_k_accuracy(
+    probabilities: Array,
+    labels: Array,
+    *,
+    k: int = 5,
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> float:
+    """The share of samples whose true class is among the k highest scores; of equal scores lower classes come first."""
+    p, y = scopes.checked(probabilities, labels)
+    return answer(among_top(p, y, k=k), confidence, resamples, seed)
+
+
+class RiskCoverage(Statistic):
+    """The area under the risk–coverage curve."""
+
+    kind = "mean"
+
+    def __init__(self, p: Tensor, y: Tensor) -> None:
+        predicted = scopes.winners(p)
+        winning = p.gather(1, predicted[:, None])[:, 0].to(torch.float64)
+        # Groups of equal confidence, the most confident first.
+        values, group = torch.unique(winning, return_inverse=True)
+        self.group = len(values) - 1 - group
+        self.num_groups = len(values)
+        self.wrong = (predicted != y).to(torch.float64)
+        self.num_samples, self.device = len(y), p.device
+        # H_j − H_i is what Σ 1/(i+1) … 1/j comes to.
+        one_over = 1 / torch.arange(1, len(y) + 1, dtype=torch.float64, device=p.device)
+        self.harmonic = torch.cat([torch.zeros(1, dtype=torch.float64, device=p.device), one_over.cumsum(dim=0)])
+
+    def value(self) -> float:
+        return float(self.of(self.sums(torch.ones(1, self.num_samples, device=self.device))))
+
+    def sums(self, weights: Tensor) -> Tensor:
+        w = weights.to(torch.float64)
+        index = self.group.expand(len(w), -1)
+        total = torch.zeros(2, len(w), self.num_groups, dtype=torch.float64, device=self.device)
+        total[0].scatter_add_(1, index, w)
+        total[1].scatter_add_(1, index, w * self.wrong)
+        return total.transpose(0, 1).flatten(1)
+
+    def of(self, sums: Tensor) -> Tensor:
+        size, wrong = sums.view(len(sums), 2, -1).unbind(dim=1)
+        end, errors = size.cumsum(dim=1), wrong.cumsum(dim=1)
+        start = end - size
+        span = self.harmonic[end.round().to(torch.int64)] - self.harmonic[start.round().to(torch.int64)]
+        # Within a group in any order, on average: Σ_j (A + e·j/t)/(a + j) for j = 1 … t.
+        rate = wrong / size.clamp(min=1)
+        return ((errors - wrong) * span + rate * (size - start * span)).sum(dim=1) / self.num_samples
+
+    def adds_up_with(self, other: Statistic) -> bool:
+        return False
+
+
+def risk_coverage(p: Tensor, y: Tensor) -> RiskCoverage:
+    """The statistic behind ``aurc``."""
+    return RiskCoverage(p, y)
+
+
+def aurc(
+    probabilities: Array, labels: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
+) -> float:
+    r"""Area under the risk–coverage curve: the error rate among the i most confident samples, averaged over i = 1 … N.
+
+    Lower is better; with errors last it is smallest. Samples of equal confidence count as in random order (the mean
+    over all their orders), so that the order of the rows does not matter.
+
+    References:
+        Geifman and El-Yaniv, Selective Classification for Deep Neural Networks, 2017.
+    """
+    p, y = scopes.checked(probabilities, labels)
+    return answer(risk_coverage(p, y), confidence, resamples, seed)
+
+
+def _grouped(known: Array, unknown: Array) -> tuple[Tensor, Tensor, Tensor]:
+    """(group of each known, of each unknown, number of groups) over the values of both, ascending."""
+    a, b = checks.scores(known, "known"), checks.scores(unknown, "unknown")
+    _, group = torch.unique(torch.cat([a, b.to(a.device)]), return_inverse=True)
+    return group[: len(a)], group[len(a) :], group.max() + 1
+
+
+def _counts(group: Tensor, num_groups: int, weights: Tensor) -> Tensor:
+    total = torch.zeros(len(weights), num_groups, dtype=torch.float64, device=group.device)
+    return total.scatter_add_(1, group.expand(len(weights), -1), weights.to(torch.float64))
+
+
+def _area(known: Tensor, unknown: Tensor) -> Tensor:
+    below = unknown.cumsum(dim=1) - unknown
+    pairs = known.sum(dim=1) * unknown.sum(dim=1)
+    return (known * (below + unknown / 2)).sum(dim=1) / pairs
+
+
+def _accepted(known: Tensor, unknown: Tensor) -> Tensor:
+    # From the top: the first value at or above which 95 % of the known lie.
+    known, unknown = known.flip(1).cumsum(dim=1), unknown.flip(1).cumsum(dim=1)
+    enough = known >= 0.95 * known[:, -1:] - 1e-9
+    first = enough.to(torch.int8).argmax(dim=1, keepdim=True)
+    return (unknown.gather(1, first) / unknown[:, -1:])[:, 0]
+
+
+def _two_samples(
+    which: Literal["area", "accepted"],
+    known: Array,
+    unknown: Array,
+    confidence: float | None,
+    resamples: int,
+    seed: int,
+) -> float:
+    of = _area if which == "area" else _accepted
+    a, b, groups = _grouped(known, unknown)
+    num_groups = int(groups)
+    counts = [_counts(group, num_groups, torch.ones(1, len(group), device=group.device)) for group in (a, b)]
+    value = float(of(*counts))
+    if confidence is None:
+        return value
+    level = checks.level(confidence)
+    checks.count(resamples, "resamples", least=100)
+    generator = torch.Generator().manual_seed(seed)
+    values = []
+    for start in range(0, resamples, 50):
+        times = min(50, resamples - start)
+        lines = [
+            torch.cat([_counts(group, num_groups, w.to(group.device)) for w in multiplicities(len(group), times, generator)])
+            for group in (a, b)
+        ]
+        values.append(of(*lines).cpu())
+    return Interval(value, *quantiles(torch.cat(values), (1 - level) / 2), level)
+
+
+def auroc(
+    known: Array, unknown: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
+) -> float:
+    """How often a known sample scores above an unknown one; ties count half. 0.5 is chance, 1 perfect.
+
+    Args:
+        known: (N,) scores, such as the winning probability, of samples from the classes the model knows.
+        unknown: (M,) scores of samples from elsewhere.
+        confidence: A level such as 0.95 for an ``Interval``; both sets are resampled.
+        resamples: How many resamples make the interval.
+        seed: Of the resampling.
+
+    Example:
+        >>> auroc(torch.tensor([0.9, 0.8, 0.4]), torch.tensor([0.4, 0.1]))
+        0.9166666666666666
+    """
+    return _two_samples("area", known, unknown, confidence, resamples, seed)
+
+
+def fpr_at_95(
+    known: Array, unknown: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
+) -> float:
+    """The share of unknown samples accepted at the highest threshold that accepts 95 % of the known; lower is better.
+
+    A sample is accepted if its score is at least the threshold. Arguments as for ``auroc``.
+    """
+    return _two_samples("accepted", known, unknown, confidence, resamples, seed)

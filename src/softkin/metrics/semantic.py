@@ -1,0 +1,211 @@
+"""Metrics that know which classes are alike: super-classes, neighbourhoods, the severity of mistakes."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from softkin import binning, checks
+from softkin.checks import Array
+from softkin.metrics import calibration, scopes
+from softkin.metrics.statistics import Mean, Ratio, Statistic
+from softkin.metrics.uncertainty import answer
+from softkin.similarity import SparseRows
+
+
+def superclass(probabilities: Array, labels: Array, groups: Array) -> tuple[Tensor, Tensor]:
+    """Probabilities and labels of super-classes: the sums of their classes' probabilities.
+
+    Every metric takes the result; ``superclass_ece`` is the common one.
+
+    Args:
+        probabilities: (N, K).
+        labels: (N,).
+        groups: (K,) the super-class 0 … G−1 of each class.
+
+    Returns:
+        (N, G) float64 probabilities and (N,) super-class labels.
+
+    Example:
+        >>> P, y = superclass(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([1]), torch.tensor([0, 0, 1]))
+        >>> P, y
+        (tensor([[0.8000, 0.2000]], dtype=torch.float64), tensor([0]))
+    """
+    p, y = scopes.checked(probabilities, labels)
+    g = checks.class_labels(groups, num_samples=p.shape[1], num_classes=None).to(p.device)
+    size = int(g.max()) + 1
+    missing = sorted(set(range(size)) - set(g.tolist()))
+    if missing:
+        raise ValueError(f"`groups` must use every super-class from 0 to {size - 1}, but {missing[0]} has no class.")
+    if size < 2:
+        raise ValueError("`groups` must name at least 2 super-classes, got 1.")
+    total = torch.zeros(len(p), size, dtype=torch.float64, device=p.device)
+    return total.index_add_(1, g, p.to(torch.float64)), g[y]
+
+
+def superclass_ece(
+    probabilities: Array,
+    labels: Array,
+    groups: Array,
+    *,
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    **options: Any,
+) -> float:
+    """``ece_hist`` of the super-class probabilities: is "some kind of fish" as likely as the model says?
+
+    A model can be right about super-classes where it is over-confident about classes. ``options`` are those of
+    ``ece_hist``.
+    """
+    p, y = superclass(probabilities, labels, groups)
+    return calibration.ece_hist(p, y, confidence=confidence, resamples=resamples, seed=seed, **options)
+
+
+def _neighbours(similarity: Array | SparseRows, k: int, num_classes: int) -> Tensor:
+    """(K, k): the k classes most similar to each, itself left out; of equally similar ones lower classes first."""
+    if isinstance(similarity, SparseRows):
+        if k > similarity.indices.shape[1]:
+            raise ValueError(
+                f"`k` must be at most the {similarity.indices.shape[1]} classes that the similarity keeps, got {k}."
+            )
+        matrix = None
+        size = len(similarity)
+    else:
+        matrix = checks.square(similarity, "similarity")
+        size = len(matrix)
+    if size != num_classes:
+        raise ValueError(
+            f"`similarity` covers {size} classes but the probabilities {num_classes}; was it built for another data set?"
+        )
+    if k >= num_classes:
+        raise ValueError(f"`k` must be below the number of classes, {num_classes}, got {k}.")
+    if matrix is None:
+        assert isinstance(similarity, SparseRows)
+        order = similarity.values.argsort(dim=1, descending=True, stable=True)[:, :k]
+        return similarity.indices.gather(1, order)
+    matrix = matrix.clone().fill_diagonal_(-1)
+    return matrix.argsort(dim=1, descending=True, stable=True)[:, :k]
+
+
+def neighbourhood(
+    p: Tensor, y: Tensor, *, similarity: Array | SparseRows, k: int = 5, of: Literal["all", "rest"] = "all"
+) -> Statistic:
+    """The statistic behind ``neighbourhood_mass``."""
+    checks.option(of, "of", ("all", "rest"))
+    near = _neighbours(similarity, checks.count(k, "k"), p.shape[1]).to(p.device)
+    own = p.gather(1, y[:, None])[:, 0].to(torch.float64)
+    around = p.gather(1, near[y]).sum(dim=1, dtype=torch.float64)
+    if of == "all":
+        return Mean(own + around)
+    rest = p.sum(dim=1, dtype=torch.float64) - own
+    return Ratio(around, rest)
+
+
+def neighbourhood_mass(
+    probabilities: Array,
+    labels: Array,
+    similarity: Array | SparseRows,
+    *,
+    k: int = 5,
+    of: Literal["all", "rest"] = "all",
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> float:
+    """How much probability lies in the true class's neighbourhood: where similarity smoothing means it to lie.
+
+    Args:
+        probabilities: (N, K).
+        labels: (N,).
+        similarity: (K, K) or ``SparseRows``, as ``softkin.similarity`` makes it; row y ranks the classes near y.
+        k: How many of the most similar classes make the neighbourhood, besides the class itself.
+        of: "all" for the mean mass of the true class and its k neighbours; "rest" for the neighbours' share of what
+            is not on the true class, Σ_i mass / Σ_i (1 − p_true), which does not reward confidence. Chance is then
+            k/(K−1).
+        confidence: A level such as 0.95 for an ``Interval``.
+        resamples: How many resamples make the interval.
+        seed: Of the resampling.
+    """
+    p, y = scopes.checked(probabilities, labels)
+    return answer(neighbourhood(p, y, similarity=similarity, k=k, of=of), confidence, resamples, seed)
+
+
+@dataclass(frozen=True)
+class SeverityCurve:
+    """How far off mistakes are, by how confident the model was."""
+
+    edges: Tensor
+    """(M+1,) of the confidence bins"""
+    count: Tensor
+    """(M,) mistakes in each bin"""
+    distance_sum: Tensor
+    """(M,) the sum of their distances from the true class"""
+    correlation: float
+    """Spearman's rank correlation of confidence and distance over the mistakes; NaN with fewer than 2, or no spread.
+    Positive is bad: the surer, the further off"""
+
+    @property
+    def severity(self) -> Tensor:
+        """Mean distance of each bin's mistakes, NaN in empty ones."""
+        return self.distance_sum / self.count
+
+
+def _mistakes(p: Tensor, y: Tensor, distances: Array) -> tuple[Tensor, Tensor, Tensor]:
+    """(whether wrong, winning score, distance between the true class and the winning one) of each row."""
+    d = checks.square(distances, "distances")
+    if len(d) != p.shape[1]:
+        raise ValueError(
+            f"`distances` cover {len(d)} classes but the probabilities {p.shape[1]}; were they built for another data set?"
+        )
+    predicted = scopes.winners(p)
+    winning = p.gather(1, predicted[:, None])[:, 0].to(torch.float64)
+    return predicted != y, winning, d.to(p.device)[y, predicted]
+
+
+def severity(p: Tensor, y: Tensor, *, distances: Array) -> Ratio:
+    """The statistic behind ``mistake_severity``."""
+    wrong, _, distance = _mistakes(p, y, distances)
+    return Ratio(distance * wrong, wrong)
+
+
+def mistake_severity(
+    probabilities: Array,
+    labels: Array,
+    distances: Array,
+    *,
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> float:
+    """The mean distance between the true and the predicted class, over the mistakes; NaN without any.
+
+    ``distances`` is (K, K), as ``softkin.distances`` makes it or tree heights of a taxonomy; row = true class.
+    """
+    p, y = scopes.checked(probabilities, labels)
+    return answer(severity(p, y, distances=distances), confidence, resamples, seed)
+
+
+def severity_curve(probabilities: Array, labels: Array, distances: Array, *, n_bins: int = 15) -> SeverityCurve:
+    """Severity of mistakes against confidence: mean distance in equal-width bins, and their rank correlation."""
+    p, y = scopes.checked(probabilities, labels)
+    wrong, winning, distance = _mistakes(p, y, distances)
+    winning, distance = winning[wrong].cpu(), distance[wrong].cpu()
+    bins = binning.equal_width(checks.count(n_bins, "n_bins"))
+    index = binning.assign(winning, bins)
+    count = torch.bincount(index, minlength=n_bins).to(torch.float64)
+    total = torch.bincount(index, weights=distance, minlength=n_bins).to(torch.float64)
+    return SeverityCurve(bins.edges, count, total, _spearman(winning, distance))
+
+
+def _spearman(a: Tensor, b: Tensor) -> float:
+    if len(a) < 2:
+        return float("nan")
+    ranks = []
+    for values in (a, b):
+        _, group, size = torch.unique(values, return_inverse=True, return_counts=True)
+        middle = size.cumsum(dim=0).to(torch.float64) - (size - 1) / 2  # equal values share the mean of their ranks
+        ranks.append(middle[group] - (len(a) + 1) / 2)
+    spread = torch.linalg.vector_norm(ranks[0]) * torch.linalg.vector_norm(ranks[1])
+    return float(ranks[0] @ ranks[1] / spread)
