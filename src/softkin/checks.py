@@ -124,6 +124,29 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
     )
 
 
+def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
+    """``values`` as (N, K) finite floating-point logits, N ≥ ``least``, K ≥ 2."""
+    tensor = as_tensor(values, name)
+    if tensor.is_complex() or tensor.dtype == torch.bool:
+        raise TypeError(f"`{name}` must hold real numbers, got {tensor.dtype}.")
+    if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
+        raise ValueError(
+            f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; logits z of the "
+            "positive class of a binary model become two columns with torch.stack([0 * z, z], dim=-1)."
+        )
+    if tensor.ndim != 2:
+        raise ValueError(f"`{name}` must have shape (N, K), got {tuple(tensor.shape)}; flatten pixels or tokens first.")
+    if tensor.shape[1] < 2:
+        raise ValueError(f"`{name}` must cover at least 2 classes, got {tensor.shape[1]}.")
+    if len(tensor) < least:
+        raise ValueError(f"`{name}` must hold at least {least} sample{'s' * (least > 1)}, got {len(tensor)}.")
+    if not tensor.is_floating_point():
+        tensor = tensor.to(torch.float64 if tensor.device.type != "mps" else torch.float32)
+    if len(tensor) and not bool(torch.isfinite(tensor.sum(dtype=torch.float64 if tensor.device.type == "cpu" else None))):
+        finite(tensor, name)  # the sum settles the usual case in one pass; it may also overflow, which is no fault
+    return tensor
+
+
 def scores(values: Any, name: str) -> Tensor:
     """``values`` as (N,) finite float64 scores, N ≥ 1."""
     tensor = as_tensor(values, name)

@@ -1,0 +1,218 @@
+r"""Temperature scaling: one number that makes all logits milder or sharper.
+
+.. math:: p = \mathrm{softmax}(z / T) = \mathrm{softmax}(\beta z), \qquad \beta = 1/T
+
+The mean NLL is convex in β, so it is solved in β: Newton's steps, kept inside a bracket that each derivative shrinks,
+from the solution on a few rows, so that the whole data are passed over three or four times.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin.calibrators.base import Calibrator, Solution
+
+Objective = Literal["nll", "mse"]
+
+REACH = 1e3  # T stays within this factor of the logits' range: beyond, softmax is one-hot or uniform to 1e-3 and better
+STEP = 1e-9  # relative: a Newton step this small leaves an error of about its square
+FLAT = 1e-14
+START_ROWS = 512
+BLOCK = 2**15  # numbers at a time: the passes over a block stay in the cache
+CELLS = 24  # places where the squared error, which has no single valley, is looked at first
+
+Derivatives = Callable[[float], tuple[float, float, float]]
+
+
+@dataclass(frozen=True)
+class Root:
+    """Where the derivative of an objective vanishes, or the bound that it drives towards."""
+
+    beta: float
+    value: float
+    slope: float
+    iterations: int
+    at_bound: bool
+    converged: bool
+
+
+def _nll_derivatives(z: Tensor, y: Tensor) -> Derivatives:
+    """Mean NLL of softmax(βz), and its first two derivatives in β."""
+    top = z.amax(dim=1, keepdim=True)
+    u = z - top  # ≤ 0: exp cannot overflow
+    m = float((top - z.gather(1, y[:, None])).mean())
+    n, step = len(z), max(1, BLOCK // z.shape[1])
+    e, eu = torch.empty_like(u[:step]), torch.empty_like(u[:step])
+
+    def at(beta: float) -> tuple[float, float, float]:
+        value = slope = curvature = 0.0
+        for start in range(0, n, step):
+            block = u[start : start + step]
+            size = len(block)
+            torch.mul(block, beta, out=e[:size]).exp_()
+            torch.mul(e[:size], block, out=eu[:size])
+            total = e[:size].sum(dim=1)
+            mean = eu[:size].sum(dim=1).div_(total)
+            square = eu[:size].mul_(block).sum(dim=1).div_(total)
+            value += float(total.log_().sum())
+            slope += float(mean.sum())
+            curvature += float((square - mean * mean).sum())
+        return value / n + beta * m, slope / n + m, curvature / n
+
+    return at
+
+
+def _mse_derivatives(z: Tensor, y: Tensor) -> Derivatives:
+    r"""Mean over samples of Σ_k (p_k − [k = y])² for p = softmax(βz), and its first two derivatives in β.
+
+    With z̄ and V the mean and variance of z under p: p_k' = p_k(z_k − z̄), p_k'' = p_k((z_k − z̄)² − V).
+    """
+    u = z - z.amax(dim=1, keepdim=True)
+    n, step = len(z), max(1, BLOCK // z.shape[1])
+
+    def at(beta: float) -> tuple[float, float, float]:
+        value = slope = curvature = 0.0
+        for start in range(0, n, step):
+            block, own = u[start : start + step], y[start : start + step, None]
+            p = torch.softmax(block * beta, dim=1)
+            d = block - (p * block).sum(dim=1, keepdim=True)
+            first = p * d
+            v = (first * d).sum(dim=1, keepdim=True)
+            second = first.mul(d).sub_(p * v)
+            error = p.scatter_add(1, own, p.new_full(own.shape, -1.0))
+            value += float(error.square().sum())
+            slope += 2 * float((error * first).sum())
+            curvature += 2 * float((first.square() + error * second).sum())
+        return value / n, slope / n, curvature / n
+
+    return at
+
+
+def _descend(at: Derivatives, start: float, low: float, high: float, *, limit: int = 100) -> Root:
+    """A root of the slope in [low, high] by Newton's method, where a step that leaves the bracket halves it instead."""
+    lowest, highest = low, high
+    beta = min(max(start, low), high)
+    for iteration in range(1, limit + 1):
+        value, slope, curvature = at(beta)
+        bound = highest if slope < 0 else lowest  # where the slope points to
+        if beta == bound:
+            return Root(beta, value, slope, iteration, True, True)
+        step = -slope / curvature if curvature > 0 else bound - beta
+        # Done if Newton would hardly move, or if doubling β could not change the objective's fifteenth digit.
+        if abs(step) <= STEP * beta or abs(slope) * beta <= FLAT:
+            return Root(beta, value, slope, iteration, False, True)
+        low, high = (beta, high) if slope < 0 else (low, beta)
+        new = beta + step
+        if not low < new < high:
+            unexplored = high == highest if slope < 0 else low == lowest
+            new = bound if unexplored else (low * high) ** 0.5
+        beta = new
+    return Root(beta, value, slope, limit, False, False)
+
+
+def bracket(z: Tensor) -> tuple[float, float] | None:
+    """The range of β, from the rows' ranges of logits; None where every row is constant and β does nothing."""
+    spread = z.amax(dim=1) - z.amin(dim=1)
+    spread = spread[spread > 0]
+    if not len(spread):
+        return None
+    return 1 / (REACH * float(spread.max())), REACH / float(spread.median())
+
+
+def best_temperature(z: Tensor, y: Tensor, objective: Objective) -> Root:
+    """β = 1/T that minimises the objective."""
+    limits = bracket(z)
+    derivatives = _nll_derivatives if objective == "nll" else _mse_derivatives
+    at = derivatives(z, y)
+    if limits is None:
+        return Root(1.0, at(1.0)[0], 0.0, 1, False, True)
+    low, high = limits
+    if bool((z.argmax(dim=1) == y).all()):  # the sharper the better, without end
+        return Root(high, *at(high)[:2], 1, True, True)
+    few = slice(None, None, -(-len(z) // START_ROWS))
+    at_few = derivatives(z[few], y[few]) if len(z) > 2 * START_ROWS else at
+    start = 1.0
+    if objective == "mse":
+        start = min((low * (high / low) ** (i / CELLS) for i in range(CELLS + 1)), key=lambda beta: at_few(beta)[0])
+    if len(z) > 2 * START_ROWS:
+        few_root = _descend(at_few, start, low, high)
+        start = start if few_root.at_bound else few_root.beta
+    return _descend(at, start, low, high)
+
+
+class TemperatureScaling(Calibrator):
+    r"""One temperature for all classes: softmax(z / T).
+
+    T is the minimum of the mean NLL (convex in 1/T, found to 1e-9 of itself) or of the squared error ("mse",
+    the Brier score). It lies within 1,000 times the logits' range; data that are all predicted right, whose best T
+    is 0, or worse than chance, whose best is infinite, end at that bound, and ``certificate_.bound_hit`` says so. The
+    winning class never changes.
+
+    T > 1 says that the model was over-confident, T < 1 that it was under-confident, as one trained on smooth labels
+    often is.
+
+    Args:
+        objective: "nll" or "mse".
+
+    Attributes:
+        temperature_: T.
+
+    Example:
+        >>> logits = torch.tensor([[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
+        >>> cal = TemperatureScaling().fit(logits, torch.tensor([0, 0, 1, 1]))  # 3 of 4 right: p = 3/4 is calibrated
+        >>> round(float(cal.predict_proba(logits)[0, 0]), 6), round(cal.temperature_, 4)
+        (0.75, 1.8205)
+
+    References:
+        Guo et al., On Calibration of Modern Neural Networks, 2017, arXiv:1706.04599, Sec. 4.2.
+    """
+
+    _fitted = ("temperature_",)
+    temperature_: float
+
+    def __init__(self, *, objective: Objective = "nll") -> None:
+        self.objective = objective
+        self._check_options()
+
+    def _check_options(self) -> None:
+        checks.option(self.objective, "objective", ("nll", "mse"))
+
+    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+        root = best_temperature(z, y, self.objective)
+        self.temperature_ = 1 / root.beta
+        before = float((z.logsumexp(dim=1) - z.gather(1, y[:, None])[:, 0]).mean())
+        if self.objective == "nll":
+            after = root.value
+        else:
+            cold = z / self.temperature_
+            after = float((cold.logsumexp(dim=1) - cold.gather(1, y[:, None])[:, 0]).mean())
+        return Solution(
+            gradient_norm=abs(root.slope),
+            iterations=root.iterations,
+            bound_hit=root.at_bound,
+            converged=root.converged,
+            notes=(f"T = {self.temperature_:.6g}: {self._verdict(root.at_bound)}",),
+            nll=(before, after),
+            argmax_kept=True,
+        )
+
+    def _verdict(self, at_bound: bool) -> str:
+        if at_bound:
+            return (
+                "the lower bound, as every sample is predicted right"
+                if self.temperature_ < 1
+                else "the upper bound, as the scores say nothing of the labels"
+            )
+        if abs(self.temperature_ - 1) < 1e-6:
+            return "nothing to change"
+        return "the model was over-confident" if self.temperature_ > 1 else "the model was under-confident"
+
+    def _predict(self, z: Tensor) -> Tensor:
+        return torch.softmax(z / self.temperature_, dim=1)
+
+    def _summary(self) -> str:
+        return self.certificate_.notes[0]
