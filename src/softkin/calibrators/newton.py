@@ -1,0 +1,286 @@
+r"""Multinomial logistic regression with a diagonal penalty, to convergence: the solver of vector, matrix, Dirichlet.
+
+.. math:: f(A) = \frac1n \sum_i -\log \mathrm{softmax}(\ell_i(A))_{y_i} + \sum_{jk} R_{jk} (A_{jk} - C_{jk})^2
+
+with logits ℓ that are linear in the parameters A. f is convex, and its Hessian times a matrix costs what a gradient
+costs, so the method is Newton's with the steps found by preconditioned conjugate gradients. Three things make that
+fast. The preconditioner is the Hessian's block of each class, built from the few samples that are unsure of that
+class, together with the direction that softmax cannot see (the same row added to every class), where only the penalty
+has curvature and its inverse is known. The inner products are in float32, as a step need not be exact; function,
+gradient and end are in float64. And a line search moves along logits that are linear in the step, without products.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+TOLERANCE = 1e-7  # of the gradient's largest entry
+UNSURE = 1e-3  # p(1−p) from which a sample counts by itself in a class's block of the Hessian
+BLOCKS_UP_TO = 256  # classes: beyond, a block for each would be K³ numbers
+INNER_LIMIT = 250
+OUTER_LIMIT = 100
+
+Preconditioner = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where the solver ended."""
+
+    parameters: Tensor
+    value: float
+    """The objective: mean NLL and penalty"""
+    gradient_norm: float
+    iterations: int
+    """Products with the Hessian or the gradient: the passes over the data"""
+    converged: bool
+
+
+class Problem(ABC):
+    """How parameters become logits, and how changes of logits become changes of parameters."""
+
+    y: Tensor
+    penalty: Tensor
+    """R, shaped as the parameters"""
+    centre: Tensor
+    """C"""
+
+    @abstractmethod
+    def logits(self, parameters: Tensor) -> Tensor:
+        """(N, K), in the type of the parameters."""
+
+    @abstractmethod
+    def pull(self, changes: Tensor) -> Tensor:
+        """The adjoint of ``logits``: Σ_i of changes_i times what multiplies each parameter."""
+
+    @abstractmethod
+    def curvature(self, p: Tensor) -> object:
+        """What ``preconditioner`` needs of the data at probabilities ``p``."""
+
+    @abstractmethod
+    def preconditioner(self, curvature: object) -> Preconditioner:
+        """An approximate inverse of the Hessian, in float32."""
+
+    def common(self) -> Tensor:
+        """1/Σ_j 2R_j: the inverse curvature of the same row added to every class, 0 where nothing holds it."""
+        total = 2 * self.penalty.sum(dim=0, keepdim=True)
+        return torch.where(total > 0, 1 / total, torch.zeros_like(total))
+
+
+class Affine(Problem):
+    """ℓ = W x + b, A = [W | b] of shape (K, K+1)."""
+
+    def __init__(self, x: Tensor, y: Tensor, penalty: Tensor, centre: Tensor) -> None:
+        self.x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+        self.x32 = self.x.float()
+        self.gram = (self.x32.T @ self.x32) / len(x)
+        self.y, self.penalty, self.centre = y, penalty, centre
+
+    def subset(self, rows: Tensor) -> "Affine":
+        """The same problem on some of the samples."""
+        return Affine(self.x[rows, :-1], self.y[rows], self.penalty, self.centre)
+
+    def logits(self, parameters: Tensor) -> Tensor:
+        return (self.x32 if parameters.dtype == torch.float32 else self.x) @ parameters.T
+
+    def pull(self, changes: Tensor) -> Tensor:
+        return changes.T @ (self.x32 if changes.dtype == torch.float32 else self.x)
+
+    def curvature(self, p: Tensor) -> Tensor:
+        """For few classes the (K, K+1, K+1) blocks of the Hessian, for many only the mean of p(1−p)."""
+        n, k = p.shape
+        weight = (p * (1 - p)).float()
+        if k > BLOCKS_UP_TO:
+            return weight.mean(dim=0)
+        sure = torch.where(weight < UNSURE, weight, weight.new_zeros(())).mean(dim=0)
+        blocks = sure[:, None, None] * self.gram
+        counted = weight.T >= UNSURE
+        for j in range(k):
+            rows = counted[j].nonzero()[:, 0]
+            x = self.x32[rows]
+            blocks[j].addmm_((x * weight[rows, j, None]).T, x, alpha=1 / n)
+        return blocks
+
+    def preconditioner(self, curvature: object) -> Preconditioner:
+        assert isinstance(curvature, Tensor)
+        penalty, common = 2 * self.penalty.float(), self.common().float()
+        if curvature.ndim == 1:
+            # One eigenbasis for all classes, which each scales by its own weight and its own mean penalty.
+            values, basis = torch.linalg.eigh(self.gram.double())
+            values = values.clamp(min=0).float()
+            basis = basis.float()
+            level = penalty[:, :-1].mean(dim=1, keepdim=True) if len(penalty) else penalty
+            scale = 1 / (curvature[:, None] * values + level + 1e-12)
+
+            def in_basis(g: Tensor) -> Tensor:
+                return ((g @ basis) * scale) @ basis.T + g.sum(dim=0, keepdim=True) * common
+
+            return in_basis
+        blocks = curvature.clone()
+        diagonal = blocks.diagonal(dim1=1, dim2=2)
+        diagonal += penalty
+        # Scaled to a unit diagonal first: entries of the penalty may be 1e6, and float32 has seven digits.
+        root = (diagonal + 1e-12).rsqrt()
+        scaled = blocks * root[:, :, None] * root[:, None, :]
+        scaled.diagonal(dim1=1, dim2=2).add_(1e-6)
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky_ex(scaled).L)
+
+        def by_blocks(g: Tensor) -> Tensor:
+            solved = torch.bmm(inverse, (g * root)[:, :, None])[:, :, 0] * root
+            return solved + g.sum(dim=0, keepdim=True) * common
+
+        return by_blocks
+
+
+class Diagonal(Problem):
+    """ℓ_j = w_j z_j + b_j, A of shape (K, 2)."""
+
+    def __init__(self, x: Tensor, y: Tensor, penalty: Tensor, centre: Tensor) -> None:
+        self.x, self.x32 = x, x.float()
+        self.y, self.penalty, self.centre = y, penalty, centre
+
+    def logits(self, parameters: Tensor) -> Tensor:
+        x = self.x32 if parameters.dtype == torch.float32 else self.x
+        return torch.addcmul(parameters[:, 1], x, parameters[:, 0])
+
+    def pull(self, changes: Tensor) -> Tensor:
+        x = self.x32 if changes.dtype == torch.float32 else self.x
+        return torch.stack([(changes * x).sum(dim=0), changes.sum(dim=0)], dim=1)
+
+    def curvature(self, p: Tensor) -> Tensor:
+        weight = (p * (1 - p)) / len(p)
+        wx = weight * self.x
+        blocks = torch.stack([(wx * self.x).sum(dim=0), wx.sum(dim=0), weight.sum(dim=0)], dim=1)
+        return blocks
+
+    def preconditioner(self, curvature: object) -> Preconditioner:
+        assert isinstance(curvature, Tensor)
+        a = curvature[:, 0] + 2 * self.penalty[:, 0]
+        d = curvature[:, 2] + 2 * self.penalty[:, 1]
+        b = curvature[:, 1]
+        determinant = (a * d - b * b).clamp(min=1e-14 * a * d)
+        common = self.common()
+        common[:, 0] = 0  # a common factor of all logits is a temperature, which softmax does see
+
+        def solve(g: Tensor) -> Tensor:
+            v = g.double()
+            solved = torch.stack([d * v[:, 0] - b * v[:, 1], a * v[:, 1] - b * v[:, 0]], dim=1) / determinant[:, None]
+            return (solved + v.sum(dim=0, keepdim=True) * common).to(g.dtype)
+
+        return solve
+
+
+def minimise(
+    problem: Problem, start: Tensor, *, tolerance: float = TOLERANCE, limit: int = OUTER_LIMIT
+) -> Minimum:
+    """The minimum of f, from ``start``."""
+    a = start.clone()
+    logits = problem.logits(a)
+    value, p = _objective(problem, a, logits)
+    passes = 1
+    norm = float("inf")
+    curvature: object = None
+    precondition: Preconditioner | None = None
+    inner, inner_before = 0, 1
+    exact = False  # whether the products are in float64: only where float32 has failed
+    for _ in range(limit):
+        gradient = _gradient(problem, a, p)
+        passes += 1
+        norm = float(gradient.abs().max())
+        if norm <= tolerance:
+            return Minimum(a, value, norm, passes, True)
+        if precondition is None or inner > inner_before + 5:
+            curvature = problem.curvature(p)
+            precondition = problem.preconditioner(curvature)
+        inner_before = max(inner, 1)
+        # Superlinear, but never more exact than the end asks for or float32 can be.
+        forcing = max(min(0.1, norm**0.5), 0.3 * tolerance / norm, 1e-8 if exact else 1e-4)
+        step, inner = _conjugate_gradients(problem, p, gradient, precondition, forcing, exact)
+        passes += inner
+        moved = _line_search(problem, a, logits, value, gradient, step)
+        if moved is None:
+            if exact:
+                break
+            exact = True
+            precondition = None
+            continue
+        a, value, p, logits = moved
+        passes += 1
+    return Minimum(a, value, norm, passes, norm <= tolerance)
+
+
+def _objective(problem: Problem, a: Tensor, logits: Tensor) -> tuple[float, Tensor]:
+    """f and the probabilities."""
+    log_p = torch.log_softmax(logits, dim=1)
+    nll = float(-log_p.gather(1, problem.y[:, None]).mean())
+    return nll + _penalty(problem, a), log_p.exp_()
+
+
+def _penalty(problem: Problem, a: Tensor) -> float:
+    return float((problem.penalty * (a - problem.centre).square()).sum())
+
+
+def _gradient(problem: Problem, a: Tensor, p: Tensor) -> Tensor:
+    n = len(p)
+    error = p.scatter_add(1, problem.y[:, None], p.new_full((n, 1), -1.0))
+    return problem.pull(error).div_(n) + 2 * problem.penalty * (a - problem.centre)
+
+
+def _conjugate_gradients(
+    problem: Problem, p: Tensor, gradient: Tensor, precondition: Preconditioner, forcing: float, exact: bool
+) -> tuple[Tensor, int]:
+    """A step s with H s ≈ −gradient, in the preconditioner's norm to ``forcing``, and the number of products."""
+    dtype = torch.float64 if exact else torch.float32
+    n = len(p)
+    p = p.to(dtype)
+    penalty = 2 * problem.penalty.to(dtype)
+    size = float(gradient.abs().max())  # the scale is taken out: float32 ends at 1e-38
+    residual = (-gradient / size).to(dtype)
+    step = torch.zeros_like(residual)
+    solved = precondition(residual.float()).to(dtype)
+    direction = solved.clone()
+    rho = start = float((residual.double() * solved.double()).sum())
+    count = 0
+    while count < INNER_LIMIT:
+        changes = problem.logits(direction).mul_(p)
+        changes.addcmul_(p, changes.sum(dim=1, keepdim=True), value=-1)
+        product = problem.pull(changes).div_(n).addcmul_(penalty, direction)
+        count += 1
+        bend = float((direction.double() * product.double()).sum())
+        if not bend > 0:
+            break
+        alpha = rho / bend
+        step.add_(direction, alpha=alpha)
+        residual.sub_(product, alpha=alpha)
+        solved = precondition(residual.float()).to(dtype)
+        new = float((residual.double() * solved.double()).sum())
+        if not new > forcing**2 * start:
+            break
+        direction.mul_(new / rho).add_(solved)
+        rho = new
+    return step.double() * size, count
+
+
+def _line_search(
+    problem: Problem, a: Tensor, logits: Tensor, value: float, gradient: Tensor, step: Tensor
+) -> tuple[Tensor, float, Tensor, Tensor] | None:
+    """The point along the step where f has fallen enough: parameters, value, probabilities, logits."""
+    slope = float((gradient * step).sum())
+    if not slope < 0:
+        return None
+    along = problem.logits(step)
+    length = 1.0
+    for _ in range(40):
+        trial, moved = a + length * step, logits + length * along
+        found, p = _objective(problem, trial, moved)
+        # Rounding of the sum over samples hides decreases below 1e-14 or so: there the step is taken for granted.
+        if found <= value + 1e-4 * length * slope or abs(length * slope) < 1e-13 * (1 + abs(value)):
+            return trial, found, p, moved
+        if found < float("inf") and found - value > slope * length:
+            length = max(0.1 * length, min(0.5 * length, -slope * length**2 / (2 * (found - value - slope * length))))
+        else:
+            length *= 0.5
+    return None
