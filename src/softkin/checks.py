@@ -228,6 +228,15 @@ def beta(value: float) -> float:
     return float(value)
 
 
+def at_least_zero(value: float, name: str) -> float:
+    """A finite number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"`{name}` must be a number, got {value!r}.")
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"`{name}` must be finite and at least 0, got {value:g}.")
+    return float(value)
+
+
 def count(value: int, name: str, *, least: int = 1) -> int:
     """A whole number with a lower limit."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):

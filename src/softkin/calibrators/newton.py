@@ -37,6 +37,8 @@ class Minimum:
     iterations: int
     """Products with the Hessian or the gradient: the passes over the data"""
     converged: bool
+    curvature: object
+    """What the last preconditioner was made from: a problem with another penalty on the same data can start with it"""
 
 
 class Problem(ABC):
@@ -78,10 +80,6 @@ class Affine(Problem):
         self.x32 = self.x.float()
         self.gram = (self.x32.T @ self.x32) / len(x)
         self.y, self.penalty, self.centre = y, penalty, centre
-
-    def subset(self, rows: Tensor) -> "Affine":
-        """The same problem on some of the samples."""
-        return Affine(self.x[rows, :-1], self.y[rows], self.penalty, self.centre)
 
     def logits(self, parameters: Tensor) -> Tensor:
         return (self.x32 if parameters.dtype == torch.float32 else self.x) @ parameters.T
@@ -153,8 +151,7 @@ class Diagonal(Problem):
     def curvature(self, p: Tensor) -> Tensor:
         weight = (p * (1 - p)) / len(p)
         wx = weight * self.x
-        blocks = torch.stack([(wx * self.x).sum(dim=0), wx.sum(dim=0), weight.sum(dim=0)], dim=1)
-        return blocks
+        return torch.stack([(wx * self.x).sum(dim=0), wx.sum(dim=0), weight.sum(dim=0)], dim=1)
 
     def preconditioner(self, curvature: object) -> Preconditioner:
         assert isinstance(curvature, Tensor)
@@ -174,16 +171,20 @@ class Diagonal(Problem):
 
 
 def minimise(
-    problem: Problem, start: Tensor, *, tolerance: float = TOLERANCE, limit: int = OUTER_LIMIT
+    problem: Problem,
+    start: Tensor,
+    *,
+    tolerance: float = TOLERANCE,
+    limit: int = OUTER_LIMIT,
+    curvature: object = None,
 ) -> Minimum:
-    """The minimum of f, from ``start``."""
+    """The minimum of f, from ``start``; ``curvature`` is that of a neighbouring problem, where there was one."""
     a = start.clone()
     logits = problem.logits(a)
     value, p = _objective(problem, a, logits)
     passes = 1
     norm = float("inf")
-    curvature: object = None
-    precondition: Preconditioner | None = None
+    precondition = None if curvature is None else problem.preconditioner(curvature)
     inner, inner_before = 0, 1
     exact = False  # whether the products are in float64: only where float32 has failed
     for _ in range(limit):
@@ -191,7 +192,7 @@ def minimise(
         passes += 1
         norm = float(gradient.abs().max())
         if norm <= tolerance:
-            return Minimum(a, value, norm, passes, True)
+            return Minimum(a, value, norm, passes, True, curvature)
         if precondition is None or inner > inner_before + 5:
             curvature = problem.curvature(p)
             precondition = problem.preconditioner(curvature)
@@ -209,7 +210,7 @@ def minimise(
             continue
         a, value, p, logits = moved
         passes += 1
-    return Minimum(a, value, norm, passes, norm <= tolerance)
+    return Minimum(a, value, norm, passes, norm <= tolerance, curvature)
 
 
 def _objective(problem: Problem, a: Tensor, logits: Tensor) -> tuple[float, Tensor]:
