@@ -88,11 +88,11 @@ class Affine(Problem):
         return changes.T @ (self.x32 if changes.dtype == torch.float32 else self.x)
 
     def curvature(self, p: Tensor) -> Tensor:
-        """For few classes the (K, K+1, K+1) blocks of the Hessian, for many only the mean of p(1−p)."""
+        """For few classes the (K, K+1, K+1) blocks of the Hessian, for many what ``own_blocks`` gives."""
         n, k = p.shape
-        weight = (p * (1 - p)).float()
         if k > BLOCKS_UP_TO:
-            return weight.mean(dim=0)
+            return own_blocks(self.x[:, :-1], p)
+        weight = (p * (1 - p)).float()
         sure = torch.where(weight < UNSURE, weight, weight.new_zeros(())).mean(dim=0)
         blocks = sure[:, None, None] * self.gram
         counted = weight.T >= UNSURE
@@ -105,16 +105,21 @@ class Affine(Problem):
     def preconditioner(self, curvature: object) -> Preconditioner:
         assert isinstance(curvature, Tensor)
         penalty, common = 2 * self.penalty.float(), self.common().float()
-        if curvature.ndim == 1:
-            # One eigenbasis for all classes, which each scales by its own weight and its own mean penalty.
+        if curvature.ndim == 2:
+            # One eigenbasis for all classes, which each scales by its own weight and mean penalty. The own weight and
+            # the offset of a class are held by other penalties than the rest of its row: they get their own blocks.
             values, basis = torch.linalg.eigh(self.gram.double())
-            values = values.clamp(min=0).float()
             basis = basis.float()
-            level = penalty[:, :-1].mean(dim=1, keepdim=True) if len(penalty) else penalty
-            scale = 1 / (curvature[:, None] * values + level + 1e-12)
+            level = (penalty[:, :-1].sum(dim=1) - penalty.diagonal()) / (len(penalty) - 1)
+            scale = 1 / (curvature[:, 2, None] * values.clamp(min=0) + level[:, None] + 1e-12).float()
+            own = solve_own(curvature, torch.stack([penalty.diagonal(), penalty[:, -1]], dim=1).double())
 
             def in_basis(g: Tensor) -> Tensor:
-                return ((g @ basis) * scale) @ basis.T + g.sum(dim=0, keepdim=True) * common
+                solved = ((g @ basis) * scale) @ basis.T + g.sum(dim=0, keepdim=True) * common
+                pair = own(torch.stack([g.diagonal(), g[:, -1]], dim=1))
+                solved.diagonal().add_(pair[:, 0])
+                solved[:, -1] += pair[:, 1]
+                return solved
 
             return in_basis
         blocks = curvature.clone()
@@ -149,25 +154,35 @@ class Diagonal(Problem):
         return torch.stack([(changes * x).sum(dim=0), changes.sum(dim=0)], dim=1)
 
     def curvature(self, p: Tensor) -> Tensor:
-        weight = (p * (1 - p)) / len(p)
-        wx = weight * self.x
-        return torch.stack([(wx * self.x).sum(dim=0), wx.sum(dim=0), weight.sum(dim=0)], dim=1)
+        return own_blocks(self.x, p)
 
     def preconditioner(self, curvature: object) -> Preconditioner:
         assert isinstance(curvature, Tensor)
-        a = curvature[:, 0] + 2 * self.penalty[:, 0]
-        d = curvature[:, 2] + 2 * self.penalty[:, 1]
-        b = curvature[:, 1]
-        determinant = (a * d - b * b).clamp(min=1e-14 * a * d)
-        common = self.common()
+        common = self.common().float()
         common[:, 0] = 0  # a common factor of all logits is a temperature, which softmax does see
+        own = solve_own(curvature, 2 * self.penalty)
+        return lambda g: own(g) + g.sum(dim=0, keepdim=True) * common
 
-        def solve(g: Tensor) -> Tensor:
-            v = g.double()
-            solved = torch.stack([d * v[:, 0] - b * v[:, 1], a * v[:, 1] - b * v[:, 0]], dim=1) / determinant[:, None]
-            return (solved + v.sum(dim=0, keepdim=True) * common).to(g.dtype)
 
-        return solve
+def own_blocks(x: Tensor, p: Tensor) -> Tensor:
+    """(K, 3): the Hessian's entries ww, wb, bb for the own weight and the offset of each class."""
+    weight = (p * (1 - p)) / len(p)
+    wx = weight * x
+    return torch.stack([(wx * x).sum(dim=0), wx.sum(dim=0), weight.sum(dim=0)], dim=1)
+
+
+def solve_own(blocks: Tensor, penalty: Tensor) -> Preconditioner:
+    """The inverse of those 2×2 blocks, with the penalty's (K, 2) curvature."""
+    a, b, d = blocks[:, 0] + penalty[:, 0], blocks[:, 1], blocks[:, 2] + penalty[:, 1]
+    determinant = (a * d - b * b).clamp(min=1e-300)
+    determinant = torch.maximum(determinant, 1e-14 * a * d)
+
+    def solve(g: Tensor) -> Tensor:
+        v = g.double()
+        solved = torch.stack([d * v[:, 0] - b * v[:, 1], a * v[:, 1] - b * v[:, 0]], dim=1) / determinant[:, None]
+        return solved.to(g.dtype)
+
+    return solve
 
 
 def minimise(
