@@ -128,7 +128,7 @@ class Calibrator(ABC):
             return *end.nll, 0.0
         p = self._predict(z)
         before = float((z.logsumexp(dim=1) - z.gather(1, y[:, None])[:, 0]).mean())
-        after = float(-p.gather(1, y[:, None]).log().mean())
+        after = -float(p.gather(1, y[:, None]).log().mean()) + 0.0  # not −0
         # A class that ties with the winner has not beaten it: rounding may make two scores equal.
         was = z.argmax(dim=1, keepdim=True)
         changed = float((p.gather(1, was)[:, 0] < p.amax(dim=1)).double().mean())

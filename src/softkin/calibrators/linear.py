@@ -15,7 +15,7 @@ from softkin import checks
 from softkin.calibrators.base import Calibrator, Solution
 from softkin.calibrators.newton import Affine, Diagonal, Minimum, minimise
 from softkin.calibrators.selection import folds_of
-from softkin.calibrators.temperature import best_temperature
+from softkin.calibrators.temperature import starting_factor
 
 EQUAL_GRID = tuple(10.0**e for e in range(-3, 3))
 KULL_LAMBDAS = tuple(factor * 10.0**e for e in range(-2, 7) for factor in (0.25, 0.5, 1.0))
@@ -56,7 +56,7 @@ class VectorScaling(Calibrator):
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
         k = z.shape[1]
         identity = torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(k, 1)
-        end = minimise(Diagonal(z, y, torch.full_like(identity, self.l2), identity), _warm(z, y) * identity)
+        end = minimise(Diagonal(z, y, torch.full_like(identity, self.l2), identity), starting_factor(z, y) * identity)
         self.weight_, self.bias_ = end.parameters[:, 0].clone(), end.parameters[:, 1].clone()
         return _solution(end)
 
@@ -169,7 +169,7 @@ class _Affine(Calibrator):
             )
         problem = self._problem(x, y)
         problem.penalty = self._penalties(self.lam_, self.mu_, problem)
-        end = minimise(problem, _warm(x, y) * torch.eye(k, k + 1, dtype=torch.float64))
+        end = minimise(problem, starting_factor(x, y) * torch.eye(k, k + 1, dtype=torch.float64))
         self.weight_, self.bias_ = end.parameters[:, :-1].contiguous(), end.parameters[:, -1].contiguous()
         return _solution(end, tuple(notes))
 
@@ -189,7 +189,7 @@ class _Affine(Calibrator):
             rest[held] = False
             problem = self._problem(x[rest], y[rest])
             fold_problems.append(problem)
-            at, curvature = _warm(problem.x[:, :-1], problem.y) * torch.eye(k, k + 1, dtype=torch.float64), None
+            at, curvature = starting_factor(problem.x[:, :-1], problem.y) * torch.eye(k, k + 1, dtype=torch.float64), None
             for number, walk in enumerate(walks):
                 for place in walk if number % 2 == 0 else reversed(walk):
                     problem.penalty = self._penalties(*place, problem)
@@ -220,12 +220,6 @@ class _Affine(Calibrator):
 
     def _summary(self) -> str:
         return f"λ = {self.lam_:g}, μ = {self.mu_:g}"
-
-
-def _warm(x: Tensor, y: Tensor) -> float:
-    """The best temperature's factor, to start from: where all probabilities are 0 and 1, Newton sees no curvature."""
-    root = best_temperature(x, y, "nll")
-    return min(root.beta, 1.0) if root.at_bound else root.beta
 
 
 def _loose(x: Tensor, y: Tensor) -> Tensor:

@@ -158,6 +158,12 @@ def best_temperature(z: Tensor, y: Tensor, objective: Objective) -> Root:
     return _descend(at, start, low, high)
 
 
+def starting_factor(z: Tensor, y: Tensor) -> float:
+    """The best temperature's β, for other methods to start from: where all scores are 0 and 1, they see no curvature."""
+    root = best_temperature(z, y, "nll")
+    return min(root.beta, 1.0) if root.at_bound else root.beta
+
+
 class TemperatureScaling(Calibrator):
     r"""One temperature for all classes: softmax(z / T).
 
