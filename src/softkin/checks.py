@@ -142,8 +142,9 @@ def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
         raise ValueError(f"`{name}` must hold at least {least} sample{'s' * (least > 1)}, got {len(tensor)}.")
     if not tensor.is_floating_point():
         tensor = tensor.to(torch.float64 if tensor.device.type != "mps" else torch.float32)
-    if len(tensor) and not bool(torch.isfinite(tensor.sum(dtype=torch.float64 if tensor.device.type == "cpu" else None))):
-        finite(tensor, name)  # the sum settles the usual case in one pass; it may also overflow, which is no fault
+    wide = torch.float64 if tensor.device.type == "cpu" else None
+    if not bool(torch.isfinite(tensor.sum(dtype=wide))):  # settles the usual case in one pass; it may also overflow
+        finite(tensor, name)
     return tensor
 
 

@@ -57,8 +57,6 @@ class Calibrator(ABC):
 
     _fitted: ClassVar[tuple[str, ...]]
     """The attributes that the fit leaves: tensors, numbers, texts, None. They are what ``save`` writes"""
-    _shift_invariant: ClassVar[bool] = True
-    """Whether a constant added to a row of logits changes nothing, so that logits and ln p are interchangeable"""
 
     @abstractmethod
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
@@ -67,6 +65,10 @@ class Calibrator(ABC):
     @abstractmethod
     def _predict(self, z: Tensor) -> Tensor:
         """(N, K) probabilities of (N, K) float64 logits."""
+
+    def _is_shift_invariant(self) -> bool:
+        """Whether a constant added to a row of logits changes nothing, so that logits and ln p are interchangeable."""
+        return True
 
     def _check_options(self) -> None:  # noqa: B027  a method without options has none to check
         """Refuse options that make no sense."""
@@ -119,7 +121,7 @@ class Calibrator(ABC):
             notes=end.notes,
         )
         if not end.converged:
-            warnings.warn(f"{type(self).__name__} did not converge: {self.certificate_}", stacklevel=2)
+            warnings.warn(f"{type(self).__name__} did not converge: {self.certificate_}", stacklevel=3)
         return self
 
     def _compare(self, z: Tensor, y: Tensor, end: Solution) -> tuple[float, float, float]:
@@ -159,7 +161,7 @@ class Calibrator(ABC):
                 f"got {z.shape[1]}."
             )
         given = "probabilities" if from_probabilities else "logits"
-        if not self._shift_invariant and given != self.fitted_from_:
+        if not self._is_shift_invariant() and given != self.fitted_from_:
             raise ValueError(
                 f"{type(self).__name__} was fitted on {self.fitted_from_} and must be given the same, got {given}: "
                 "a constant in a row of logits, which probabilities lose, matters to it."
@@ -177,7 +179,7 @@ class Calibrator(ABC):
             warnings.warn(
                 f"{overlap} of {len(ids)} samples are among those that the {type(self).__name__} was fitted on; "
                 "what is measured on them flatters it.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _check_fitted(self) -> None:
@@ -299,9 +301,9 @@ class Calibrator(ABC):
             return text
         if self.fell_back_:
             return f"<{text}: fell back to the identity, as calibrating made the held-out NLL worse>"
-        summary = self._summary()
         c = self.certificate_
-        return f"<{text}: {f'{summary}; ' if summary else ''}NLL {c.nll_before:.4f} → {c.nll_after:.4f} on {c.num_samples:,} samples>"
+        parts = [self._summary(), f"NLL {c.nll_before:.4f} → {c.nll_after:.4f} on {c.num_samples:,} samples"]
+        return f"<{text}: {'; '.join(part for part in parts if part)}>"
 
     # Leaving Python
 
@@ -316,6 +318,24 @@ class Calibrator(ABC):
 
         self._check_fitted()
         return as_module(self)
+
+
+class Parametric(Calibrator):
+    """A calibrator whose map is a formula of a fixed set of parameters: those can become a module."""
+
+    _parameters: ClassVar[tuple[str, ...]]
+    """The fitted attributes that the formula needs, in its order"""
+
+    @classmethod
+    @abstractmethod
+    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+        """(N, K) probabilities of (N, K) logits, in the logits' type."""
+
+    def _parameter_tensors(self) -> list[Tensor]:
+        return [torch.as_tensor(getattr(self, name), dtype=torch.float64) for name in self._parameters]
+
+    def _predict(self, z: Tensor) -> Tensor:
+        return self._map(z, *(parameter.to(z) for parameter in self._parameter_tensors()))
 
 
 def _logits(values: Array, from_probabilities: bool, *, least: int) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from softkin import checks
-from softkin.calibrators.base import TINY, Calibrator, Solution
+from softkin.calibrators.base import TINY, Parametric, Solution
 from softkin.calibrators.temperature import Objective, best_temperature
 
 # The first member is tried first, and a face replaces another only if it is better by more than rounding: so where
@@ -119,7 +119,7 @@ def _stationarity(gradient: Tensor, w: Tensor) -> float:
     return float(off.max())
 
 
-class EnsembleTemperatureScaling(Calibrator):
+class EnsembleTemperatureScaling(Parametric):
     r"""Ensemble temperature scaling (ETS): w₁·softmax(z/T) + w₂·softmax(z) + w₃/K.
 
     First T, as ``TemperatureScaling`` finds it, then the weights, both for the same objective. With the squared error
@@ -137,7 +137,7 @@ class EnsembleTemperatureScaling(Calibrator):
         Zhang et al., Mix-n-Match, 2020, arXiv:2003.07329, Sec. 3.3.
     """
 
-    _fitted = ("temperature_", "weights_")
+    _fitted = _parameters = ("temperature_", "weights_")
     temperature_: float
     weights_: Tensor
 
@@ -168,9 +168,10 @@ class EnsembleTemperatureScaling(Calibrator):
             argmax_kept=bool(w[:2].sum() > 0),
         )
 
-    def _predict(self, z: Tensor) -> Tensor:
-        w = self.weights_.to(z)
-        return w[0] * torch.softmax(z / self.temperature_, dim=1) + w[1] * torch.softmax(z, dim=1) + w[2] / z.shape[1]
+    @classmethod
+    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+        temperature, w = parameters
+        return w[0] * torch.softmax(z / temperature, dim=1) + w[1] * torch.softmax(z, dim=1) + w[2] / z.shape[1]
 
     def _summary(self) -> str:
         w = ", ".join(f"{float(value):.4g}" for value in self.weights_)

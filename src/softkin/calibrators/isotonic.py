@@ -5,6 +5,7 @@ needs no loop over samples: between two of a class's own samples there are only 
 once with the zeros that follow it. What is left to merge is one segment for each own sample, n in all classes together.
 """
 
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -111,7 +112,7 @@ class IsotonicCalibration(OneVsRest):
             return shared + TIE_BREAK * p
         columns = np.ascontiguousarray(p.T.numpy())
         mapped = np.empty_like(columns)
-        for j, (a, b) in enumerate(zip(offsets, offsets[1:], strict=False)):
+        for j, (a, b) in enumerate(pairwise(offsets)):
             mapped[j] = np.interp(columns[j], knots[a:b], levels[a:b])
         return torch.from_numpy(mapped).T.contiguous()
 

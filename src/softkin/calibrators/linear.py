@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from softkin import checks
-from softkin.calibrators.base import Calibrator, Solution
+from softkin.calibrators.base import Parametric, Solution
 from softkin.calibrators.newton import Affine, Diagonal, Minimum, minimise
 from softkin.calibrators.selection import folds_of
 from softkin.calibrators.temperature import starting_factor
@@ -23,7 +23,7 @@ KULL_MUS = tuple(10.0**e for e in range(-2, 7))
 SEARCH_TOLERANCE = 1e-6  # of the gradient: moves a fold's NLL by far less than 1e-6
 
 
-class VectorScaling(Calibrator):
+class VectorScaling(Parametric):
     r"""A factor and an offset for each class: softmax(w ∘ z + b).
 
     The minimum of the mean NLL + l2·(Σ (w_j − 1)² + Σ b_j²). The ridge towards the identity keeps the optimum finite
@@ -41,8 +41,7 @@ class VectorScaling(Calibrator):
         Guo et al., On Calibration of Modern Neural Networks, 2017, arXiv:1706.04599, Sec. 4.2.
     """
 
-    _fitted = ("weight_", "bias_")
-    _shift_invariant = False
+    _fitted = _parameters = ("weight_", "bias_")
     weight_: Tensor
     bias_: Tensor
 
@@ -60,8 +59,13 @@ class VectorScaling(Calibrator):
         self.weight_, self.bias_ = end.parameters[:, 0].clone(), end.parameters[:, 1].clone()
         return _solution(end)
 
-    def _predict(self, z: Tensor) -> Tensor:
-        return torch.softmax(z * self.weight_.to(z) + self.bias_.to(z), dim=1)
+    def _is_shift_invariant(self) -> bool:
+        return False
+
+    @classmethod
+    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+        weight, bias = parameters
+        return torch.softmax(z * weight + bias, dim=1)
 
     def _summary(self) -> str:
         return f"weights {float(self.weight_.min()):.4g} to {float(self.weight_.max()):.4g}"
@@ -76,10 +80,11 @@ class SearchRow:
     nll: float
 
 
-class _Affine(Calibrator):
+class _Affine(Parametric):
     """What matrix scaling and Dirichlet calibration share: all but what x is."""
 
     _fitted = ("weight_", "bias_", "lam_", "mu_", "sweep_")
+    _parameters = ("weight_", "bias_")
     _features: ClassVar[Literal["logits", "log_probabilities"]]
     weight_: Tensor
     bias_: Tensor
@@ -123,8 +128,12 @@ class _Affine(Calibrator):
         mus = KULL_MUS if self.mu is None else (self.mu,)
         return [[(lam, mu) for lam in KULL_LAMBDAS] for mu in mus]
 
-    def _x(self, z: Tensor) -> Tensor:
-        return z if self._features == "logits" else torch.log_softmax(z, dim=1)
+    @classmethod
+    def _x(cls, z: Tensor) -> Tensor:
+        return z if cls._features == "logits" else torch.log_softmax(z, dim=1)
+
+    def _is_shift_invariant(self) -> bool:
+        return self._features != "logits"
 
     def _problem(self, x: Tensor, y: Tensor) -> Affine:
         k = x.shape[1]
@@ -189,7 +198,10 @@ class _Affine(Calibrator):
             rest[held] = False
             problem = self._problem(x[rest], y[rest])
             fold_problems.append(problem)
-            at, curvature = starting_factor(problem.x[:, :-1], problem.y) * torch.eye(k, k + 1, dtype=torch.float64), None
+            at, curvature = (
+                starting_factor(problem.x[:, :-1], problem.y) * torch.eye(k, k + 1, dtype=torch.float64),
+                None,
+            )
             for number, walk in enumerate(walks):
                 for place in walk if number % 2 == 0 else reversed(walk):
                     problem.penalty = self._penalties(*place, problem)
@@ -207,8 +219,10 @@ class _Affine(Calibrator):
             return ends
         return []
 
-    def _predict(self, z: Tensor) -> Tensor:
-        x, w, b = self._x(z), self.weight_.to(z), self.bias_.to(z)
+    @classmethod
+    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+        w, b = parameters
+        x = cls._x(z)
         if w.ndim == 2:
             return torch.softmax(x @ w.T + b, dim=1)
         return torch.stack([torch.softmax(x @ w[f].T + b[f], dim=1) for f in range(len(w))]).mean(dim=0)
@@ -233,9 +247,7 @@ def _loose(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _solution(end: Minimum, notes: tuple[str, ...] = ()) -> Solution:
-    return Solution(
-        gradient_norm=end.gradient_norm, iterations=end.iterations, converged=end.converged, notes=notes
-    )
+    return Solution(gradient_norm=end.gradient_norm, iterations=end.iterations, converged=end.converged, notes=notes)
 
 
 class MatrixScaling(_Affine):
@@ -248,7 +260,6 @@ class MatrixScaling(_Affine):
     """
 
     _features = "logits"
-    _shift_invariant = False
 
 
 class DirichletCalibration(_Affine):

@@ -85,7 +85,8 @@ class Affine(Problem):
         return (self.x32 if parameters.dtype == torch.float32 else self.x) @ parameters.T
 
     def pull(self, changes: Tensor) -> Tensor:
-        return changes.T @ (self.x32 if changes.dtype == torch.float32 else self.x)
+        x = self.x32 if changes.dtype == torch.float32 else self.x
+        return torch.mm(changes.T, x)
 
     def curvature(self, p: Tensor) -> Tensor:
         """For few classes the (K, K+1, K+1) blocks of the Hessian, for many what ``own_blocks`` gives."""
@@ -229,7 +230,7 @@ def minimise(
 
 
 def _objective(problem: Problem, a: Tensor, logits: Tensor) -> tuple[float, Tensor]:
-    """f and the probabilities."""
+    """The value of f, and the probabilities."""
     log_p = torch.log_softmax(logits, dim=1)
     nll = float(-log_p.gather(1, problem.y[:, None]).mean())
     return nll + _penalty(problem, a), log_p.exp_()

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from softkin import checks
-from softkin.calibrators.base import Calibrator, Solution
+from softkin.calibrators.base import Calibrator, Parametric, Solution
 from softkin.calibrators.temperature import starting_factor
 
 TOLERANCE = 1e-8
@@ -20,7 +20,7 @@ LIMIT = 200
 
 
 def log_odds_parts(z: Tensor) -> tuple[Tensor, Tensor]:
-    """ln p and ln(1−p) of every class, both without cancellation."""
+    """For every class ln p and ln(1−p), both without cancellation."""
     log_p = torch.log_softmax(z, dim=1)
     # At most one class of a row is above 1/2, its winner: there ln(1−p) is the logarithm of the others' sum.
     top = z.argmax(dim=1, keepdim=True)
@@ -30,7 +30,7 @@ def log_odds_parts(z: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def log_odds(z: Tensor) -> Tensor:
-    """ln p − ln(1−p) of every class."""
+    """For every class ln p − ln(1−p)."""
     log_p, log_rest = log_odds_parts(z)
     return log_p - log_rest
 
@@ -52,7 +52,7 @@ class OneVsRest(Calibrator):
         return normalised(self._scores(z), z)
 
 
-class PlattScaling(OneVsRest):
+class PlattScaling(Parametric):
     r"""Platt scaling, one-vs-rest: σ(a_k ℓ_k + b_k) of each class's log-odds ℓ = ln p − ln(1−p), rows normalised.
 
     For each class the minimum of the mean log-loss + l2·((a − 1)² + b²). The ridge towards the identity keeps it
@@ -69,7 +69,7 @@ class PlattScaling(OneVsRest):
         Platt, Probabilistic Outputs for Support Vector Machines, 1999. Here labels are not smoothed.
     """
 
-    _fitted = ("weight_", "bias_")
+    _fitted = _parameters = ("weight_", "bias_")
     weight_: Tensor
     bias_: Tensor
 
@@ -87,14 +87,16 @@ class PlattScaling(OneVsRest):
         self.weight_, self.bias_ = fit.theta[:, 0].clone(), fit.theta[:, 1].clone()
         return fit.solution()
 
-    def _scores(self, z: Tensor) -> Tensor:
-        return torch.sigmoid(log_odds(z) * self.weight_.to(z) + self.bias_.to(z))
+    @classmethod
+    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+        weight, bias = parameters
+        return normalised(torch.sigmoid(log_odds(z) * weight + bias), z)
 
     def _summary(self) -> str:
         return f"slopes {float(self.weight_.min()):.4g} to {float(self.weight_.max()):.4g}"
 
 
-class BetaCalibration(OneVsRest):
+class BetaCalibration(Parametric):
     r"""Beta calibration, one-vs-rest: σ(a ln p − b ln(1−p) + c) for each class, a, b ≥ 0, rows normalised.
 
     For each class the minimum of the mean log-loss + l2·((a − 1)² + (b − 1)² + c²) among the maps that do not fall;
@@ -111,7 +113,7 @@ class BetaCalibration(OneVsRest):
         Kull et al., Beta calibration, 2017, Sec. 3.
     """
 
-    _fitted = ("weight_", "bias_")
+    _fitted = _parameters = ("weight_", "bias_")
     weight_: Tensor
     bias_: Tensor
 
@@ -133,9 +135,7 @@ class BetaCalibration(OneVsRest):
             columns = [feature[:, falling] for feature in features]
             faces = []
             for free in ([True, False, True], [False, True, True], [False, False, True]):
-                faces.append(
-                    logistic(columns, y, centre=centre, l2=self.l2, start=start, free=free, classes=falling)
-                )
+                faces.append(logistic(columns, y, centre=centre, l2=self.l2, start=start, free=free, classes=falling))
             allowed = [torch.where((face.theta[:, :2] >= 0).all(dim=1), face.losses, torch.inf) for face in faces]
             best = torch.stack(allowed).argmin(dim=0)
             for number, face in enumerate(faces):
@@ -146,10 +146,11 @@ class BetaCalibration(OneVsRest):
         self.weight_, self.bias_ = fit.theta[:, :2].contiguous(), fit.theta[:, 2].clone()
         return fit.solution(bound_hit=len(falling) > 0)
 
-    def _scores(self, z: Tensor) -> Tensor:
+    @classmethod
+    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+        w, c = parameters
         log_p, log_rest = log_odds_parts(z)
-        w = self.weight_.to(z)
-        return torch.sigmoid(w[:, 0] * log_p - w[:, 1] * log_rest + self.bias_.to(z))
+        return normalised(torch.sigmoid(w[:, 0] * log_p - w[:, 1] * log_rest + c), z)
 
 
 class LogisticFit:
@@ -216,8 +217,9 @@ def logistic(
     losses = losses_of(theta, s)
     norms = torch.full((k,), torch.inf, dtype=torch.float64)
     done = torch.zeros(k, dtype=torch.bool)
-    iteration = 0
-    for iteration in range(1, LIMIT + 1):
+    iterations = 0
+    while iterations < LIMIT:
+        iterations += 1
         p = torch.sigmoid(s)
         weight = p * (1 - p)
         gradient = torch.stack([(p * features[j]).sum(dim=0) - own[:, j] for j in moving], dim=1) / n
@@ -251,4 +253,4 @@ def logistic(
         theta, s, losses = trial, moved, found
         if bool((stuck | done).all()):
             break
-    return LogisticFit(theta, losses, norms, iteration)
+    return LogisticFit(theta, losses, norms, iterations)

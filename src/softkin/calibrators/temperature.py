@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from softkin import checks
-from softkin.calibrators.base import Calibrator, Solution
+from softkin.calibrators.base import Parametric, Solution
 
 Objective = Literal["nll", "mse"]
 
@@ -159,12 +159,12 @@ def best_temperature(z: Tensor, y: Tensor, objective: Objective) -> Root:
 
 
 def starting_factor(z: Tensor, y: Tensor) -> float:
-    """The best temperature's β, for other methods to start from: where all scores are 0 and 1, they see no curvature."""
+    """The best temperature's β, to start other methods from: where all scores are 0 and 1, they see no curvature."""
     root = best_temperature(z, y, "nll")
     return min(root.beta, 1.0) if root.at_bound else root.beta
 
 
-class TemperatureScaling(Calibrator):
+class TemperatureScaling(Parametric):
     r"""One temperature for all classes: softmax(z / T).
 
     T is the minimum of the mean NLL (convex in 1/T, found to 1e-7 of itself) or of the squared error ("mse",
@@ -191,7 +191,7 @@ class TemperatureScaling(Calibrator):
         Guo et al., On Calibration of Modern Neural Networks, 2017, arXiv:1706.04599, Sec. 4.2.
     """
 
-    _fitted = ("temperature_",)
+    _fitted = _parameters = ("temperature_",)
     temperature_: float
 
     def __init__(self, *, objective: Objective = "nll") -> None:
@@ -231,8 +231,10 @@ class TemperatureScaling(Calibrator):
             return "nothing to change"
         return "the model was over-confident" if self.temperature_ > 1 else "the model was under-confident"
 
-    def _predict(self, z: Tensor) -> Tensor:
-        return torch.softmax(z / self.temperature_, dim=1)
+    @classmethod
+    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+        (temperature,) = parameters
+        return torch.softmax(z / temperature, dim=1)
 
     def _summary(self) -> str:
         return self.certificate_.notes[0]
