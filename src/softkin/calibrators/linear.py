@@ -215,7 +215,8 @@ class _Affine(Parametric):
         if self.combine == "average":
             for problem in fold_problems:
                 problem.penalty = self._penalties(self.lam_, self.mu_, problem)
-                ends.append(minimise(problem, torch.eye(k, k + 1, dtype=torch.float64)))
+                factor = starting_factor(problem.x[:, :-1], problem.y)
+                ends.append(minimise(problem, factor * torch.eye(k, k + 1, dtype=torch.float64)))
             return ends
         return []
 

@@ -13,6 +13,7 @@ gradient and end are in float64. And a line search moves along logits that are l
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -78,15 +79,22 @@ class Affine(Problem):
     def __init__(self, x: Tensor, y: Tensor, penalty: Tensor, centre: Tensor) -> None:
         self.x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
         self.x32 = self.x.float()
-        self.gram = (self.x32.T @ self.x32) / len(x)
         self.y, self.penalty, self.centre = y, penalty, centre
+
+    @cached_property
+    def principal(self) -> tuple[Tensor, Tensor]:
+        """The eigenvalues and eigenvectors of the gram matrix that are not 0, at most N."""
+        _, s, v = torch.linalg.svd(self.x32 / len(self.x) ** 0.5, full_matrices=False)
+        kept = s > 1e-5 * s[0]
+        return s[kept].square(), v[kept].T.contiguous()
 
     def logits(self, parameters: Tensor) -> Tensor:
         return (self.x32 if parameters.dtype == torch.float32 else self.x) @ parameters.T
 
     def pull(self, changes: Tensor) -> Tensor:
         x = self.x32 if changes.dtype == torch.float32 else self.x
-        return torch.mm(changes.T, x)
+        product: Tensor = changes.T @ x
+        return product
 
     def curvature(self, p: Tensor) -> Tensor:
         """For few classes the (K, K+1, K+1) blocks of the Hessian, for many what ``own_blocks`` gives."""
@@ -95,7 +103,7 @@ class Affine(Problem):
             return own_blocks(self.x[:, :-1], p)
         weight = (p * (1 - p)).float()
         sure = torch.where(weight < UNSURE, weight, weight.new_zeros(())).mean(dim=0)
-        blocks = sure[:, None, None] * self.gram
+        blocks = sure[:, None, None] * ((self.x32.T @ self.x32) / n)
         counted = weight.T >= UNSURE
         for j in range(k):
             rows = counted[j].nonzero()[:, 0]
@@ -109,14 +117,13 @@ class Affine(Problem):
         if curvature.ndim == 2:
             # One eigenbasis for all classes, which each scales by its own weight and mean penalty. The own weight and
             # the offset of a class are held by other penalties than the rest of its row: they get their own blocks.
-            values, basis = torch.linalg.eigh(self.gram.double())
-            basis = basis.float()
-            level = (penalty[:, :-1].sum(dim=1) - penalty.diagonal()) / (len(penalty) - 1)
-            scale = 1 / (curvature[:, 2, None] * values.clamp(min=0) + level[:, None] + 1e-12).float()
+            values, basis = self.principal
+            level = ((penalty[:, :-1].sum(dim=1) - penalty.diagonal()) / (len(penalty) - 1) + 1e-12)[:, None]
+            scale = 1 / (curvature[:, 2, None].float() * values + level) - 1 / level  # beside 1/level everywhere
             own = solve_own(curvature, torch.stack([penalty.diagonal(), penalty[:, -1]], dim=1).double())
 
             def in_basis(g: Tensor) -> Tensor:
-                solved = ((g @ basis) * scale) @ basis.T + g.sum(dim=0, keepdim=True) * common
+                solved = ((g @ basis) * scale) @ basis.T + g / level + g.sum(dim=0, keepdim=True) * common
                 pair = own(torch.stack([g.diagonal(), g[:, -1]], dim=1))
                 solved.diagonal().add_(pair[:, 0])
                 solved[:, -1] += pair[:, 1]
