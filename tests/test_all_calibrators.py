@@ -49,8 +49,23 @@ MAKERS = {
     "composed": lambda: TemperatureScaling() | IsotonicCalibration(),
     "composed-three": lambda: VectorScaling() | TemperatureScaling() | PlattScaling(),
 }
-FORMULAS = ("temperature", "ets", "vector", "matrix", "dirichlet", "dirichlet-average", "platt", "beta", "composed-three")
-SLOW_AT_1000 = ("matrix-search", "dirichlet-search", "dirichlet-average", "dirichlet-l2")  # several fits of a million weights
+FORMULAS = (
+    "temperature",
+    "ets",
+    "vector",
+    "matrix",
+    "dirichlet",
+    "dirichlet-average",
+    "platt",
+    "beta",
+    "composed-three",
+)
+SLOW_AT_1000 = (
+    "matrix-search",
+    "dirichlet-search",
+    "dirichlet-average",
+    "dirichlet-l2",
+)  # several fits of a million weights
 
 
 @pytest.fixture(params=MAKERS, name="make")
@@ -113,7 +128,12 @@ def test_numpy_and_torch_agree_and_keep_their_kind(make):
 
 @pytest.mark.parametrize(
     ("given", "returned"),
-    [(torch.float16, torch.float32), (torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)],
+    [
+        (torch.float16, torch.float32),
+        (torch.bfloat16, torch.float32),
+        (torch.float32, torch.float32),
+        (torch.float64, torch.float64),
+    ],
 )
 def test_types(make, given, returned):
     z, y = drawn(dtype=given)
@@ -290,7 +310,9 @@ def test_bad_input(make):
         cal.fit(z[:0], y[:0])
     bad = z.clone()
     bad[3, 1] = float("nan")
-    with pytest.raises(ValueError, match="`logits` must be finite, but 1 rows hold NaN or infinity, the first is row 3"):
+    with pytest.raises(
+        ValueError, match="`logits` must be finite, but 1 rows hold NaN or infinity, the first is row 3"
+    ):
         cal.fit(bad, y)
     with pytest.raises(ValueError, match="must not be negative.*if these are logits, apply softmax first"):
         cal.fit(z, y, from_probabilities=True)

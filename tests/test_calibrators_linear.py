@@ -37,7 +37,11 @@ def plain_minimum(x, y, penalty, centre):
 
     start = np.eye(k, k + 1).reshape(-1)
     end = optimize.minimize(
-        objective, start, jac=True, method="L-BFGS-B", options={"gtol": 1e-10, "ftol": 0, "maxiter": 20000, "maxfun": 20000}
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"gtol": 1e-10, "ftol": 0, "maxiter": 20000, "maxfun": 20000},
     )
     return end.fun, end.x.reshape(k, k + 1)
 
@@ -132,7 +136,9 @@ def test_gradient_by_differences(which):
         up, down = a.clone(), a.clone()
         up[place] += h
         down[place] -= h
-        slope = (_objective(problem, up, problem.logits(up))[0] - _objective(problem, down, problem.logits(down))[0]) / (2 * h)
+        slope = (
+            _objective(problem, up, problem.logits(up))[0] - _objective(problem, down, problem.logits(down))[0]
+        ) / (2 * h)
         assert float(gradient[place]) == pytest.approx(slope, abs=1e-8)
 
 
@@ -236,7 +242,9 @@ def test_known_dirichlet_map():
     generator = torch.Generator().manual_seed(0)
     total = rank = 0.0
     for _ in range(20):
-        a = torch.eye(k, k + 1, dtype=torch.float64) * 0.7 + 0.2 * torch.randn(k, k + 1, generator=generator, dtype=torch.float64)
+        a = torch.eye(k, k + 1, dtype=torch.float64) * 0.7 + 0.2 * torch.randn(
+            k, k + 1, generator=generator, dtype=torch.float64
+        )
         x = torch.log_softmax(1.5 * torch.randn(n, k, generator=generator, dtype=torch.float64), dim=1)
         x1 = torch.cat([x, torch.ones(n, 1, dtype=torch.float64)], dim=1)
         p = torch.softmax(x1 @ a.T, dim=1)

@@ -56,7 +56,9 @@ def test_log_odds_keep_their_digits():
 def test_rows_without_mass_stay_as_they_were():
     z = torch.tensor([[1.0, 0.0], [2.0, 0.0]], dtype=torch.float64)
     p = normalised(torch.tensor([[0.0, 0.0], [0.2, 0.2]], dtype=torch.float64), z)
-    torch.testing.assert_close(p, torch.stack([torch.softmax(z[0], dim=0), torch.tensor([0.5, 0.5], dtype=torch.float64)]))
+    torch.testing.assert_close(
+        p, torch.stack([torch.softmax(z[0], dim=0), torch.tensor([0.5, 0.5], dtype=torch.float64)])
+    )
 
 
 def test_all_zero_row_in_use():
@@ -81,7 +83,12 @@ def logistic_minimum(features, hit, centre, l2, bounds=None):
         return value, features.T @ (p - hit) / len(hit) + 2 * l2 * (theta - centre)
 
     end = optimize.minimize(
-        objective, centre, jac=True, method="L-BFGS-B", bounds=bounds, options={"gtol": 1e-11, "ftol": 0, "maxiter": 10000}
+        objective,
+        centre,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"gtol": 1e-11, "ftol": 0, "maxiter": 10000},
     )
     return end.x
 
@@ -150,7 +157,8 @@ def test_isotonic_against_scikit_learn(classes):
     p, q, hit = torch.softmax(z, dim=1).numpy(), torch.softmax(other, dim=1).numpy(), np.eye(4)[y.numpy()]
     if classes == "separate":
         mapped = np.stack(
-            [IsotonicRegression(out_of_bounds="clip").fit(p[:, j], hit[:, j]).predict(q[:, j]) for j in range(4)], axis=1
+            [IsotonicRegression(out_of_bounds="clip").fit(p[:, j], hit[:, j]).predict(q[:, j]) for j in range(4)],
+            axis=1,
         )
     else:
         twin = IsotonicRegression(out_of_bounds="clip").fit(p.reshape(-1), hit.reshape(-1))
@@ -176,7 +184,11 @@ def test_histogram_by_hand(bins):
     mapped = np.empty_like(p)
     for j in range(3):
         ordered = np.sort(p[:, j])
-        edges = [i / m for i in range(1, m)] if bins == "width" else [ordered[math.ceil(i * 60 / m) - 1] for i in range(1, m)]
+        edges = (
+            [i / m for i in range(1, m)]
+            if bins == "width"
+            else [ordered[math.ceil(i * 60 / m) - 1] for i in range(1, m)]
+        )
         cell = np.array([sum(score > edge for edge in edges) for score in p[:, j]])
         for i in range(60):
             mapped[i, j] = np.mean(y.numpy()[cell == cell[i]] == j)

@@ -86,7 +86,10 @@ def test_fit_best_by_default_and_by_other_metrics():
     def worst(p, labels):
         return float(-p.gather(1, labels[:, None]).min())
 
-    assert calibrators.fit_best(z, y, [TemperatureScaling(), PlattScaling()], metric=worst, resamples=100).metric == "worst"
+    assert (
+        calibrators.fit_best(z, y, [TemperatureScaling(), PlattScaling()], metric=worst, resamples=100).metric
+        == "worst"
+    )
     best = calibrators.fit_best(z, y, [TemperatureScaling(), IsotonicCalibration()], metric="accuracy", resamples=200)
     assert best.candidates[0].score >= best.candidates[1].score
 
@@ -101,7 +104,9 @@ def test_fit_best_refuses():
     z, y = drawn()
     with pytest.raises(ValueError, match="`candidates` must hold at least 1 calibrator, got none"):
         calibrators.fit_best(z, y, [])
-    with pytest.raises(ValueError, match="`metric` must be a metric's name, such as 'nll', or a function, got 'nonsense'"):
+    with pytest.raises(
+        ValueError, match="`metric` must be a metric's name, such as 'nll', or a function, got 'nonsense'"
+    ):
         calibrators.fit_best(z, y, metric="nonsense")
     with pytest.raises(ValueError, match="`logits` must hold at least 2 samples, got 1"):
         calibrators.fit_best(z[:1], y[:1])

@@ -45,7 +45,9 @@ def test_check_values(network_logits, name, objective, expected):
     assert "over-confident" in repr(cal)
 
 
-@given(st.integers(0, 10_000), st.sampled_from([0.3, 1.0, 3.0, 50.0]), st.sampled_from(["nll", "mse"]), st.integers(2, 6))
+@given(
+    st.integers(0, 10_000), st.sampled_from([0.3, 1.0, 3.0, 50.0]), st.sampled_from(["nll", "mse"]), st.integers(2, 6)
+)
 def test_agrees_with_an_exhaustive_search(seed, factor, objective, k):
     z, y = drawn(seed, n=80, k=k, factor=factor)
     cal = TemperatureScaling(objective=objective).fit(z, y)
@@ -55,7 +57,10 @@ def test_agrees_with_an_exhaustive_search(seed, factor, objective, k):
     grid = np.geomspace(cal.temperature_ / 30, cal.temperature_ * 30, 121)
     start = grid[int(np.argmin([function(z, y, t) for t in grid]))]
     best = optimize.minimize_scalar(
-        lambda b: function(z, y, 1 / b), bounds=(1 / start / 1.2, 1 / start * 1.2), method="bounded", options={"xatol": 1e-12}
+        lambda b: function(z, y, 1 / b),
+        bounds=(1 / start / 1.2, 1 / start * 1.2),
+        method="bounded",
+        options={"xatol": 1e-12},
     )
     assert function(z, y, cal.temperature_) <= best.fun + 1e-12
 
@@ -155,7 +160,9 @@ def test_weights_are_the_best_on_the_simplex(seed, factor, objective):
 
     def value(v):
         p = v[0] * scaled + v[1] * raw + v[2] / 3
-        return float((p - onehot).square().sum(dim=1).mean() if objective == "mse" else -(p * onehot).sum(dim=1).log().mean())
+        return float(
+            (p - onehot).square().sum(dim=1).mean() if objective == "mse" else -(p * onehot).sum(dim=1).log().mean()
+        )
 
     assert float(w.sum()) == pytest.approx(1, abs=1e-12)
     assert bool((w >= 0).all())
