@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -106,7 +107,8 @@ def equal_mass(scores: Tensor, n_bins: int) -> Bins:
     Equal scores share a bin, whatever their order, so bins can be larger than n/M, and others empty. For (N, K)
     scores each class (column) gets bins of its own.
     """
-    ordered = scores.to(torch.float64).T.contiguous().sort(dim=-1).values
+    lines = scores.T if scores.ndim == 2 else scores
+    ordered = lines.to(torch.float64).contiguous().sort(dim=-1).values
     n = ordered.shape[-1]
     places = [-(-m * n // n_bins) - 1 for m in range(1, n_bins)]
     inner = ordered[..., torch.tensor(places, dtype=torch.int64, device=ordered.device).clamp_(min=0)]
@@ -116,15 +118,25 @@ def equal_mass(scores: Tensor, n_bins: int) -> Bins:
 
 def assign(scores: Tensor, bins: Bins) -> Tensor:
     """The bin, 0 … M−1, of each score. For bins by class, ``scores`` is (n, K), a column for each."""
+    if bins.equal_width and bins.n_bins <= 2**15 and scores.device.type == "cpu":
+        # 4096 cells to a bin. A score next to no edge is in the bin of its cell, whatever the product's rounding; the
+        # few in the two cells around an edge are compared with it. The first cell of all needs no comparison. In
+        # numpy, whose comparisons take a sixth of torch's time.
+        s = (scores if scores.dtype in (torch.float32, torch.float64) else scores.to(torch.float32)).contiguous()
+        cell = (s.numpy() * s.numpy().dtype.type(bins.n_bins * 4096)).astype(np.int32)
+        near = np.flatnonzero(((cell + 1) & 4095 <= 1) & (cell != 0))
+        index = torch.from_numpy(cell >> 12)
+        if len(near):
+            places = torch.from_numpy(near)
+            index.view(-1)[places] = _compared(scores.reshape(-1)[places], bins)
+        return index
+    return _compared(scores, bins)
+
+
+def _compared(scores: Tensor, bins: Bins) -> Tensor:
+    """The bin of each score by comparison with the edges, in their type: the rule itself."""
     edges = bins.edges.to(scores.device)
     s = scores.to(edges.dtype)
-    if bins.equal_width:
-        m = bins.n_bins
-        # ⌈p·M⌉ is off by one where the product rounds across an edge. With a factor 2^-50 below M it is never too
-        # high, so that one comparison with the edge m/M itself settles it.
-        upper = (s * (m * (1 - 2.0**-50))).ceil_()
-        upper += s > upper / m
-        return upper.to(torch.int32).sub_(1).clamp_(0, m - 1)
     inner, right = edges[..., 1:-1].contiguous(), bins.closed == "left"
     if inner.ndim == 2:
         return torch.searchsorted(inner, s.T.contiguous(), right=right, out_int32=True).T
@@ -135,16 +147,20 @@ def curve(scores: Tensor, hits: Tensor, bins: Bins) -> ReliabilityCurve:
     """The curve of n pooled scores; ``hits`` are the places of those whose class is the true one."""
     m = bins.n_bins
     flat = scores.reshape(-1)
-    count = torch.zeros(m, dtype=torch.float64, device=flat.device)
-    score_sum = torch.zeros_like(count)
-    for part in _chunks(flat):
-        exact = part.to(torch.float64)
-        index = assign(exact, bins)
-        size, total = _histograms(index, exact, m)
-        count += size
-        score_sum += total
-    hit_sum = torch.bincount(assign(flat[hits], bins), minlength=m).to(torch.float64)
-    return ReliabilityCurve(bins.edges, count.cpu(), score_sum.cpu(), hit_sum.cpu())
+    if len(flat) <= CHUNK:
+        exact = flat.to(torch.float64)
+        index = assign(flat, bins)
+        count, score_sum = _histograms(index, exact, m)
+        own = index[hits]
+    else:
+        count, score_sum = torch.zeros(2, m, dtype=torch.float64, device=flat.device)
+        for part in _chunks(flat):
+            size, total = _histograms(assign(part, bins), part.to(torch.float64), m)
+            count += size
+            score_sum += total
+        own = assign(flat[hits], bins)
+    hit_sum = torch.bincount(own, minlength=m)
+    return ReliabilityCurve(bins.edges, *(total.to("cpu", torch.float64) for total in (count, score_sum, hit_sum)))
 
 
 def _chunks(values: Tensor) -> Iterator[Tensor]:
@@ -178,11 +194,11 @@ def class_curves(probabilities: Tensor, labels: Tensor, bins: Bins) -> Reliabili
     # Each chunk costs a pass over the K·M sums as well: no smaller than those.
     rows = max(1, max(CHUNK, k * m) // k)
     for start in range(0, n, rows):
-        exact = probabilities[start : start + rows].to(torch.float64)
-        index = assign(exact, bins) + column
+        some = probabilities[start : start + rows]
+        index = assign(some, bins) + column
         flat = index.reshape(-1)
         count += torch.bincount(flat, minlength=k * m)
-        score_sum += torch.bincount(flat, weights=exact.reshape(-1), minlength=k * m)
+        score_sum.scatter_add_(0, flat.to(torch.int64), some.reshape(-1).to(torch.float64))
         own = index.gather(1, labels[start : start + rows, None]).flatten()
         hit_sum += torch.bincount(own, minlength=k * m)
     sums = (total.view(k, m).cpu() for total in (count, score_sum, hit_sum))

@@ -118,8 +118,9 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
             "if these are logits, apply softmax first."
         )
     row = int(off.argmax())
+    total = float(tensor[row].sum(dtype=torch.float64))
     raise ValueError(
-        f"`{name}` must have rows that sum to 1, but row {row} sums to {float(tensor[row].sum(dtype=torch.float64)):g}; "
+        f"`{name}` must have rows that sum to 1, but row {row} sums to {total:g}; "
         "if these are logits, apply softmax first, if they are scores of independent classes, normalise them yourself."
     )
 

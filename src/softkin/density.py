@@ -52,10 +52,8 @@ def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
     if isinstance(rule, str):
         checks.option(rule, "bandwidth", ("paper", "mix-n-match"))
         if rule == "paper":
-            return paper_bandwidth(len(scores), *_moments(scores))
-        own = scores[hits]
-        spread = _moments(own)[1] if len(own) else 0.0
-        return spread * (2 * len(scores)) ** -0.2 if spread > ATOMS else 0.0
+            return paper_bandwidth(len(scores), _deviation(scores))
+        return mix_n_match_bandwidth(len(scores), _deviation(scores[hits]))
     if not 0 < rule <= WIDEST:
         raise ValueError(
             f"`bandwidth` must be 'paper', 'mix-n-match' or a number above 0 and at most {WIDEST}, got {rule!r}."
@@ -63,18 +61,23 @@ def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
     return float(rule)
 
 
-def paper_bandwidth(count: int, mean: float, deviation: float) -> float:
-    """1.06 σ n^(−1/5), 0 where there is no spread; the mean is not used, but comes with σ."""
-    del mean
+def paper_bandwidth(count: int, deviation: float) -> float:
+    """1.06 σ n^(−1/5); 0 where there is no spread."""
     return 1.06 * deviation * count**-0.2 if deviation > ATOMS else 0.0
 
 
-def _moments(scores: Tensor) -> tuple[float, float]:
-    """(mean, population standard deviation), in chunks and two passes."""
-    n = len(scores)
-    mean = float(torch.stack([part.sum(dtype=torch.float64) for part in scores.split(CHUNK)]).sum()) / n
+def mix_n_match_bandwidth(count: int, deviation_of_hits: float) -> float:
+    """σ₁ (2n)^(−1/5); 0 where the hits have no spread."""
+    return deviation_of_hits * (2 * count) ** -0.2 if deviation_of_hits > ATOMS else 0.0
+
+
+def _deviation(scores: Tensor) -> float:
+    """The population standard deviation, in chunks and two passes; 0 of nothing."""
+    if len(scores) == 0:
+        return 0.0
+    mean = float(torch.stack([part.sum(dtype=torch.float64) for part in scores.split(CHUNK)]).sum()) / len(scores)
     norms = [torch.linalg.vector_norm(part.to(torch.float64).sub(mean)) for part in scores.split(CHUNK)]
-    return mean, float(torch.stack(norms).square().sum() / n) ** 0.5
+    return math.sqrt(float(torch.stack(norms).square().sum()) / len(scores))
 
 
 # --------------------------------------------------------------------------------------------- cells and curve
@@ -107,17 +110,26 @@ class SmoothCurve:
 
     @property
     def gap(self) -> Tensor:
-        """p − c(p): positive where over-confident."""
+        """The node minus c(p): positive where over-confident."""
         return self.nodes - self.likelihood
 
 
-def cells(scores: Tensor, size: int, *, weights: Tensor | None = None, first: int = 0, length: int | None = None) -> Tensor:
-    """(3, length) sums of 1, d and d² in cells of width 1/``size`` from number ``first`` on, d in cells from the centre.
+def cells(
+    scores: Tensor,
+    size: int,
+    *,
+    weights: Tensor | None = None,
+    first: int = 0,
+    length: int | None = None,
+    into: Tensor | None = None,
+) -> Tensor:
+    """(3, length) sums of 1, d and d² in cells of width 1/``size`` from number ``first`` on.
 
-    ``weights`` make them sums of w, w·d and w·d². Scores a rounding above 1 stay in the last cell, d tells their place.
+    The offset d is counted in widths, from the centre. ``weights`` make them sums of w, w·d and w·d². Scores a
+    rounding above 1 stay in the last cell, d tells their place. With ``into`` the sums are added there.
     """
     length = size if length is None else length
-    sums = torch.zeros(3, length, dtype=torch.float64, device=scores.device)
+    sums = torch.zeros(3, length, dtype=torch.float64, device=scores.device) if into is None else into
     ones = torch.ones(CHUNK, dtype=torch.float64, device=scores.device)
     for start in range(0, len(scores), CHUNK):
         place = scores[start : start + CHUNK].to(torch.float64) * size
@@ -162,7 +174,7 @@ def _smoothed(wide: Tensor, radius: float, halo: int) -> Tensor:
     value, slope, bend = triweight(offset / radius)
     kernel = torch.stack([value, -slope / radius, bend / (2 * radius**2)])
     # Blocks a few times the kernel's length: each fits the cache, which one transform of the whole line would not.
-    block = _fast_length(min(8 * 2 * reach, length))
+    block = min(1 << (16 * reach - 1).bit_length(), _fast_length(length))
     hop = block - 2 * reach + 1
     nodes = length - 2 * reach + 1
     blocks = -(-nodes // hop)
@@ -170,7 +182,7 @@ def _smoothed(wide: Tensor, radius: float, halo: int) -> Tensor:
     pieces = torch.fft.rfft(padded.unfold(-1, block, hop))
     # Correlation with the kernel: its spectrum's conjugate. Of each block the first ``hop`` entries are whole.
     product = pieces * torch.fft.rfft(kernel, block).conj()[:, None]
-    field = torch.fft.irfft(product.sum(dim=-3), block)[..., :hop]
+    field: Tensor = torch.fft.irfft(product.sum(dim=-3), block)[..., :hop]
     return field.reshape(*field.shape[:-2], blocks * hop)[..., :nodes]
 
 
@@ -210,10 +222,11 @@ def integrals(everything: Tensor, hits: Tensor, count: int, radius: float, bound
     """∫ |p − c(p)| f(p) dp over [0, 1] from cells: (3, G) of all ``count`` scores, (…, 3, G) of the hits."""
     size = everything.shape[-1]
     halo = math.ceil(radius * size) + 2
-    f = _smoothed(_extended(everything, halo, boundary), radius * size, halo)
-    g = _smoothed(_extended(hits, halo, boundary), radius * size, halo)
-    nodes = torch.arange(-1, size + 2, dtype=torch.float64, device=f.device) / size
-    return _absolute_integral(nodes * f - g) / (count * radius * size)
+    lines = torch.cat([everything[None], hits.reshape(-1, 3, size)])
+    field = _smoothed(_extended(lines, halo, boundary), radius * size, halo)
+    nodes = torch.arange(-1, size + 2, dtype=torch.float64, device=field.device) / size
+    total = _absolute_integral(nodes * field[0] - field[1:]) / (count * radius * size)
+    return total.view(hits.shape[:-2])
 
 
 def calibration_error(
@@ -229,9 +242,7 @@ def calibration_error(
     size = grid_size(radius)
     own, share = (scores, weights) if weights is not None else (scores[hits], None)
     if size <= DENSE:
-        return float(
-            integrals(cells(scores, size), cells(own, size, weights=share), len(scores), radius, boundary)
-        )
+        return float(integrals(cells(scores, size), cells(own, size, weights=share), len(scores), radius, boundary))
     return _by_windows(scores, own, share, size, radius, boundary)
 
 
@@ -258,9 +269,9 @@ def _by_windows(
             start = max(start + length, int(float(scores[b]) * size) - halo)
             continue
         c, d = torch.searchsorted(own, ends).tolist()
-        window = {"first": start - halo, "length": length + 2 * halo}
-        everything = cells(scores[a:b], size, **window)
-        hits = cells(own[c:d], size, weights=None if share is None else share[c:d], **window)
+        first, wide = start - halo, length + 2 * halo
+        everything = cells(scores[a:b], size, first=first, length=wide)
+        hits = cells(own[c:d], size, weights=None if share is None else share[c:d], first=first, length=wide)
         field = _smoothed(torch.stack([everything, hits]), radius * size, halo)
         nodes = torch.arange(start - 1, start + length + 2, dtype=torch.float64, device=field.device) / size
         total += float(_absolute_integral(nodes * field[0] - field[1]))
@@ -277,7 +288,9 @@ def _with_images(scores: Tensor, share: Tensor | None, radius: float) -> tuple[T
     return both, None if share is None else torch.cat([share[low], share, share[high]])
 
 
-def smooth_curve(scores: Tensor, hits: Tensor, radius: float, boundary: Boundary, *, num_nodes: int = 513) -> SmoothCurve:
+def smooth_curve(
+    scores: Tensor, hits: Tensor, radius: float, boundary: Boundary, *, num_nodes: int = 513
+) -> SmoothCurve:
     """Both densities at ``num_nodes`` nodes of [0, 1], to draw; errors come from ``calibration_error``."""
     if radius == 0:
         raise ValueError("all scores are equal: there is no curve through a single point.")
@@ -345,7 +358,7 @@ def smoothed_error(residuals: Tensor, count: int) -> Callable[[Tensor], Tensor]:
     frequency = (math.pi * torch.arange(steps + 1, dtype=torch.float64, device=residuals.device)) ** 2 / 2
 
     def error(sigma: Tensor) -> Tensor:
-        field = torch.fft.irfft(spectrum * torch.exp(-frequency * sigma[..., None] ** 2), 2 * steps)
+        field: Tensor = torch.fft.irfft(spectrum * torch.exp(-frequency * sigma[..., None] ** 2), 2 * steps)
         field = field[..., : steps + 1].abs()
         return field.sum(dim=-1) - (field[..., 0] + field[..., steps]) / 2
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from softkin import checks
@@ -33,6 +34,7 @@ from softkin.metrics.calibration import (
     signed_gap,
     smooth_ece,
 )
+from softkin.metrics.scopes import Pool
 from softkin.metrics.scores import (
     BrierParts,
     accuracy,
@@ -53,9 +55,11 @@ from softkin.metrics.semantic import (
     superclass_ece,
 )
 from softkin.metrics.statistics import Statistic
+from softkin.metrics.streaming import Accumulator
 from softkin.metrics.uncertainty import Comparison, Interval
 
 __all__ = [
+    "Accumulator",
     "BrierParts",
     "Comparison",
     "Interval",
@@ -191,8 +195,8 @@ def when_calibrated(
     if make is None:
         raise ValueError(f"`metric` must be one of {', '.join(_STATISTICS)}, got {metric!r}.")
     # Any labels will do for a start; a bandwidth from the labels' hits would make a difference, so they are drawn too.
-    generator = torch.Generator().manual_seed(seed)
-    start = torch.multinomial(p.to("cpu", torch.float64), 1, generator=generator)[:, 0].to(p.device)
+    every = Pool(p.reshape(-1), torch.empty(0), *p.shape)
+    start = next(every.redrawn(np.random.default_rng(seed), 1))[0][0]
     return uncertainty.when_calibrated(make(p, start, **options), level, draws, seed + 1)
 
 

@@ -1,6 +1,6 @@
 """Calibration errors: binned, kernel, smooth, by class, signed."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from softkin.checks import Array
 from softkin.density import BOUNDARIES, Boundary
 from softkin.metrics import conventions, scopes
 from softkin.metrics.scopes import Per, Pool, Scope
-from softkin.metrics.statistics import Binned, Classwise, Kernel, Smooth
+from softkin.metrics.statistics import Binned, Classwise, Kernel, Kind, Smooth
 from softkin.metrics.uncertainty import answer
 
 PERS = ("sample", "score")
@@ -96,16 +96,15 @@ def ece_hist(
         A fraction, at least 0; with ``confidence`` an ``Interval``, which is a float too.
 
     Example:
-        >>> ece_hist(torch.tensor([[0.95, 0.05], [1.0, 0.0]]), torch.tensor([0, 1]), n_bins=10)
+        >>> P = torch.tensor([[0.95, 0.05], [1.0, 0.0]])  # both in the last bin, half of them right
+        >>> round(ece_hist(P, torch.tensor([0, 1]), n_bins=10), 6)
         0.475
 
     References:
         Guo et al., On Calibration of Modern Neural Networks, 2017, Sec. 2; Liu and JaJa 2021, Sec. 3.2.
     """
     p, y = scopes.checked(probabilities, labels)
-    statistic = binned(
-        p, y, scope=scope, n_bins=n_bins, per=per, binning=binning, norm=norm, convention=convention
-    )
+    statistic = binned(p, y, scope=scope, n_bins=n_bins, per=per, binning=binning, norm=norm, convention=convention)
     return answer(statistic, confidence, resamples, seed)
 
 
@@ -140,7 +139,13 @@ def mce(
 
 
 def debiased(
-    p: Tensor, y: Tensor, *, scope: Scope = "prediction", n_bins: int = 15, binning: Binning = "width", per: Per = "sample"
+    p: Tensor,
+    y: Tensor,
+    *,
+    scope: Scope = "prediction",
+    n_bins: int = 15,
+    binning: Binning = "width",
+    per: Per = "sample",
 ) -> Binned:
     """The statistic behind ``debiased_ece``."""
     checks.option(per, "per", PERS)
@@ -177,7 +182,7 @@ def debiased_ece(
 class Net(Binned):
     """Σ (score − hit): an average, not an error, so that its interval is an average's."""
 
-    kind = "mean"
+    kind: ClassVar[Kind] = "mean"
 
 
 def signed(
@@ -264,7 +269,8 @@ def classwise_ece(
 ) -> float:
     r"""Calibration error of each class on its own, then averaged (or summed) over the classes.
 
-    .. math:: \frac{1}{K} \sum_{k=1}^{K} \sum_{m=1}^{M} \frac{|B_{m,k}|}{N} |\mathrm{lik}(B_{m,k}) - \mathrm{conf}(B_{m,k})|
+    .. math:: \frac{1}{K} \sum_{k=1}^{K} \sum_{m=1}^{M} \frac{|B_{m,k}|}{N}
+              |\mathrm{lik}(B_{m,k}) - \mathrm{conf}(B_{m,k})|
 
     A class that no label names still counts: its share of hits is 0.
 
@@ -357,9 +363,7 @@ def ece_kde(
         Zhang et al., Mix-n-Match, 2020, Sec. 4; Liu and JaJa 2021, Sec. 3.3 and 6.1.
     """
     p, y = scopes.checked(probabilities, labels)
-    statistic = kernel(
-        p, y, scope=scope, per=per, bandwidth=bandwidth, boundary=boundary, convention=convention
-    )
+    statistic = kernel(p, y, scope=scope, per=per, bandwidth=bandwidth, boundary=boundary, convention=convention)
     return answer(statistic, confidence, resamples, seed)
 
 
@@ -368,7 +372,7 @@ def kde_floor(
     *,
     scope: Scope = "output",
     per: Per = "sample",
-    bandwidth: Literal["paper"] | float = "paper",
+    bandwidth: str | float = "paper",
     boundary: Boundary = "reflect",
 ) -> float:
     r"""What ``ece_kde`` would show if every score were exactly its own likelihood, and samples without number.

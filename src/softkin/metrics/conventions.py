@@ -7,7 +7,7 @@
 ``"kull2019"``     Kull et al. 2019, experiments: 15 bins (lo, hi]; "output" (their ECE2) is a mean over all N·K scores;
                    class-wise a sum over classes, in 14 bins [lo, hi) and a 15th for exactly 1; Brier divided by N·K
 ``"mix-n-match"``  Zhang et al. 2020, reference code: 15 bins of equal mass, the extra scores in the last; KDE with
-                   kernel radius 3h, h = σ(correct) (2N)^(−1/5). With two classes both look at class 1, not at the winner
+                   kernel radius 3h, h = σ(correct) (2N)^(−1/5). With two classes both look at class 1 only
 ``"torchmetrics"`` torchmetrics: 15 bins [lo, hi), a confidence of exactly 1 in a 16th, edges in float32
 ``"netcal"``       netcal: 10 bins [lo, hi), 1 in the last
 =================  ==================================================================================================
@@ -57,7 +57,9 @@ CONVENTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 FREE = {"n_bins"}  # the sources let their callers choose it too
 
 
-def resolve(convention: str | None, metric: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def resolve(
+    convention: str | None, metric: str, given: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
     """The options to use: what was ``given`` (None: nothing), else what the convention says, else the default."""
     preset: Mapping[str, Any] = {}
     if convention is not None:

@@ -1,8 +1,10 @@
 """Which of the N·K scores a calibration metric looks at, and labels redrawn from them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +19,17 @@ def winners(probabilities: Tensor) -> Tensor:
     if probabilities.device.type == "cpu" and probabilities.dtype in (torch.float32, torch.float64):
         return torch.from_numpy(probabilities.numpy().argmax(axis=1))  # several times faster than torch's on a CPU
     return probabilities.argmax(dim=1)
+
+
+def wins(probabilities: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """(the winning score of each row, whether the true class has it); of equal scores the first class wins."""
+    winning = probabilities.amax(dim=1)  # much faster than an argmax
+    right = probabilities.gather(1, labels[:, None])[:, 0] == winning
+    # Two equal scores that win are at most half a row each: only there an earlier class can have the same score.
+    doubtful = (right & (winning <= 0.51)).nonzero()[:, 0]
+    if len(doubtful):
+        right[doubtful] = winners(probabilities.index_select(0, doubtful)) == labels[doubtful]
+    return winning, right
 
 
 @dataclass(frozen=True)
@@ -47,21 +60,34 @@ class Pool:
         mask[self.hits] = 1
         return mask.view(self.num_samples, self.columns)
 
-    def redrawn(self, generator: torch.Generator, times: int) -> tuple[Tensor, Tensor]:
-        """Labels drawn from the scores themselves, ``times`` times: (columns drawn, whether a hit), both (times, N).
+    def redrawn(self, generator: np.random.Generator, times: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Labels drawn from the scores themselves, ``times`` times: (column drawn, whether a hit), in (r, N) blocks.
 
         For prediction a hit comes with the probability that the winning score claims. For output each row's label is
         drawn from the row (from the row over its sum, where that is a rounding away from 1).
         """
+        n, device = self.num_samples, self.scores.device
         rows = self.rows.to("cpu", torch.float64)
         if self.columns == 1:
-            u = torch.rand(times, self.num_samples, generator=generator)
-            drawn = torch.zeros(1, 1, dtype=torch.int64).expand(times, self.num_samples)
-            return drawn.to(self.scores.device), (u < rows[:, 0].to(torch.float32)).to(self.scores.device)
+            # Whole 32-bit numbers below 2^32·p: a third of the time that floats take, and right to 2^-32.
+            threshold = (rows[:, 0] * 2**32).clamp(max=2**32 - 1).numpy().astype(np.uint32)
+            column = torch.zeros(1, 1, dtype=torch.int64, device=device)
+            for some in blocks(times, n):
+                hit = generator.integers(0, 2**32, (some, n), dtype=np.uint32) < threshold
+                yield column.expand(some, n), torch.from_numpy(hit).to(device)
+            return
         cumulative = rows.cumsum(dim=1)
-        u = torch.rand(self.num_samples, times, generator=generator, dtype=torch.float64) * cumulative[:, -1:]
-        drawn = torch.searchsorted(cumulative, u, right=True).clamp_(max=self.columns - 1).T
-        return drawn.to(self.scores.device), torch.ones(1, 1, dtype=torch.bool).expand(drawn.shape)
+        every = torch.ones(1, 1, dtype=torch.bool, device=device)
+        for some in blocks(times, n):
+            u = torch.from_numpy(generator.random((n, some))) * cumulative[:, -1:]
+            drawn = torch.searchsorted(cumulative, u, right=True).clamp_(max=self.columns - 1)
+            yield drawn.T.to(device), every.expand(some, n)
+
+
+def blocks(times: int, size: int) -> list[int]:
+    """``times`` in portions: times × size numbers that a cache holds, but no fewer than 16 at once."""
+    step = min(times, max(16, 2**19 // size))
+    return [min(step, times - start) for start in range(0, times, step)]
 
 
 def pool(probabilities: Tensor, labels: Tensor, scope: Scope) -> Pool:
@@ -71,9 +97,8 @@ def pool(probabilities: Tensor, labels: Tensor, scope: Scope) -> Pool:
     if scope == "output":
         places = torch.arange(n, device=labels.device) * k + labels
         return Pool(probabilities.reshape(-1), places, n, k)
-    predicted = winners(probabilities)
-    winning = probabilities.gather(1, predicted[:, None])[:, 0]
-    return Pool(winning, (predicted == labels).nonzero()[:, 0], n, 1)
+    winning, right = wins(probabilities, labels)
+    return Pool(winning, right.nonzero()[:, 0], n, 1)
 
 
 def checked(probabilities: Any, labels: Any) -> tuple[Tensor, Tensor]:

@@ -1,15 +1,16 @@
 """Proper scores, accuracy, and how well confidence tells right from wrong or known from unknown."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softkin import binning, checks
 from softkin.checks import Array
 from softkin.metrics import conventions, scopes
-from softkin.metrics.statistics import Mean, Share, Statistic
+from softkin.metrics.statistics import Kind, Mean, Share, Statistic
 from softkin.metrics.uncertainty import Interval, answer, multiplicities, quantiles
 
 
@@ -37,7 +38,7 @@ def nll(
 def squares(p: Tensor, y: Tensor) -> Tensor:
     """Σ_k (p_k − [k = y])² of each row, float64."""
     own = p.gather(1, y[:, None])[:, 0].to(torch.float64)
-    total = torch.linalg.vector_norm(p, dim=1, dtype=torch.float64).square()
+    total: Tensor = torch.linalg.vector_norm(p, dim=1, dtype=torch.float64).square()
     return total - 2 * own + 1
 
 
@@ -105,7 +106,7 @@ def brier_decomposition(probabilities: Array, labels: Array, *, n_bins: int = 15
 
 def right(p: Tensor, y: Tensor) -> Share:
     """The statistic behind ``accuracy``."""
-    return Share(scopes.winners(p) == y)
+    return Share(scopes.wins(p, y)[1])
 
 
 def accuracy(
@@ -144,16 +145,15 @@ def top_k_accuracy(
 class RiskCoverage(Statistic):
     """The area under the risk–coverage curve."""
 
-    kind = "mean"
+    kind: ClassVar[Kind] = "mean"
 
     def __init__(self, p: Tensor, y: Tensor) -> None:
-        predicted = scopes.winners(p)
-        winning = p.gather(1, predicted[:, None])[:, 0].to(torch.float64)
+        winning, right = scopes.wins(p, y)
         # Groups of equal confidence, the most confident first.
         values, group = torch.unique(winning, return_inverse=True)
         self.group = len(values) - 1 - group
         self.num_groups = len(values)
-        self.wrong = (predicted != y).to(torch.float64)
+        self.wrong = (~right).to(torch.float64)
         self.num_samples, self.device = len(y), p.device
         # H_j − H_i is what Σ 1/(i+1) … 1/j comes to.
         one_over = 1 / torch.arange(1, len(y) + 1, dtype=torch.float64, device=p.device)
@@ -246,12 +246,14 @@ def _two_samples(
         return value
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
-    generator = torch.Generator().manual_seed(seed)
+    generator = np.random.default_rng(seed)
     values = []
     for start in range(0, resamples, 50):
         times = min(50, resamples - start)
         lines = [
-            torch.cat([_counts(group, num_groups, w.to(group.device)) for w in multiplicities(len(group), times, generator)])
+            torch.cat(
+                [_counts(group, num_groups, w.to(group.device)) for w in multiplicities(len(group), times, generator)]
+            )
             for group in (a, b)
         ]
         values.append(of(*lines).cpu())

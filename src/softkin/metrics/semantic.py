@@ -54,7 +54,7 @@ def superclass_ece(
     seed: int = 0,
     **options: Any,
 ) -> float:
-    """``ece_hist`` of the super-class probabilities: is "some kind of fish" as likely as the model says?
+    """``ece_hist`` of the super-class probabilities: whether "some kind of fish" is as likely as the model says.
 
     A model can be right about super-classes where it is over-confident about classes. ``options`` are those of
     ``ece_hist``.
@@ -77,7 +77,7 @@ def _neighbours(similarity: Array | SparseRows, k: int, num_classes: int) -> Ten
         size = len(matrix)
     if size != num_classes:
         raise ValueError(
-            f"`similarity` covers {size} classes but the probabilities {num_classes}; was it built for another data set?"
+            f"`similarity` covers {size} classes but the probabilities {num_classes}; is it for another data set?"
         )
     if k >= num_classes:
         raise ValueError(f"`k` must be below the number of classes, {num_classes}, got {k}.")
@@ -157,7 +157,7 @@ def _mistakes(p: Tensor, y: Tensor, distances: Array) -> tuple[Tensor, Tensor, T
     d = checks.square(distances, "distances")
     if len(d) != p.shape[1]:
         raise ValueError(
-            f"`distances` cover {len(d)} classes but the probabilities {p.shape[1]}; were they built for another data set?"
+            f"`distances` cover {len(d)} classes but the probabilities {p.shape[1]}; are they for another data set?"
         )
     predicted = scopes.winners(p)
     winning = p.gather(1, predicted[:, None])[:, 0].to(torch.float64)

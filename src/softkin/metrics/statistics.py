@@ -8,6 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,13 +17,18 @@ from softkin.binning import Bins, Norm, ReliabilityCurve
 from softkin.density import Boundary
 from softkin.metrics.scopes import Per, Pool
 
-BLOCK = 2**24  # numbers in a temporary of the resampling: 128 MB of float64
+BLOCK = 2**23  # numbers in a temporary of the resampling: 64 MB of float64
+KEEP = 2**27  # rows times their width that are kept between blocks of resamples: half a gigabyte of float32
+
+
+Kind = Literal["error", "mean", "share"]
+BinnedNorm = Norm | Literal["debiased", "over", "under", "net"]
 
 
 class Statistic(ABC):
     """A metric of N rows."""
 
-    kind: ClassVar[Literal["error", "mean", "share"]]
+    kind: ClassVar[Kind]
     """"error": not negative, 0 if calibrated, biased upwards; "mean": an average; "share": an average of 0 and 1"""
     num_samples: int
     device: torch.device
@@ -47,7 +53,7 @@ class Statistic(ABC):
         """The sums of data whose departure from calibration is ``factor`` times as large; for errors only."""
         return sums * factor
 
-    def redrawn(self, generator: torch.Generator, times: int) -> Tensor:
+    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         """(times,): the metric with labels drawn from the scores; for calibration errors only."""
         raise TypeError("labels redrawn from the scores say something of calibration errors only.")
 
@@ -55,7 +61,7 @@ class Statistic(ABC):
 class Mean(Statistic):
     """The average of one number for each row."""
 
-    kind = "mean"
+    kind: ClassVar[Kind] = "mean"
 
     def __init__(self, rows: Tensor) -> None:
         self.rows = rows.to(torch.float64)
@@ -79,13 +85,13 @@ class Mean(Statistic):
 class Share(Mean):
     """The share of rows for which something holds."""
 
-    kind = "share"
+    kind: ClassVar[Kind] = "share"
 
 
 class Ratio(Statistic):
     """Σ a / Σ b over the rows."""
 
-    kind = "mean"
+    kind: ClassVar[Kind] = "mean"
 
     def __init__(self, above: Tensor, below: Tensor) -> None:
         self.rows = torch.stack([above, below], dim=1).to(torch.float64)
@@ -102,74 +108,102 @@ class Ratio(Statistic):
         return sums[:, 0] / sums[:, 1]
 
 
-class Binned(Statistic):
+class RowSums(Statistic):
+    """A statistic of sums of long rows, in float32: 1e-6 of a sum is nothing beside its spread over resamples."""
+
+    width: int
+    """F, numbers in a row"""
+    columns: int
+    """Scores in a row"""
+    _kept: Tensor | None = None
+
+    @abstractmethod
+    def row_block(self, part: slice) -> Tensor:
+        """(n, F) what some of the rows bring."""
+
+    def sums(self, weights: Tensor) -> Tensor:
+        if self.num_samples * self.width <= KEEP:
+            if self._kept is None:
+                self._kept = torch.cat([self.row_block(part).to(torch.float32) for part in self._parts()])
+            return (weights @ self._kept).to(torch.float64)
+        total = torch.zeros(len(weights), self.width, dtype=torch.float64, device=self.device)
+        for part in self._parts():
+            total += weights[:, part] @ self.row_block(part).to(torch.float32)
+        return total
+
+    def _parts(self) -> list[slice]:
+        step = max(1, BLOCK // max(self.width, self.columns))
+        return [slice(start, start + step) for start in range(0, self.num_samples, step)]
+
+
+class Binned(RowSums):
     """What one reliability curve yields: an ECE of any norm, the debiased one, or a part of the signed gap."""
 
-    kind = "error"
+    kind: ClassVar[Kind] = "error"
 
     def __init__(
         self,
         pool: Pool,
         bins: Bins,
         *,
-        norm: Norm | Literal["debiased", "over", "under", "net"] = 1,
+        norm: BinnedNorm = 1,
         per: Per = "sample",
     ) -> None:
         self.pool, self.bins, self.norm = pool, bins, norm
-        self.num_samples, self.device = pool.num_samples, pool.scores.device
+        self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
         self.denominator = pool.denominator(per)
-        self._rows: Tensor | None = None
+        self.width = bins.n_bins * (1 if self._by_difference else 3)
 
     def curve(self) -> ReliabilityCurve:
         """The curve itself."""
         return binning.curve(self.pool.scores, self.pool.hits, self.bins)
 
     def value(self) -> float:
-        curve = self.curve()
-        return float(self._of_curve(curve.count, curve.score_sum, curve.hit_sum))
+        return float(self.of_curve(self.curve(), self.norm, self.denominator))
 
-    def _of_curve(self, count: Tensor, score_sum: Tensor, hit_sum: Tensor) -> Tensor:
-        n = self.denominator
-        difference = score_sum - hit_sum
-        if self.norm == "net":
+    @staticmethod
+    def of_curve(curve: ReliabilityCurve, norm: BinnedNorm, n: float) -> Tensor:
+        """The number that a curve yields, its sums divided by n."""
+        difference = curve.score_sum - curve.hit_sum
+        if norm == "net":
             return difference.sum(dim=-1) / n
-        if self.norm in ("over", "under"):
-            return (difference if self.norm == "over" else -difference).clamp(min=0).sum(dim=-1) / n
-        if self.norm == "debiased":
+        if norm == "over" or norm == "under":
+            return (difference if norm == "over" else -difference).clamp(min=0).sum(dim=-1) / n
+        if norm == "debiased":
             # Var(lik) of a bin is estimated by lik(1 − lik)/(|B| − 1); a bin of one score tells nothing of it.
-            lik = hit_sum / count.clamp(min=1)
+            count = curve.count
+            lik = curve.hit_sum / count.clamp(min=1)
             square = difference.square() / count.clamp(min=1) - count * lik * (1 - lik) / (count - 1).clamp(min=1)
             return (torch.where(count > 1, square, 0.0).sum(dim=-1) / n).clamp(min=0).sqrt()
-        return ReliabilityCurve(self.bins.edges, count, score_sum, hit_sum).error(self.norm, samples=n)  # type: ignore[arg-type]
+        return curve.error(norm, samples=n)
 
-    def _row_sums(self) -> Tensor:
-        """(N, 3, M): count, scores and hits that each row brings to each bin."""
-        if self._rows is None:
-            pool, m = self.pool, self.bins.n_bins
-            n = pool.num_samples
-            index = binning.assign(pool.scores, self.bins).view(n, pool.columns).to(torch.int64)
-            scores = pool.rows.to(torch.float64)
-            rows = torch.zeros(3, n, m, dtype=torch.float64, device=scores.device)
-            rows[0].scatter_add_(1, index, torch.ones_like(scores))
-            rows[1].scatter_add_(1, index, scores)
-            rows[2].scatter_add_(1, index, pool.is_hit)
-            self._rows = rows.transpose(0, 1).contiguous()
-        return self._rows
+    def _of_sums(self, count: Tensor, score_sum: Tensor, hit_sum: Tensor) -> Tensor:
+        curve = ReliabilityCurve(self.bins.edges, count, score_sum, hit_sum)
+        return self.of_curve(curve, self.norm, self.denominator)
 
     @property
     def _by_difference(self) -> bool:
+        # Most need only the scores minus the hits of each bin, a third of the work.
         return self.norm in (1, "over", "under", "net")
 
-    def sums(self, weights: Tensor) -> Tensor:
-        rows = self._row_sums()
-        # Most need only the scores minus the hits of each bin, a third of the work.
-        rows = rows[:, 1] - rows[:, 2] if self._by_difference else rows.flatten(1)
-        return weights.to(rows.dtype) @ rows
+    def row_block(self, part: slice) -> Tensor:
+        rows = self._row_sums(part)
+        return rows[1] - rows[2] if self._by_difference else rows.transpose(0, 1).flatten(1)
+
+    def _row_sums(self, part: slice) -> Tensor:
+        """(3, n, M): count, scores and hits that each row brings to each bin."""
+        scores = self.pool.rows[part].to(torch.float64)
+        index = binning.assign(scores.flatten(), self.bins).view(scores.shape).to(torch.int64)
+        rows = torch.zeros(3, len(scores), self.bins.n_bins, dtype=torch.float64, device=scores.device)
+        rows[0].scatter_add_(1, index, torch.ones_like(scores))
+        rows[1].scatter_add_(1, index, scores)
+        rows[2].scatter_add_(1, index, self.pool.is_hit[part])
+        return rows
 
     def of(self, sums: Tensor) -> Tensor:
         if self._by_difference:
-            return self._of_curve(sums, sums, torch.zeros_like(sums))
-        return self._of_curve(*sums.view(len(sums), 3, -1).unbind(dim=1))
+            return self._of_sums(sums, sums, torch.zeros_like(sums))
+        return self._of_sums(*sums.view(len(sums), 3, -1).unbind(dim=1))
 
     def adds_up_with(self, other: Statistic) -> bool:
         return isinstance(other, Binned) and torch.equal(self.bins.edges, other.bins.edges)
@@ -177,125 +211,121 @@ class Binned(Statistic):
     def scaled(self, sums: Tensor, factor: float) -> Tensor:
         return sums * factor if self._by_difference else _hits_scaled(sums, factor)
 
-    def redrawn(self, generator: torch.Generator, times: int) -> Tensor:
+    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         pool, m = self.pool, self.bins.n_bins
-        rows = self._row_sums()
-        count, score_sum = rows[:, :2].sum(dim=0)
+        rows = self._row_sums(slice(None))
+        count, score_sum = rows[:2].sum(dim=1)
         if pool.columns == 1:
-            _, hit = pool.redrawn(generator, times)
-            hits = hit.to(torch.float32) @ rows[:, 0].to(torch.float32)  # whole numbers below 2^24: exact
-            return self._of_curve(count, score_sum, hits.to(torch.float64))
+            member = rows[0].to(torch.float32)
+            hits = [hit.to(torch.float32) @ member for _, hit in pool.redrawn(generator, times)]  # whole numbers: exact
+            return self._of_sums(count, score_sum, torch.cat(hits).to(torch.float64))
         # Only the bin of the drawn label's score matters: drawn from each row's mass in the bins, not in the classes.
-        cumulative = rows[:, 1].cpu().cumsum(dim=1)
-        u = torch.rand(len(rows), times, generator=generator, dtype=torch.float64) * cumulative[:, -1:]
-        drawn = torch.searchsorted(cumulative, u, right=True).clamp_(max=m - 1)
-        flat = (drawn + m * torch.arange(times)).reshape(-1)
-        hits = torch.bincount(flat, minlength=times * m).view(times, m).to(rows)
-        return self._of_curve(count, score_sum, hits)
+        mass = Pool(rows[1].flatten(), pool.hits, pool.num_samples, m)
+        values = []
+        for drawn, _ in mass.redrawn(generator, times):
+            flat = drawn + m * torch.arange(len(drawn), device=drawn.device)[:, None]
+            hits_in = torch.bincount(flat.reshape(-1), minlength=len(drawn) * m).view(len(drawn), m).to(rows)
+            values.append(self._of_sums(count, score_sum, hits_in))
+        return torch.cat(values)
 
 
-class Classwise(Statistic):
+class Classwise(RowSums):
     """One curve for each class, errors summed or averaged over the classes."""
 
-    kind = "error"
+    kind: ClassVar[Kind] = "error"
 
     def __init__(self, probabilities: Tensor, labels: Tensor, bins: Bins, *, norm: Norm, divide_by: int) -> None:
         self.p, self.labels, self.bins, self.norm, self.divide_by = probabilities, labels, bins, norm, divide_by
-        self.num_samples, self.device = len(labels), labels.device
-        self._index: Tensor | None = None
+        self.num_samples, self.columns, self.device = *probabilities.shape, labels.device
+        self.width = probabilities.shape[1] * bins.n_bins * (1 if norm == 1 else 3)
 
     def value(self) -> float:
         curves = binning.class_curves(self.p, self.labels, self.bins)
         return float(curves.error(self.norm).sum()) / self.divide_by
 
-    def _places(self) -> Tensor:
-        if self._index is None:
-            column = torch.arange(self.p.shape[1], device=self.p.device) * self.bins.n_bins
-            self._index = binning.assign(self.p, self.bins).to(torch.int64) + column
-        return self._index
+    def _places(self, part: slice) -> Tensor:
+        column = torch.arange(self.p.shape[1], device=self.p.device) * self.bins.n_bins
+        return binning.assign(self.p[part], self.bins).to(torch.int64) + column
 
-    def sums(self, weights: Tensor) -> Tensor:
-        n, k = self.p.shape
-        m = self.bins.n_bins
-        index = self._places()
-        total = torch.zeros(len(weights), 3, k * m, dtype=torch.float64, device=self.p.device)
-        # Dense blocks of rows: the product is fast, and memory stays bounded for any N and K.
-        step = max(1, BLOCK // (3 * k * m))
-        for start in range(0, n, step):
-            part = slice(start, start + step)
-            place = index[part]
-            block = torch.zeros(3, len(place), k * m, dtype=torch.float64, device=self.p.device)
-            scores = self.p[part].to(torch.float64)
-            block[0].scatter_(1, place, 1.0)
-            block[1].scatter_(1, place, scores)
-            block[2].scatter_(1, place.gather(1, self.labels[part, None]), 1.0)
-            if self.norm == 1:
-                total[:, 1] += weights[:, part].to(torch.float64) @ (block[1] - block[2])
-            else:
-                total += torch.einsum("rn,cnf->rcf", weights[:, part].to(torch.float64), block)
-        return total.flatten(1)
+    def row_block(self, part: slice) -> Tensor:
+        place = self._places(part)
+        n, size = len(place), self.p.shape[1] * self.bins.n_bins
+        own = place.gather(1, self.labels[part, None])
+        scores = torch.zeros(n, size, dtype=torch.float32, device=self.device)
+        scores.scatter_(1, place, self.p[part].to(torch.float32))
+        if self.norm == 1:
+            return scores.scatter_add_(1, own, -torch.ones_like(own, dtype=torch.float32))
+        count, hits = torch.zeros_like(scores).scatter_(1, place, 1.0), torch.zeros_like(scores).scatter_(1, own, 1.0)
+        return torch.cat([count, scores, hits], dim=1)
 
     def of(self, sums: Tensor) -> Tensor:
-        parts = sums.view(len(sums), 3, self.p.shape[1], self.bins.n_bins)
-        curve = ReliabilityCurve(self.bins.edges, parts[:, 0], parts[:, 1], parts[:, 2])
+        shape = (len(sums), -1, self.p.shape[1], self.bins.n_bins)
+        parts = sums.view(shape)
+        count, score, hit = (
+            (parts[:, 0], parts[:, 0], torch.zeros_like(parts[:, 0])) if self.norm == 1 else parts.unbind(1)
+        )
+        curve = ReliabilityCurve(self.bins.edges, count, score, hit)
         return curve.error(self.norm, samples=self.num_samples).sum(dim=-1) / self.divide_by
 
     def adds_up_with(self, other: Statistic) -> bool:
         return isinstance(other, Classwise) and torch.equal(self.bins.edges, other.bins.edges)
 
     def scaled(self, sums: Tensor, factor: float) -> Tensor:
-        return _hits_scaled(sums, factor)
+        return sums * factor if self.norm == 1 else _hits_scaled(sums, factor)
 
-    def redrawn(self, generator: torch.Generator, times: int) -> Tensor:
+    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         n, k = self.p.shape
         m = self.bins.n_bins
         curves = binning.class_curves(self.p, self.labels, self.bins)
         every = Pool(self.p.reshape(-1), self.labels, n, k)
+        places = self._places(slice(None))
         values = []
-        for some in _portions(times, n + k * m):
-            drawn, _ = every.redrawn(generator, some)
-            places = self._places()[torch.arange(n, device=self.p.device), drawn]
-            flat = places + torch.arange(some, device=self.p.device)[:, None] * (k * m)
-            hits = torch.bincount(flat.reshape(-1), minlength=some * k * m).view(some, k, m).cpu().to(torch.float64)
+        for drawn, _ in every.redrawn(generator, times):
+            own = places[torch.arange(n, device=drawn.device), drawn]
+            flat = own + torch.arange(len(drawn), device=drawn.device)[:, None] * (k * m)
+            size = len(drawn) * k * m
+            hits = torch.bincount(flat.reshape(-1), minlength=size).view(-1, k, m).cpu().to(torch.float64)
             curve = ReliabilityCurve(curves.edges, curves.count, curves.score_sum, hits)
             values.append(curve.error(self.norm, samples=n).sum(dim=-1) / self.divide_by)
         return torch.cat(values)
 
 
-class Kernel(Statistic):
+class Kernel(RowSums):
     """The KDE ECE; resampled with the bandwidth of the data as they are."""
 
-    kind = "error"
+    kind: ClassVar[Kind] = "error"
     NODES_PER_RADIUS = 8  # for resampling: the integral to about 1e-4 of itself, far below its spread
     CELLS_PER_RADIUS = 32  # for redrawn labels
 
     def __init__(self, pool: Pool, radius: float, boundary: Boundary, *, per: Per) -> None:
         self.pool, self.radius, self.boundary = pool, radius, boundary
-        self.num_samples, self.device = pool.num_samples, pool.scores.device
+        self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
         self.scale = len(pool.scores) / pool.denominator(per)
+        self.width = math.ceil(self.NODES_PER_RADIUS / radius) + 1 if radius else 1
+        self._smoothing: Tensor | None = None
 
     def value(self) -> float:
-        return self.scale * density.calibration_error(
-            self.pool.scores, self.pool.hits, self.radius, self.boundary
-        )
+        return self.scale * density.calibration_error(self.pool.scores, self.pool.hits, self.radius, self.boundary)
 
     def adds_up_with(self, other: Statistic) -> bool:
         return isinstance(other, Kernel) and self.radius == other.radius  # a bandwidth that was given
 
-    def sums(self, weights: Tensor) -> Tensor:
-        pool = self.pool
+    def scaled(self, sums: Tensor, factor: float) -> Tensor:
+        # Calibrated scores have D ≠ 0 as well: what smoothing does to them. Only what departs from that is scaled.
+        if self._smoothing is None:
+            total = torch.zeros(1, self.width, dtype=torch.float64, device=self.device)
+            for part in self._parts() if self.radius else []:
+                scores = self.pool.rows[part].to(torch.float64)
+                rows = density.kernel_rows(scores, scores, self.radius, self.boundary, self.width)
+                total += rows.sum(dim=0)
+            self._smoothing = total
+        return self._smoothing + factor * (sums - self._smoothing)
+
+    def row_block(self, part: slice) -> Tensor:
+        scores, hits = self.pool.rows[part], self.pool.is_hit[part]
         if self.radius == 0:
-            difference = (pool.rows.to(torch.float64) - pool.is_hit).sum(dim=1)
-            return (weights.to(torch.float64) @ difference)[:, None]
-        nodes = math.ceil(self.NODES_PER_RADIUS / self.radius) + 1
-        total = torch.zeros(len(weights), nodes, dtype=torch.float64, device=pool.scores.device)
-        hits = pool.is_hit
-        step = max(1, BLOCK // 2 // max(nodes, pool.columns))
-        for start in range(0, pool.num_samples, step):
-            part = slice(start, start + step)
-            rows = density.kernel_rows(pool.rows[part], hits[part], self.radius, self.boundary, nodes)
-            total += weights[:, part].to(torch.float64) @ rows
-        return total
+            return (scores.to(torch.float64) - hits).sum(dim=1, keepdim=True)
+        return density.kernel_rows(scores, hits, self.radius, self.boundary, self.width)
 
     def of(self, sums: Tensor) -> Tensor:
         size = self.scale / len(self.pool.scores)
@@ -304,32 +334,32 @@ class Kernel(Statistic):
         inner = sums.abs()
         return (inner.sum(dim=1) - (inner[:, 0] + inner[:, -1]) / 2) / (sums.shape[1] - 1) * size
 
-    def redrawn(self, generator: torch.Generator, times: int) -> Tensor:
+    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         pool = self.pool
         if self.radius == 0:
-            _, hit = pool.redrawn(generator, times)
-            gap = pool.scores.sum(dtype=torch.float64) - hit.sum(dim=1)
-            return gap.abs() * (self.scale / len(pool.scores))
+            hits = torch.cat([hit.sum(dim=1) for _, hit in pool.redrawn(generator, times)])
+            return (pool.scores.sum(dtype=torch.float64) - hits).abs() * (self.scale / len(pool.scores))
         size = math.ceil(self.CELLS_PER_RADIUS / self.radius)
         everything = density.cells(pool.scores, size)
         values = []
-        for some in _portions(times, 6 * size + pool.num_samples):
-            drawn, hit = pool.redrawn(generator, some)
+        for drawn, hit in pool.redrawn(generator, times):
             own = pool.rows.to(torch.float64)[torch.arange(pool.num_samples, device=drawn.device), drawn]
-            hits = torch.stack([density.cells(line[mask], size) for line, mask in zip(own, hit, strict=True)])
-            values.append(density.integrals(everything, hits, len(pool.scores), self.radius, self.boundary))
-        return self.scale * torch.cat(values)
+            for line, mask in zip(own, hit, strict=True):
+                hits = density.cells(line[mask], size)
+                values.append(density.integrals(everything, hits, len(pool.scores), self.radius, self.boundary))
+        return self.scale * torch.stack(values)
 
 
-class Smooth(Statistic):
+class Smooth(RowSums):
     """The smooth ECE, at the bandwidth that equals it."""
 
-    kind = "error"
-    STEPS = 512  # nodes for resampling, where 1e-3 of the value is enough
+    kind: ClassVar[Kind] = "error"
+    STEPS = 256  # nodes for resampling, where 1e-3 of the value is enough
+    width = STEPS + 1
 
     def __init__(self, pool: Pool, *, per: Per) -> None:
         self.pool = pool
-        self.num_samples, self.device = pool.num_samples, pool.scores.device
+        self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
         self.denominator = pool.denominator(per)
 
     def value(self) -> float:
@@ -342,29 +372,19 @@ class Smooth(Statistic):
                 break
         return float(sigma)
 
-    def _rows(self, part: slice) -> Tensor:
+    def row_block(self, part: slice) -> Tensor:
         scores = self.pool.rows[part].to(torch.float64)
-        residual = scores - self.pool.is_hit[part]
-        return _shared(scores, residual, self.STEPS)
-
-    def sums(self, weights: Tensor) -> Tensor:
-        total = torch.zeros(len(weights), self.STEPS + 1, dtype=torch.float64, device=self.pool.scores.device)
-        step = max(1, BLOCK // 2 // max(self.STEPS, self.pool.columns))
-        for start in range(0, self.num_samples, step):
-            part = slice(start, start + step)
-            total += weights[:, part].to(torch.float64) @ self._rows(part)
-        return total
+        return _shared(scores, scores - self.pool.is_hit[part], self.STEPS)
 
     def of(self, sums: Tensor) -> Tensor:
         return density.fixed_point(density.smoothed_error(sums, self.denominator), sums[:, 0], tolerance=1e-5)
 
-    def redrawn(self, generator: torch.Generator, times: int) -> Tensor:
+    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         pool = self.pool
         rows = pool.rows.to(torch.float64)
         fixed = density.residuals_at_nodes(pool.scores, pool.scores.to(torch.float64), self.STEPS)
         values = []
-        for some in _portions(times, pool.num_samples + self.STEPS):
-            drawn, hit = pool.redrawn(generator, some)
+        for drawn, hit in pool.redrawn(generator, times):
             own = rows[torch.arange(pool.num_samples, device=drawn.device), drawn]
             values.append(self.of(fixed - _shared(own, hit.to(torch.float64), self.STEPS)))
         return torch.cat(values)
@@ -383,9 +403,3 @@ def _shared(scores: Tensor, weights: Tensor, steps: int) -> Tensor:
     right = (place - index) * weights
     total = torch.zeros(len(scores), steps + 1, dtype=torch.float64, device=scores.device)
     return total.scatter_add_(1, index + 1, right).scatter_add_(1, index, weights - right)
-
-
-def _portions(times: int, size: int) -> list[int]:
-    """``times`` in portions that keep portion × size within a block."""
-    step = max(1, min(times, BLOCK // max(1, size)))
-    return [min(step, times - start) for start in range(0, times, step)]

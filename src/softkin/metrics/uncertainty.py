@@ -1,14 +1,17 @@
 """How sure a metric is: intervals by resampling rows, paired comparisons, and what calibration itself would show."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softkin import checks
-from softkin.metrics.statistics import BLOCK, Share, Statistic
+from softkin.metrics.scopes import blocks
+from softkin.metrics.statistics import Binned, Share, Statistic
 
 
 class Interval(float):
@@ -34,7 +37,7 @@ class Interval(float):
         """The metric itself."""
         return float(self)
 
-    def __getnewargs__(self) -> tuple[float, float, float, float]:
+    def __getnewargs__(self) -> tuple[float, float, float, float]:  # type: ignore[override]
         return float(self), self.low, self.high, self.level
 
     def __repr__(self) -> str:
@@ -53,20 +56,19 @@ class Comparison:
     """How often models swapped within samples at random differ at least as much"""
 
 
-def multiplicities(num_samples: int, times: int, generator: torch.Generator) -> Iterator[Tensor]:
+def multiplicities(num_samples: int, times: int, generator: np.random.Generator) -> Iterator[Tensor]:
     """How often each row is drawn in each of ``times`` resamples of N rows: (r, N) blocks, counts as float32."""
-    step = max(1, min(times, BLOCK // num_samples))
-    for start in range(0, times, step):
-        some = min(step, times - start)
-        drawn = torch.randint(num_samples, (some, num_samples), generator=generator)
-        counts = torch.zeros(some, num_samples)
-        yield counts.scatter_add_(1, drawn, torch.ones(1, 1).expand(some, num_samples))
+    for some in blocks(times, num_samples):
+        counts = np.empty((some, num_samples), dtype=np.float32)
+        for line in counts:
+            line[:] = np.bincount(generator.integers(0, num_samples, num_samples), minlength=num_samples)
+        yield torch.from_numpy(counts)
 
 
-def resampled_sums(statistic: Statistic, times: int, generator: torch.Generator) -> Tensor:
+def resampled_sums(statistic: Statistic, times: int, generator: np.random.Generator) -> Tensor:
     """(times, F) the sums behind the statistic for resampled rows: whole rows, with replacement."""
-    blocks = multiplicities(statistic.num_samples, times, generator)
-    return torch.cat([statistic.sums(counts.to(statistic.device)) for counts in blocks])
+    every = multiplicities(statistic.num_samples, times, generator)
+    return torch.cat([statistic.sums(counts.to(statistic.device)) for counts in every])
 
 
 def answer(statistic: Statistic, confidence: float | None, resamples: int, seed: int) -> float:
@@ -94,7 +96,7 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
     if isinstance(statistic, Share):
         return Interval(value, *wilson(value, statistic.num_samples, level), level)
     tail = (1 - level) / 2
-    generator = torch.Generator().manual_seed(seed)
+    generator = np.random.default_rng(seed)
     sums = resampled_sums(statistic, resamples, generator)
     if statistic.kind == "mean":
         return Interval(value, *quantiles(statistic.of(sums), tail), level)
@@ -119,10 +121,30 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
             low, high = (middle, high) if excess(middle, share) < 0 else (low, middle)
         return float(statistic.of(statistic.scaled(base, (low + high) / 2))) - centre
 
-    null = statistic.redrawn(generator, resamples)
-    as_large = (1 + int((null >= centre - 1e-12).sum())) / (1 + resamples)
-    low = 0.0 if as_large > 1 - level else value + end(1 - tail)
+    rejected = _rejects_calibration(statistic, centre, level, resamples, generator)
+    low = value + end(1 - tail) if rejected else 0.0
     return Interval(value, max(0.0, low), max(0.0, value + end(tail)), level)
+
+
+def _rejects_calibration(
+    statistic: Statistic, seen: float, level: float, draws: int, generator: np.random.Generator
+) -> bool:
+    """Whether fewer than 1 − level of the labels redrawn from the scores show an error as large as the one seen.
+
+    Most decisions need few draws: none as large among enough of them, or already too many.
+    """
+    as_large = done = 0
+    # If 1 − level of all draws were as large, the first ones would all be smaller once in 10^5.
+    enough = math.ceil(math.log(1e-5) / math.log(level))
+    while done < draws:
+        some = min(draws - done, enough)
+        as_large += int((statistic.redrawn(generator, some) >= seen - 1e-12).sum())
+        done += some
+        if as_large == 0 and done >= enough:
+            return True
+        if 1 + as_large > (1 - level) * (1 + draws):
+            return False
+    return True
 
 
 def quantiles(values: Tensor, tail: float) -> tuple[float, float]:
@@ -143,7 +165,7 @@ def wilson(share: float, count: int, level: float) -> tuple[float, float]:
 
 def when_calibrated(statistic: Statistic, level: float, draws: int, seed: int) -> Interval:
     """Mean and central range of the statistic with labels drawn from the scores."""
-    values = statistic.redrawn(torch.Generator().manual_seed(seed), draws).cpu()
+    values = statistic.redrawn(np.random.default_rng(seed), draws).cpu()
     low, high = quantiles(values, (1 - level) / 2)
     return Interval(float(values.mean()), low, high, level)
 
@@ -151,7 +173,7 @@ def when_calibrated(statistic: Statistic, level: float, draws: int, seed: int) -
 def compared(a: Statistic, b: Statistic, level: float, resamples: int, seed: int) -> Comparison:
     """Two statistics of the same rows whose sums add up row by row."""
     n, device = a.num_samples, a.device
-    generator = torch.Generator().manual_seed(seed)
+    generator = np.random.default_rng(seed)
     difference = a.value() - b.value()
     ones = torch.ones(1, n, device=device)
     total_a, total_b = a.sums(ones), b.sums(ones)
@@ -161,8 +183,8 @@ def compared(a: Statistic, b: Statistic, level: float, resamples: int, seed: int
         moved = counts.to(device)
         paired.append((a.of(a.sums(moved)) - b.of(b.sums(moved))).cpu())
     swapped = []
-    for some in _steps(resamples, n):
-        swap = torch.randint(2, (some, n), generator=generator).to(device, torch.float32)
+    for some in blocks(resamples, n):
+        swap = torch.from_numpy(generator.integers(0, 2, (some, n), dtype=np.uint8)).to(device, torch.float32)
         shift_a, shift_b = a.sums(swap), b.sums(swap)
         swapped.append((a.of(total_a - shift_a + shift_b) - b.of(total_b - shift_b + shift_a)).cpu())
     return _comparison(difference, centre, torch.cat(paired), torch.cat(swapped), level)
@@ -179,13 +201,13 @@ def compared_by_calls(
 ) -> Comparison:
     """The same for any function of (probabilities, labels): one call for each resample and model."""
     n = len(labels)
-    generator = torch.Generator().manual_seed(seed)
+    generator = np.random.default_rng(seed)
     difference = metric(p_a, labels) - metric(p_b, labels)
     paired, swapped = torch.empty(resamples, dtype=torch.float64), torch.empty(resamples, dtype=torch.float64)
     for r in range(resamples):
-        rows = torch.randint(n, (n,), generator=generator).to(labels.device)
+        rows = torch.from_numpy(generator.integers(0, n, n)).to(labels.device)
         paired[r] = metric(p_a[rows], labels[rows]) - metric(p_b[rows], labels[rows])
-        swap = torch.randint(2, (n, 1), generator=generator).to(labels.device, torch.bool)
+        swap = torch.from_numpy(generator.integers(0, 2, (n, 1), dtype=np.uint8)).to(labels.device, torch.bool)
         swapped[r] = metric(torch.where(swap, p_b, p_a), labels) - metric(torch.where(swap, p_a, p_b), labels)
     return _comparison(difference, difference, paired, swapped, level)
 
@@ -197,6 +219,25 @@ def _comparison(difference: float, centre: float, paired: Tensor, swapped: Tenso
     return Comparison(difference, low, high, at_least / (1 + len(swapped)))
 
 
-def _steps(times: int, num_samples: int) -> list[int]:
-    step = max(1, min(times, BLOCK // num_samples))
-    return [min(step, times - start) for start in range(0, times, step)]
+def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> tuple[Tensor, Tensor]:
+    """(low, high) of each bin's share of hits, NaN in empty bins.
+
+    Clopper and Pearson's exact interval where scores are independent (one to a row); where a row has many, which
+    depend on each other, percentiles over resampled rows.
+    """
+    curve = binned.curve()
+    tail = (1 - level) / 2
+    if binned.pool.columns == 1:
+        from scipy.stats import beta  # type: ignore[import-untyped]
+
+        count, hit = curve.count.numpy(), curve.hit_sum.numpy()
+        with np.errstate(invalid="ignore"):
+            low = np.where(hit > 0, beta.ppf(tail, hit, count - hit + 1), 0.0)
+            high = np.where(hit < count, beta.ppf(1 - tail, hit + 1, count - hit), 1.0)
+        low[count == 0] = high[count == 0] = np.nan
+        return torch.from_numpy(low), torch.from_numpy(high)
+    parts = Binned(binned.pool, binned.bins, norm=2)  # which needs counts, scores and hits apart
+    sums = resampled_sums(parts, resamples, np.random.default_rng(seed)).view(resamples, 3, -1)
+    share = (sums[:, 2] / sums[:, 0]).cpu()  # NaN in resamples that leave a bin empty
+    ends = torch.nanquantile(share, torch.tensor([tail, 1 - tail], dtype=share.dtype), dim=0)
+    return ends[0], ends[1]

@@ -1,0 +1,252 @@
+"""Intervals that hold the truth as often as they say, and comparisons that reject as rarely as they say."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import metrics_twins as twins
+from softkin import binning, metrics
+from softkin.metrics import calibration, scopes, uncertainty
+from softkin.metrics.statistics import Binned
+
+BINS = binning.equal_width(15)
+
+
+def confidences(rng, n):
+    """Two-class winning scores from ½ to 1, most of them high."""
+    return 1 - 0.5 * rng.random(n) * rng.random(n)
+
+
+def draws(n, delta, repetitions):
+    """Samples of a population whose likelihood is its confidence minus δ, so that its binned ECE is δ itself."""
+    rng = np.random.default_rng([n, int(1000 * delta)])
+    for _ in range(repetitions):
+        c = confidences(rng, n)
+        hits = torch.from_numpy(rng.random(n) < c - delta).nonzero()[:, 0]
+        yield Binned(scopes.Pool(torch.from_numpy(c), hits, n, 1), BINS)
+
+
+@pytest.mark.parametrize("n", [1000, 5000])
+@pytest.mark.parametrize("delta", [0, 0.01, 0.02, 0.05, 0.1])
+def test_the_interval_of_the_ece_holds_the_truth(n, delta):
+    held = 0
+    for r, statistic in enumerate(draws(n, delta, 100)):
+        interval = uncertainty.interval(statistic, 0.95, 200, r)
+        held += interval.low <= delta <= interval.high
+    assert held >= 90
+
+
+@pytest.mark.parametrize("delta", [0, 0.01])
+def test_plain_percentiles_miss_a_small_ece(delta):
+    held = 0
+    for r, statistic in enumerate(draws(1000, delta, 100)):
+        sums = uncertainty.resampled_sums(statistic, 200, np.random.default_rng(r))
+        low, high = uncertainty.quantiles(statistic.of(sums), 0.025)
+        held += low <= delta <= high
+    assert held == 0
+
+
+def test_the_interval_of_an_average_holds_the_truth():
+    rng = np.random.default_rng(0)
+    held = 0
+    for r in range(200):
+        c = confidences(rng, 300)
+        p = np.stack([c, 1 - c], axis=1)
+        y = (rng.random(300) > c).astype(int)
+        interval = metrics.nll(p, y, confidence=0.9, resamples=200, seed=r)
+        held += interval.low <= 0.3212 <= interval.high
+    # E[−c ln c − (1−c) ln(1−c)] by a sum over ten million draws of c.
+    assert 0.85 <= held / 200 <= 0.95
+
+
+@pytest.mark.parametrize(
+    ("metric", "options"),
+    [
+        ("ece_hist", {}),
+        ("ece_hist", {"scope": "output"}),
+        ("ece_hist", {"norm": 2}),
+        ("ece_hist", {"binning": "mass"}),
+        ("ece_hist", {"convention": "netcal"}),
+        ("mce", {}),
+        ("debiased_ece", {}),
+        ("smooth_ece", {}),
+        ("classwise_ece", {}),
+        ("classwise_ece", {"norm": 2, "binning": "mass"}),
+        ("ece_kde", {}),
+        ("ece_kde", {"scope": "output", "boundary": "none"}),
+        ("signed_gap", {}),
+        ("signed_gap", {"part": "over"}),
+        ("nll", {}),
+        ("brier", {}),
+        ("accuracy", {}),
+        ("top_k_accuracy", {"k": 2}),
+        ("aurc", {}),
+    ],
+)
+def test_every_metric_has_an_interval(metric, options):
+    p, y = twins.random_case(0, n=400)
+    function = getattr(metrics, metric)
+    interval = function(p, y, confidence=0.9, resamples=100, **options)
+    assert isinstance(interval, metrics.Interval)
+    assert interval == function(p, y, **options)
+    assert interval.level == 0.9
+    assert interval.low < interval.high
+    assert interval == metrics.interval(metric, p, y, confidence=0.9, resamples=100, **options)
+    again = function(p, y, confidence=0.9, resamples=100, **options)
+    assert (again.low, again.high) == (interval.low, interval.high)
+    other = function(p, y, confidence=0.9, resamples=100, seed=1, **options)
+    assert metric in ("accuracy", "top_k_accuracy") or (other.low, other.high) != (interval.low, interval.high)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        calibration.binned,
+        lambda p, y: calibration.binned(p, y, scope="output", norm=2),
+        lambda p, y: calibration.binned(p, y, norm="max"),
+        calibration.debiased,
+        calibration.classwise,
+        lambda p, y: calibration.classwise(p, y, norm=2),
+        lambda p, y: calibration.kernel(p, y, bandwidth=0.1),
+        lambda p, y: calibration.kernel(p, y, bandwidth=0.1, scope="output", boundary="none"),
+        calibration.smooth,
+        lambda p, y: calibration.signed(p, y, part="under"),
+    ],
+)
+def test_weighted_sums_are_the_metric_of_repeated_rows(make):
+    p, y = (torch.from_numpy(a) for a in twins.random_case(1, n=150))
+    rows = torch.from_numpy(np.random.default_rng(0).integers(0, 150, 150))
+    counts = torch.bincount(rows, minlength=150).to(torch.float32)[None]
+    statistic, repeated = make(p, y), make(p[rows], y[rows])
+    assert float(statistic.of(statistic.sums(counts))) == pytest.approx(repeated.value(), rel=5e-3, abs=1e-5)
+
+
+def test_lower_end_is_zero_unless_calibration_is_rejected():
+    rng = np.random.default_rng(3)
+    c = confidences(rng, 500)
+    p = np.stack([c, 1 - c], axis=1)
+    calibrated = metrics.ece_hist(p, (rng.random(500) > c).astype(int), confidence=0.95)
+    assert calibrated > 0
+    assert calibrated.low == 0
+    wrong = metrics.ece_hist(p, (rng.random(500) > c - 0.2).astype(int), confidence=0.95)
+    assert wrong.low > 0.1
+
+
+@pytest.mark.parametrize("scope", ["prediction", "output"])
+@pytest.mark.parametrize("metric", ["ece_hist", "ece_kde", "classwise_ece", "smooth_ece", "debiased_ece"])
+def test_when_calibrated_equals_the_metric_on_drawn_labels(metric, scope):
+    p, _ = twins.random_case(4, n=200, k=3)
+    options = {} if metric == "classwise_ece" else {"scope": scope}
+    shown = metrics.when_calibrated(metric, p, draws=150, **options)
+    rng = np.random.default_rng(0)
+    values = []
+    for _ in range(150):
+        if scope == "output" or metric == "classwise_ece":
+            labels = (rng.random((200, 1)) > p.cumsum(1)).sum(1).clip(max=2)
+        else:  # only right or wrong matters
+            labels = np.where(rng.random(200) < p.max(1), p.argmax(1), (p.argmax(1) + 1) % 3)
+        values.append(getattr(metrics, metric)(p, labels, **options))
+    error = np.std(values) / 150**0.5 + 1e-3
+    assert shown == pytest.approx(np.mean(values), abs=4 * error)
+    assert shown.low < shown < shown.high
+
+
+def test_when_calibrated_falls_with_the_square_root_of_n():
+    rng = np.random.default_rng(5)
+    shown = []
+    for n in (1000, 16_000):
+        c = confidences(rng, n)
+        shown.append(metrics.when_calibrated("ece_hist", np.stack([c, 1 - c], axis=1)))
+    assert shown[0] / shown[1] == pytest.approx(4, rel=0.2)
+
+
+def test_only_errors_can_be_redrawn():
+    p, _ = twins.random_case(6, n=20)
+    with pytest.raises(TypeError, match="calibration errors only"):
+        metrics.when_calibrated("nll", p)
+
+
+def models(rng, n, k=4):
+    """Two models equally far from the truth, each with noise of its own."""
+    logits = rng.normal(size=(n, k))
+    p = [torch.softmax(torch.from_numpy(2 * (logits + 0.7 * rng.normal(size=(n, k)))), 1) for _ in range(2)]
+    labels = torch.distributions.Categorical(logits=torch.from_numpy(1.5 * logits)).sample()
+    return *p, labels
+
+
+@pytest.mark.parametrize("metric", ["ece_hist", "nll"])
+def test_comparison_rejects_five_percent_under_the_null(metric):
+    torch.manual_seed(0)
+    rng = np.random.default_rng(7)
+    p_values = [metrics.compare(*models(rng, 300), metric, resamples=199, seed=r).p_value for r in range(400)]
+    rejected = np.mean(np.array(p_values) <= 0.05)
+    assert 0.025 <= rejected <= 0.08
+    assert np.mean(np.array(p_values) <= 0.5) == pytest.approx(0.5, abs=0.08)
+
+
+@pytest.mark.parametrize(
+    ("metric", "options"),
+    [("ece_hist", {}), ("ece_hist", {"binning": "mass"}), ("aurc", {}), ("ece_kde", {}), ("classwise_ece", {})],
+)
+def test_comparison_sees_a_difference(metric, options):
+    rng = np.random.default_rng(8)
+    torch.manual_seed(1)
+    good, _, labels = models(rng, 600)
+    sharper = 1 if metric == "aurc" else 4  # rows of unlike sharpness, swapped, rank at random: little power there
+    bad = torch.softmax(sharper * good.log() + 4 * torch.from_numpy(rng.normal(size=good.shape)), 1)
+    result = metrics.compare(bad, good, labels, metric, resamples=100, **options)
+    function = getattr(metrics, metric)
+    assert result.difference == pytest.approx(function(bad, labels, **options) - function(good, labels, **options))
+    assert 0 < result.low < result.high
+    assert result.p_value <= 0.02
+    back = metrics.compare(good, bad, labels, metric, resamples=100, **options)
+    assert back.difference == pytest.approx(-result.difference)
+
+
+def test_both_ways_of_comparing_agree():
+    rng = np.random.default_rng(9)
+    torch.manual_seed(2)
+    a, b, labels = models(rng, 400)
+    fast = metrics.compare(a, b, labels, metrics.ece_hist, resamples=1000)
+    slow = metrics.compare(a, b, labels, lambda p, y: metrics.ece_hist(p, y), resamples=300)
+    assert fast.difference == pytest.approx(slow.difference)
+    assert fast.p_value == pytest.approx(slow.p_value, abs=0.12)
+    assert fast.low == pytest.approx(slow.low, abs=0.02)
+    assert fast.high == pytest.approx(slow.high, abs=0.02)
+
+
+def test_a_model_against_itself():
+    p, y = twins.random_case(10)
+    same = metrics.compare(p, p, y)
+    assert (same.difference, same.p_value) == (0, 1)
+
+
+def test_bad_arguments():
+    p, y = twins.random_case(11, n=20)
+    with pytest.raises(ValueError, match=r"got \(20, 5\) and \(10, 5\)"):
+        metrics.compare(p, p[:10], y)
+    with pytest.raises(ValueError, match=r"`metric` must be one of accuracy, .* got 'ece'"):
+        metrics.compare(p, p, y, "ece")
+    with pytest.raises(ValueError, match=r"`confidence` must be between 0 and 1, such as 0\.95, got 95"):
+        metrics.ece_hist(p, y, confidence=95)
+    with pytest.raises(ValueError, match="`resamples` must be at least 100, got 10"):
+        metrics.ece_hist(p, y, confidence=0.95, resamples=10)
+    with pytest.raises(ValueError, match="`auroc` compares two sets of scores"):
+        metrics.interval(metrics.auroc, p, y)
+
+
+def test_wilson():
+    assert uncertainty.wilson(0.5, 100, 0.95) == pytest.approx((0.4038, 0.5962), abs=1e-4)
+    assert metrics.accuracy(np.array([[0.9, 0.1]] * 20), np.zeros(20, int), confidence=0.95).low == pytest.approx(
+        0.8389, abs=1e-4
+    )
+
+
+def test_an_interval_is_a_float_that_survives_copies():
+    interval = metrics.Interval(0.1, 0.05, 0.2, 0.95)
+    for twin in (copy.deepcopy(interval), pickle.loads(pickle.dumps(interval))):
+        assert (twin.value, twin.low, twin.high, twin.level) == (0.1, 0.05, 0.2, 0.95)
+    assert f"{interval:.1%}" == "10.0%"
