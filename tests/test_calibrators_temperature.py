@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from softkin.calibrators import EnsembleTemperatureScaling, TemperatureScaling
-from softkin.calibrators.ensemble import mse_weights, nll_weights
+from softkin.calibrators.ensemble import Members, mse_weights, nll_weights
 from softkin.calibrators.temperature import _mse_derivatives, _nll_derivatives
 
 
@@ -155,7 +155,7 @@ def test_ensemble_check_values(network_logits):
 def test_weights_are_the_best_on_the_simplex(seed, factor, objective):
     z, y = drawn(seed, n=60, k=3, factor=factor)
     raw, scaled = torch.softmax(z, dim=1), torch.softmax(z / 2.5, dim=1)
-    w, off, _ = (mse_weights if objective == "mse" else nll_weights)(scaled, raw, y)
+    w, off, _ = (mse_weights if objective == "mse" else nll_weights)(Members.of(z, y, 1 / 2.5))
     onehot = torch.nn.functional.one_hot(y, 3)
 
     def value(v):
@@ -175,7 +175,22 @@ def test_weights_are_the_best_on_the_simplex(seed, factor, objective):
 @pytest.mark.parametrize("solve", [mse_weights, nll_weights])
 def test_equal_columns_give_the_mass_to_the_first(solve):
     z, y = drawn(7, factor=1.5)
-    p = torch.softmax(z, dim=1)
-    w, _, _ = solve(p, p.clone(), y)
+    w, _, _ = solve(Members.of(z, y, 1.0))
     assert w[1] == 0
     assert w[0] > 0.5
+
+
+def test_bounds_are_named_by_their_side():
+    z, _ = drawn(2)
+    assert "the lower bound" in repr(TemperatureScaling().fit(1e4 * z, z.argmax(dim=1)))  # T = 66, and still the lower
+    assert "the upper bound" in repr(TemperatureScaling().fit(1e-4 * z, z.argmin(dim=1)))
+
+
+def test_a_refit_that_fails_leaves_nothing_half_done(monkeypatch):
+    z, y = drawn(0)
+    cal = TemperatureScaling().fit(z, y)
+    monkeypatch.setattr("softkin.calibrators.temperature.best_temperature", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cal.fit(z[:, :3], y % 3)
+    with pytest.raises(ValueError, match="is not fitted yet"):
+        cal.predict_proba(z)

@@ -101,6 +101,7 @@ class Calibrator(ABC):
         z = _logits(logits, from_probabilities, least=1)
         y = checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu()
         ids = None if sample_ids is None else digests(sample_ids, num_samples=len(z))
+        self.__dict__.pop("certificate_", None)  # a refit that fails must not leave half of the old fit
         self.num_classes_ = z.shape[1]
         self.fitted_from_ = "probabilities" if from_probabilities else "logits"
         self.fell_back_ = False

@@ -7,13 +7,15 @@ so the best point is found face by face.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softkin import checks
 from softkin.calibrators.base import TINY, Parametric, Solution
-from softkin.calibrators.temperature import Objective, best_temperature
+from softkin.calibrators.temperature import BLOCK, Objective, best_temperature, row_dots
 
 # The first member is tried first, and a face replaces another only if it is better by more than rounding: so where
 # T = 1 makes the first two columns equal, the mass goes to the first.
@@ -25,44 +27,82 @@ LIMIT = 100
 Minimum = Callable[[tuple[int, ...]], Tensor | None]
 
 
-def mse_weights(scaled: Tensor, raw: Tensor, y: Tensor) -> tuple[Tensor, float, int]:
+@dataclass(frozen=True)
+class Members:
+    """What the weights depend on: the true class's scores, and the products of the members over all scores."""
+
+    own: Tensor
+    """(N, 3) scores of the true class: scaled, raw, uniform"""
+    products: tuple[float, float, float]
+    """Means over samples of Σ scaled², Σ scaled·raw, Σ raw²"""
+    nll: float
+    """Of the raw scores"""
+    slopes: dict[Objective, float]
+    """The derivatives in β = 1/T of the scaled member's objectives: how well T is solved for"""
+    num_classes: int
+
+    @classmethod
+    def of(cls, z: Tensor, y: Tensor, beta: float) -> "Members":
+        """From logits, a block of rows at a time: the members themselves need not be kept."""
+        n, k = z.shape
+        own = torch.full((n, 3), 1 / k, dtype=torch.float64)
+        nll = ss = sr = rr = nll_slope = mse_slope = 0.0
+        step = max(1, BLOCK // k)
+        for start in range(0, n, step):
+            rows = slice(start, start + step)
+            mine = y[rows, None]
+            u = z[rows] - z[rows].amax(dim=1, keepdim=True)
+            u_own = u.gather(1, mine)[:, 0]
+            nll -= float(u_own.sum())
+            scaled = (u * beta).exp_()
+            scaled.div_(scaled.sum(dim=1, keepdim=True))
+            p_own, mean = scaled.gather(1, mine)[:, 0], row_dots(scaled, u)
+            square = scaled * scaled
+            nll_slope += float((mean - u_own).sum())
+            mse_slope += 2 * float((row_dots(square, u) - mean * square.sum(dim=1) - p_own * (u_own - mean)).sum())
+            raw = u.exp_()
+            total = raw.sum(dim=1, keepdim=True)
+            raw.div_(total)
+            nll += float(total.log_().sum())
+            own[rows, 0], own[rows, 1:2] = p_own, raw.gather(1, mine)
+            a, b = scaled.view(-1), raw.view(-1)
+            ss, sr, rr = ss + float(a @ a), sr + float(a @ b), rr + float(b @ b)
+        return cls(own, (ss / n, sr / n, rr / n), nll / n, {"nll": nll_slope / n, "mse": mse_slope / n}, k)
+
+
+def mse_weights(members: Members) -> tuple[Tensor, float, int]:
     """Weights of least squared error to one-hot labels, exactly: a quadratic programme in three unknowns."""
-    n, k = scaled.shape
-    a, b = scaled.reshape(-1), raw.reshape(-1)
-    ab = float(a @ b)
-    # Columns sum to n, and so do the labels: the products with the uniform column are all n/K.
-    gram = torch.tensor([[float(a @ a), ab, n / k], [ab, float(b @ b), n / k], [n / k] * 3], dtype=torch.float64) / n
-    own = y[:, None]
-    target = torch.stack(
-        [scaled.gather(1, own).mean(), raw.gather(1, own).mean(), torch.tensor(1 / k, dtype=torch.float64)]
-    )
+    ss, sr, rr = members.products
+    u = 1 / members.num_classes  # rows sum to 1, so that every product with the uniform member is 1/K
+    gram = np.array([[ss, sr, u], [sr, rr, u], [u, u, u]])
+    target = members.own.mean(dim=0).numpy()
 
     def on_face(face: tuple[int, ...]) -> Tensor | None:
         """The minimum on the plane of a face, None where it is not inside the face or not unique."""
         m = len(face)
-        system = torch.zeros(m + 1, m + 1, dtype=torch.float64)  # Lagrange: Gw + ν = t, Σw = 1
-        system[:m, :m] = gram[list(face)][:, list(face)]
-        system[:m, m] = system[m, :m] = 1
-        solution, info = torch.linalg.solve_ex(system, torch.cat([target[list(face)], target.new_ones(1)]))
-        if int(info) or not bool(torch.isfinite(solution).all()):
+        system = np.ones((m + 1, m + 1))  # Lagrange: Gw + ν = t, Σw = 1
+        system[:m, :m] = gram[np.ix_(face, face)]
+        system[m, m] = 0
+        try:
+            solution = np.linalg.solve(system, np.append(target[list(face)], 1.0))
+        except np.linalg.LinAlgError:
             return None
-        w = torch.zeros(3, dtype=torch.float64)
+        w = np.zeros(3)
         w[list(face)] = solution[:m]
-        return w if bool((w >= 0).all()) else None
+        return torch.from_numpy(w) if np.isfinite(w).all() and (w >= 0).all() else None
 
     def value(w: Tensor) -> float:
-        return float(w @ gram @ w - 2 * (w @ target) + 1)
+        v = w.numpy()
+        return float(v @ gram @ v - 2 * (v @ target) + 1)
 
     w = _best(on_face, value)
-    return w, _stationarity(2 * (gram @ w - target), w), len(FACES)
+    return w, _stationarity(torch.from_numpy(2 * (gram @ w.numpy() - target)), w), len(FACES)
 
 
-def nll_weights(scaled: Tensor, raw: Tensor, y: Tensor) -> tuple[Tensor, float, int]:
+def nll_weights(members: Members) -> tuple[Tensor, float, int]:
     """Weights of least NLL: only the true class's three scores matter. Newton's method on each face."""
-    n, k = scaled.shape
-    own = y[:, None]
-    columns = torch.cat([scaled.gather(1, own), raw.gather(1, own), scaled.new_full((n, 1), 1 / k)], dim=1)
-    columns.clamp_(min=TINY)
+    columns = members.own.clamp(min=TINY)
+    n = len(columns)
     iterations = 0
 
     def value(w: Tensor) -> float:
@@ -149,23 +189,18 @@ class EnsembleTemperatureScaling(Parametric):
         checks.option(self.objective, "objective", ("mse", "nll"))
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
-        root = best_temperature(z, y, self.objective)
+        # Newton's last step need not be looked at here: the pass over the members measures the slope where it led.
+        root = best_temperature(z, y, self.objective, last_step=1e-4)
         self.temperature_ = 1 / root.beta
-        log_raw = torch.log_softmax(z, dim=1)
-        raw = log_raw.exp()
-        scaled = torch.softmax(z * root.beta, dim=1)
-        solve = mse_weights if self.objective == "mse" else nll_weights
-        self.weights_, off, iterations = solve(scaled, raw, y)
-        own = y[:, None]
-        w = self.weights_
-        after = w[0] * scaled.gather(1, own) + w[1] * raw.gather(1, own) + w[2] / z.shape[1]
+        members = Members.of(z, y, root.beta)
+        self.weights_, off, iterations = (mse_weights if self.objective == "mse" else nll_weights)(members)
         return Solution(
-            gradient_norm=max(off, 0.0 if root.at_bound else abs(root.slope)),
+            gradient_norm=max(off, 0.0 if root.at_bound else abs(members.slopes[self.objective])),
             iterations=root.iterations + iterations,
             bound_hit=root.at_bound,
             converged=root.converged and off < 1e-7,
-            nll=(float(-log_raw.gather(1, own).mean()), float(-after.log().mean())),
-            argmax_kept=bool(w[:2].sum() > 0),
+            nll=(members.nll, -float((members.own @ self.weights_).log().mean())),
+            argmax_kept=bool(self.weights_[:2].sum() > 0),
         )
 
     @classmethod

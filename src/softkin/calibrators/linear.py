@@ -164,7 +164,9 @@ class _Affine(Parametric):
         self.lam_, self.mu_ = walks[0][0]
         if len(walks) * len(walks[0]) > 1 or self.combine == "average":
             if n >= 2:
-                fold_ends = self._cross_validate(x, y, walks)
+                fold_ends, unfinished = self._cross_validate(x, y, walks)
+                if unfinished:
+                    notes.append(f"{unfinished} fits of the search did not converge")
             else:
                 notes.append(f"one sample allows no search: the largest λ of it, {self.lam_:g}, is used")
         if fold_ends and self.combine == "average":
@@ -182,8 +184,12 @@ class _Affine(Parametric):
         self.weight_, self.bias_ = end.parameters[:, :-1].contiguous(), end.parameters[:, -1].contiguous()
         return _solution(end, tuple(notes))
 
-    def _cross_validate(self, x: Tensor, y: Tensor, walks: list[list[tuple[float, float]]]) -> list[Minimum]:
-        """Choose λ and μ by the mean NLL of the folds; the fold models there, where their mean is asked for.
+    def _cross_validate(
+        self, x: Tensor, y: Tensor, walks: list[list[tuple[float, float]]]
+    ) -> tuple[list[Minimum], int]:
+        """Choose λ and μ by the mean NLL of the folds.
+
+        Returns the fold models there, where their mean is asked for, and how many fits of the search did not converge.
 
         Each fold's data and its blocks of the Hessian serve all places; each fit starts from its neighbour's end. Walks
         are gone back and forth, so that a walk begins beside where the last one ended.
@@ -192,6 +198,7 @@ class _Affine(Parametric):
         nll: dict[tuple[float, float], float] = {}
         parts = folds_of(len(x), self.folds, self.seed)
         ends: list[Minimum] = []
+        unfinished = 0
         fold_problems = []
         for held in parts:
             rest = torch.ones(len(x), dtype=torch.bool)
@@ -207,6 +214,7 @@ class _Affine(Parametric):
                     problem.penalty = self._penalties(*place, problem)
                     end = minimise(problem, at, tolerance=SEARCH_TOLERANCE, curvature=curvature)
                     at, curvature = end.parameters, end.curvature
+                    unfinished += not end.converged
                     log_p = torch.log_softmax(x[held] @ at[:, :-1].T + at[:, -1], dim=1)
                     loss = float(-log_p.gather(1, y[held][:, None]).mean())
                     nll[place] = nll.get(place, 0.0) + loss / len(parts)
@@ -217,8 +225,7 @@ class _Affine(Parametric):
                 problem.penalty = self._penalties(self.lam_, self.mu_, problem)
                 factor = starting_factor(problem.x[:, :-1], problem.y)
                 ends.append(minimise(problem, factor * torch.eye(k, k + 1, dtype=torch.float64)))
-            return ends
-        return []
+        return ends, unfinished
 
     @classmethod
     def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:

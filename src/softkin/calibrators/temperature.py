@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +23,7 @@ REACH = 1e3  # T stays within this factor of the logits' range: beyond, softmax 
 STEP = 1e-7  # relative: where Newton would go by less, it has arrived
 FLAT = 1e-14
 START_ROWS = 512
-SCAN_ROWS = 128
+SCAN_ROWS = 64
 BLOCK = 2**17  # numbers at a time: a megabyte, so that the passes over a block stay in the cache
 CELLS = 24  # places where the squared error, which has no single valley, is looked at first
 
@@ -39,6 +40,11 @@ class Root:
     iterations: int
     at_bound: bool
     converged: bool
+
+
+def row_dots(a: Tensor, b: Tensor) -> Tensor:
+    """Σ_k a_k b_k of each row in one pass, by numpy: torch writes the products down first."""
+    return torch.from_numpy(np.einsum("ij,ij->i", a.numpy(), b.numpy()))
 
 
 def _nll_derivatives(z: Tensor, y: Tensor) -> Derivatives:
@@ -58,7 +64,7 @@ def _nll_derivatives(z: Tensor, y: Tensor) -> Derivatives:
             torch.mul(e[:size], block, out=eu[:size])
             total = e[:size].sum(dim=1)
             mean = eu[:size].sum(dim=1).div_(total)
-            square = eu[:size].mul_(block).sum(dim=1).div_(total)
+            square = row_dots(eu[:size], block).div_(total)
             value += float(total.log_().sum())
             slope += float(mean.sum())
             curvature += float((square - mean * mean).sum())
@@ -76,7 +82,7 @@ def _mse_derivatives(z: Tensor, y: Tensor) -> Derivatives:
     u = z - z.amax(dim=1, keepdim=True)
     own = u.gather(1, y[:, None])[:, 0]
     n, step = len(z), max(1, BLOCK // z.shape[1])
-    e, eu, product = (torch.empty_like(u[:step]) for _ in range(3))
+    e, eu = torch.empty_like(u[:step]), torch.empty_like(u[:step])
 
     def at(beta: float) -> tuple[float, float, float]:
         value = slope = curvature = 0.0
@@ -87,11 +93,11 @@ def _mse_derivatives(z: Tensor, y: Tensor) -> Derivatives:
             torch.mul(e[rows], block, out=eu[rows])
             total = e[rows].sum(dim=1)
             mean = eu[rows].sum(dim=1) / total
-            variance = torch.mul(eu[rows], block, out=product[rows]).sum(dim=1) / total - mean * mean
+            variance = row_dots(eu[rows], block) / total - mean * mean
             total.mul_(total)
-            pp = torch.mul(e[rows], e[rows], out=product[rows]).sum(dim=1) / total
-            ppz = torch.mul(e[rows], eu[rows], out=product[rows]).sum(dim=1) / total
-            ppzz = torch.mul(eu[rows], eu[rows], out=product[rows]).sum(dim=1) / total
+            pp = row_dots(e[rows], e[rows]) / total
+            ppz = row_dots(e[rows], eu[rows]) / total
+            ppzz = row_dots(eu[rows], eu[rows]) / total
             z_own = own[start : start + step]
             p_own = torch.exp(beta * z_own) / total.sqrt()
             d_own = z_own - mean
@@ -104,8 +110,14 @@ def _mse_derivatives(z: Tensor, y: Tensor) -> Derivatives:
     return at
 
 
-def _descend(at: Derivatives, start: float, low: float, high: float, *, limit: int = 100) -> Root:
-    """A root of the slope in [low, high] by Newton's method, where a step that leaves the bracket halves it instead."""
+def _descend(
+    at: Derivatives, start: float, low: float, high: float, *, last_step: float = 0.0, limit: int = 100
+) -> Root:
+    """A root of the slope in [low, high] by Newton's method, where a step that leaves the bracket halves it instead.
+
+    A relative step of at most ``last_step`` is taken and not looked at again: its error is about its square. Value and
+    slope are then those before it.
+    """
     lowest, highest = low, high
     beta = min(max(start, low), high)
     for iteration in range(1, limit + 1):
@@ -119,6 +131,8 @@ def _descend(at: Derivatives, start: float, low: float, high: float, *, limit: i
             return Root(beta, value, slope, iteration, False, True)
         low, high = (beta, high) if slope < 0 else (low, beta)
         new = beta + step
+        if abs(step) <= last_step * beta and low < new < high:
+            return Root(new, value, slope, iteration, False, True)
         if not low < new < high:
             unexplored = high == highest if slope < 0 else low == lowest
             new = bound if unexplored else (low * high) ** 0.5
@@ -135,8 +149,19 @@ def bracket(z: Tensor) -> tuple[float, float] | None:
     return 1 / (REACH * float(spread.max())), REACH / float(spread.median())
 
 
-def best_temperature(z: Tensor, y: Tensor, objective: Objective) -> Root:
-    """β = 1/T that minimises the objective."""
+def _scan(z: Tensor, y: Tensor, low: float, high: float) -> float:
+    """Where a few rows have their least squared error, among β spread over the bracket."""
+    few = slice(None, None, -(-len(z) // SCAN_ROWS))
+    z, y = z[few], y[few]
+    betas = torch.logspace(0, 1, CELLS + 1, base=high / low, dtype=torch.float64) * low
+    scores = torch.softmax(betas[:, None, None] * z, dim=2)
+    own = scores[:, torch.arange(len(y)), y]
+    error = scores.square().sum(dim=2) - 2 * own
+    return float(betas[error.mean(dim=1).argmin()])
+
+
+def best_temperature(z: Tensor, y: Tensor, objective: Objective, *, last_step: float = 0.0) -> Root:
+    """β = 1/T that minimises the objective; ``last_step`` as ``_descend`` has it."""
     limits = bracket(z)
     derivatives = _nll_derivatives if objective == "nll" else _mse_derivatives
     at = derivatives(z, y)
@@ -149,13 +174,11 @@ def best_temperature(z: Tensor, y: Tensor, objective: Objective) -> Root:
     at_few = derivatives(z[few], y[few]) if len(z) > 2 * START_ROWS else at
     start = 1.0
     if objective == "mse":
-        sparse = slice(None, None, -(-len(z) // SCAN_ROWS))
-        error = _mse_derivatives(z[sparse], y[sparse])
-        start = min((low * (high / low) ** (i / CELLS) for i in range(CELLS + 1)), key=lambda beta: error(beta)[0])
+        start = _scan(z, y, low, high)
     if len(z) > 2 * START_ROWS:
         few_root = _descend(at_few, start, low, high)
         start = start if few_root.at_bound else few_root.beta
-    return _descend(at, start, low, high)
+    return _descend(at, start, low, high, last_step=last_step)
 
 
 def starting_factor(z: Tensor, y: Tensor) -> float:
@@ -215,18 +238,16 @@ class TemperatureScaling(Parametric):
             iterations=root.iterations,
             bound_hit=root.at_bound,
             converged=root.converged,
-            notes=(f"T = {self.temperature_:.6g}: {self._verdict(root.at_bound)}",),
+            notes=(f"T = {self.temperature_:.6g}: {self._verdict(root)}",),
             nll=(before, after),
             argmax_kept=True,
         )
 
-    def _verdict(self, at_bound: bool) -> str:
-        if at_bound:
-            return (
-                "the lower bound, as every sample is predicted right"
-                if self.temperature_ < 1
-                else "the upper bound, as the scores say nothing of the labels"
-            )
+    def _verdict(self, root: Root) -> str:
+        if root.at_bound and root.slope <= 0:
+            return "the lower bound, as every sample is predicted right"
+        if root.at_bound:
+            return "the upper bound, as the scores say nothing of the labels"
         if abs(self.temperature_ - 1) < 1e-6:
             return "nothing to change"
         return "the model was over-confident" if self.temperature_ > 1 else "the model was under-confident"
