@@ -123,6 +123,17 @@ def test_beta_is_scipys_constrained_minimum(seed):
     assert cal.certificate_.bound_hit == bool((cal.weight_ == 0).any())
 
 
+def test_beta_of_scores_that_mislead():
+    """Labels against the scores: free slopes would be negative, so the map is constant, at the share of hits."""
+    z, _ = drawn(n=100, k=3)
+    y = z.argmin(dim=1)
+    cal = BetaCalibration(l2=0).fit(z, y)
+    share = torch.bincount(y, minlength=3).double() / 100
+    torch.testing.assert_close(torch.sigmoid(cal.bias_), share, atol=1e-6, rtol=0)
+    assert not bool(cal.weight_.any())
+    assert cal.certificate_.bound_hit
+
+
 def test_absent_class_becomes_unlikely_but_not_impossible():
     z, y = drawn()
     for cal in (PlattScaling(), BetaCalibration()):
@@ -275,6 +286,15 @@ def test_i_max_bins_and_values():
     assert cal.certificate_.argmax_changed == 0
 
 
+def test_i_max_values_by_hand():
+    z = torch.tensor([[3.0, 0.0], [3.0, 0.0], [0.0, 3.0], [0.0, 0.0]], dtype=torch.float64)
+    cal = MutualInformationBinning().fit(z, torch.tensor([0, 0, 1, 0]))
+    p = 1 / (1 + math.exp(-3))
+    # Log-odds −3 (three, no hit), 0 (two, one hit), 3 (three, all hits): each a bin, with its mean score as one more.
+    assert cal.values_.tolist() == pytest.approx([(1 - p) / 4, (1 + 0.5) / 3, (3 + p) / 4])
+    assert cal.edges_.tolist() == pytest.approx([0, 3])
+
+
 def test_more_bins_keep_more_information(network_logits):
     z, y = (part[:3000] for part in network_logits["resnet32-cifar100"])
     after = [MutualInformationBinning(n_bins=m).fit(z, y).certificate_.nll_after for m in (2, 5, 15)]
@@ -306,6 +326,14 @@ def test_spline_moves_only_the_winner_and_scales_the_rest():
     hit = (winner == y).double()
     assert abs(float(top.mean() - hit.mean())) < 0.02  # before, the gap was
     assert float(p.amax(dim=1).mean() - hit.mean()) > 0.1
+
+
+def test_spline_calls_nothing_impossible():
+    z, _ = drawn(n=100)
+    cal = SplineCalibration().fit(z, z.argmin(dim=1))  # the winner is never right
+    assert float(cal.values_.min()) == pytest.approx(1 / 200)
+    assert float(cal.values_.max()) < 0.5
+    assert math.isfinite(cal.certificate_.nll_after)
 
 
 def test_spline_with_a_saturated_winner():

@@ -37,7 +37,8 @@ class SplineCalibration(Calibrator):
     The samples in the order of their winning score, t the share of samples up to a score: the cumulative difference
     between hits and scores, (1/n) Σ_{j ≤ i} (hit_j − s_j), is fitted by least squares with a natural cubic spline over
     t. Its slope is what the score lacks: the calibrated score is s plus the slope at its t, linear between the fitting
-    scores, kept between 0 and 1. Equal scores get the mean over their t.
+    scores, kept half a sample away from 0 and 1 (1/2n), as n samples cannot say that something is impossible. Equal
+    scores get the mean over their t.
 
     Args:
         n_knots: How many knots, evenly over t. The paper uses 6.
@@ -76,7 +77,8 @@ class SplineCalibration(Calibrator):
         at_knots = np.linalg.lstsq(values, curve, rcond=None)[0]
         calibrated = np.bincount(which, s + slopes[1:] @ at_knots) / counts
         self.scores_ = torch.from_numpy(distinct)
-        self.values_ = torch.from_numpy(np.clip(calibrated, 0, 1))
+        half = 0.5 / n
+        self.values_ = torch.from_numpy(np.clip(calibrated, half, 1 - half))
         return Solution()
 
     def _predict(self, z: Tensor) -> Tensor:
