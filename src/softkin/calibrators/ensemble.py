@@ -6,11 +6,11 @@ Three weights on a simplex have seven faces: three corners, three edges, the ins
 so the best point is found face by face.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin import checks
@@ -24,7 +24,7 @@ BETTER = 1e-15
 TOLERANCE = 1e-12
 LIMIT = 100
 
-Minimum = Callable[[tuple[int, ...]], Tensor | None]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,10 @@ class Members:
         return cls(own, (ss / n, sr / n, rr / n), nll / n, {"nll": nll_slope / n, "mse": mse_slope / n}, k)
 
 
-def mse_weights(members: Members) -> tuple[Tensor, float, int]:
-    """Weights of least squared error to one-hot labels, exactly: a quadratic programme in three unknowns."""
-    ss, sr, rr = members.products
-    u = 1 / members.num_classes  # rows sum to 1, so that every product with the uniform member is 1/K
-    gram = np.array([[ss, sr, u], [sr, rr, u], [u, u, u]])
-    target = members.own.mean(dim=0).numpy()
-
-    def on_face(face: tuple[int, ...]) -> Tensor | None:
-        """The minimum on the plane of a face, None where it is not inside the face or not unique."""
+def quadratic_minimum(gram: Floats, target: Floats) -> Floats:
+    """The w on the simplex of least w·G·w/2 − w·t, exactly, face by face."""
+    best, least = np.array([1.0, 0.0, 0.0]), np.inf
+    for face in FACES:
         m = len(face)
         system = np.ones((m + 1, m + 1))  # Lagrange: Gw + ν = t, Σw = 1
         system[:m, :m] = gram[np.ix_(face, face)]
@@ -86,77 +81,62 @@ def mse_weights(members: Members) -> tuple[Tensor, float, int]:
         try:
             solution = np.linalg.solve(system, np.append(target[list(face)], 1.0))
         except np.linalg.LinAlgError:
-            return None
+            continue  # a face along which nothing changes: its edges have the same minimum
         w = np.zeros(3)
         w[list(face)] = solution[:m]
-        return torch.from_numpy(w) if np.isfinite(w).all() and (w >= 0).all() else None
-
-    def value(w: Tensor) -> float:
-        v = w.numpy()
-        return float(v @ gram @ v - 2 * (v @ target) + 1)
-
-    w = _best(on_face, value)
-    return w, _stationarity(torch.from_numpy(2 * (gram @ w.numpy() - target)), w), len(FACES)
-
-
-def nll_weights(members: Members) -> tuple[Tensor, float, int]:
-    """Weights of least NLL: only the true class's three scores matter. Newton's method on each face."""
-    columns = members.own.clamp(min=TINY)
-    n = len(columns)
-    iterations = 0
-
-    def value(w: Tensor) -> float:
-        return float(-(columns @ w).log_().mean())
-
-    def on_face(face: tuple[int, ...]) -> Tensor | None:
-        nonlocal iterations
-        w = torch.zeros(3, dtype=torch.float64)
-        w[list(face)] = 1 / len(face)
-        if len(face) == 1:
-            return w
-        # Steps of zero sum: the last member of the face takes what the others give.
-        moves = columns[:, list(face[:-1])] - columns[:, [face[-1]]]
-        for _ in range(LIMIT):
-            iterations += 1
-            ratio = moves / (columns @ w)[:, None]
-            slope, curvature = -ratio.mean(dim=0), ratio.T @ ratio / n
-            free, info = torch.linalg.solve_ex(curvature, -slope)
-            if int(info) or not bool(torch.isfinite(free).all()):
-                return None
-            step = torch.zeros_like(w)
-            step[list(face[:-1])] = free
-            step[face[-1]] = -free.sum()
-            decrement = float(-(slope @ free))
-            if decrement <= TOLERANCE**2:
-                return w
-            inside = 0.9 * min((float(w[i] / -step[i]) for i in face if step[i] < 0), default=2.0)
-            length = min(1.0, inside)
-            if value(w + length * step) > value(w):
-                # −ln of a linear function is self-concordant: this length never overshoots.
-                length = min(inside, 1 / (1 + (n * decrement) ** 0.5))
-            w = w + length * step
-            if float(w[list(face)].min()) < 1e-14:
-                return None  # the minimum is on a smaller face
-        return w
-
-    w = _best(on_face, value)
-    return w, _stationarity(-(columns / (columns @ w)[:, None]).mean(dim=0), w), iterations
-
-
-def _best(on_face: Minimum, value: Callable[[Tensor], float]) -> Tensor:
-    best, least = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64), float("inf")
-    for face in FACES:
-        w = on_face(face)
-        if w is not None and (found := value(w)) < least - BETTER * (1 + abs(found)):
-            best, least = w, found
+        if np.isfinite(w).all() and (w >= 0).all():
+            value = float(w @ gram @ w / 2 - w @ target)
+            if value < least - BETTER * (1 + abs(value)):
+                best, least = w, value
     return best
 
 
-def _stationarity(gradient: Tensor, w: Tensor) -> float:
+def mse_weights(members: Members) -> tuple[Tensor, float, int]:
+    """Weights of least squared error to one-hot labels: a quadratic programme in three unknowns."""
+    ss, sr, rr = members.products
+    u = 1 / members.num_classes  # rows sum to 1, so that every product with the uniform member is 1/K
+    gram = np.array([[ss, sr, u], [sr, rr, u], [u, u, u]])
+    target = members.own.mean(dim=0).numpy()
+    w = quadratic_minimum(gram, target)
+    return torch.from_numpy(w), _stationarity(2 * (gram @ w - target), w), 1
+
+
+def nll_weights(members: Members) -> tuple[Tensor, float, int]:
+    """Weights of least NLL: only the true class's three scores matter.
+
+    Newton's method on the simplex: each step goes towards the exact minimum there of the quadratic model.
+    """
+    columns = members.own.clamp(min=TINY).numpy()
+    n = len(columns)
+
+    def value(w: Floats) -> float:
+        return float(-np.log(columns @ w).mean())
+
+    w = np.array([0.5, 0.0, 0.5])  # no weight on the second: where it equals the first, none comes there
+    iterations, off = 0, np.inf
+    while iterations < LIMIT:
+        iterations += 1
+        ratio = columns / (columns @ w)[:, None]
+        gradient, hessian = -ratio.mean(axis=0), ratio.T @ ratio / n
+        off = _stationarity(gradient, w)
+        step = quadratic_minimum(hessian, hessian @ w - gradient) - w
+        fall = float(gradient @ step)
+        if off <= TOLERANCE or fall >= 0:
+            break
+        length, now = 1.0, value(w)
+        while value(w + length * step) > now + 1e-4 * length * fall and length > 1e-10:
+            length /= 2
+        if length <= 1e-10:
+            break  # the fall is below rounding
+        w = w + length * step
+        w = np.where(w < 1e-15, 0.0, w)
+    return torch.from_numpy(w / w.sum()), off, iterations
+
+
+def _stationarity(gradient: Floats, w: Floats) -> float:
     """How far the gradient is from holding w in place: equal over what has weight, not smaller elsewhere."""
     level = float(w @ gradient)
-    off = torch.where(w > 0, (gradient - level).abs(), (level - gradient).clamp(min=0))
-    return float(off.max())
+    return float(np.where(w > 0, np.abs(gradient - level), np.maximum(level - gradient, 0)).max())
 
 
 class EnsembleTemperatureScaling(Parametric):
