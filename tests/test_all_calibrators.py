@@ -466,3 +466,13 @@ def test_what_cannot_be_folded():
     on_probabilities = VectorScaling().fit(torch.softmax(z, dim=1), y, from_probabilities=True)
     with pytest.raises(ValueError, match="fitted on probabilities, and a layer returns logits"):
         calibrators.fold_into_linear(on_probabilities, layer)
+
+
+def test_the_module_loads_no_other_library():
+    import subprocess
+    import sys
+
+    heavy = ("sklearn", "scipy", "matplotlib", "onnx", "pyarrow", "safetensors")
+    code = f"import sys, softkin.calibrators; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

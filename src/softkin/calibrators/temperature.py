@@ -22,9 +22,9 @@ Objective = Literal["nll", "mse"]
 REACH = 1e3  # T stays within this factor of the logits' range: beyond, softmax is one-hot or uniform to 1e-3 and better
 STEP = 1e-7  # relative: where Newton would go by less, it has arrived
 FLAT = 1e-14
-START_ROWS = 512
+START_ROWS = 1024
 SCAN_ROWS = 64
-BLOCK = 2**17  # numbers at a time: a megabyte, so that the passes over a block stay in the cache
+BLOCK = 2**18  # numbers at a time: two megabytes, so that the passes over a block stay in the cache
 CELLS = 24  # places where the squared error, which has no single valley, is looked at first
 
 Derivatives = Callable[[float], tuple[float, float, float]]
