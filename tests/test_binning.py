@@ -27,8 +27,21 @@ def test_the_obvious_rule_is_wrong_at_some_edges():
 
 
 def test_zero_one_and_a_rounding_above_one():
-    scores = torch.tensor([0.0, 1.0, 1.0000001], dtype=torch.float64)
-    assert binning.assign(scores, binning.equal_width(15)).tolist() == [0, 14, 14]
+    # Rows may sum to 1.001, so that a score may be as large.
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        scores = torch.tensor([0.0, 1.0, 1.0000001, 1.001], dtype=dtype)
+        for m in (1, 15, 1000, 5000):
+            assert binning.assign(scores, binning.equal_width(m)).tolist() == [0, m - 1, m - 1, m - 1]
+
+
+@pytest.mark.parametrize("m", [15, 1000, 1024])
+def test_float32_scores_at_every_edge(m):
+    edges = (torch.arange(m + 1, dtype=torch.float64) / m).to(torch.float32)
+    scores = torch.cat([edges, torch.nextafter(edges, edges - 1), torch.nextafter(edges, edges + 1)]).clamp(0, 1)
+    exact = (torch.arange(1, m, dtype=torch.float64) / m).contiguous()
+    assert torch.equal(
+        binning.assign(scores, binning.equal_width(m)).long(), torch.searchsorted(exact, scores.double())
+    )
 
 
 def test_float32_scores_are_compared_in_float64():

@@ -39,11 +39,11 @@ def test_fine_grids_go_by_windows_to_the_same_result(monkeypatch):
 
 
 def test_windows_skip_what_is_empty():
-    # 2.6 million cells, of which two small neighbourhoods hold scores; the atoms do not touch, so the sum is theirs.
+    # 5.1 million cells, of which two small neighbourhoods hold scores; the atoms do not touch, so the sum is theirs.
     s = torch.tensor([0.1, 0.1, 0.9], dtype=torch.float64)
     hits = torch.tensor([0])
-    assert density.grid_size(1e-4) > density.DENSE
-    value = density.calibration_error(s, hits, 1e-4, "reflect")
+    assert density.grid_size(5e-5) > density.DENSE
+    value = density.calibration_error(s, hits, 5e-5, "reflect")
     assert value == pytest.approx((2 * 0.4 + 0.9) / 3, abs=1e-4)
 
 
@@ -59,6 +59,8 @@ def test_bandwidth_rules():
     own = scores[hits.numpy()]
     assert density.bandwidth("mix-n-match", s, hits) == pytest.approx(own.std() * 1000**-0.2, rel=1e-12)
     assert density.bandwidth(0.03, s, hits) == 0.03
+    narrow = 0.7 + 1e-9 * s  # where squares would cancel
+    assert density.bandwidth("paper", narrow, hits) == pytest.approx(1.06e-9 * scores.std() * 500**-0.2, rel=1e-6)
     for bad in (0.0, -1.0, 0.51, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=r"a number above 0 and at most 0\.5"):
             density.bandwidth(bad, s, hits)

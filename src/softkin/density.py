@@ -23,7 +23,8 @@ from softkin import checks
 
 CHUNK = 2**16  # scores at a time: half a megabyte of float64, so that the passes over it stay in the cache
 CELLS_PER_RADIUS = 256
-DENSE = 2**21  # cells of [0, 1] held at once, 100 MB in six sums; finer grids go window by window
+DENSE = 2**22  # cells of [0, 1] held at once, 200 MB in six sums; finer grids go window by window
+AT_ONCE = 2**20  # cells to transform at once
 WIDEST = 0.5  # a kernel that reaches further would cross both ends of [0, 1]
 ATOMS = 1e-12  # standard deviations below this are rounding: the scores are all equal
 
@@ -72,12 +73,19 @@ def mix_n_match_bandwidth(count: int, deviation_of_hits: float) -> float:
 
 
 def _deviation(scores: Tensor) -> float:
-    """The population standard deviation, in chunks and two passes; 0 of nothing."""
+    """The population standard deviation, in chunks; 0 of nothing. A small one takes a second pass."""
     if len(scores) == 0:
         return 0.0
-    mean = float(torch.stack([part.sum(dtype=torch.float64) for part in scores.split(CHUNK)]).sum()) / len(scores)
+    n = len(scores)
+    sums = torch.zeros(2, dtype=torch.float64, device=scores.device)
+    for part in scores.split(CHUNK):
+        exact = part.to(torch.float64)
+        sums += torch.stack([exact.sum(), exact @ exact])
+    mean, square = (sums / n).tolist()
+    if square - mean**2 > 1e-6 * square:  # ten digits of the difference are left
+        return math.sqrt(square - mean**2)
     norms = [torch.linalg.vector_norm(part.to(torch.float64).sub(mean)) for part in scores.split(CHUNK)]
-    return math.sqrt(float(torch.stack(norms).square().sum()) / len(scores))
+    return math.sqrt(float(torch.stack(norms).square().sum()) / n)
 
 
 # --------------------------------------------------------------------------------------------- cells and curve
@@ -130,7 +138,7 @@ def cells(
     """
     length = size if length is None else length
     sums = torch.zeros(3, length, dtype=torch.float64, device=scores.device) if into is None else into
-    ones = torch.ones(CHUNK, dtype=torch.float64, device=scores.device)
+    ones = torch.ones(min(CHUNK, len(scores)), dtype=torch.float64, device=scores.device)
     for start in range(0, len(scores), CHUNK):
         place = scores[start : start + CHUNK].to(torch.float64) * size
         place -= first
@@ -174,16 +182,20 @@ def _smoothed(wide: Tensor, radius: float, halo: int) -> Tensor:
     value, slope, bend = triweight(offset / radius)
     kernel = torch.stack([value, -slope / radius, bend / (2 * radius**2)])
     # Blocks a few times the kernel's length: each fits the cache, which one transform of the whole line would not.
-    block = min(1 << (16 * reach - 1).bit_length(), _fast_length(length))
+    block = min(1 << ((16 * reach).bit_length() - 1), _fast_length(length))
     hop = block - 2 * reach + 1
     nodes = length - 2 * reach + 1
     blocks = -(-nodes // hop)
     padded = torch.nn.functional.pad(wide, (0, (blocks - 1) * hop + block - length))
-    pieces = torch.fft.rfft(padded.unfold(-1, block, hop))
+    pieces = padded.unfold(-1, block, hop)
     # Correlation with the kernel: its spectrum's conjugate. Of each block the first ``hop`` entries are whole.
-    product = pieces * torch.fft.rfft(kernel, block).conj()[:, None]
-    field: Tensor = torch.fft.irfft(product.sum(dim=-3), block)[..., :hop]
-    return field.reshape(*field.shape[:-2], blocks * hop)[..., :nodes]
+    spectrum = torch.fft.rfft(kernel, block).conj()[:, None]
+    field = torch.empty(*wide.shape[:-2], blocks, hop, dtype=torch.float64, device=wide.device)
+    step = max(1, AT_ONCE * length // (hop * wide.numel()))  # blocks at once
+    for start in range(0, blocks, step):
+        product = (torch.fft.rfft(pieces[..., start : start + step, :]) * spectrum).sum(dim=-3)
+        field[..., start : start + step, :] = torch.fft.irfft(product, block)[..., :hop]
+    return field.flatten(-2)[..., :nodes]
 
 
 def _fast_length(least: int) -> int:
