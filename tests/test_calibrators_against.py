@@ -102,7 +102,7 @@ def test_vector(halves):
     """Both peers fit factors and offsets of ln p, not of the logits: so does ours if given probabilities."""
     peer = pytest.importorskip("probmetrics.calibrators")
     mine = ours(VectorScaling(), halves, from_probabilities=True)
-    assert probmetrics(peer.VectorScalingCalibrator(), halves)[0] == pytest.approx(mine[0], abs=3e-4)
+    assert probmetrics(peer.VectorScalingCalibrator(), halves) == pytest.approx(mine, abs=1e-4)
     scaling = pytest.importorskip("netcal.scaling")
     assert netcal(scaling.LogisticCalibration(), halves)[0] == pytest.approx(mine[0], abs=1e-3)
 
@@ -114,8 +114,8 @@ def test_matrix_without_penalty_is_multinomial_regression(halves):
     twin = LogisticRegression(C=np.inf, max_iter=1000, tol=1e-9).fit(z, y)
     cal = MatrixScaling(lam=0.0, mu=0.0).fit(z, y)
     mine = judged(cal.predict_proba(z_new), halves)
-    assert judged(twin.predict_proba(z_new), halves)[0] == pytest.approx(mine[0], abs=2e-2)
-    # The difference is how far each has converged: on the data both were fitted to, ours is not above.
+    assert judged(twin.predict_proba(z_new), halves)[0] == pytest.approx(mine[0], abs=3e-3)
+    # The difference is convergence: theirs ends at its 1,000 iterations, .0002 above our minimum on the fitting data.
     assert cal.certificate_.nll_after <= metrics.nll(twin.predict_proba(z), y) + 1e-9
     assert cal.certificate_.gradient_norm <= 1e-7
 
