@@ -41,3 +41,14 @@ def cifar100(shared_data):
     images = data._decode([cell["bytes"] for cell in table["img"].to_pylist()], None, False)
     names = json.loads(file.schema_arrow.metadata[b"huggingface"])["info"]["features"]["fine_label"]["names"]
     return images, table["fine_label"].to_numpy(), names
+
+
+@pytest.fixture(scope="session")
+def network_logits(shared_data):
+    """Logits and labels of trained networks on their test sets, by name."""
+
+    def read(name):
+        with np.load(shared_data / "logits" / f"{name}-logits.npz", allow_pickle=False) as file:
+            return torch.from_numpy(file["logits"]), torch.from_numpy(file["labels"]).long()
+
+    return {name: read(name) for name in ("resnet32-cifar100", "resnet20-cifar10")}

@@ -133,6 +133,30 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
     )
 
 
+def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
+    """``values`` as (N, K) finite floating-point logits, N ≥ ``least``, K ≥ 2."""
+    tensor = as_tensor(values, name)
+    if tensor.is_complex() or tensor.dtype == torch.bool:
+        raise TypeError(f"`{name}` must hold real numbers, got {tensor.dtype}.")
+    if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
+        raise ValueError(
+            f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; logits z of the "
+            "positive class of a binary model become two columns with torch.stack([0 * z, z], dim=-1)."
+        )
+    if tensor.ndim != 2:
+        raise ValueError(f"`{name}` must have shape (N, K), got {tuple(tensor.shape)}; flatten pixels or tokens first.")
+    if tensor.shape[1] < 2:
+        raise ValueError(f"`{name}` must cover at least 2 classes, got {tensor.shape[1]}.")
+    if len(tensor) < least:
+        raise ValueError(f"`{name}` must hold at least {least} sample{'s' * (least > 1)}, got {len(tensor)}.")
+    if not tensor.is_floating_point():
+        tensor = tensor.to(torch.float64 if tensor.device.type != "mps" else torch.float32)
+    wide = torch.float64 if tensor.device.type == "cpu" else None
+    if not bool(torch.isfinite(tensor.sum(dtype=wide))):  # settles the usual case in one pass; it may also overflow
+        finite(tensor, name)
+    return tensor
+
+
 def scores(values: Any, name: str) -> Tensor:
     """``values`` as (N,) finite float64 scores, N ≥ 1."""
     tensor = as_tensor(values, name)
@@ -223,6 +247,15 @@ def beta(value: float) -> float:
         raise ValueError(
             f"`beta` must be finite and at least 0, got {value:g}; 0 makes all other classes equally alike."
         )
+    return float(value)
+
+
+def at_least_zero(value: float, name: str) -> float:
+    """A finite number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"`{name}` must be a number, got {value!r}.")
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"`{name}` must be finite and at least 0, got {value:g}.")
     return float(value)
 
 

@@ -1,0 +1,374 @@
+"""What every calibrator is: fit, predict, a certificate of the fit, files, scikit-learn's parameters, composition.
+
+A method is a final class that says three things: how it is fitted to float64 logits (``_fit``), how it maps them
+(``_predict``), and which attributes that fit leaves (``_fitted``). Everything else is here, once.
+"""
+
+import hashlib
+import inspect
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from softkin import checks
+from softkin.calibrators.certificate import Certificate, HeldOut
+from softkin.checks import Array
+
+if TYPE_CHECKING:
+    from softkin.calibrators.composition import Composed
+
+TINY = torch.finfo(torch.float64).tiny  # ln p of a probability that is 0 is ln of this, about −708
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What ``_fit`` knows about its own end; the rest of the certificate is found from the predictions."""
+
+    gradient_norm: float | None = None
+    """None where the fit is a count, a sort or a closed form, and nothing had to converge"""
+    iterations: int = 0
+    bound_hit: bool = False
+    converged: bool = True
+    notes: tuple[str, ...] = ()
+    nll: tuple[float, float] | None = None
+    """Before and after, where the fit has them at hand"""
+    argmax_kept: bool = False
+    """Whether the map cannot change which class wins"""
+
+
+class Calibrator(ABC):
+    """A map from logits to calibrated probabilities, fitted on labelled samples that the network was not trained on.
+
+    ``fit`` and ``predict_proba`` take torch tensors and numpy arrays of shape (N, K). All computing is in float64 on
+    the CPU. Who has only probabilities says ``from_probabilities=True``: then the logits are ln p, clipped at
+    float64's tiny (2.2e-308). Nothing is guessed from the values.
+    """
+
+    certificate_: Certificate
+    num_classes_: int
+    fitted_from_: Literal["logits", "probabilities"]
+
+    _fitted: ClassVar[tuple[str, ...]]
+    """The attributes that the fit leaves: tensors, numbers, texts, None. They are what ``save`` writes"""
+
+    @abstractmethod
+    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+        """Fit to (N, K) float64 logits and int64 labels."""
+
+    @abstractmethod
+    def _predict(self, z: Tensor) -> Tensor:
+        """(N, K) probabilities of (N, K) float64 logits."""
+
+    def _is_shift_invariant(self) -> bool:
+        """Whether a constant added to a row of logits changes nothing, so that logits and ln p are interchangeable."""
+        return True
+
+    def _check_options(self) -> None:  # noqa: B027  a method without options has none to check
+        """Refuse options that make no sense."""
+
+    def _summary(self) -> str:
+        """The fitted parameters in a few words, for ``repr``."""
+        return ""
+
+    # Fitting and predicting
+
+    @torch.no_grad()
+    def fit(
+        self,
+        logits: Array,
+        labels: Array,
+        *,
+        from_probabilities: bool = False,
+        sample_ids: Sequence[Any] | Array | None = None,
+    ) -> Self:
+        """Fit on held-out samples, and leave ``certificate_``.
+
+        Args:
+            logits: (N, K), or probabilities with ``from_probabilities=True``.
+            labels: (N,) classes 0 … K−1. A class may be absent.
+            from_probabilities: Whether ``logits`` are probabilities.
+            sample_ids: Names or numbers of the samples. A digest of each is kept, and whoever later evaluates on
+                some of them is warned: a calibrator looks too good on what it was fitted on.
+        """
+        self._check_options()
+        z = _logits(logits, from_probabilities, least=1)
+        y = checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu()
+        ids = None if sample_ids is None else digests(sample_ids, num_samples=len(z))
+        self.__dict__.pop("certificate_", None)  # a refit that fails must not leave half of the old fit
+        self.num_classes_ = z.shape[1]
+        self.fitted_from_ = "probabilities" if from_probabilities else "logits"
+        self.fell_back_ = False
+        self.sample_digests_ = ids
+        end = self._fit(z, y)
+        before, after, changed = self._compare(z, y, end)
+        self.certificate_ = Certificate(
+            method=type(self).__name__,
+            num_samples=len(z),
+            num_classes=z.shape[1],
+            converged=end.converged,
+            gradient_norm=end.gradient_norm,
+            iterations=end.iterations,
+            bound_hit=end.bound_hit,
+            nll_before=before,
+            nll_after=after,
+            argmax_changed=changed,
+            notes=end.notes,
+        )
+        if not end.converged:
+            warnings.warn(f"{type(self).__name__} did not converge: {self.certificate_}", stacklevel=3)
+        return self
+
+    def _compare(self, z: Tensor, y: Tensor, end: Solution) -> tuple[float, float, float]:
+        """NLL before and after, and the share of rows whose winning class changed."""
+        if end.nll is not None and end.argmax_kept:
+            return *end.nll, 0.0
+        p = self._predict(z)
+        before = float((z.logsumexp(dim=1) - z.gather(1, y[:, None])[:, 0]).mean())
+        after = -float(p.gather(1, y[:, None]).log().mean()) + 0.0  # not −0
+        # A class that ties with the winner has not beaten it: rounding may make two scores equal.
+        was = z.argmax(dim=1, keepdim=True)
+        changed = float((p.gather(1, was)[:, 0] < p.amax(dim=1)).double().mean())
+        return before, after, changed
+
+    @torch.no_grad()
+    def predict_proba(
+        self,
+        logits: Array,
+        *,
+        from_probabilities: bool = False,
+        sample_ids: Sequence[Any] | Array | None = None,
+    ) -> Any:
+        """Calibrated probabilities (N, K): numpy for numpy, torch for torch, on the same device.
+
+        Their type is the caller's, but at least float32, as half precision cannot hold rows that sum to 1.
+
+        Args:
+            logits: (N, K), or probabilities with ``from_probabilities=True``.
+            from_probabilities: Whether ``logits`` are probabilities.
+            sample_ids: If the fit had them too, samples in both are counted, and warned of.
+        """
+        self._check_fitted()
+        z = _logits(logits, from_probabilities, least=0)
+        if z.shape[1] != self.num_classes_:
+            raise ValueError(
+                f"`logits` must have the {self.num_classes_} classes that the calibrator was fitted on, "
+                f"got {z.shape[1]}."
+            )
+        given = "probabilities" if from_probabilities else "logits"
+        if not self._is_shift_invariant() and given != self.fitted_from_:
+            raise ValueError(
+                f"{type(self).__name__} was fitted on {self.fitted_from_} and must be given the same, got {given}: "
+                "a constant in a row of logits, which probabilities lose, matters to it."
+            )
+        if sample_ids is not None:
+            self._warn_of_overlap(digests(sample_ids, num_samples=len(z)))
+        p = torch.softmax(z, dim=1) if self.fell_back_ else self._predict(z)
+        return _like(p, logits)
+
+    def _warn_of_overlap(self, ids: Tensor) -> None:
+        if self.sample_digests_ is None:
+            return
+        overlap = int(torch.isin(ids, self.sample_digests_).sum())
+        if overlap:
+            warnings.warn(
+                f"{overlap} of {len(ids)} samples are among those that the {type(self).__name__} was fitted on; "
+                "what is measured on them flatters it.",
+                stacklevel=4,
+            )
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "certificate_"):
+            raise ValueError(f"this {type(self).__name__} is not fitted yet: call fit(logits, labels) first.")
+
+    # Judging
+
+    def certify(
+        self,
+        logits: Array,
+        labels: Array,
+        *,
+        folds: int = 5,
+        from_probabilities: bool = False,
+        seed: int = 0,
+        fallback: Literal["identity"] | None = None,
+    ) -> Certificate:
+        """The certificate with the held-out NLL and ECE, found by cross-fitting.
+
+        Each fold is predicted by a calibrator fitted on the others. If calibrating makes the held-out NLL or the
+        prediction ECE (15 bins) worse, a warning says so. An unfitted calibrator is first fitted on all the data.
+
+        Args:
+            logits: (N, K), the calibration data, N ≥ 2.
+            labels: (N,).
+            folds: How many parts.
+            from_probabilities: Whether ``logits`` are probabilities.
+            seed: Which samples share a fold.
+            fallback: None warns only. "identity" makes this calibrator return the uncalibrated probabilities from
+                here on if the held-out NLL got worse, and says so, here and in its ``repr``.
+        """
+        from softkin import metrics
+        from softkin.calibrators.selection import cross_fit
+
+        if fallback is not None:
+            checks.option(fallback, "fallback", ("identity",))
+        if not hasattr(self, "certificate_"):
+            self.fit(logits, labels, from_probabilities=from_probabilities)
+        z = _logits(logits, from_probabilities, least=2)
+        y = checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu()
+        before = torch.softmax(z, dim=1)
+        source = before if from_probabilities else z
+        after = cross_fit(self, source, y, folds=folds, from_probabilities=from_probabilities, seed=seed)
+        held_out = HeldOut(
+            folds=min(folds, len(z)),
+            nll_before=metrics.nll(before, y),
+            nll_after=metrics.nll(after, y),
+            ece_before=metrics.ece_hist(before, y, scope="prediction"),
+            ece_after=metrics.ece_hist(after, y, scope="prediction"),
+        )
+        self.certificate_ = replace(self.certificate_, held_out=held_out)
+        if held_out.worse:
+            if fallback == "identity" and "NLL" in held_out.worse:
+                self.fell_back_ = True
+            warnings.warn(
+                f"{type(self).__name__} makes the held-out {' and '.join(held_out.worse)} worse: {held_out}."
+                + (" It now returns the uncalibrated probabilities." if self.fell_back_ else ""),
+                stacklevel=2,
+            )
+        return self.certificate_
+
+    # Files
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``calibrator.json`` and a safetensors file into ``folder``, so that a crash leaves the old or the new.
+
+        Read it with ``softkin.calibrators.load``.
+        """
+        from softkin.calibrators import files
+
+        self._check_fitted()
+        files.save(self, Path(folder))
+
+    # Parameters, as scikit-learn's clone and grid search ask for them
+
+    @classmethod
+    def _option_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options by name."""
+        return {name: getattr(self, name) for name in self._option_names()}
+
+    def set_params(self, **options: Any) -> Self:
+        """Change options; the next ``fit`` uses them."""
+        for name, value in options.items():
+            if name not in self._option_names():
+                known = ", ".join(self._option_names()) or "none"
+                raise ValueError(f"{type(self).__name__} has no option {name!r}; it has: {known}.")
+            setattr(self, name, value)
+        self._check_options()
+        return self
+
+    def unfitted(self) -> Self:
+        """A new calibrator with the same options."""
+        return type(self)(**self.get_params(deep=False))
+
+    def __or__(self, other: "Calibrator") -> "Composed":
+        """``a | b``: b is fitted on, and applied to, the probabilities that a returns."""
+        from softkin.calibrators.composition import Composed
+
+        if not isinstance(other, Calibrator):
+            return NotImplemented
+        return Composed([*self._steps(), *other._steps()])
+
+    def _steps(self) -> list["Calibrator"]:
+        return [self]
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params(deep=False).items()
+            if value is not defaults[name].default and value != defaults[name].default
+        ]
+        text = f"{type(self).__name__}({', '.join(changed)})"
+        if not hasattr(self, "certificate_"):
+            return text
+        if self.fell_back_:
+            return f"<{text}: fell back to the identity, as calibrating made the held-out NLL worse>"
+        c = self.certificate_
+        parts = [self._summary(), f"NLL {c.nll_before:.4f} → {c.nll_after:.4f} on {c.num_samples:,} samples"]
+        return f"<{text}: {'; '.join(part for part in parts if part)}>"
+
+    # Leaving Python
+
+    def as_module(self) -> nn.Module:
+        """The fitted map as a module to put behind a network: logits in, calibrated probabilities out.
+
+        It computes in the type of its input and exports to ONNX. Only maps with a fixed number of parameters have
+        one: a temperature, an ensemble of temperatures, vector, matrix, Dirichlet, Platt and beta, and compositions
+        of these.
+        """
+        from softkin.calibrators.export import as_module
+
+        self._check_fitted()
+        return as_module(self)
+
+
+class Parametric(Calibrator):
+    """A calibrator whose map is a formula of a fixed set of parameters: those can become a module."""
+
+    _parameters: ClassVar[tuple[str, ...]]
+    """The fitted attributes that the formula needs, in its order"""
+
+    @classmethod
+    @abstractmethod
+    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+        """(N, K) probabilities of (N, K) logits, in the logits' type."""
+
+    def _parameter_tensors(self) -> list[Tensor]:
+        return [torch.as_tensor(getattr(self, name), dtype=torch.float64) for name in self._parameters]
+
+    def _predict(self, z: Tensor) -> Tensor:
+        return self._map(z, *(parameter.to(z) for parameter in self._parameter_tensors()))
+
+
+def _logits(values: Array, from_probabilities: bool, *, least: int) -> Tensor:
+    """What the caller gave as (N, K) float64 logits on the CPU."""
+    if from_probabilities:
+        p = checks.probabilities(values, "logits", least=least)
+        if p.shape[1] < 2:
+            raise ValueError(f"`logits` must cover at least 2 classes, got {p.shape[1]}.")
+        return p.cpu().to(torch.float64).clamp(min=TINY).log_()
+    return checks.logits(values, least=least).cpu().to(torch.float64)
+
+
+def _like(p: Tensor, given: Any) -> Any:
+    """``p`` as the caller's kind of array, in his type but at least float32, on his device."""
+    dtype = checks.as_tensor(given, "logits").dtype
+    if dtype in (torch.float16, torch.bfloat16, torch.float32):
+        p = p.to(torch.float32)
+    if isinstance(given, Tensor):
+        return p.to(torch.float32).to(given.device) if given.device.type == "mps" else p.to(given.device)
+    return p.numpy()
+
+
+def digests(sample_ids: Any, *, num_samples: int) -> Tensor:
+    """A 64-bit digest of each id, sorted: the names themselves are not kept. 1 and "1" are different ids."""
+    values = sample_ids.tolist() if isinstance(sample_ids, Tensor | np.ndarray) else list(sample_ids)
+    if len(values) != num_samples:
+        raise ValueError(f"`sample_ids` must be as many as the samples: got {len(values)} for {num_samples} samples.")
+    for place, value in enumerate(values):
+        if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
+            raise TypeError(f"`sample_ids` must be texts or whole numbers, got {value!r} at place {place}.")
+    raw = b"".join(
+        hashlib.blake2b((value if isinstance(value, str) else f"#{int(value)}").encode(), digest_size=8).digest()
+        for value in values
+    )
+    return torch.from_numpy(np.sort(np.frombuffer(raw, dtype="<i8").astype(np.int64)))

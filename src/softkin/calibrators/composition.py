@@ -1,0 +1,88 @@
+"""One calibrator after the other."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from softkin.calibrators.base import TINY, Calibrator, Solution
+
+
+class Composed(Calibrator):
+    """Calibrators in a row: each is fitted on, and applied to, the probabilities that the one before returns.
+
+    Made by ``a | b``; as in scikit-learn's pipelines, the parts themselves are fitted. All parts see the same samples.
+
+    Args:
+        steps: The calibrators, first to last.
+
+    Example:
+        >>> from softkin.calibrators import IsotonicCalibration, TemperatureScaling
+        >>> TemperatureScaling() | IsotonicCalibration()
+        TemperatureScaling() | IsotonicCalibration()
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, steps: Sequence[Calibrator]) -> None:
+        self.steps = steps
+        self._check_options()
+
+    def _check_options(self) -> None:
+        if len(self.steps) == 0 or not all(isinstance(step, Calibrator) for step in self.steps):
+            raise TypeError(f"`steps` must be one calibrator or more, got {self.steps!r}.")
+
+    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+        for step in self.steps:
+            step.fit(z, y)
+            z = _again(step._predict(z))
+        certificates = [step.certificate_ for step in self.steps]
+        norms = [c.gradient_norm for c in certificates if c.gradient_norm is not None]
+        return Solution(
+            gradient_norm=max(norms) if norms else None,
+            iterations=sum(c.iterations for c in certificates),
+            bound_hit=any(c.bound_hit for c in certificates),
+            converged=all(c.converged for c in certificates),
+            notes=tuple(f"{c.method}: {note}" for c in certificates for note in c.notes),
+        )
+
+    def _predict(self, z: Tensor) -> Tensor:
+        for step in self.steps[:-1]:
+            z = _again(step._predict(z))
+        return self.steps[-1]._predict(z)
+
+    def _is_shift_invariant(self) -> bool:
+        return self.steps[0]._is_shift_invariant()
+
+    def _steps(self) -> list[Calibrator]:
+        return list(self.steps)
+
+    def unfitted(self) -> Self:
+        return type(self)([step.unfitted() for step in self.steps])
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The steps; with ``deep`` also their options, as ``0__objective``."""
+        options: dict[str, Any] = {"steps": self.steps}
+        if deep:
+            for place, step in enumerate(self.steps):
+                options |= {f"{place}__{name}": value for name, value in step.get_params().items()}
+        return options
+
+    def set_params(self, **options: Any) -> Self:
+        """Change the steps, or options of one, as ``0__objective``."""
+        for name, value in options.items():
+            place, separator, rest = name.partition("__")
+            if separator and place.isdigit() and int(place) < len(self.steps):
+                self.steps[int(place)].set_params(**{rest: value})
+            else:
+                super().set_params(**{name: value})
+        return self
+
+    def __repr__(self) -> str:
+        return " | ".join(repr(step) for step in self.steps)
+
+
+def _again(p: Tensor) -> Tensor:
+    """Probabilities as the next step's logits."""
+    return p.clamp(min=TINY if p.dtype == torch.float64 else torch.finfo(p.dtype).tiny).log()

@@ -1,0 +1,193 @@
+r"""Ensemble temperature scaling: a mixture of the scaled, the raw and the uniform probabilities.
+
+.. math:: p = w_1\, \mathrm{softmax}(z/T) + w_2\, \mathrm{softmax}(z) + w_3 / K, \qquad w \ge 0, \; \sum w = 1
+
+Three weights on a simplex have seven faces: three corners, three edges, the inside. Both objectives are convex in w,
+so the best point is found face by face.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softkin import checks
+from softkin.calibrators.base import TINY, Parametric, Solution
+from softkin.calibrators.temperature import BLOCK, Objective, best_temperature, row_dots
+
+# The first member is tried first, and a face replaces another only if it is better by more than rounding: so where
+# T = 1 makes the first two columns equal, the mass goes to the first.
+FACES = ((0,), (0, 2), (2,), (0, 1), (1,), (1, 2), (0, 1, 2))
+BETTER = 1e-15
+TOLERANCE = 1e-12
+LIMIT = 100
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Members:
+    """What the weights depend on: the true class's scores, and the products of the members over all scores."""
+
+    own: Tensor
+    """(N, 3) scores of the true class: scaled, raw, uniform"""
+    products: tuple[float, float, float]
+    """Means over samples of Σ scaled², Σ scaled·raw, Σ raw²"""
+    nll: float
+    """Of the raw scores"""
+    slopes: dict[Objective, float]
+    """The derivatives in β = 1/T of the scaled member's objectives: how well T is solved for"""
+    num_classes: int
+
+    @classmethod
+    def of(cls, z: Tensor, y: Tensor, beta: float) -> "Members":
+        """From logits, a block of rows at a time: the members themselves need not be kept."""
+        n, k = z.shape
+        own = torch.full((n, 3), 1 / k, dtype=torch.float64)
+        nll = ss = sr = rr = nll_slope = mse_slope = 0.0
+        step = max(1, BLOCK // k)
+        for start in range(0, n, step):
+            rows = slice(start, start + step)
+            mine = y[rows, None]
+            u = z[rows] - z[rows].amax(dim=1, keepdim=True)
+            u_own = u.gather(1, mine)[:, 0]
+            nll -= float(u_own.sum())
+            scaled = (u * beta).exp_()
+            scaled.div_(scaled.sum(dim=1, keepdim=True))
+            p_own, mean = scaled.gather(1, mine)[:, 0], row_dots(scaled, u)
+            square = scaled * scaled
+            nll_slope += float((mean - u_own).sum())
+            mse_slope += 2 * float((row_dots(square, u) - mean * square.sum(dim=1) - p_own * (u_own - mean)).sum())
+            raw = u.exp_()
+            total = raw.sum(dim=1, keepdim=True)
+            raw.div_(total)
+            nll += float(total.log_().sum())
+            own[rows, 0], own[rows, 1:2] = p_own, raw.gather(1, mine)
+            a, b = scaled.view(-1), raw.view(-1)
+            ss, sr, rr = ss + float(a @ a), sr + float(a @ b), rr + float(b @ b)
+        return cls(own, (ss / n, sr / n, rr / n), nll / n, {"nll": nll_slope / n, "mse": mse_slope / n}, k)
+
+
+def quadratic_minimum(gram: Floats, target: Floats) -> Floats:
+    """The w on the simplex of least w·G·w/2 − w·t, exactly, face by face."""
+    best, least = np.array([1.0, 0.0, 0.0]), np.inf
+    for face in FACES:
+        m = len(face)
+        system = np.ones((m + 1, m + 1))  # Lagrange: Gw + ν = t, Σw = 1
+        system[:m, :m] = gram[np.ix_(face, face)]
+        system[m, m] = 0
+        try:
+            solution = np.linalg.solve(system, np.append(target[list(face)], 1.0))
+        except np.linalg.LinAlgError:
+            continue  # a face along which nothing changes: its edges have the same minimum
+        w = np.zeros(3)
+        w[list(face)] = solution[:m]
+        if np.isfinite(w).all() and (w >= 0).all():
+            value = float(w @ gram @ w / 2 - w @ target)
+            if value < least - BETTER * (1 + abs(value)):
+                best, least = w, value
+    return best
+
+
+def mse_weights(members: Members) -> tuple[Tensor, float, int]:
+    """Weights of least squared error to one-hot labels: a quadratic programme in three unknowns."""
+    ss, sr, rr = members.products
+    u = 1 / members.num_classes  # rows sum to 1, so that every product with the uniform member is 1/K
+    gram = np.array([[ss, sr, u], [sr, rr, u], [u, u, u]])
+    target = members.own.mean(dim=0).numpy()
+    w = quadratic_minimum(gram, target)
+    return torch.from_numpy(w), _stationarity(2 * (gram @ w - target), w), 1
+
+
+def nll_weights(members: Members) -> tuple[Tensor, float, int]:
+    """Weights of least NLL: only the true class's three scores matter.
+
+    Newton's method on the simplex: each step goes towards the exact minimum there of the quadratic model.
+    """
+    columns = members.own.clamp(min=TINY).numpy()
+    n = len(columns)
+
+    def value(w: Floats) -> float:
+        return float(-np.log(columns @ w).mean())
+
+    w = np.array([0.5, 0.0, 0.5])  # no weight on the second: where it equals the first, none comes there
+    iterations, off = 0, np.inf
+    while iterations < LIMIT:
+        iterations += 1
+        ratio = columns / (columns @ w)[:, None]
+        gradient, hessian = -ratio.mean(axis=0), ratio.T @ ratio / n
+        off = _stationarity(gradient, w)
+        step = quadratic_minimum(hessian, hessian @ w - gradient) - w
+        fall = float(gradient @ step)
+        if off <= TOLERANCE or fall >= 0:
+            break
+        length, now = 1.0, value(w)
+        while value(w + length * step) > now + 1e-4 * length * fall and length > 1e-10:
+            length /= 2
+        if length <= 1e-10:
+            break  # the fall is below rounding
+        w = w + length * step
+        w = np.where(w < 1e-15, 0.0, w)
+    return torch.from_numpy(w / w.sum()), off, iterations
+
+
+def _stationarity(gradient: Floats, w: Floats) -> float:
+    """How far the gradient is from holding w in place: equal over what has weight, not smaller elsewhere."""
+    level = float(w @ gradient)
+    return float(np.where(w > 0, np.abs(gradient - level), np.maximum(level - gradient, 0)).max())
+
+
+class EnsembleTemperatureScaling(Parametric):
+    r"""Ensemble temperature scaling (ETS): w₁·softmax(z/T) + w₂·softmax(z) + w₃/K.
+
+    First T, as ``TemperatureScaling`` finds it, then the weights, both for the same objective. With the squared error
+    ("mse", as published) the weights are a quadratic programme, solved exactly. Where T = 1 makes the first two members
+    equal, the mass goes to the first. The winning class never changes.
+
+    Args:
+        objective: "mse" or "nll", for T and for the weights.
+
+    Attributes:
+        temperature_: T.
+        weights_: (3,) of the scaled, the raw and the uniform probabilities.
+
+    References:
+        Zhang et al., Mix-n-Match, 2020, arXiv:2003.07329, Sec. 3.3.
+    """
+
+    _fitted = _parameters = ("temperature_", "weights_")
+    temperature_: float
+    weights_: Tensor
+
+    def __init__(self, *, objective: Objective = "mse") -> None:
+        self.objective = objective
+        self._check_options()
+
+    def _check_options(self) -> None:
+        checks.option(self.objective, "objective", ("mse", "nll"))
+
+    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+        # Newton's last step need not be looked at here: the pass over the members measures the slope where it led.
+        root = best_temperature(z, y, self.objective, last_step=1e-4)
+        self.temperature_ = 1 / root.beta
+        members = Members.of(z, y, root.beta)
+        self.weights_, off, iterations = (mse_weights if self.objective == "mse" else nll_weights)(members)
+        return Solution(
+            gradient_norm=max(off, 0.0 if root.at_bound else abs(members.slopes[self.objective])),
+            iterations=root.iterations + iterations,
+            bound_hit=root.at_bound,
+            converged=root.converged and off < 1e-7,
+            nll=(members.nll, -float((members.own @ self.weights_).log().mean())),
+            argmax_kept=bool(self.weights_[:2].sum() > 0),
+        )
+
+    @classmethod
+    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+        temperature, w = parameters
+        return w[0] * torch.softmax(z / temperature, dim=1) + w[1] * torch.softmax(z, dim=1) + w[2] / z.shape[1]
+
+    def _summary(self) -> str:
+        w = ", ".join(f"{float(value):.4g}" for value in self.weights_)
+        return f"T = {self.temperature_:.6g}, weights (scaled, raw, uniform) = ({w})"

@@ -1,0 +1,120 @@
+"""Isotonic regression: the non-decreasing map of least squared error.
+
+Labels are 0 and 1, and among the scores of a class only its own samples are 1. So the pool-adjacent-violators pass
+needs no loop over samples: between two of a class's own samples there are only zeros, and each own sample is pooled at
+once with the zeros that follow it. What is left to merge is one segment for each own sample, n in all classes together.
+"""
+
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softkin import checks
+from softkin.calibrators.base import Solution
+from softkin.calibrators.one_vs_rest import OneVsRest
+
+Floats = NDArray[np.float64]
+TIE_BREAK = 1e-9  # of the raw score, added where one step of a shared map holds several classes of a row
+
+
+def steps(ordered: Floats, own: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """The isotonic fit of 0/1 labels: for each step its first and last score, its level, and its number of scores.
+
+    Args:
+        ordered: (N,) all scores, ascending.
+        own: The scores of the samples whose label is 1, ascending; each is among ``ordered``.
+    """
+    values, hits = np.unique(own, return_counts=True)
+    starts = np.searchsorted(ordered, values, side="left")
+    if not len(starts) or starts[0] > 0:  # the zeros before the first own sample
+        starts, hits = np.concatenate([[0], starts]), np.concatenate([[0], hits])
+    sizes = np.diff(np.append(starts, len(ordered)))
+    kept: list[tuple[int, int]] = []  # (hits, size) of the steps so far
+    places: list[int] = []
+    for place, hit, size in zip(starts.tolist(), hits.tolist(), sizes.tolist(), strict=True):
+        while kept and kept[-1][0] * size >= hit * kept[-1][1]:  # not below the next: one step
+            before_hit, before_size = kept.pop()
+            hit, size, place = hit + before_hit, size + before_size, places.pop()
+        kept.append((hit, size))
+        places.append(place)
+    first = np.array(places)
+    hit_array, size_array = np.array(kept, dtype=np.float64).T
+    last = np.append(first[1:], len(ordered)) - 1
+    return ordered[first], ordered[last], hit_array / size_array, size_array
+
+
+class IsotonicCalibration(OneVsRest):
+    r"""Isotonic regression of the labels on the scores, one map a class or one for all.
+
+    A map is constant on each step of the fit, linear between the last score of a step and the first of the next, and
+    constant beyond the ends, as scikit-learn's. Rows are normalised.
+
+    Args:
+        classes: "separate": one-vs-rest, a map for each class. "pooled": one map for the scores of all classes, the
+            multi-class form of Mix-n-Match; where several classes of a row share a step, the raw score decides
+            between them, so that the winning class hardly ever changes.
+
+    Attributes:
+        knots_: (M,) scores, the maps one after the other.
+        levels_: (M,) their values.
+        offsets_: Where each map begins, and M.
+
+    References:
+        Zadrozny and Elkan, Transforming Classifier Scores into Accurate Multiclass Probability Estimates, 2002.
+        Zhang et al., Mix-n-Match, 2020, arXiv:2003.07329, Sec. 3.2.
+    """
+
+    _fitted = ("knots_", "levels_", "offsets_")
+    knots_: Tensor
+    levels_: Tensor
+    offsets_: Tensor
+
+    def __init__(self, *, classes: Literal["separate", "pooled"] = "separate") -> None:
+        self.classes = classes
+        self._check_options()
+
+    def _check_options(self) -> None:
+        checks.option(self.classes, "classes", ("separate", "pooled"))
+
+    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+        p, labels = torch.softmax(z, dim=1).numpy(), y.numpy()
+        n, k = p.shape
+        mine = p[np.arange(n), labels]
+        knots, levels, offsets = [], [], [0]
+        if self.classes == "pooled":
+            maps = [(np.sort(p, axis=None), np.sort(mine))]
+        else:
+            ordered = np.sort(np.ascontiguousarray(p.T), axis=1)
+            order = np.lexsort((mine, labels))
+            bounds = np.searchsorted(labels[order], np.arange(k + 1))
+            maps = [(ordered[j], mine[order[bounds[j] : bounds[j + 1]]]) for j in range(k)]
+        for scores, own in maps:
+            first, last, level, _ = steps(scores, own)
+            x, v = np.stack([first, last], axis=1).reshape(-1), np.repeat(level, 2)
+            keep = np.append(True, np.diff(x) > 0)  # a step of one score needs one knot
+            knots.append(x[keep])
+            levels.append(v[keep])
+            offsets.append(offsets[-1] + int(keep.sum()))
+        self.knots_ = torch.from_numpy(np.concatenate(knots))
+        self.levels_ = torch.from_numpy(np.concatenate(levels))
+        self.offsets_ = torch.tensor(offsets)
+        return Solution()
+
+    def _scores(self, z: Tensor) -> Tensor:
+        p = torch.softmax(z, dim=1)
+        knots, levels, offsets = self.knots_.numpy(), self.levels_.numpy(), self.offsets_.tolist()
+        if len(offsets) == 2:
+            shared = torch.from_numpy(np.interp(p.numpy(), knots, levels))
+            return shared + TIE_BREAK * p
+        columns = np.ascontiguousarray(p.T.numpy())
+        mapped = np.empty_like(columns)
+        for j, (a, b) in enumerate(pairwise(offsets)):
+            mapped[j] = np.interp(columns[j], knots[a:b], levels[a:b])
+        return torch.from_numpy(mapped).T.contiguous()
+
+    def _summary(self) -> str:
+        return f"{len(self.knots_):,} knots in {len(self.offsets_) - 1} maps"

@@ -1,0 +1,154 @@
+"""Cross-fitting, and the choice between calibrators by what they do on samples they have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin.checks import Array
+
+if TYPE_CHECKING:
+    from softkin.calibrators.base import Calibrator
+    from softkin.metrics import Comparison
+
+LARGER_IS_BETTER = ("accuracy", "top_k_accuracy")
+
+
+def folds_of(num_samples: int, folds: int, seed: int) -> list[Tensor]:
+    """The samples in ``folds`` random parts, as equal as can be; fewer parts where there are fewer samples."""
+    order = torch.randperm(num_samples, generator=torch.Generator().manual_seed(seed))
+    return [part.sort().values for part in order.tensor_split(min(folds, num_samples))]
+
+
+def cross_fit(
+    calibrator: Calibrator, logits: Tensor, labels: Tensor, *, folds: int, from_probabilities: bool, seed: int
+) -> Tensor:
+    """Calibrated probabilities of each sample, by a calibrator fitted on the folds it is not in. (N, K) float64."""
+    checks.count(folds, "folds", least=2)
+    if len(logits) < 2:
+        raise ValueError(f"cross-fitting needs at least 2 samples, got {len(logits)}.")
+    found = torch.empty(logits.shape, dtype=torch.float64)
+    for held in folds_of(len(logits), folds, seed):
+        rest = torch.ones(len(logits), dtype=torch.bool)
+        rest[held] = False
+        fold = calibrator.unfitted().fit(logits[rest], labels[rest], from_probabilities=from_probabilities)
+        found[held] = fold.predict_proba(logits[held].double(), from_probabilities=from_probabilities)
+    return found
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A calibrator, as given, and its cross-fitted score."""
+
+    calibrator: Calibrator
+    score: float
+
+
+@dataclass(frozen=True)
+class BestFit:
+    """What ``fit_best`` found. Print it."""
+
+    calibrator: Calibrator
+    """The winner, fitted on all the data"""
+    metric: str
+    uncalibrated: float
+    """The metric of the probabilities as they were"""
+    candidates: list[Candidate]
+    """Best first"""
+    comparison: Comparison | None
+    """Winner minus runner-up on the same samples: difference, interval, p-value; None for a single candidate"""
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the interval of the difference to the runner-up leaves out 0."""
+        c = self.comparison
+        return c is not None and not c.low <= 0 <= c.high
+
+    def __str__(self) -> str:
+        lines = [f"{self.metric}, cross-fitted (uncalibrated {self.uncalibrated:.5f})"]
+        lines += [f"  {one.score:.5f}  {one.calibrator!r}" for one in self.candidates]
+        if self.comparison is not None:
+            c = self.comparison
+            verdict = (
+                "better than the runner-up" if self.is_significant else "not significantly better than the runner-up"
+            )
+            lines.append(f"the winner is {verdict}: difference {c.difference:.5f} [{c.low:.5f}, {c.high:.5f}]")
+        return "\n".join(lines)
+
+
+def fit_best(
+    logits: Array,
+    labels: Array,
+    candidates: Sequence[Calibrator] | None = None,
+    *,
+    metric: str | Callable[..., float] = "nll",
+    larger_is_better: bool | None = None,
+    folds: int = 5,
+    from_probabilities: bool = False,
+    seed: int = 0,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    **options: Any,
+) -> BestFit:
+    """Choose a calibrator by cross-fitting, fit it on all the data, and say how sure the choice is.
+
+    Every candidate predicts each sample from a fit on the other folds, the same folds for all. The winner's advantage
+    over the runner-up comes with a paired interval (``metrics.compare``): where it holds 0, the two are not told apart.
+    A warning says when even the winner is worse than no calibration.
+
+    Args:
+        logits: (N, K).
+        labels: (N,).
+        candidates: Unfitted calibrators. None: temperature, ensemble (both objectives), vector, Platt, beta and pooled
+            isotonic; matrix and Dirichlet, whose search in every fold takes long, are yours to add.
+        metric: A metric's name, such as "nll", "brier" or "ece_hist", or a function of (probabilities, labels).
+        larger_is_better: None: known for the metrics of this library, False for a function.
+        folds: How many folds.
+        from_probabilities: Whether ``logits`` are probabilities.
+        seed: Which samples share a fold, and the resampling.
+        confidence: The level of the interval.
+        resamples: How many resamples the interval takes.
+        options: Those of the metric.
+    """
+    import warnings
+
+    from softkin import calibrators, metrics
+    from softkin.calibrators.base import _logits
+
+    if candidates is None:
+        candidates = calibrators.default_candidates()
+    if not candidates:
+        raise ValueError("`candidates` must hold at least 1 calibrator, got none.")
+    z = _logits(logits, from_probabilities, least=2)
+    y = checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu()
+    raw = torch.softmax(z, dim=1)
+    source = raw if from_probabilities else z
+    name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
+    if isinstance(metric, str) and (metric.startswith("_") or not callable(getattr(metrics, metric, None))):
+        raise ValueError(f"`metric` must be a metric's name, such as 'nll', or a function, got {metric!r}.")
+    function = getattr(metrics, metric) if isinstance(metric, str) else metric
+    sign = -1 if (name in LARGER_IS_BETTER if larger_is_better is None else larger_is_better) else 1
+    found: list[tuple[float, Calibrator, Tensor]] = []
+    for candidate in candidates:
+        p = cross_fit(candidate, source, y, folds=folds, from_probabilities=from_probabilities, seed=seed)
+        found.append((float(function(p, y, **options)), candidate, p))
+    found.sort(key=lambda one: sign * one[0])
+    comparison = None
+    if len(found) > 1:
+        comparison = metrics.compare(
+            found[0][2], found[1][2], y, function, confidence=confidence, resamples=resamples, seed=seed, **options
+        )
+    uncalibrated = float(function(raw, y, **options))
+    if sign * found[0][0] > sign * uncalibrated:
+        warnings.warn(
+            f"even the best of {len(found)} calibrators makes {name} worse on held-out samples: "
+            f"{uncalibrated:.5f} → {found[0][0]:.5f}.",
+            stacklevel=2,
+        )
+    winner = found[0][1].unfitted().fit(source, y, from_probabilities=from_probabilities)
+    return BestFit(winner, name, uncalibrated, [Candidate(c, score) for score, c, _ in found], comparison)

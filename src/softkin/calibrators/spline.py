@@ -1,0 +1,94 @@
+r"""Spline calibration: the winning score by the slope of a smooth cumulative curve, without bins."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softkin import checks
+from softkin.calibrators.base import Calibrator, Solution
+
+Floats = NDArray[np.float64]
+
+
+def natural_basis(t: Floats, knots: Floats) -> tuple[Floats, Floats]:
+    """Values and first derivatives at ``t`` of the natural cubic splines that are 1 at one knot and 0 at the others."""
+    m, h = len(knots), np.diff(knots)
+    # Second derivatives at the knots are linear in the values: A s = B v, 0 at both ends.
+    a, b = np.eye(m), np.zeros((m, m))
+    for i in range(1, m - 1):
+        a[i, i - 1 : i + 2] = h[i - 1] / 6, (h[i - 1] + h[i]) / 3, h[i] / 6
+        b[i, i - 1 : i + 2] = 1 / h[i - 1], -1 / h[i - 1] - 1 / h[i], 1 / h[i]
+    second = np.linalg.solve(a, b)
+    piece = np.clip(np.searchsorted(knots, t, side="right") - 1, 0, m - 2)
+    left, width = knots[piece], h[piece]
+    u = ((t - left) / width)[:, None]
+    eye = np.eye(m)
+    low, high, s_low, s_high = eye[piece], eye[piece + 1], second[piece], second[piece + 1]
+    w = width[:, None]
+    values = (1 - u) * low + u * high + w**2 / 6 * (((1 - u) ** 3 - (1 - u)) * s_low + (u**3 - u) * s_high)
+    slopes = (high - low) / w + w / 6 * ((1 - 3 * (1 - u) ** 2) * s_low + (3 * u**2 - 1) * s_high)
+    return values, slopes
+
+
+class SplineCalibration(Calibrator):
+    r"""Spline calibration: the winning score mapped by a spline, the other classes scaled to what remains.
+
+    The samples in the order of their winning score, t the share of samples up to a score: the cumulative difference
+    between hits and scores, (1/n) Σ_{j ≤ i} (hit_j − s_j), is fitted by least squares with a natural cubic spline over
+    t. Its slope is what the score lacks: the calibrated score is s plus the slope at its t, linear between the fitting
+    scores, kept half a sample away from 0 and 1 (1/2n), as n samples cannot say that something is impossible. Equal
+    scores get the mean over their t.
+
+    Args:
+        n_knots: How many knots, evenly over t. The paper uses 6.
+
+    Attributes:
+        scores_: (M,) distinct winning scores of the fitting samples.
+        values_: (M,) their calibrated values.
+
+    References:
+        Gupta et al., Calibration of Neural Networks using Splines, 2021, arXiv:2006.12800, Sec. 4.
+    """
+
+    _fitted = ("scores_", "values_")
+    scores_: Tensor
+    values_: Tensor
+
+    def __init__(self, *, n_knots: int = 6) -> None:
+        self.n_knots = n_knots
+        self._check_options()
+
+    def _check_options(self) -> None:
+        checks.count(self.n_knots, "n_knots", least=3)
+
+    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+        score, winner = torch.softmax(z, dim=1).max(dim=1)
+        order = score.argsort(stable=True)
+        s, hit = score[order].numpy(), (winner == y)[order].double().numpy()
+        n = len(s)
+        distinct, which, counts = np.unique(s, return_inverse=True, return_counts=True)
+        # Equal scores share their hits: otherwise the order of the samples would decide.
+        gap = (np.bincount(which, hit) / counts)[which] - s
+        t = np.arange(1, n + 1) / n
+        knots = np.linspace(0, 1, min(self.n_knots, max(3, n)))
+        values, slopes = natural_basis(np.concatenate([[0.0], t]), knots)
+        curve = np.concatenate([[0.0], np.cumsum(gap) / n])
+        at_knots = np.linalg.lstsq(values, curve, rcond=None)[0]
+        calibrated = np.bincount(which, s + slopes[1:] @ at_knots) / counts
+        self.scores_ = torch.from_numpy(distinct)
+        half = 0.5 / n
+        self.values_ = torch.from_numpy(np.clip(calibrated, half, 1 - half))
+        return Solution()
+
+    def _predict(self, z: Tensor) -> Tensor:
+        top = z.argmax(dim=1, keepdim=True)
+        p = torch.softmax(z, dim=1)
+        mapped = np.interp(p.gather(1, top).numpy(), self.scores_.numpy(), self.values_.numpy())
+        new = torch.from_numpy(mapped)
+        # The others' shares of the rest, from the logits: a winner of 1 − 1e-20 leaves no rest to divide by.
+        rest = torch.softmax(z.scatter(1, top, float("-inf")), dim=1)
+        return (rest * (1 - new)).scatter(1, top, new)
+
+    def _summary(self) -> str:
+        return f"{self.n_knots} knots"

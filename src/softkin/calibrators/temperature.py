@@ -1,0 +1,261 @@
+r"""Temperature scaling: one number that makes all logits milder or sharper.
+
+.. math:: p = \mathrm{softmax}(z / T) = \mathrm{softmax}(\beta z), \qquad \beta = 1/T
+
+The mean NLL is convex in β, so it is solved in β: Newton's steps, kept inside a bracket that each derivative shrinks,
+from the solution on a few rows, so that the whole data are passed over three or four times.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin.calibrators.base import Parametric, Solution
+
+Objective = Literal["nll", "mse"]
+
+REACH = 1e3  # T stays within this factor of the logits' range: beyond, softmax is one-hot or uniform to 1e-3 and better
+STEP = 1e-7  # relative: where Newton would go by less, it has arrived
+FLAT = 1e-14
+START_ROWS = 1024
+SCAN_ROWS = 64
+BLOCK = 2**18  # numbers at a time: two megabytes, so that the passes over a block stay in the cache
+CELLS = 24  # places where the squared error, which has no single valley, is looked at first
+
+Derivatives = Callable[[float], tuple[float, float, float]]
+
+
+@dataclass(frozen=True)
+class Root:
+    """Where the derivative of an objective vanishes, or the bound that it drives towards."""
+
+    beta: float
+    value: float
+    slope: float
+    iterations: int
+    at_bound: bool
+    converged: bool
+
+
+def row_dots(a: Tensor, b: Tensor) -> Tensor:
+    """Σ_k a_k b_k of each row in one pass, by numpy: torch writes the products down first."""
+    return torch.from_numpy(np.einsum("ij,ij->i", a.numpy(), b.numpy()))
+
+
+def _nll_derivatives(z: Tensor, y: Tensor) -> Derivatives:
+    """Mean NLL of softmax(βz), and its first two derivatives in β."""
+    top = z.amax(dim=1, keepdim=True)
+    u = z - top  # ≤ 0: exp cannot overflow
+    m = float((top - z.gather(1, y[:, None])).mean())
+    n, step = len(z), max(1, BLOCK // z.shape[1])
+    e, eu = torch.empty_like(u[:step]), torch.empty_like(u[:step])
+
+    def at(beta: float) -> tuple[float, float, float]:
+        value = slope = curvature = 0.0
+        for start in range(0, n, step):
+            block = u[start : start + step]
+            size = len(block)
+            torch.mul(block, beta, out=e[:size]).exp_()
+            torch.mul(e[:size], block, out=eu[:size])
+            total = e[:size].sum(dim=1)
+            mean = eu[:size].sum(dim=1).div_(total)
+            square = row_dots(eu[:size], block).div_(total)
+            value += float(total.log_().sum())
+            slope += float(mean.sum())
+            curvature += float((square - mean * mean).sum())
+        return value / n + beta * m, slope / n + m, curvature / n
+
+    return at
+
+
+def _mse_derivatives(z: Tensor, y: Tensor) -> Derivatives:
+    r"""Mean over samples of Σ_k (p_k − [k = y])² for p = softmax(βz), and its first two derivatives in β.
+
+    With z̄ and V the mean and variance of z under p: p_k' = p_k(z_k − z̄), p_k'' = p_k((z_k − z̄)² − V). All that the
+    three need of a row are the sums of p, pz, pz², p², p²z, p²z².
+    """
+    u = z - z.amax(dim=1, keepdim=True)
+    own = u.gather(1, y[:, None])[:, 0]
+    n, step = len(z), max(1, BLOCK // z.shape[1])
+    e, eu = torch.empty_like(u[:step]), torch.empty_like(u[:step])
+
+    def at(beta: float) -> tuple[float, float, float]:
+        value = slope = curvature = 0.0
+        for start in range(0, n, step):
+            block = u[start : start + step]
+            rows = slice(0, len(block))
+            torch.mul(block, beta, out=e[rows]).exp_()
+            torch.mul(e[rows], block, out=eu[rows])
+            total = e[rows].sum(dim=1)
+            mean = eu[rows].sum(dim=1) / total
+            variance = row_dots(eu[rows], block) / total - mean * mean
+            total.mul_(total)
+            pp = row_dots(e[rows], e[rows]) / total
+            ppz = row_dots(e[rows], eu[rows]) / total
+            ppzz = row_dots(eu[rows], eu[rows]) / total
+            z_own = own[start : start + step]
+            p_own = torch.exp(beta * z_own) / total.sqrt()
+            d_own = z_own - mean
+            value += float((pp - 2 * p_own + 1).sum())
+            slope += 2 * float((ppz - mean * pp - p_own * d_own).sum())
+            spread = ppzz - 2 * mean * ppz + mean * mean * pp
+            curvature += 2 * float((2 * spread - variance * pp - p_own * (d_own * d_own - variance)).sum())
+        return value / n, slope / n, curvature / n
+
+    return at
+
+
+def _descend(
+    at: Derivatives, start: float, low: float, high: float, *, last_step: float = 0.0, limit: int = 100
+) -> Root:
+    """A root of the slope in [low, high] by Newton's method, where a step that leaves the bracket halves it instead.
+
+    A relative step of at most ``last_step`` is taken and not looked at again: its error is about its square. Value and
+    slope are then those before it.
+    """
+    lowest, highest = low, high
+    beta = min(max(start, low), high)
+    for iteration in range(1, limit + 1):
+        value, slope, curvature = at(beta)
+        bound = highest if slope < 0 else lowest  # where the slope points to
+        if beta == bound:
+            return Root(beta, value, slope, iteration, True, True)
+        step = -slope / curvature if curvature > 0 else bound - beta
+        # Done if Newton would hardly move, or if doubling β could not change the objective's fifteenth digit.
+        if abs(step) <= STEP * beta or abs(slope) * beta <= FLAT:
+            return Root(beta, value, slope, iteration, False, True)
+        low, high = (beta, high) if slope < 0 else (low, beta)
+        new = beta + step
+        if abs(step) <= last_step * beta and low < new < high:
+            return Root(new, value, slope, iteration, False, True)
+        if not low < new < high:
+            unexplored = high == highest if slope < 0 else low == lowest
+            new = bound if unexplored else (low * high) ** 0.5
+        beta = new
+    return Root(beta, value, slope, limit, False, False)
+
+
+def bracket(z: Tensor) -> tuple[float, float] | None:
+    """The range of β, from the rows' ranges of logits; None where every row is constant and β does nothing."""
+    spread = z.amax(dim=1) - z.amin(dim=1)
+    spread = spread[spread > 0]
+    if not len(spread):
+        return None
+    return 1 / (REACH * float(spread.max())), REACH / float(spread.median())
+
+
+def _scan(z: Tensor, y: Tensor, low: float, high: float) -> float:
+    """Where a few rows have their least squared error, among β spread over the bracket."""
+    few = slice(None, None, -(-len(z) // SCAN_ROWS))
+    z, y = z[few], y[few]
+    betas = torch.logspace(0, 1, CELLS + 1, base=high / low, dtype=torch.float64) * low
+    scores = torch.softmax(betas[:, None, None] * z, dim=2)
+    own = scores[:, torch.arange(len(y)), y]
+    error = scores.square().sum(dim=2) - 2 * own
+    return float(betas[error.mean(dim=1).argmin()])
+
+
+def best_temperature(z: Tensor, y: Tensor, objective: Objective, *, last_step: float = 0.0) -> Root:
+    """β = 1/T that minimises the objective; ``last_step`` as ``_descend`` has it."""
+    limits = bracket(z)
+    derivatives = _nll_derivatives if objective == "nll" else _mse_derivatives
+    at = derivatives(z, y)
+    if limits is None:
+        return Root(1.0, at(1.0)[0], 0.0, 1, False, True)
+    low, high = limits
+    if bool((z.argmax(dim=1) == y).all()):  # the sharper the better, without end
+        return Root(high, *at(high)[:2], 1, True, True)
+    few = slice(None, None, -(-len(z) // START_ROWS))
+    at_few = derivatives(z[few], y[few]) if len(z) > 2 * START_ROWS else at
+    start = 1.0
+    if objective == "mse":
+        start = _scan(z, y, low, high)
+    if len(z) > 2 * START_ROWS:
+        few_root = _descend(at_few, start, low, high)
+        start = start if few_root.at_bound else few_root.beta
+    return _descend(at, start, low, high, last_step=last_step)
+
+
+def starting_factor(z: Tensor, y: Tensor) -> float:
+    """The best temperature's β, to start other methods from: where all scores are 0 and 1, they see no curvature."""
+    root = best_temperature(z, y, "nll")
+    return min(root.beta, 1.0) if root.at_bound else root.beta
+
+
+class TemperatureScaling(Parametric):
+    r"""One temperature for all classes: softmax(z / T).
+
+    T is the minimum of the mean NLL (convex in 1/T, found to 1e-7 of itself) or of the squared error ("mse",
+    the Brier score). It lies within 1,000 times the logits' range; data that are all predicted right, whose best T
+    is 0, or worse than chance, whose best is infinite, end at that bound, and ``certificate_.bound_hit`` says so. The
+    winning class never changes.
+
+    T > 1 says that the model was over-confident, T < 1 that it was under-confident, as one trained on smooth labels
+    often is.
+
+    Args:
+        objective: "nll" or "mse".
+
+    Attributes:
+        temperature_: T.
+
+    Example:
+        >>> logits = torch.tensor([[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
+        >>> cal = TemperatureScaling().fit(logits, torch.tensor([0, 0, 1, 1]))  # 3 of 4 right: p = 3/4 is calibrated
+        >>> round(float(cal.predict_proba(logits)[0, 0]), 6), round(cal.temperature_, 4)
+        (0.75, 1.8205)
+
+    References:
+        Guo et al., On Calibration of Modern Neural Networks, 2017, arXiv:1706.04599, Sec. 4.2.
+    """
+
+    _fitted = _parameters = ("temperature_",)
+    temperature_: float
+
+    def __init__(self, *, objective: Objective = "nll") -> None:
+        self.objective = objective
+        self._check_options()
+
+    def _check_options(self) -> None:
+        checks.option(self.objective, "objective", ("nll", "mse"))
+
+    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+        root = best_temperature(z, y, self.objective)
+        self.temperature_ = 1 / root.beta
+        before = float((z.logsumexp(dim=1) - z.gather(1, y[:, None])[:, 0]).mean())
+        if self.objective == "nll":
+            after = root.value
+        else:
+            cold = z / self.temperature_
+            after = float((cold.logsumexp(dim=1) - cold.gather(1, y[:, None])[:, 0]).mean())
+        return Solution(
+            gradient_norm=abs(root.slope),
+            iterations=root.iterations,
+            bound_hit=root.at_bound,
+            converged=root.converged,
+            notes=(f"T = {self.temperature_:.6g}: {self._verdict(root)}",),
+            nll=(before, after),
+            argmax_kept=True,
+        )
+
+    def _verdict(self, root: Root) -> str:
+        if root.at_bound and root.slope <= 0:
+            return "the lower bound, as every sample is predicted right"
+        if root.at_bound:
+            return "the upper bound, as the scores say nothing of the labels"
+        if abs(self.temperature_ - 1) < 1e-6:
+            return "nothing to change"
+        return "the model was over-confident" if self.temperature_ > 1 else "the model was under-confident"
+
+    @classmethod
+    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+        (temperature,) = parameters
+        return torch.softmax(z / temperature, dim=1)
+
+    def _summary(self) -> str:
+        return self.certificate_.notes[0]

@@ -1,0 +1,153 @@
+"""Cross-fitting, ``fit_best``, and the exported model."""
+
+import numpy as np
+import pytest
+import torch
+
+from softkin import calibrators, metrics
+from softkin.calibrators import (
+    DirichletCalibration,
+    HistogramBinning,
+    IsotonicCalibration,
+    MatrixScaling,
+    PlattScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
+from softkin.calibrators.selection import cross_fit, folds_of
+
+
+def drawn(seed=0, n=300, k=4, factor=2.0):
+    generator = torch.Generator().manual_seed(seed)
+    z = 3 * torch.randn(n, k, generator=generator, dtype=torch.float64)
+    return z, torch.multinomial(torch.softmax(z / factor, dim=1), 1, generator=generator)[:, 0]
+
+
+def test_folds_cover_all_samples_once():
+    parts = folds_of(13, 5, 0)
+    assert sorted(torch.cat(parts).tolist()) == list(range(13))
+    assert sorted(len(part) for part in parts) == [2, 2, 3, 3, 3]
+    assert len(folds_of(3, 5, 0)) == 3
+
+
+def test_cross_fitting_by_hand():
+    z, y = drawn()
+    found = cross_fit(TemperatureScaling(), z, y, folds=3, from_probabilities=False, seed=1)
+    held = folds_of(300, 3, 1)[2]
+    rest = [i for i in range(300) if i not in set(held.tolist())]
+    t = TemperatureScaling().fit(z[rest], y[rest]).temperature_
+    torch.testing.assert_close(found[held], torch.softmax(z[held] / t, dim=1))
+
+
+def test_certify_by_hand():
+    z, y = drawn()
+    held_out = TemperatureScaling().certify(z, y, folds=4, seed=2).held_out
+    after = cross_fit(TemperatureScaling(), z, y, folds=4, from_probabilities=False, seed=2)
+    assert held_out.nll_after == pytest.approx(metrics.nll(after, y))
+    assert held_out.ece_after == pytest.approx(metrics.ece_hist(after, y))
+    assert held_out.ece_before == pytest.approx(metrics.ece_hist(torch.softmax(z, dim=1), y))
+    assert held_out.worse == ()
+
+
+def test_certify_from_probabilities():
+    z, y = drawn()
+    a = TemperatureScaling().certify(z, y).held_out
+    b = TemperatureScaling().certify(torch.softmax(z, dim=1), y, from_probabilities=True).held_out
+    assert a.nll_after == pytest.approx(b.nll_after, abs=1e-9)
+
+
+def test_fit_best_chooses_and_says_how_sure_it_is():
+    z, y = drawn(k=8)
+    best = calibrators.fit_best(z, y, [HistogramBinning(bins="mass", n_bins=3), TemperatureScaling()], metric="brier")
+    assert isinstance(best.calibrator, TemperatureScaling)
+    assert best.calibrator.temperature_ == pytest.approx(TemperatureScaling().fit(z, y).temperature_)
+    assert [type(one.calibrator) for one in best.candidates] == [TemperatureScaling, HistogramBinning]
+    assert best.candidates[0].score < best.candidates[1].score
+    assert best.comparison.difference == pytest.approx(best.candidates[0].score - best.candidates[1].score)
+    assert best.comparison.low <= best.comparison.difference <= best.comparison.high
+    assert best.is_significant
+    assert "better than the runner-up" in str(best)
+    assert not hasattr(best.candidates[0].calibrator, "certificate_")  # what was given stays unfitted
+
+
+def test_fit_best_tells_no_winner_where_there_is_none():
+    z, y = drawn()
+    best = calibrators.fit_best(z, y, [TemperatureScaling(), TemperatureScaling()])
+    assert not best.is_significant
+    assert "not significantly better" in str(best)
+
+
+def test_fit_best_by_default_and_by_other_metrics():
+    z, y = drawn(n=120)
+    best = calibrators.fit_best(z, y, resamples=200)
+    assert len(best.candidates) == len(calibrators.default_candidates())
+    assert best.uncalibrated > best.candidates[0].score
+
+    def worst(p, labels):
+        return float(-p.gather(1, labels[:, None]).min())
+
+    assert (
+        calibrators.fit_best(z, y, [TemperatureScaling(), PlattScaling()], metric=worst, resamples=100).metric
+        == "worst"
+    )
+    best = calibrators.fit_best(z, y, [TemperatureScaling(), IsotonicCalibration()], metric="accuracy", resamples=200)
+    assert best.candidates[0].score >= best.candidates[1].score
+
+
+def test_fit_best_warns_if_nothing_helps():
+    z, y = drawn(n=60, k=10, factor=1.0)
+    with pytest.warns(UserWarning, match="even the best of 1 calibrators makes nll worse on held-out samples"):
+        calibrators.fit_best(z, y, [HistogramBinning(bins="mass")])
+
+
+def test_fit_best_refuses():
+    z, y = drawn()
+    with pytest.raises(ValueError, match="`candidates` must hold at least 1 calibrator, got none"):
+        calibrators.fit_best(z, y, [])
+    with pytest.raises(
+        ValueError, match="`metric` must be a metric's name, such as 'nll', or a function, got 'nonsense'"
+    ):
+        calibrators.fit_best(z, y, metric="nonsense")
+    with pytest.raises(ValueError, match="`logits` must hold at least 2 samples, got 1"):
+        calibrators.fit_best(z[:1], y[:1])
+    with pytest.raises(ValueError, match="`folds` must be at least 2, got 1"):
+        TemperatureScaling().certify(z, y, folds=1)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # from the exporter itself
+@pytest.mark.parametrize(
+    "cal",
+    [
+        TemperatureScaling(),
+        calibrators.EnsembleTemperatureScaling(),
+        VectorScaling(),
+        MatrixScaling(lam=0.1),
+        DirichletCalibration(lam=0.1),
+        DirichletCalibration(lam=0.1, combine="average"),
+        PlattScaling(),
+        calibrators.BetaCalibration(),
+        TemperatureScaling() | PlattScaling(),
+    ],
+    ids=repr,
+)
+def test_onnx(cal, tmp_path):
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(name)
+    import onnxruntime
+
+    z, y = drawn()
+    module = cal.fit(z, y).as_module().eval()
+    path = tmp_path / "calibrator.onnx"
+    rows = torch.export.Dim("rows")
+    torch.onnx.export(
+        module,
+        (z[:5].float(),),
+        str(path),
+        input_names=["logits"],
+        dynamo=True,
+        dynamic_shapes=({0: rows},),
+        verbose=False,
+    )
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {session.get_inputs()[0].name: z.float().numpy()})
+    np.testing.assert_allclose(found, cal.predict_proba(z.float()).numpy(), atol=2e-6)

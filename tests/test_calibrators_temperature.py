@@ -1,0 +1,216 @@
+"""Temperature scaling and its ensemble: check values, exact searches, bounds, data whose temperature is known."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+
+from softkin.calibrators import EnsembleTemperatureScaling, TemperatureScaling
+from softkin.calibrators.ensemble import Members, mse_weights, nll_weights
+from softkin.calibrators.temperature import _mse_derivatives, _nll_derivatives
+
+
+def nll(z, y, t):
+    return float(torch.nn.functional.cross_entropy(z.double() / t, y))
+
+
+def mse(z, y, t):
+    p = torch.softmax(z.double() / t, dim=1)
+    return float((p - torch.nn.functional.one_hot(y, z.shape[1])).square().sum(dim=1).mean())
+
+
+def drawn(seed, n=300, k=4, factor=2.0):
+    generator = torch.Generator().manual_seed(seed)
+    z = 3 * torch.randn(n, k, generator=generator, dtype=torch.float64)
+    return z, torch.multinomial(torch.softmax(z / factor, dim=1), 1, generator=generator)[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "objective", "expected"),
+    [
+        ("resnet32-cifar100", "nll", 1.5574239),
+        ("resnet32-cifar100", "mse", 1.5402382),
+        ("resnet20-cifar10", "nll", 2.3858946),
+        ("resnet20-cifar10", "mse", 2.4097355),
+    ],
+)
+def test_check_values(network_logits, name, objective, expected):
+    z, y = network_logits[name]
+    cal = TemperatureScaling(objective=objective).fit(z[:5000], y[:5000])
+    assert cal.temperature_ == pytest.approx(expected, abs=1e-6)
+    assert cal.certificate_.gradient_norm < 1e-6
+    assert not cal.certificate_.bound_hit
+    assert "over-confident" in repr(cal)
+
+
+@given(
+    st.integers(0, 10_000), st.sampled_from([0.3, 1.0, 3.0, 50.0]), st.sampled_from(["nll", "mse"]), st.integers(2, 6)
+)
+def test_agrees_with_an_exhaustive_search(seed, factor, objective, k):
+    z, y = drawn(seed, n=80, k=k, factor=factor)
+    cal = TemperatureScaling(objective=objective).fit(z, y)
+    if cal.certificate_.bound_hit:
+        return
+    function = nll if objective == "nll" else mse
+    grid = np.geomspace(cal.temperature_ / 30, cal.temperature_ * 30, 121)
+    start = grid[int(np.argmin([function(z, y, t) for t in grid]))]
+    best = optimize.minimize_scalar(
+        lambda b: function(z, y, 1 / b),
+        bounds=(1 / start / 1.2, 1 / start * 1.2),
+        method="bounded",
+        options={"xatol": 1e-12},
+    )
+    assert function(z, y, cal.temperature_) <= best.fun + 1e-12
+
+
+@pytest.mark.parametrize("derivatives", [_nll_derivatives, _mse_derivatives])
+def test_derivatives(derivatives):
+    z, y = drawn(0)
+    at, h = derivatives(z, y), 1e-5
+    for beta in (0.2, 0.7, 2.0):
+        _, slope, curvature = at(beta)
+        assert slope == pytest.approx((at(beta + h)[0] - at(beta - h)[0]) / (2 * h), abs=1e-8)
+        assert curvature == pytest.approx((at(beta + h)[1] - at(beta - h)[1]) / (2 * h), abs=1e-7)
+    function = nll if derivatives is _nll_derivatives else mse
+    assert at(0.5)[0] == pytest.approx(function(z, y, 2.0), abs=1e-12)
+
+
+def test_scale_of_the_logits_scales_the_temperature():
+    z, y = drawn(1)
+    t = TemperatureScaling().fit(z, y).temperature_
+    for scale in (1e-6, 1e4, 1e9):
+        assert TemperatureScaling().fit(scale * z, y).temperature_ == pytest.approx(scale * t, rel=1e-6)
+
+
+def test_all_right_ends_at_the_bound():
+    z, _ = drawn(2)
+    for objective in ("nll", "mse"):
+        cal = TemperatureScaling(objective=objective).fit(z, z.argmax(dim=1))
+        spread = float((z.amax(dim=1) - z.amin(dim=1)).median())
+        assert cal.certificate_.bound_hit
+        assert cal.temperature_ == pytest.approx(spread / 1000)
+        assert "the lower bound, as every sample is predicted right" in repr(cal)
+
+
+def test_worse_than_chance_ends_at_the_other_bound():
+    z, _ = drawn(3)
+    cal = TemperatureScaling().fit(z, z.argmin(dim=1))
+    assert cal.certificate_.bound_hit
+    assert "the upper bound" in str(cal.certificate_)
+    torch.testing.assert_close(cal.predict_proba(z), torch.full_like(z, 1 / 4), atol=1e-3, rtol=0)
+
+
+def test_an_under_confident_model_is_called_so():
+    z, y = drawn(4, factor=0.5)
+    cal = TemperatureScaling().fit(z, y)
+    assert cal.temperature_ < 1
+    assert "the model was under-confident" in repr(cal)
+
+
+def test_one_wild_row_does_not_move_the_bracket():
+    z, y = drawn(5)
+    z[0] *= 1e5
+    cal = TemperatureScaling().fit(z, y)
+    assert not cal.certificate_.bound_hit
+    assert cal.certificate_.gradient_norm < 1e-6
+
+
+def test_known_temperature():
+    """Data drawn at T = 2: errors in standard errors have mean square 1.
+
+    There is one error a fit, so the mean square of 20 seeds would have a deviation of .32 (the first 20 give .76) and say
+    nothing; that of 500 has .06.
+    """
+    squares = []
+    for seed in range(500):
+        z, y = drawn(seed, n=400, k=5)
+        beta = 1 / TemperatureScaling().fit(z, y).temperature_
+        curvature = _nll_derivatives(z, y)(0.5)[2]
+        squares.append((beta - 0.5) ** 2 * len(z) * curvature)
+    assert 0.8 < np.mean(squares) < 1.2
+
+
+def test_options_are_checked():
+    with pytest.raises(ValueError, match="`objective` must be 'nll' or 'mse', got 'ece'"):
+        TemperatureScaling(objective="ece")
+    with pytest.raises(ValueError, match="`objective` must be 'mse' or 'nll', got 'ece'"):
+        EnsembleTemperatureScaling(objective="ece")
+    with pytest.raises(ValueError, match="`objective` must be 'nll' or 'mse', got 3"):
+        TemperatureScaling().set_params(objective=3)
+
+
+# The ensemble
+
+
+def test_ensemble_check_values(network_logits):
+    z, y = network_logits["resnet32-cifar100"]
+    cal = EnsembleTemperatureScaling().fit(z[:5000], y[:5000])
+    assert cal.weights_.tolist() == pytest.approx([0.983392, 0.012952, 0.003656], abs=1e-6)
+    assert cal.temperature_ == pytest.approx(1.5402382, abs=1e-6)
+    cal = EnsembleTemperatureScaling(objective="nll").fit(z[:5000], y[:5000])
+    assert cal.weights_.tolist() == pytest.approx([0.99172, 0.00828, 0], abs=1e-5)
+    assert cal.weights_[2] == 0
+    assert cal.certificate_.argmax_changed == 0
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.5, 1.0, 3.0, 30.0]), st.sampled_from(["mse", "nll"]))
+def test_weights_are_the_best_on_the_simplex(seed, factor, objective):
+    z, y = drawn(seed, n=60, k=3, factor=factor)
+    raw, scaled = torch.softmax(z, dim=1), torch.softmax(z / 2.5, dim=1)
+    w, off, _ = (mse_weights if objective == "mse" else nll_weights)(Members.of(z, y, 1 / 2.5))
+    onehot = torch.nn.functional.one_hot(y, 3)
+
+    def value(v):
+        p = v[0] * scaled + v[1] * raw + v[2] / 3
+        return float(
+            (p - onehot).square().sum(dim=1).mean() if objective == "mse" else -(p * onehot).sum(dim=1).log().mean()
+        )
+
+    assert float(w.sum()) == pytest.approx(1, abs=1e-12)
+    assert bool((w >= 0).all())
+    assert off < 1e-7
+    steps = np.linspace(0, 1, 41)
+    grid = [(a, b, 1 - a - b) for a in steps for b in steps if a + b <= 1 + 1e-12]
+    assert value(w.tolist()) <= min(value((a, b, max(c, 0.0))) for a, b, c in grid) + 1e-12
+
+
+@pytest.mark.parametrize("solve", [mse_weights, nll_weights])
+def test_equal_columns_give_the_mass_to_the_first(solve):
+    z, y = drawn(7, factor=1.5)
+    w, _, _ = solve(Members.of(z, y, 1.0))
+    assert w[1] == 0
+    assert w[0] > 0.5
+
+
+def test_bounds_are_named_by_their_side():
+    z, _ = drawn(2)
+    assert "the lower bound" in repr(TemperatureScaling().fit(1e4 * z, z.argmax(dim=1)))  # T = 66, and still the lower
+    assert "the upper bound" in repr(TemperatureScaling().fit(1e-4 * z, z.argmin(dim=1)))
+
+
+def test_a_refit_that_fails_leaves_nothing_half_done(monkeypatch):
+    z, y = drawn(0)
+    cal = TemperatureScaling().fit(z, y)
+    monkeypatch.setattr("softkin.calibrators.temperature.best_temperature", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cal.fit(z[:, :3], y % 3)
+    with pytest.raises(ValueError, match="is not fitted yet"):
+        cal.predict_proba(z)
+
+
+@pytest.mark.parametrize("solve", [mse_weights, nll_weights])
+@pytest.mark.parametrize(
+    ("beta", "mixture"),
+    [(5.0, (0, 0.8, 0.2)), (0.5, (0.8, 0, 0.2)), (5.0, (0.3, 0.7, 0)), (0.3, (0.3, 0.5, 0.2)), (0.5, (1, 0, 0))],
+)
+def test_a_mixture_is_found_on_every_face(solve, beta, mixture):
+    """Labels drawn from the mixture itself: 40,000 of them leave its weights uncertain by less than .05."""
+    generator = torch.Generator().manual_seed(0)
+    z = 3 * torch.randn(40_000, 4, generator=generator, dtype=torch.float64)
+    p = mixture[0] * torch.softmax(beta * z, dim=1) + mixture[1] * torch.softmax(z, dim=1) + mixture[2] / 4
+    y = torch.multinomial(p, 1, generator=generator)[:, 0]
+    w, off, _ = solve(Members.of(z, y, beta))
+    assert off < 1e-7
+    assert w.tolist() == pytest.approx(mixture, abs=0.1)
