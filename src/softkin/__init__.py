@@ -6,6 +6,7 @@ The modules, in the order in which data flows through them:
 - ``softkin.similarity``: distances → how alike the classes are, rows that sum to 1
 - ``softkin.smoothing``: similarity + α → the smooth label of each class
 - ``softkin.losses``: logits, targets and smooth labels → the training loss
+- ``softkin.calibrators``: logits and labels of held-out samples → calibrated probabilities
 - ``softkin.metrics``: probabilities and labels → calibration errors and scores, with intervals and comparisons
 - ``softkin.diagrams``: the same → reliability diagrams and their relatives
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-_MODULES = ("data", "diagrams", "distances", "losses", "metrics", "similarity", "smoothing", "word_vectors")
+_MODULES = ("calibrators", "data", "diagrams", "distances", "losses", "metrics", "similarity", "smoothing", "word_vectors")
 
 
 class SoftkinError(Exception):

@@ -94,8 +94,6 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
     (float16 keeps 11 bits, bfloat16 only 8). Nothing is changed; what fails is refused with the likely cause.
     """
     tensor = as_tensor(values, name)
-    if tensor.is_complex():
-        raise TypeError(f"`{name}` must hold real numbers, got {tensor.dtype}.")
     if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
         raise ValueError(
             f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; scores s of the "
@@ -136,7 +134,7 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
 def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
     """``values`` as (N, K) finite floating-point logits, N ≥ ``least``, K ≥ 2."""
     tensor = as_tensor(values, name)
-    if tensor.is_complex() or tensor.dtype == torch.bool:
+    if tensor.dtype == torch.bool:
         raise TypeError(f"`{name}` must hold real numbers, got {tensor.dtype}.")
     if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
         raise ValueError(
@@ -252,9 +250,7 @@ def beta(value: float) -> float:
 
 def at_least_zero(value: float, name: str) -> float:
     """A finite number that is not negative."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"`{name}` must be a number, got {value!r}.")
-    if not 0 <= value < float("inf"):
+    if not 0 <= number(value, name) < float("inf"):
         raise ValueError(f"`{name}` must be finite and at least 0, got {value:g}.")
     return float(value)
 
