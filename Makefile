@@ -20,6 +20,8 @@ check: lint test
 
 bench: .venv/dev
 	$(RUN) benchmarks/core.py
+	$(RUN) benchmarks/metrics.py
+	$(RUN) benchmarks/calibrators.py
 
 # One stamp a kind of installation, written last: an interrupted one is taken up again.
 .venv/softkin: pyproject.toml constraints.txt
