@@ -38,7 +38,17 @@ def test_the_core_needs_no_extras():
 def test_modules_are_attributes():
     import softkin
 
-    for name in ("distances", "similarity", "smoothing", "losses", "calibrators", "metrics", "diagrams", "data", "word_vectors"):
+    for name in (
+        "distances",
+        "similarity",
+        "smoothing",
+        "losses",
+        "calibrators",
+        "metrics",
+        "diagrams",
+        "data",
+        "word_vectors",
+    ):
         assert getattr(softkin, name).__name__ == f"softkin.{name}"
         assert name in dir(softkin)
     with pytest.raises(AttributeError, match="module 'softkin' has no attribute 'nonsense'"):

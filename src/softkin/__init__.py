@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-_MODULES = ("calibrators", "data", "diagrams", "distances", "losses", "metrics", "similarity", "smoothing", "word_vectors")
+_MODULES = (
+    "calibrators",
+    "data",
+    "diagrams",
+    "distances",
+    "losses",
+    "metrics",
+    "similarity",
+    "smoothing",
+    "word_vectors",
+)
 
 
 class SoftkinError(Exception):
