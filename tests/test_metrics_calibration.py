@@ -311,3 +311,11 @@ def test_rows_may_miss_1_by_rounding_only():
     metrics.ece_hist(p, [0, 1])
     with pytest.raises(ValueError, match="row 0 sums to 1.01"):
         metrics.ece_hist(torch.tensor([[0.9, 0.11], [0.5, 0.5]]), [0, 1])
+
+
+def test_options_of_the_wrong_kind():
+    p, y = torch.full((4, 2), 0.5), [0, 1, 0, 1]
+    with pytest.raises(TypeError, match="`confidence` must be a number, got '0.95'"):
+        metrics.ece_hist(p, y, confidence="0.95")
+    with pytest.raises(TypeError, match=r"`bandwidth` must be a number, got \[0.1\]"):
+        metrics.ece_kde(p, y, bandwidth=[0.1])

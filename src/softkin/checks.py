@@ -179,7 +179,7 @@ def option(value: Any, name: str, allowed: Sequence[Any]) -> None:
 
 def level(value: float) -> float:
     """The confidence level of an interval, 0 < level < 1."""
-    if not 0 < value < 1:
+    if not 0 < number(value, "confidence") < 1:
         raise ValueError(f"`confidence` must be between 0 and 1, such as 0.95, got {value:g}.")
     return float(value)
 

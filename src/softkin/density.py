@@ -58,7 +58,7 @@ def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
         if radius == 0 and _deviation(scores) > ATOMS:
             raise ValueError(NO_SPREAD_OF_HITS)
         return radius
-    if not 0 < rule <= WIDEST:
+    if not 0 < checks.number(rule, "bandwidth") <= WIDEST:
         raise ValueError(
             f"`bandwidth` must be 'paper', 'mix-n-match' or a number above 0 and at most {WIDEST}, got {rule!r}."
         )
