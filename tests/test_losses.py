@@ -266,6 +266,12 @@ def test_labels_that_are_changed_are_used_and_the_caller_s_stay_apart():
     assert second == SoftLabelCrossEntropy(other, weight=weight / 5)(logits, targets)
     loss_fn.soft_labels.copy_(some_labels(seed=3))
     assert loss_fn(logits, targets) not in (first, second)
+    for seed in range(20):  # a tensor between two calls may leave its place in memory to the next
+        loss_fn.soft_labels = some_labels(seed=100 + seed)
+        loss_fn.soft_labels = some_labels(seed=seed)
+        assert loss_fn(logits, targets) == SoftLabelCrossEntropy(some_labels(seed=seed), weight=weight / 5)(
+            logits, targets
+        )
     smooth = ClassSimilarityLoss.from_distances(torch.ones(K, K), alpha=0.5)
     smooth.load_state_dict(ClassSimilarityLoss.from_distances(torch.ones(K, K), alpha=0.1).state_dict())
     assert smooth.alpha == pytest.approx(0.1)

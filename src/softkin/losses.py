@@ -105,7 +105,7 @@ class SoftLabelCrossEntropy(nn.Module):
                 raise ValueError("`weight` must be finite and not negative.")
             weight = w
         self.register_buffer("weight", weight)
-        self._casts: dict[str, tuple[tuple[int, int], Tensor]] = {}  # the buffers in the logits' type, on their device
+        self._casts: dict[str, tuple[Tensor, int, Tensor]] = {}  # the buffers in the logits' type, on their device
         self._guards = GUARDS
 
     def extra_repr(self) -> str:
@@ -123,7 +123,7 @@ class SoftLabelCrossEntropy(nn.Module):
             moved = self._buffers[name]
             if moved is not None and buffer.is_floating_point() and moved.device.type != "mps":
                 self._buffers[name] = buffer.to(moved.device)
-        self._casts = {}
+        self._casts = {}  # frees the copies on the old device
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -138,12 +138,12 @@ class SoftLabelCrossEntropy(nn.Module):
             return buffer
         if torch.compiler.is_compiling():
             return buffer.to(like.device, dtype)
-        state = (id(buffer), buffer._version)  # another after assignment, after writing in place, after loading
-        known, cast = self._casts.get(name, (None, buffer))
-        if known != state or cast.dtype != dtype or cast.device != like.device:
+        # Cast again after an assignment (another tensor), and after writing in place or loading (another version).
+        known, version, cast = self._casts.get(name, (None, 0, buffer))
+        if known is not buffer or version != buffer._version or cast.dtype != dtype or cast.device != like.device:
             with torch.inference_mode(False):  # what a validation step keeps must serve training too
                 cast = buffer.to(like.device, dtype)
-            self._casts[name] = state, cast
+            self._casts[name] = buffer, buffer._version, cast
         return cast
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
