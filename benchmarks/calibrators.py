@@ -30,24 +30,11 @@ from softkin.calibrators import (
 )
 from softkin.calibrators.linear import KULL_LAMBDAS, KULL_MUS
 from softkin.calibrators.selection import folds_of
+from timing import medians
 
 LOGITS = Path(__file__).resolve().parents[2] / "shared" / "data" / "logits"
 Row = tuple[str, str, str, str, str]
 Data = tuple[np.ndarray, np.ndarray]
-
-
-def medians(calls: dict[str, Callable[[], object]], repeats: int, *, warm_up: int = 1) -> dict[str, float]:
-    """Median seconds of each call, taken in turn."""
-    for _ in range(warm_up):
-        for call in calls.values():
-            call()
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(repeats):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def timed(call: Callable[[], object]) -> tuple[float, object]:

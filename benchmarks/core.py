@@ -20,23 +20,10 @@ from torch.nn import functional as F
 from softkin import data, distances, similarity, smoothing
 from softkin.distances import pairs
 from softkin.losses import ClassSimilarityLoss, SoftLabelCrossEntropy
+from timing import medians
 
 CIFAR = Path(__file__).resolve().parents[2] / "shared" / "data" / "cifar100" / "train-00000-of-00001.parquet"
 Row = tuple[str, str, str, str, str]
-
-
-def medians(calls: dict[str, Callable[[], object]], repeats: int, *, warm_up: int = 3) -> dict[str, float]:
-    """Median seconds of each call, taken in turn."""
-    for _ in range(warm_up):
-        for call in calls.values():
-            call()
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(repeats):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def cifar() -> tuple[torch.Tensor, torch.Tensor]:
@@ -154,9 +141,11 @@ def loss_rows() -> list[Row]:
 
     ours = backward(lambda z: loss_fn(z, targets), logits)
     took = medians(
-        {"ours": ours, "pytorch": backward(lambda z: F.cross_entropy(z, targets, label_smoothing=alpha), logits)}, 400
+        {"ours": ours, "pytorch": backward(lambda z: F.cross_entropy(z, targets, label_smoothing=alpha), logits)},
+        400,
+        warm_up=3,
     )
-    hand = medians({"ours": ours, "by hand": backward(by_hand, logits)}, 200)
+    hand = medians({"ours": ours, "by hand": backward(by_hand, logits)}, 200, warm_up=3)
     rows: list[Row] = [
         (
             f"loss forward + backward, N={n}, K={k}",
@@ -184,6 +173,7 @@ def loss_rows() -> list[Row]:
             "pytorch": backward(lambda z: F.cross_entropy(z, targets, label_smoothing=alpha), logits),
         },
         31,
+        warm_up=3,
     )
     rows.append(
         (
@@ -229,7 +219,7 @@ def start_up() -> Row:
     def run(*arguments: str) -> Callable[[], object]:
         return lambda: subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
 
-    took = medians({"help": run("-m", "softkin", "--help"), "pass": run("-c", "pass")}, 21)
+    took = medians({"help": run("-m", "softkin", "--help"), "pass": run("-c", "pass")}, 21, warm_up=3)
     return (
         "softkin --help",
         f"python -c pass, {took['pass']:.3f} s",

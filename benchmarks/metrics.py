@@ -10,7 +10,6 @@ all of them; each time is a median. Times are of this machine, ratios are what t
 
 import argparse
 import os
-import statistics
 import time
 from collections.abc import Callable
 
@@ -21,23 +20,11 @@ import numpy as np
 import torch
 
 from softkin import density, metrics
+from timing import medians
 
 torch.set_num_threads(1)
 
 Work = Callable[[], object]
-
-
-def take_turns(contestants: dict[str, Work], repeats: int) -> dict[str, float]:
-    """The median seconds of each."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for work in contestants.values():
-        work()
-    for _ in range(repeats):
-        for name, work in contestants.items():
-            start = time.perf_counter()
-            work()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def data(num_samples: int, num_classes: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -104,7 +91,7 @@ def ratios(num_samples: int, num_classes: int, repeats: int) -> None:
     winning, right = p64.max(1), p64.argmax(1) == y_np
 
     def row(what: str, ours: Work, others: dict[str, Work], reach: str, turns: int = repeats) -> None:
-        times = take_turns({"softkin": ours, **others}, turns)
+        times = medians({"softkin": ours, **others}, turns)
         for name in others:
             ratio = times[name] / times["softkin"]
             print(
@@ -173,9 +160,7 @@ def ratios(num_samples: int, num_classes: int, repeats: int) -> None:
             rows = torch.randint(num_samples, (num_samples,), generator=generator)
             metrics.ece_hist(p[rows], y[rows])
 
-    times = take_turns(
-        {"softkin": lambda: metrics.ece_hist(p, y, confidence=0.95), "plain": plain}, max(1, repeats // 5)
-    )
+    times = medians({"softkin": lambda: metrics.ece_hist(p, y, confidence=0.95), "plain": plain}, max(1, repeats // 5))
     many = times["plain"] * 1000 / calls
     print(
         f"{'interval, 1,000 resamples':<34} {1e3 * times['softkin']:>9.2f} ms  {'1,000 plain calls (from 100)':<36}"

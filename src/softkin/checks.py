@@ -225,6 +225,15 @@ def rows_sum_to_one(matrix: Tensor, name: str) -> None:
         raise ValueError(f"`{name}` must have rows that sum to 1, but row {row} sums to {float(matrix[row].sum()):g}.")
 
 
+def is_number(text: str) -> bool:
+    """Whether ``text`` reads as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def number(value: Any, name: str) -> float:
     """A number, and not text or None."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating | Tensor):

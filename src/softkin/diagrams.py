@@ -316,17 +316,21 @@ def _models(probabilities: Models) -> dict[str, Array]:
 
 def _canvas(ax: "Axes | None", size: tuple[float, float]) -> "tuple[Figure, Axes]":
     """The figure and the axes to draw on: the caller's, or new ones that pyplot knows nothing of."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("softkin.diagrams needs matplotlib: pip install matplotlib") from error
     if ax is not None:
         figure = ax.get_figure(root=True)
         if figure is None:
             raise ValueError("`ax` must belong to a figure.")
         return figure, ax
-    figure = Figure(figsize=size, layout="constrained")
+    figure = _figure(size)
     return figure, figure.add_subplot()
+
+
+def _figure(size: tuple[float, float]) -> "Figure":
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("softkin.diagrams needs matplotlib: pip install matplotlib") from error
+    return Figure(figsize=size, layout="constrained")
 
 
 def _with_counts(ax: "Axes | None") -> "tuple[Figure, Axes, Axes]":
@@ -334,8 +338,7 @@ def _with_counts(ax: "Axes | None") -> "tuple[Figure, Axes, Axes]":
     if ax is not None:
         figure, ax = _canvas(ax, (0, 0))
         return figure, ax, ax.inset_axes((0, -0.26, 1, 0.22), sharex=ax)
-    figure, ax = _canvas(None, (3.4, 4.2))
-    ax.remove()
+    figure = _figure((3.4, 4.2))
     ax, beneath = figure.subplots(2, 1, sharex=True, height_ratios=[1, 0.22])
     ax.set_box_aspect(1)
     beneath.set_box_aspect(0.22)

@@ -123,7 +123,7 @@ def _read_csv(path: Path, kind: Kind) -> ClassMatrix:
             f"{path} must hold a header of class names and a row for each class, got {len(lines)} lines."
         )
     header, body = lines[0], lines[1:]
-    if all(_is_number(cell) for cell in header):
+    if all(checks.is_number(cell) for cell in header):
         raise SoftkinError(f"{path} must begin with a header of class names, but its first line holds numbers.")
     if len(header) == len(body) + 1:  # a column of names
         corner, *header = header
@@ -142,14 +142,6 @@ def _read_csv(path: Path, kind: Kind) -> ClassMatrix:
     except ValueError as error:
         raise SoftkinError(f"{path} must hold numbers below its header: {error}.") from error
     return ClassMatrix(values, header, kind, f"CSV file {path.name}")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def to_csv(matrix: Tensor, class_names: Sequence[str], *, kind: Kind) -> str:

@@ -128,9 +128,7 @@ def from_images(
         num_samples=num_samples,
         progress=progress,
     )
-    if max_per_class is not None:
-        checks.count(max_per_class, "max_per_class", least=2)
-    elif p == 1 and (not source.in_memory or ranks.world()[1] > 1):
+    if max_per_class is None and p == 1 and (not source.in_memory or ranks.world()[1] > 1):
         source, start = samples.peek(source)
         scale = _scale(start.dtype, levels, value_range)
         values = histograms.few(start) if scale is None else None
@@ -186,8 +184,6 @@ def from_features(
         num_samples=num_samples,
         progress=progress,
     )
-    if max_per_class is not None:
-        checks.count(max_per_class, "max_per_class", least=2)
     return _from_samples(source, 2, None, None, max_per_class, seed, return_error, progress)
 
 
@@ -202,6 +198,8 @@ def _from_samples(
     progress: bool | None,
 ) -> Tensor:
     """Distances of samples that are brought into memory, all or some of each class."""
+    if max_per_class is not None:
+        checks.count(max_per_class, "max_per_class", least=2)
     chosen = samples.collect(source, max_per_class=max_per_class, seed=seed)
     with_rows = return_error and bool((chosen.drawn < chosen.population).any())
     scale = None

@@ -42,10 +42,6 @@ class Scale:
 BYTES = Scale(256, None, lambda values: values)
 
 
-class TooManyValues(ValueError):
-    """A stream began with few distinct values and then brought many."""
-
-
 def few(values: Tensor) -> Tensor | None:
     """The distinct ``values``, ascending, if they are few."""
     found = torch.unique(values)
@@ -225,7 +221,7 @@ def _joined(state: Tensor | None, values: Tensor, new: Tensor) -> tuple[Tensor |
     """The histograms with levels for ``new`` values too, and all values."""
     joined = few(torch.cat([values, new]))
     if joined is None:
-        raise TooManyValues(
+        raise ValueError(
             f"the images began with few distinct values and then brought more than {FEW}; pass levels= and "
             "value_range=, max_per_class=, or arrays."
         )

@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError
+from softkin import SoftkinError, checks
 from softkin.progress import track
 
 SHIPPED = Path(__file__).parent / "glove-6b-100d.safetensors"
@@ -128,7 +128,7 @@ def _read(
                 spaces = text.count(" ")
                 word = text[: text.find(" ")] if spaces == dimension else text.rsplit(" ", dimension)[0].rstrip()
                 # More spaces than numbers: some words hold spaces (GloVe 840B has ". . ."), but not numbers.
-                if spaces < dimension or (spaces > dimension and _is_number(word.rsplit(" ", 1)[-1])):
+                if spaces < dimension or (spaces > dimension and checks.is_number(word.rsplit(" ", 1)[-1])):
                     raise SoftkinError(
                         f"{path}, line {number}: {dimension} numbers are due, got {spaces}; was the file cut off there?"
                     )
@@ -162,14 +162,6 @@ def _open(path: Path) -> IO[str]:
     return file
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _numbers(path: Path, texts: list[str], places: list[int], dimension: int) -> NDArray[np.float32]:
     """Many lines' numbers at once; on a fault, line by line to name it."""
     with warnings.catch_warnings():
@@ -180,7 +172,7 @@ def _numbers(path: Path, texts: list[str], places: list[int], dimension: int) ->
                 return values.reshape(len(texts), dimension)
     for text, place in zip(texts, places, strict=True):
         for value in text.split(" "):
-            if not _is_number(value) or not abs(float(value)) <= float(np.finfo(np.float32).max):
+            if not checks.is_number(value) or not abs(float(value)) <= float(np.finfo(np.float32).max):
                 raise SoftkinError(f"{path}, line {place}: finite numbers are due, got {value[:40]!r}.")
     raise SoftkinError(f"{path}, lines {places[0]} to {places[-1]}: finite numbers are due.")
 
