@@ -1,0 +1,340 @@
+"""Predictions from the files that people have: what is in them by its name, block by block.
+
+Whether numbers are logits or probabilities is stated by the caller or clear from a name (``logits``, ``probs``), and
+never guessed from the values. Every form is read in blocks of rows, so that a file larger than memory can be measured.
+"""
+
+import re
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import SoftkinError, checks
+from softkin.predictions import Predictions
+from softkin.progress import track
+
+Kind = Literal["logits", "probs"]
+Form = Literal["npz", "npy", "safetensors", "parquet", "csv", "tsv", "jsonl"]
+FORMS: dict[str, Form] = {
+    ".npz": "npz", ".npy": "npy", ".safetensors": "safetensors", ".parquet": "parquet", ".pq": "parquet",
+    ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl",
+}  # fmt: skip
+
+NAMES: dict[Kind, tuple[str, ...]] = {
+    "logits": ("logits", "logit"),
+    "probs": ("probs", "prob", "probabilities", "probability", "proba"),
+}
+LABELS = ("labels", "label", "label_ids", "targets", "target", "y_true")
+IDS = ("sample_ids", "sample_id", "ids", "id")
+NOTES = ("split_digest", "calibration")
+BLOCK = 2**21  # scores in a block: 16 MB in float64
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of a file, in its order."""
+
+    values: Tensor
+    """(n, K)"""
+    labels: Any = None
+    """(n,) numbers or class names"""
+    ids: Any = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """An opened file: what is known of it before its numbers are read, and the numbers in blocks."""
+
+    name: str
+    kind: Kind
+    num_classes: int
+    num_rows: int | None
+    """None where only reading to the end would tell"""
+    blocks_of: Callable[[int], Iterator[Block]]
+    class_names: list[str] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What softkin wrote beside the numbers"""
+
+    def blocks(self, *, progress: bool | None = None) -> Iterator[Block]:
+        """All rows, a block at a time, labels as numbers; with a bar where that takes long."""
+        rows = max(1, BLOCK // self.num_classes)
+        total = None if self.num_rows is None else -(-self.num_rows // rows)
+        start = 0
+        for block in track(self.blocks_of(rows), f"reading {self.name}", total=total, show=progress):
+            labels = None if block.labels is None else self._numbers(block.labels, start)
+            start += len(block.values)
+            yield Block(block.values, labels, block.ids)
+
+    def _numbers(self, labels: Any, start: int) -> Tensor:
+        """Labels as class numbers; texts are class names, or numbers as text."""
+        if isinstance(labels, Tensor):
+            return labels
+        array = np.asarray(labels)
+        if array.dtype.kind == "O" and all(isinstance(one, int) and not isinstance(one, bool) for one in labels):
+            array = array.astype(np.int64)
+        if array.dtype.kind == "f" and bool((array == np.floor(array)).all()):
+            array = array.astype(np.int64)  # whole numbers that went through a table with gaps
+        if array.dtype.kind in "iu":
+            return checks.as_tensor(array, "labels")
+        if array.dtype.kind not in "USO" or not all(isinstance(one, str) for one in array.tolist()):
+            raise SoftkinError(f"{self.name}: labels must be class numbers or class names, got {array[:1].tolist()}.")
+        place = {name: k for k, name in enumerate(self.class_names or [])}
+        numbers = []
+        for row, text in enumerate(array.tolist(), start=start):
+            k = place.get(text)
+            if k is None and re.fullmatch(r"\d+(\.0*)?", text.strip()):
+                k = int(text.strip().partition(".")[0])
+            if k is None:
+                known = f"a number or one of the classes {', '.join(list(place)[:5])} …" if place else "a number"
+                raise SoftkinError(f"{self.name}, row {row}: the label must be {known}, got {text!r}.")
+            numbers.append(k)
+        return torch.tensor(numbers, dtype=torch.int64)
+
+    def read(self, *, progress: bool | None = None) -> Predictions:
+        """All of it at once."""
+        return assemble(self, list(self.blocks(progress=progress)))
+
+
+def assemble(source: Source, blocks: Sequence[Block]) -> Predictions:
+    """Predictions of the blocks of a source."""
+    if not blocks:
+        raise SoftkinError(f"{source.name} must hold at least one row, it holds none.")
+    values = torch.cat([block.values for block in blocks])
+    labels = None if blocks[0].labels is None else torch.cat([block.labels for block in blocks])
+    ids: Any = None
+    if blocks[0].ids is not None:
+        ids = [one for block in blocks for one in np.asarray(block.ids).tolist()]
+    about = {
+        "class_names": source.class_names,
+        "sample_ids": ids,
+        "name": source.name,
+        "split_digest": source.notes.get("split_digest"),
+    }
+    try:
+        if source.kind == "probs":
+            return Predictions.from_probabilities(values, labels, **about)
+        return Predictions(values, labels, **about)
+    except (TypeError, ValueError) as error:
+        raise SoftkinError(f"{source.name}: {error}") from error
+
+
+def read(
+    path: str | Path,
+    *,
+    kind: Kind | None = None,
+    labels: str | Path | None = None,
+    form: Form | None = None,
+    progress: bool | None = None,
+) -> Predictions:
+    """Predictions from a file of any known form; arguments as for ``open_file``."""
+    return open_file(path, kind=kind, labels=labels, form=form).read(progress=progress)
+
+
+def open_file(
+    path: str | Path, *, kind: Kind | None = None, labels: str | Path | None = None, form: Form | None = None
+) -> Source:
+    """Open a file of predictions.
+
+    - .npz, .safetensors: arrays ``logits`` or ``probs`` (N, K), ``labels`` (N,), perhaps ``class_names`` and
+      ``sample_ids``
+    - .npy: one array (N, K) whose file name says ``logits`` or ``probs``; its labels in a file whose name says
+      ``labels`` instead
+    - .parquet, .csv, .tsv: one column for each class, named after it, perhaps as ``probs_cat``, and a column ``labels``
+      of class numbers or names; a parquet file may instead have a column of lists named ``logits`` or ``probs``
+    - .jsonl: objects with ``logits`` or ``probs``, a list or a mapping from class names, and ``label``
+    - what is saved of Hugging Face's ``Trainer.predict``, ``predictions`` and ``label_ids``, in any of these
+
+    Args:
+        path: The file, or "-" for standard input.
+        kind: "logits" or "probs", where no name says it.
+        labels: A file that holds the labels, where the first does not.
+        form: Which of the forms, where the file's name does not end in it.
+
+    Raises:
+        SoftkinError: There is no such file, it is damaged, or it does not say what it holds.
+    """
+    from softkin.predictions import arrays, tables
+
+    if kind is not None:
+        checks.option(kind, "kind", tuple(NAMES))
+    if str(path) == "-":
+        name, file = "standard input", _spooled(sys.stdin.buffer)
+    else:
+        name, file = str(path), _opened(Path(path))
+    readers: dict[Form, Callable[[IO[bytes], str, Kind | None], Source]] = {
+        "npz": arrays.open_npz,
+        "npy": arrays.open_npy,
+        "safetensors": arrays.open_safetensors,
+        "parquet": tables.open_parquet,
+        "csv": tables.open_csv,
+        "tsv": tables.open_tsv,
+        "jsonl": tables.open_jsonl,
+    }
+    try:
+        form = form or FORMS.get(Path(path).suffix.lower()) or _form(file, name)
+        source = readers[form](file, name, kind)
+        if labels is None and form == "npy":
+            labels = arrays.partner(Path(path))
+    except BaseException:
+        file.close()
+        raise
+    weakref.finalize(source, file.close)
+    return source if labels is None else _with_labels(source, label_array(labels))
+
+
+def label_array(path: str | Path) -> Any:
+    """The labels alone, of an .npy file, a text file with one a line, or whatever holds ``labels``."""
+    from softkin.predictions import arrays
+
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        return arrays.array(_opened(path), str(path))
+    if suffix == ".npz":
+        return arrays.array_in(_opened(path), str(path), LABELS)
+    if suffix == ".txt":
+        with _opened(path) as file:
+            return [line.strip() for line in file.read().decode("utf-8-sig").splitlines() if line.strip()]
+    raise SoftkinError(f"{path} must hold labels as .npy, .npz or as .txt with one a line.")
+
+
+def _with_labels(source: Source, labels: Any) -> Source:
+    """The source with labels from elsewhere."""
+    if source.num_rows is not None and source.num_rows != len(labels):
+        raise SoftkinError(
+            f"{source.name} has {source.num_rows:,} rows, and there are {len(labels):,} labels for them."
+        )
+
+    def blocks(rows: int) -> Iterator[Block]:
+        start = 0
+        for block in source.blocks_of(rows):
+            end = start + len(block.values)
+            yield Block(block.values, labels[start:end], block.ids)
+            start = end
+        if start != len(labels):
+            raise SoftkinError(f"{source.name} has {start:,} rows, and there are {len(labels):,} labels for them.")
+
+    return Source(
+        source.name, source.kind, source.num_classes, source.num_rows, blocks, source.class_names, source.notes
+    )
+
+
+def from_trainer(output: Any, *, kind: Kind, class_names: Sequence[str] | None = None) -> Predictions:
+    """Predictions from what Hugging Face's ``Trainer.predict`` returns, which does not say what its numbers are.
+
+    Args:
+        output: An object with ``predictions`` and ``label_ids``; of a tuple of predictions the first counts.
+        kind: "logits" unless the model or ``preprocess_logits_for_metrics`` makes probabilities of them.
+        class_names: In the order of the labels.
+    """
+    checks.option(kind, "kind", tuple(NAMES))
+    values = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
+    names = None if class_names is None else list(class_names)
+    if kind == "probs":
+        return Predictions.from_probabilities(values, output.label_ids, class_names=names)
+    labels = None if output.label_ids is None else checks.as_tensor(output.label_ids, "labels")
+    return Predictions(checks.as_tensor(values, "predictions"), labels, class_names=names)
+
+
+def choose(present: Sequence[str], others: Iterable[str], kind: Kind | None, name: str) -> tuple[str, Kind]:
+    """(the part that holds the scores, what they are), by its name or by what the caller states.
+
+    Args:
+        present: All parts' names.
+        others: Those among them that could hold scores though their names say nothing.
+        kind: What the caller states.
+        name: The file's, for the error.
+    """
+    found: dict[Kind, list[str]] = {
+        one: [part for part in present if part.lower() in NAMES[one]] for one in ("logits", "probs")
+    }
+    clear: list[tuple[str, Kind]] = [(part, one) for one, parts in found.items() for part in parts]
+    if kind is not None:
+        clear = [(part, one) for part, one in clear if one == kind] or clear
+    if len(clear) == 1:
+        part, one = clear[0]
+        if kind not in (None, one):
+            raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but the name of its `{part}` says {one}.")
+        return part, one
+    if clear:
+        held = " and ".join(f"`{part}`" for part, _ in clear)
+        raise SoftkinError(f"{name} holds {held}; type --logits or --probs to say which to take.")
+    unclear = list(others)
+    if len(unclear) == 1 and kind is not None:
+        return unclear[0], kind
+    if len(unclear) == 1:
+        raise unknown_kind(name, f"its `{unclear[0]}`")
+    held = ", ".join(present) or "nothing"
+    raise SoftkinError(f"{name} must hold `logits` or `probs`, it holds {held}.")
+
+
+def unknown_kind(name: str, what: str) -> SoftkinError:
+    """The error that shows the two options to type."""
+    return SoftkinError(
+        f"{name} does not say whether {what} are logits or probabilities, and that is never guessed; "
+        "type --logits (any real numbers, before softmax) or --probs (rows that sum to 1)."
+    )
+
+
+def kind_in_words(text: str) -> Kind | None:
+    """What a file's or a column's name says: one of the words ``logits``, ``probs`` … in it."""
+    words = set(re.split(r"[^a-z]+", text.lower()))
+    said: list[Kind] = [kind for kind, names in NAMES.items() if words & set(names)]
+    return said[0] if len(said) == 1 else None
+
+
+def named(present: Iterable[str], wanted: Sequence[str]) -> str | None:
+    """The part with one of the wanted names, the first wanted first."""
+    by_name = {part.lower(): part for part in present}
+    return next((by_name[name] for name in wanted if name in by_name), None)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise SoftkinError(f"{path} could not be read: there is no such file.") from None
+    except OSError as error:
+        raise SoftkinError(f"{path} could not be read: {error.strerror or error}.") from error
+
+
+def _spooled(stream: IO[bytes]) -> IO[bytes]:
+    """A stream as a file that can be searched, which most forms need; on disk if it is large."""
+    file = tempfile.SpooledTemporaryFile(max_size=2**26)  # noqa: SIM115  closed when the source is forgotten
+    shutil.copyfileobj(stream, file, 2**20)
+    if file.tell() == 0:
+        file.close()
+        raise SoftkinError("standard input must hold predictions, it is empty.")
+    file.seek(0)
+    return file
+
+
+def _form(file: IO[bytes], name: str) -> Form:
+    """The form by how a file begins: that is a matter of signatures, not of guessing."""
+    start = file.read(4096)
+    file.seek(0)
+    for mark, form in ((b"PK\x03\x04", "npz"), (b"\x93NUMPY", "npy"), (b"PAR1", "parquet")):
+        if start.startswith(mark):
+            return form  # type: ignore[return-value]
+    if start[8:9] == b"{":
+        return "safetensors"
+    with suppress(UnicodeDecodeError):
+        head = start.decode("utf-8-sig", "ignore" if len(start) == 4096 else "strict")
+        line = head.partition("\n")[0]
+        if line.lstrip().startswith("{"):
+            return "jsonl"
+        if "\t" in line:
+            return "tsv"
+        if "," in line:
+            return "csv"
+    raise SoftkinError(f"{name} is of no known form; those are {', '.join(dict.fromkeys(FORMS.values()))}.")

@@ -1,0 +1,273 @@
+"""Predictions in tables: parquet, CSV, TSV, JSON lines. A column for each class, or one of lists."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softkin import SoftkinError, checks
+from softkin.predictions import formats
+from softkin.predictions.formats import Block, Kind, Source
+
+INDEX = ("", "Unnamed: 0", "__index_level_0__")  # what pandas leaves of a row's number
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What the columns of a table with one for each class are."""
+
+    scores: list[str]
+    class_names: list[str]
+    kind: Kind
+    labels: str | None
+    ids: str | None
+
+
+def _columns(header: Sequence[str], kind: Kind | None, name: str) -> _Columns:
+    """Labels and ids by name, all others classes; ``probs_cat`` and the like say what they hold."""
+    twice = next((one for place, one in enumerate(header) if one in header[:place]), None)
+    if twice is not None:
+        raise SoftkinError(f"{name} must name each column once, but `{twice}` stands there twice.")
+    labels, ids = formats.named(header, formats.LABELS), formats.named(header, formats.IDS)
+    scores = [one for one in header if one not in (labels, ids, *INDEX)]
+    words = "|".join(word for names in formats.NAMES.values() for word in names)
+    matches = [re.fullmatch(rf"({words})[ _.:/\[-]+(.+?)\]?", one, re.IGNORECASE) for one in scores]
+    prefixed: dict[Kind, list[tuple[str, str]]] = {"logits": [], "probs": []}
+    for one, match in zip(scores, matches, strict=True):
+        if match is not None:
+            own = formats.kind_in_words(match[1])
+            assert own is not None
+            prefixed[own].append((one, match[2]))
+    if all(prefixed.values()) and kind is None:
+        raise SoftkinError(f"{name} holds columns of logits and of probs; type --logits or --probs to say which.")
+    said: Kind | None = kind if kind and prefixed[kind] else next((one for one in prefixed if prefixed[one]), None)
+    if said is not None:  # the columns with a prefix are the scores, whatever else the table holds
+        if kind not in (None, said):
+            raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but its columns' names say {said}.")
+        chosen = prefixed[said]
+        return _Columns([one for one, _ in chosen], [rest for _, rest in chosen], said, labels, ids)
+    in_name = formats.kind_in_words(Path(name).stem)
+    if kind is not None and in_name not in (None, kind):
+        raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but its name says {in_name}.")
+    kind = kind or in_name
+    if len(scores) < 2:
+        raise SoftkinError(
+            f"{name} must have a column for each class, or one of lists named `logits` or `probs`; "
+            f"it has {', '.join(header)}."
+        )
+    if kind is None:
+        raise formats.unknown_kind(name, f"its columns {', '.join(scores[:3])}{' …' if len(scores) > 3 else ''}")
+    return _Columns(scores, scores, kind, labels, ids)
+
+
+def open_csv(file: IO[bytes], name: str, kind: Kind | None) -> Source:
+    """Comma-separated values with a header."""
+    return _separated(file, name, kind, ",")
+
+
+def open_tsv(file: IO[bytes], name: str, kind: Kind | None) -> Source:
+    """Tab-separated values with a header."""
+    return _separated(file, name, kind, "\t")
+
+
+def _separated(file: IO[bytes], name: str, kind: Kind | None, delimiter: str) -> Source:
+    import pyarrow as pa
+    from pyarrow import csv as pa_csv
+
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    try:
+        lines = csv.reader(text, delimiter=delimiter)
+        header = next(lines, [])
+        header_lines = lines.line_num
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SoftkinError(f"{name} could not be read as text with columns: {error}.") from error
+    text.detach()  # which would close the file with it
+    header = [one.strip() for one in header]
+    if not header or all(checks.is_number(one) for one in header):
+        raise SoftkinError(f"{name} must begin with a header that names its columns, got {', '.join(header[:5])!r}.")
+    columns = _columns(header, kind, name)
+    types = dict.fromkeys(columns.scores, pa.float64())
+    types |= {one: pa.string() for one in (columns.labels, columns.ids) if one is not None}
+
+    def blocks(rows: int) -> Iterator[Block]:
+        file.seek(0)
+        try:
+            reader = pa_csv.open_csv(
+                file,
+                pa_csv.ReadOptions(column_names=header, skip_rows=header_lines, block_size=2**22, use_threads=False),
+                pa_csv.ParseOptions(delimiter=delimiter),
+                pa_csv.ConvertOptions(column_types=types, include_columns=list(types)),
+            )
+            for batch in reader:
+                for start in range(0, batch.num_rows, rows):
+                    yield _block(batch.slice(start, rows), columns, name)
+        except (pa.ArrowException, OSError) as error:
+            raise SoftkinError(f"{name} could not be read: {_first_sentence(error)}") from error
+
+    return Source(name, columns.kind, len(columns.scores), None, blocks, columns.class_names)
+
+
+def _first_sentence(error: Exception) -> str:
+    return str(error).splitlines()[0][:300]
+
+
+def _block(batch: Any, columns: _Columns, name: str) -> Block:
+    """Rows of a table with a column for each class."""
+    from softkin.checks import as_tensor
+
+    values = np.empty((batch.num_rows, len(columns.scores)), dtype=_common(batch, columns.scores))
+    for k, one in enumerate(columns.scores):
+        column = batch.column(one)
+        if column.null_count:
+            raise SoftkinError(f"{name}: `{one}` must hold a number in every row, but {column.null_count} are empty.")
+        try:
+            values[:, k] = column.to_numpy(zero_copy_only=False)
+        except (TypeError, ValueError) as error:
+            raise SoftkinError(f"{name}: `{one}` must hold numbers, got {column.type}.") from error
+    return Block(as_tensor(values, "scores"), *(_plain(batch, one, name) for one in (columns.labels, columns.ids)))
+
+
+def _common(batch: Any, columns: Sequence[str]) -> Any:
+    kinds = {str(batch.schema.field(one).type) for one in columns}
+    return np.float32 if kinds <= {"float", "halffloat"} else np.float64
+
+
+def _plain(batch: Any, column: str | None, name: str) -> NDArray[Any] | list[Any] | None:
+    """A column of numbers as an array, of texts as a list."""
+    if column is None:
+        return None
+    found = batch.column(column)
+    if found.null_count:
+        raise SoftkinError(f"{name}: `{column}` must be filled in every row, but {found.null_count} are empty.")
+    values: NDArray[Any] = found.to_numpy(zero_copy_only=False)
+    return values.tolist() if values.dtype.kind == "O" else values
+
+
+def open_parquet(file: IO[bytes], name: str, kind: Kind | None) -> Source:
+    """A parquet file, with a column of lists or one for each class; read a row group at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        opened = pq.ParquetFile(file)
+    except (pa.ArrowException, OSError) as error:
+        raise SoftkinError(f"{name} could not be read as parquet: {_first_sentence(error)}") from error
+    schema, num_rows = opened.schema_arrow, opened.metadata.num_rows
+    if num_rows == 0:
+        raise SoftkinError(f"{name} must hold at least one row, it holds none.")
+    header = schema.names
+    lists = [one for one in header if _is_list(schema.field(one).type)]
+    labels, ids = formats.named(header, formats.LABELS), formats.named(header, formats.IDS)
+    part: str | None = None
+    if lists:
+        part, kind = formats.choose(lists, [one for one in lists if one not in (labels, ids)], kind, name)
+        wanted, class_names = [part, *(one for one in (labels, ids) if one)], _label_names(schema.metadata, labels)
+        num_classes = len(next(opened.iter_batches(1, columns=[part])).column(0)[0])
+    else:
+        columns = _columns(header, kind, name)
+        kind, wanted = columns.kind, [*columns.scores, *(one for one in (columns.labels, columns.ids) if one)]
+        class_names, num_classes = columns.class_names, len(columns.scores)
+
+    def blocks(rows: int) -> Iterator[Block]:
+        try:
+            for batch in opened.iter_batches(rows, columns=wanted, use_threads=False):
+                if part is None:
+                    yield _block(batch, columns, name)
+                    continue
+                values = _from_lists(batch.column(part), num_classes, part, name)
+                yield Block(checks.as_tensor(values, part), *(_plain(batch, one, name) for one in (labels, ids)))
+        except (pa.ArrowException, OSError) as error:
+            raise SoftkinError(f"{name} is damaged: {_first_sentence(error)}") from error
+
+    return Source(name, kind, num_classes, num_rows, blocks, class_names)
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _from_lists(column: Any, num_classes: int, part: str, name: str) -> NDArray[Any]:
+    import pyarrow.compute as pc
+
+    lengths = pc.list_value_length(column)
+    if column.null_count or pc.min_max(lengths).as_py() != {"min": num_classes, "max": num_classes}:
+        raise SoftkinError(f"{name}: `{part}` must hold {num_classes} numbers in every row, but some rows differ.")
+    flat = column.flatten()
+    if flat.null_count:
+        raise SoftkinError(f"{name}: `{part}` must hold numbers only, but {flat.null_count} are missing.")
+    values: NDArray[Any] = flat.to_numpy(zero_copy_only=False)
+    if values.dtype.kind not in "iuf":
+        raise SoftkinError(f"{name}: `{part}` must hold numbers, got {column.type}.")
+    return values.reshape(-1, num_classes)
+
+
+def _label_names(metadata: dict[bytes, bytes] | None, labels: str | None) -> list[str] | None:
+    """The class names that a Hugging Face data set keeps with its column of labels."""
+    try:
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+        names: list[str] = features[labels]["names"]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return names
+
+
+def open_jsonl(file: IO[bytes], name: str, kind: Kind | None) -> Source:
+    """One JSON object a line, with the scores as a list or by class name."""
+    _, first = next(_objects(file, name), (0, None))
+    if first is None:
+        raise SoftkinError(f"{name} must hold at least one line, it holds none.")
+    keys = list(first)
+    labels, ids = formats.named(keys, formats.LABELS), formats.named(keys, formats.IDS)
+    others = [key for key in keys if isinstance(first[key], list | dict) and key not in (labels, ids)]
+    part, kind = formats.choose(keys, others, kind, name)
+    scores = first[part]
+    if not isinstance(scores, list | dict) or not scores:
+        raise SoftkinError(f"{name}: `{part}` must be a list of numbers, or numbers by class name, got {scores!r:.50}.")
+    names = list(scores) if isinstance(scores, dict) else None
+
+    def row(number: int, found: Mapping[str, Any]) -> list[Any]:
+        values = found.get(part)
+        if names is not None and isinstance(values, dict) and values.keys() == set(names):
+            return [values[one] for one in names]
+        if names is None and isinstance(values, list) and len(values) == len(scores):
+            return values
+        raise SoftkinError(f"{name}, line {number}: `{part}` must have the {len(scores)} classes of the first line.")
+
+    def blocks(rows: int) -> Iterator[Block]:
+        lines = _objects(file, name)
+        while some := list(islice(lines, rows)):
+            try:
+                values = np.array([row(number, found) for number, found in some], dtype=np.float64)
+                picked = [None if key is None else [found[key] for _, found in some] for key in (labels, ids)]
+            except KeyError as error:
+                raise SoftkinError(f"{name}: every line must have {error}, as the first has.") from None
+            except (TypeError, ValueError) as error:
+                raise SoftkinError(f"{name}: `{part}` must hold numbers only: {error}.") from error
+            yield Block(checks.as_tensor(values, part), *picked)
+
+    return Source(name, kind, len(scores), None, blocks, names)
+
+
+def _objects(file: IO[bytes], name: str) -> Iterator[tuple[int, Any]]:
+    """(line number, object) of each line that is not empty."""
+    file.seek(0)
+    for number, line in enumerate(file, start=1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            raise SoftkinError(f"{name}, line {number} is no JSON: {error}.") from error
+        if not isinstance(found, dict):
+            raise SoftkinError(f"{name}, line {number} must be a JSON object, got {type(found).__name__}.")
+        yield number, found

@@ -1,0 +1,283 @@
+"""Every form in which people keep predictions gives the same Predictions; what is unclear is refused."""
+
+import io
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+from softkin import SoftkinError
+from softkin.predictions import Predictions, formats
+
+NAMES = ["cat", "dog", "<b>owl</b>"]
+LOGITS = torch.randn(7, 3, generator=torch.Generator().manual_seed(1)).numpy()
+PROBS = torch.softmax(torch.from_numpy(LOGITS).double(), 1).numpy()
+LABELS = np.array([0, 2, 1, 1, 0, 2, 2])
+IDS = [f"s{i}" for i in range(7)]
+
+
+def table(folder, suffix, scores, header, *, labels=LABELS, ids=None):
+    """A table with a column for each class."""
+    path = folder / f"t{suffix}"
+    if suffix == ".parquet":
+        columns = {name: scores[:, k] for k, name in enumerate(header)} | {"labels": labels}
+        pq.write_table(pa.table(columns | ({"id": ids} if ids else {})), path, row_group_size=3)
+        return path
+    separator = "\t" if suffix == ".tsv" else ","
+    lines = [separator.join([*(["id"] if ids else []), *(f'"{name}"' for name in header), "labels"])]
+    for i, row in enumerate(scores):
+        lines.append(separator.join([*([ids[i]] if ids else []), *(repr(float(one)) for one in row), str(labels[i])]))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8-sig")
+    return path
+
+
+def written(folder, form, kind):
+    """The samples in a file of this form."""
+    scores = LOGITS if kind == "logits" else PROBS
+    path = folder / f"p.{form.split('-')[0]}"
+    if form.startswith("npz"):
+        save = np.savez_compressed if form == "npz-small" else np.savez
+        order = "F" if form == "npz-columns" else "C"
+        save(
+            path,
+            **{kind: np.asarray(scores, order=order)},
+            labels=LABELS.astype(np.uint8),
+            class_names=NAMES,
+            sample_ids=IDS,
+        )
+    elif form == "safetensors":
+        known = (
+            Predictions.from_probabilities(scores, LABELS)
+            if kind == "probs"
+            else Predictions(torch.from_numpy(scores), torch.from_numpy(LABELS))
+        )
+        Predictions(known.logits, known.labels, NAMES, IDS, given=known.given).save(path)
+    elif form == "npy":
+        path = folder / f"test_{kind}.npy"
+        np.save(path, scores)
+        np.save(folder / "test_labels.npy", LABELS)
+    elif form == "parquet":
+        cells = {kind: list(scores), "labels": LABELS, "sample_ids": IDS}
+        features = {"info": {"features": {"labels": {"names": NAMES}}}}
+        pq.write_table(
+            pa.table(cells).replace_schema_metadata({"huggingface": json.dumps(features)}), path, row_group_size=2
+        )
+    elif form in ("parquet-wide", "csv", "tsv"):
+        path = table(folder, f".{form.split('-')[0]}", scores, [f"{kind}_{name}" for name in NAMES], ids=IDS)
+    elif form == "csv-names":
+        path = table(
+            folder, ".csv", scores, [f"{kind}_{name}" for name in NAMES], labels=[NAMES[k] for k in LABELS], ids=IDS
+        )
+    elif form == "jsonl":
+        lines = [
+            {kind: dict(zip(NAMES, map(float, row), strict=True)), "label": int(k), "id": i}
+            for row, k, i in zip(scores, LABELS, IDS, strict=True)
+        ]
+        path.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    return path
+
+
+FORMS = [
+    "npz",
+    "npz-small",
+    "npz-columns",
+    "safetensors",
+    "npy",
+    "parquet",
+    "parquet-wide",
+    "csv",
+    "csv-names",
+    "tsv",
+    "jsonl",
+]
+
+
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("rows", [2, 1000])
+def test_every_form_gives_the_same(tmp_path, form, kind, rows, monkeypatch):
+    monkeypatch.setattr(formats, "BLOCK", rows * 3)
+    path = written(tmp_path, form, kind)
+    source = formats.open_file(path)
+    found = source.read()
+    assert source.kind == kind
+    assert source.num_rows in (None, 7)
+    assert max(len(block.values) for block in source.blocks()) <= rows
+    if kind == "probs":
+        np.testing.assert_array_equal(found.probabilities.numpy(), PROBS)
+    else:
+        np.testing.assert_array_equal(found.logits.numpy(), LOGITS)
+    assert found.known_labels.tolist() == LABELS.tolist()
+    if form != "npy":
+        assert found.class_names == NAMES
+        assert found.sample_ids == IDS
+
+
+@pytest.mark.parametrize("form", [one for one in FORMS if one != "npy"])
+def test_from_standard_input(tmp_path, form, monkeypatch):
+    content = io.BytesIO(written(tmp_path, form, "probs").read_bytes())
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=content))
+    found = formats.read("-")
+    assert found.name == "standard input"
+    assert found.known_labels.tolist() == LABELS.tolist()
+    np.testing.assert_array_equal(found.probabilities.numpy(), PROBS)
+    with pytest.raises(SoftkinError, match="standard input must hold predictions, it is empty"):
+        formats.read("-")
+
+
+def test_what_is_unclear_is_refused_with_the_options_to_type(tmp_path):
+    np.savez(tmp_path / "hf.npz", predictions=LOGITS, label_ids=LABELS)
+    np.save(tmp_path / "predictions.npy", LOGITS)
+    np.save(tmp_path / "label_ids.npy", LABELS)
+    plain = table(tmp_path, ".csv", PROBS, NAMES)
+    (tmp_path / "u.jsonl").write_text('{"scores": [0.5, 0.5], "label": 0}\n')
+    for path in (tmp_path / "hf.npz", tmp_path / "predictions.npy", plain, tmp_path / "u.jsonl"):
+        with pytest.raises(
+            SoftkinError, match=r"does not say whether .* are logits or probabilities.*type --logits .* or --probs"
+        ):
+            formats.read(path)
+    # Stated, they are read; also what looks like probabilities is taken for logits if that is said.
+    for path in (tmp_path / "hf.npz", tmp_path / "predictions.npy"):
+        np.testing.assert_array_equal(formats.read(path, kind="logits").logits.numpy(), LOGITS)
+    np.testing.assert_array_equal(formats.read(plain, kind="probs").probabilities.numpy(), PROBS)
+    np.testing.assert_allclose(formats.read(plain, kind="logits").logits.numpy(), PROBS)
+    np.savez(tmp_path / "both.npz", logits=LOGITS, probs=PROBS, labels=LABELS)
+    with pytest.raises(SoftkinError, match="holds `logits` and `probs`; type --logits or --probs"):
+        formats.read(tmp_path / "both.npz")
+    assert formats.read(tmp_path / "both.npz", kind="probs").given is not None
+    np.savez(tmp_path / "one.npz", probs=PROBS, labels=LABELS)
+    with pytest.raises(SoftkinError, match=r"said to hold logits \(--logits\), but the name of its `probs` says probs"):
+        formats.read(tmp_path / "one.npz", kind="logits")
+
+
+def test_trainer_output():
+    output = SimpleNamespace(predictions=(LOGITS, np.zeros((7, 9))), label_ids=LABELS, metrics={})
+    found = formats.from_trainer(output, kind="logits", class_names=NAMES)
+    np.testing.assert_array_equal(found.logits.numpy(), LOGITS)
+    assert formats.from_trainer(SimpleNamespace(predictions=PROBS, label_ids=LABELS), kind="probs").given is not None
+    with pytest.raises(ValueError, match="`kind` must be 'logits' or 'probs', got 'scores'"):
+        formats.from_trainer(output, kind="scores")
+
+
+def test_labels_from_another_file(tmp_path):
+    np.savez(tmp_path / "l.npz", logits=LOGITS)
+    np.save(tmp_path / "y.npy", LABELS)
+    np.savez(tmp_path / "y.npz", label_ids=LABELS)
+    (tmp_path / "y.txt").write_text("\n".join(map(str, LABELS)))
+    for name in ("y.npy", "y.npz", "y.txt"):
+        assert formats.read(tmp_path / "l.npz", labels=tmp_path / name).known_labels.tolist() == LABELS.tolist()
+    np.save(tmp_path / "y.npy", LABELS[:-1])
+    with pytest.raises(SoftkinError, match="has 7 rows, and there are 6 labels"):
+        formats.read(tmp_path / "l.npz", labels=tmp_path / "y.npy")
+    np.save(tmp_path / "logits.npy", LOGITS)
+    with pytest.raises(
+        SoftkinError, match="needs its labels, and beside it there is none of labels.npy, label_ids.npy.*--labels"
+    ):
+        formats.read(tmp_path / "logits.npy")
+    lines = table(tmp_path, ".csv", LOGITS, [f"logits_{name}" for name in NAMES]).read_text("utf-8-sig").splitlines()
+    (tmp_path / "n.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines))
+    assert formats.read(tmp_path / "n.csv", labels=tmp_path / "y.txt").known_labels.tolist() == LABELS.tolist()
+    assert formats.read(tmp_path / "n.csv").labels is None
+
+
+class Evil:
+    def __reduce__(self):
+        return (print, ("unpickled",))
+
+
+def test_damaged_and_hostile_files(tmp_path, capsys):
+    np.save(tmp_path / "logits.npy", np.array([[Evil()]], dtype=object), allow_pickle=True)
+    with pytest.raises(SoftkinError, match="holds Python objects, which are never unpickled"):
+        formats.read(tmp_path / "logits.npy")
+    np.savez(tmp_path / "o.npz", logits=np.array([[Evil(), 1]], dtype=object), labels=[0])
+    with pytest.raises(SoftkinError, match="never unpickled"):
+        formats.read(tmp_path / "o.npz")
+    assert "unpickled" not in capsys.readouterr().out
+    for form, mark in (
+        ("npz", "no such file, or it was cut off"),
+        ("safetensors", "damaged"),
+        ("parquet", "could not be read as parquet"),
+    ):
+        path = written(tmp_path, form, "logits")
+        path.write_bytes(path.read_bytes()[:-40])
+        with pytest.raises(SoftkinError, match=mark):
+            formats.read(path)
+    path = written(tmp_path, "npy", "logits")
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(SoftkinError, match="was cut off: 76 of 84 bytes are there"):
+        formats.read(path)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, logits=np.random.default_rng(0).normal(size=(500, 3)), labels=np.zeros(500, int))
+    content = bytearray(buffer.getvalue())
+    content[3000:3040] = b"\xff" * 40
+    (tmp_path / "z.npz").write_bytes(content)
+    with pytest.raises(SoftkinError, match="`logits` is damaged"):
+        formats.read(tmp_path / "z.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", "1,2,3\n4,5,6\n", "must begin with a header that names its columns"),
+        ("a.csv", "probs_a,probs_a,labels\n1,0,0\n", "must name each column once, but `probs_a` stands there twice"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,x,0\n", "could not be read: .*invalid value 'x'"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,,0\n", "`probs_b` must hold a number in every row, but 1 are empty"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0,\n", "label must be a number or one of the classes a, b …, got ''"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0\n", "could not be read: .*Expected 3 columns, got 2"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,c\n", "row 1: the label must be a number or one of the classes a, b …, got 'c'"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,2\n", "must be below the number of classes, 2, got 2; do the labels start at 1"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n3,-1,0\n", "must not be negative, got -1 at row 1, column 1; if these are logits"),
+        ("a.csv", "probs_a,logits_a,probs_b,logits_b,labels\n1,9,0,1,0\n", "holds columns of logits and of probs; type --logits or --probs"),
+        ("a.csv", "score,labels\n1,0\n", "must have a column for each class"),
+        ("a.csv", "", "must begin with a header"),
+        ("a.csv", "probs_a,probs_b,labels\n", "must hold at least one row"),
+        ("a.jsonl", '{"probs": [1, 0], "label": 0}\n{"probs": [1], "label": 0}\n', "line 2: `probs` must have the 2 classes of the first line"),
+        ("a.jsonl", '{"probs": [1, 0], "label": 0}\n{"probs": [1, 0]}\n', "every line must have 'label', as the first has"),
+        ("a.jsonl", '{"probs": [1, 0], "label": 0}\nx\n', "line 2 is no JSON"),
+        ("a.jsonl", "[1]\n", "line 1 must be a JSON object, got list"),
+        ("a.jsonl", '{"probs": [1, "x"], "label": 0}\n', "`probs` must hold numbers only"),
+        ("a.jsonl", '{"answer": 1}\n', "must hold `logits` or `probs`, it holds answer"),
+        ("a.bin", "what is this", "is of no known form; those are npz, npy, safetensors, parquet, csv, tsv, jsonl"),
+    ],
+)  # fmt: skip
+def test_errors_say_what_is_wrong(tmp_path, name, content, words):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(SoftkinError, match=words):
+        formats.read(tmp_path / name)
+
+
+def test_shapes_that_do_not_fit(tmp_path):
+    for arrays, words in (
+        (
+            {"logits": LOGITS, "labels": LABELS[:3]},
+            r"`labels` must have shape \(7,\), one for each row of `logits`, got \(3,\)",
+        ),
+        ({"logits": LOGITS[0], "labels": LABELS}, r"logits must have shape \(N, K\).*got \(3,\)"),
+        ({"logits": LOGITS[:0], "labels": LABELS[:0]}, "must hold at least one row"),
+        ({"logits": LOGITS, "labels": LABELS + 0.5}, "labels must be class numbers or class names"),
+        ({"logits": LOGITS, "labels": LABELS - 100}, "must be at least 0, got -100"),
+        ({"labels": LABELS}, "must hold `logits` or `probs`, it holds labels"),
+    ):
+        np.savez(tmp_path / "a.npz", **arrays)
+        with pytest.raises(SoftkinError, match=words):
+            formats.read(tmp_path / "a.npz")
+        if all(one.ndim for one in arrays.values()):
+            save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, tmp_path / "a.safetensors")
+            with pytest.raises(SoftkinError):
+                formats.read(tmp_path / "a.safetensors")
+    with pytest.raises(SoftkinError, match="there is no such file"):
+        formats.read(tmp_path / "absent.npz")
+
+
+def test_real_files(shared_data, network_logits):
+    found = formats.read(shared_data / "logits" / "resnet32-cifar100-logits.npz")
+    logits, labels = network_logits["resnet32-cifar100"]
+    assert torch.equal(found.logits, logits)
+    assert torch.equal(found.known_labels, labels)
+    assert formats.open_file(shared_data / "logits" / "densenet-bc-100-cifar100-probs.npz").kind == "probs"
