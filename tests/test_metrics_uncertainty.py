@@ -354,3 +354,27 @@ def test_a_kde_interval_needs_a_bandwidth_that_can_be_resolved():
         metrics.ece_kde(p, y, confidence=0.95)
     with pytest.raises(ValueError, match="the interval of a KDE needs a bandwidth of at least"):
         metrics.when_calibrated("ece_kde", p)
+
+
+def test_statistics_resampled_together_get_the_intervals_they_get_alone():
+    p = torch.softmax(3 * torch.randn(300, 4), dim=1)
+    y = torch.randint(4, (300,))
+    makers = [
+        metrics._STATISTICS[name]
+        for name in ("accuracy", "nll", "aurc", "ece_hist", "classwise_ece", "smooth_ece", "ece_kde")
+    ]
+    together = uncertainty.intervals([make(p, y) for make in makers], 0.9, 200, 3)
+    for make, found in zip(makers, together, strict=True):
+        assert repr(found) == repr(uncertainty.interval(make(p, y), 0.9, 200, 3))
+
+
+def test_a_probe_decides_as_the_metric_does():
+    p = torch.softmax(2 * torch.randn(200, 3), dim=1)
+    statistic = metrics._STATISTICS["smooth_ece"](p, torch.randint(3, (200,)))
+    sums = uncertainty.resampled_sums(statistic, 200, np.random.default_rng(0))
+    values = statistic.of(sums)
+    for value in values.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)).tolist():
+        linear, of = statistic.probe(value)
+        clear = (values - value).abs() > 1e-4
+        assert torch.equal((of(linear(sums)) >= value)[clear], (values >= value)[clear])
+        torch.testing.assert_close(linear(2 * sums), 2 * linear(sums))

@@ -343,9 +343,11 @@ def kernel_rows(scores: Tensor, hits: Tensor, radius: float, boundary: Boundary,
             node = torch.where(node > steps, 2 * steps - node, node)
         inside = (node >= 0) & (node <= steps)
         value *= (node / steps - hits) * inside
-        total += torch.bincount(
-            (row + node.clamp(0, steps).to(torch.int64)).reshape(-1), weights=value.reshape(-1), minlength=len(total)
-        )
+        places = (row + node.clamp(0, steps).to(torch.int64)).reshape(-1)
+        if len(places) < len(total) // 8:  # few scores for so many nodes: going through all of these takes longer
+            total.index_add_(0, places, value.reshape(-1))
+        else:
+            total += torch.bincount(places, weights=value.reshape(-1), minlength=len(total))
     return total.view(n, num_nodes)
 
 
@@ -370,19 +372,39 @@ def smoothed_error(residuals: Tensor, count: int) -> Callable[[Tensor], Tensor]:
     ``residuals`` (…, T+1) sit at nodes. Mirrored to period 2 the kernel is a plain convolution, hence the factor
     exp(−σ²π²k²/2) for frequency k. A residual at 0 or 1 falls on its own image, so it counts twice on the circle.
     """
+    spectrum, frequency = _spectrum(residuals, count)
+
+    def error(sigma: Tensor) -> Tensor:
+        return absolute_sum(_field(spectrum, frequency, sigma))
+
+    return error
+
+
+def smoothed(residuals: Tensor, count: int, sigma: Tensor) -> Tensor:
+    """Σ_i r_i K_σ(t, p_i) / n at the nodes, (…, T+1): linear in the residuals."""
+    return _field(*_spectrum(residuals, count), sigma)
+
+
+def absolute_sum(field: Tensor) -> Tensor:
+    """∫ |field| dt by the nodes, both ends counted half."""
+    ends = field[..., 0].abs() + field[..., -1].abs()
+    total: Tensor = torch.linalg.vector_norm(field, 1, dim=-1)
+    return total - ends / 2
+
+
+def _spectrum(residuals: Tensor, count: int) -> tuple[Tensor, Tensor]:
     steps = residuals.shape[-1] - 1
     circle = torch.cat([residuals, residuals[..., 1:-1].flip(-1)], dim=-1) / count
     circle[..., 0] *= 2
     circle[..., steps] *= 2
-    spectrum = torch.fft.rfft(circle)
     frequency = (math.pi * torch.arange(steps + 1, dtype=torch.float64, device=residuals.device)) ** 2 / 2
+    return torch.fft.rfft(circle), frequency
 
-    def error(sigma: Tensor) -> Tensor:
-        field: Tensor = torch.fft.irfft(spectrum * torch.exp(-frequency * sigma[..., None] ** 2), 2 * steps)
-        field = field[..., : steps + 1].abs()
-        return field.sum(dim=-1) - (field[..., 0] + field[..., steps]) / 2
 
-    return error
+def _field(spectrum: Tensor, frequency: Tensor, sigma: Tensor) -> Tensor:
+    steps = len(frequency) - 1
+    field: Tensor = torch.fft.irfft(spectrum * torch.exp(-frequency * sigma[..., None] ** 2), 2 * steps)
+    return field[..., : steps + 1]
 
 
 def fixed_point(error: Callable[[Tensor], Tensor], like: Tensor, *, tolerance: float = 1e-9) -> Tensor:

@@ -147,37 +147,52 @@ class RiskCoverage(Statistic):
 
     kind: ClassVar[Kind] = "mean"
 
-    def __init__(self, p: Tensor, y: Tensor) -> None:
-        winning, right = scopes.wins(p, y)
-        # Groups of equal confidence, the most confident first.
-        values, group = torch.unique(winning, return_inverse=True)
-        self.group = len(values) - 1 - group
-        self.num_groups = len(values)
-        self.wrong = (~right).to(torch.float64)
-        self.num_samples, self.device = len(y), p.device
+    def __init__(self, winning: Tensor, right: Tensor) -> None:
+        order = winning.argsort(descending=True)
+        ordered = winning[order]
+        self.order, self.num_samples, self.device = order, len(winning), winning.device
+        # Whole numbers up to N, exactly: how many rows have come so far.
+        self.dtype = torch.float32 if len(winning) < 2**24 else torch.float64
+        self.wrong = (~right[order]).to(self.dtype)
+        # Groups of equal confidence, the most confident first: before which row each begins and ends. Those without
+        # an error add nothing to the sum below.
+        last = torch.cat([ordered[1:] != ordered[:-1], ordered.new_ones(1, dtype=torch.bool)])
+        end = last.nonzero()[:, 0] + 1
+        start = torch.cat([end.new_zeros(1), end[:-1]])
+        errors = torch.cat([self.wrong.new_zeros(1), self.wrong]).to(torch.float64).cumsum(dim=0)
+        some = errors[end] > errors[start]
+        self.start, self.end = start[some], end[some]
+        self.is_single = bool((self.end - self.start == 1).all())
         # H_j − H_i is what Σ 1/(i+1) … 1/j comes to.
-        one_over = 1 / torch.arange(1, len(y) + 1, dtype=torch.float64, device=p.device)
-        self.harmonic = torch.cat([torch.zeros(1, dtype=torch.float64, device=p.device), one_over.cumsum(dim=0)])
+        one_over = 1 / torch.arange(1, len(winning) + 1, dtype=torch.float64, device=self.device)
+        self.harmonic = torch.cat([one_over.new_zeros(1), one_over.cumsum(dim=0)])
 
     def value(self) -> float:
-        return float(self.of(self.sums(torch.ones(1, self.num_samples, device=self.device))))
+        return float(self.sums(torch.ones(1, self.num_samples, device=self.device)))
 
     def sums(self, weights: Tensor) -> Tensor:
-        w = weights.to(torch.float64)
-        index = self.group.expand(len(w), -1)
-        total = torch.zeros(2, len(w), self.num_groups, dtype=torch.float64, device=self.device)
-        total[0].scatter_add_(1, index, w)
-        total[1].scatter_add_(1, index, w * self.wrong)
-        return total.transpose(0, 1).flatten(1)
+        r"""(r, 1): the area itself, as it is no function of a few sums.
+
+        With A errors and a rows before a group of t rows, e of them wrong, the group adds
+        :math:`\sum_{j=1}^{t} (A + e\,j/t)/(a + j)`, its rows in any order, on average. Summed by parts that is
+        :math:`E \, H_N + \sum e\,(1 - H_{a+t}) - \sum (e/t)\, a\, (H_{a+t} - H_a)` over the groups, E all errors.
+        """
+        w = weights.to(self.dtype).index_select(1, self.order)
+        reached = torch.cat([w.new_zeros(len(w), 1), w.cumsum(dim=1)], dim=1)
+        before, after = reached.index_select(1, self.start), reached.index_select(1, self.end)
+        size = (after - before).to(torch.float64)
+        if self.is_single:
+            wrong = size
+        else:
+            errors = torch.cat([w.new_zeros(len(w), 1), (w * self.wrong).cumsum(dim=1)], dim=1)
+            wrong = (errors.index_select(1, self.end) - errors.index_select(1, self.start)).to(torch.float64)
+        at_start, at_end = (self.harmonic[place.to(torch.int64)] for place in (before, after))
+        late = wrong / size.clamp(min=1) * before * (at_end - at_start)
+        total = wrong.sum(dim=1) * (1 + self.harmonic[-1]) - (wrong * at_end + late).sum(dim=1)
+        return total[:, None] / self.num_samples
 
     def of(self, sums: Tensor) -> Tensor:
-        size, wrong = sums.view(len(sums), 2, -1).unbind(dim=1)
-        end, errors = size.cumsum(dim=1), wrong.cumsum(dim=1)
-        start = end - size
-        span = self.harmonic[end.round().to(torch.int64)] - self.harmonic[start.round().to(torch.int64)]
-        # Within a group in any order, on average: Σ_j (A + e·j/t)/(a + j) for j = 1 … t.
-        rate = wrong / size.clamp(min=1)
-        return ((errors - wrong) * span + rate * (size - start * span)).sum(dim=1) / self.num_samples
+        return sums[:, 0]
 
     def adds_up_with(self, other: Statistic) -> bool:
         return False
@@ -185,7 +200,7 @@ class RiskCoverage(Statistic):
 
 def risk_coverage(p: Tensor, y: Tensor) -> RiskCoverage:
     """The statistic behind ``aurc``."""
-    return RiskCoverage(p, y)
+    return RiskCoverage(*scopes.wins(p, y))
 
 
 def aurc(

@@ -6,6 +6,7 @@ rows at once, ``redrawn`` for many sets of labels drawn from the scores.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -59,6 +60,13 @@ class Statistic(ABC):
     def departures(self, sums: Tensor) -> Tensor:
         """(r, D): the numbers among the sums that are 0 in expectation under calibration; for errors only."""
         return sums
+
+    def probe(self, value: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+        """(a linear map of sums, a function of what it gives) that is at least ``value`` just where the metric is.
+
+        For metrics that are dear to compute, but easily compared with one number.
+        """
+        return (lambda sums: sums), self.of
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         """(times,): the metric with labels drawn from the scores; for calibration errors only."""
@@ -244,6 +252,8 @@ class Classwise(RowSums):
 
     kind: ClassVar[Kind] = "error"
 
+    _parted: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
+
     def __init__(self, probabilities: Tensor, labels: Tensor, bins: Bins, *, norm: Norm, divide_by: int) -> None:
         self.p, self.labels, self.bins, self.norm, self.divide_by = probabilities, labels, bins, norm, divide_by
         self.num_samples, self.columns, self.device = *probabilities.shape, labels.device
@@ -257,6 +267,24 @@ class Classwise(RowSums):
         column = torch.arange(self.p.shape[1], device=self.p.device) * self.bins.n_bins
         return binning.assign(self.p[part], self.bins).to(torch.int64) + column
 
+    def sums(self, weights: Tensor) -> Tensor:
+        if self.norm != 1 or self.num_samples * (self.columns + 2 * self.bins.n_bins) > KEEP:
+            return super().sums(weights)
+        # A row sums to 1, so that few of its scores are above the first of equally wide bins: those are added one by
+        # one, and only the first bins as a product.
+        if self._parted is None:
+            rows = torch.cat([self.row_block(part) for part in self._parts()])
+            first = rows[:, :: self.bins.n_bins].clone()
+            rows[:, :: self.bins.n_bins] = 0
+            row, column = rows.nonzero(as_tuple=True)
+            self._parted = first, row, column, rows[row, column]
+        first, row, column, score = self._parted
+        total = torch.zeros(self.width, len(weights), device=self.device)
+        total[:: self.bins.n_bins] = first.T @ weights.T
+        lines = weights.T.contiguous()
+        total.index_add_(0, column, lines.index_select(0, row).mul_(score[:, None]))
+        return total.T.to(torch.float64)
+
     def row_block(self, part: slice) -> Tensor:
         place = self._places(part)
         n, size = len(place), self.p.shape[1] * self.bins.n_bins
@@ -269,11 +297,10 @@ class Classwise(RowSums):
         return torch.cat([count, scores, hits], dim=1)
 
     def of(self, sums: Tensor) -> Tensor:
-        shape = (len(sums), -1, self.p.shape[1], self.bins.n_bins)
-        parts = sums.view(shape)
-        count, score, hit = (
-            (parts[:, 0], parts[:, 0], torch.zeros_like(parts[:, 0])) if self.norm == 1 else parts.unbind(1)
-        )
+        if self.norm == 1:
+            size: Tensor = torch.linalg.vector_norm(sums, 1, dim=1)
+            return size / (self.num_samples * self.divide_by)
+        count, score, hit = sums.view(len(sums), 3, self.p.shape[1], self.bins.n_bins).unbind(1)
         curve = ReliabilityCurve(self.bins.edges, count, score, hit)
         return curve.error(self.norm, samples=self.num_samples).sum(dim=-1) / self.divide_by
 
@@ -411,6 +438,11 @@ class Smooth(RowSums):
 
     def of(self, sums: Tensor) -> Tensor:
         return density.fixed_point(density.smoothed_error(sums, self.denominator), sums[:, 0], tolerance=1e-5)
+
+    def probe(self, value: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+        # smECE_σ falls with σ and meets the diagonal once, so smECE ≥ v just where smECE_v ≥ v.
+        sigma = torch.tensor(value, dtype=torch.float64, device=self.device)
+        return (lambda sums: density.smoothed(sums, self.denominator, sigma)), density.absolute_sum
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         pool = self.pool

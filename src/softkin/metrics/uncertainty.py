@@ -1,7 +1,8 @@
 """How sure a metric is: intervals by resampling rows, paired comparisons, and what calibration itself would show."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -91,14 +92,35 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
       by what chance explains, and the interval reaches as far as either. It is cut at 0, and its lower end is 0 unless
       labels redrawn from the scores show an error as large as θ̂ in fewer than 1 − level of the draws.
     """
+    return intervals([statistic], confidence, resamples, seed)[0]
+
+
+def intervals(statistics: Sequence[Statistic], confidence: float, resamples: int, seed: int) -> list[Interval]:
+    """What ``interval`` gives for each of several statistics of the same rows, which are resampled once for all."""
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
-    value = statistic.value()
-    if isinstance(statistic, Share):
-        return Interval(value, *wilson(value, statistic.num_samples, level), level)
-    tail = (1 - level) / 2
     generator = np.random.default_rng(seed)
-    sums = resampled_sums(statistic, resamples, generator)
+    drawn = [one for one in statistics if not isinstance(one, Share)]
+    parts: list[list[Tensor]] = [[] for _ in drawn]
+    if drawn:
+        for counts in multiplicities(drawn[0].num_samples, resamples, generator):
+            moved = counts.to(drawn[0].device)
+            for one, part in zip(drawn, parts, strict=True):
+                part.append(one.sums(moved))
+    sums = iter([torch.cat(part) for part in parts])
+    return [
+        Interval(one.value(), *wilson(one.value(), one.num_samples, level), level)
+        if isinstance(one, Share)
+        else _from_resamples(one, next(sums), level, resamples, deepcopy(generator))
+        for one in statistics
+    ]
+
+
+def _from_resamples(
+    statistic: Statistic, sums: Tensor, level: float, resamples: int, generator: np.random.Generator
+) -> Interval:
+    """The interval of a mean or an error from its sums over resampled rows, which are overwritten."""
+    value, tail = statistic.value(), (1 - level) / 2
     if statistic.kind == "mean":
         return Interval(value, *quantiles(statistic.of(sums), tail), level)
     base = statistic.sums(torch.ones(1, statistic.num_samples, device=statistic.device))
@@ -122,14 +144,19 @@ def _sizes(
 ) -> tuple[float, float]:
     """The smallest and the largest error, along ``factors`` times the sums, that could well have shown ``seen``."""
 
+    linear, of = statistic.probe(seen)
+    moved = linear(noise)
+    lines = torch.empty_like(moved)  # one for all: making it anew takes longer than filling it
+
     def sums(size: float) -> Tensor:
         return statistic.scaled(base, size * factors)
 
-    def quantile(size: float, share: float) -> float:
-        return float(torch.quantile(statistic.of(sums(size) + noise), share))
+    def excess(size: float, share: float) -> float:
+        torch.add(moved, linear(sums(size)), out=lines)
+        return float(torch.quantile(of(lines), share)) - seen
 
-    smallest, _ = _solve(lambda size: quantile(size, 1 - tail) >= seen)
-    _, largest = _solve(lambda size: quantile(size, tail) > seen)
+    smallest, _ = _solve(lambda size: excess(size, 1 - tail), reached=lambda above: above >= 0)
+    _, largest = _solve(lambda size: excess(size, tail), reached=lambda above: above > 0)
     return float(statistic.of(sums(smallest))), float(statistic.of(sums(largest)))
 
 
@@ -143,16 +170,33 @@ def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
     return (1 - 2 * spread / seen.clamp(min=1e-300)).clamp(min=0)
 
 
-def _solve(reached: Callable[[float], bool]) -> tuple[float, float]:
-    """(low, high) around the smallest size of error at which ``reached``; both 0 if that is none at all."""
-    if reached(0.0):
-        return 0.0, 0.0
+def _solve(excess: Callable[[float], float], reached: Callable[[float], bool]) -> tuple[float, float]:
+    """(low, high) around the smallest size of error whose excess is ``reached``; both 0 if that is none at all.
+
+    The excess grows with the size, so halving and the line through both ends take turns.
+    """
     low, high = 0.0, 1.0
-    while not reached(high) and high < 64:
-        low, high = high, 2 * high
-    for _ in range(16):
-        middle = (low + high) / 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
+    at_low = excess(low)
+    if reached(at_low):
+        return 0.0, 0.0
+    at_high = excess(high)
+    while not reached(at_high) and high < 64:
+        low, at_low, high = high, at_high, 2 * high
+        at_high = excess(high)
+    tolerance = (high - low) * 2.0**-16
+    step = 0
+    while high - low > tolerance:
+        share = at_low / (at_low - at_high) if at_low < at_high else 0.5
+        # Near an end the line stops short of it by a little, so that the next step can close the bracket there.
+        margin = max(0.4 * tolerance / (high - low), 1e-3 if step < 4 else 0.0)
+        share = 0.5 if step % 3 == 2 else min(max(share + (margin if share < 0.5 else -margin), margin), 1 - margin)
+        middle = low + share * (high - low)
+        at_middle = excess(middle)
+        if reached(at_middle):
+            high, at_high = middle, at_middle
+        else:
+            low, at_low = middle, at_middle
+        step += 1
     return low, high
 
 
