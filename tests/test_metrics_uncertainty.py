@@ -9,7 +9,7 @@ import torch
 
 import metrics_twins as twins
 from softkin import binning, metrics
-from softkin.metrics import calibration, scopes, uncertainty
+from softkin.metrics import calibration, scopes, scores, uncertainty
 from softkin.metrics.statistics import Binned
 
 BINS = binning.equal_width(15)
@@ -114,6 +114,8 @@ def test_every_metric_has_an_interval(metric, options):
         lambda p, y: calibration.kernel(p, y, bandwidth=0.1, scope="output", boundary="none"),
         calibration.smooth,
         lambda p, y: calibration.signed(p, y, part="under"),
+        scores.risk_coverage,
+        lambda p, y: scores.risk_coverage((p * 8).ceil() / 8, y),
     ],
 )
 def test_weighted_sums_are_the_metric_of_repeated_rows(make):

@@ -273,11 +273,15 @@ class Classwise(RowSums):
         # A row sums to 1, so that few of its scores are above the first of equally wide bins: those are added one by
         # one, and only the first bins as a product.
         if self._parted is None:
-            rows = torch.cat([self.row_block(part) for part in self._parts()])
-            first = rows[:, :: self.bins.n_bins].clone()
-            rows[:, :: self.bins.n_bins] = 0
-            row, column = rows.nonzero(as_tuple=True)
-            self._parted = first, row, column, rows[row, column]
+            found = []
+            for part in self._parts():
+                rows = self.row_block(part)
+                first = rows[:, :: self.bins.n_bins].clone()
+                rows[:, :: self.bins.n_bins] = 0
+                row, column = rows.nonzero(as_tuple=True)
+                found.append((first, row + part.start, column, rows[row, column]))
+            first, row, column, score = (torch.cat(parts) for parts in zip(*found, strict=True))
+            self._parted = first, row, column, score
         first, row, column, score = self._parted
         total = torch.zeros(self.width, len(weights), device=self.device)
         total[:: self.bins.n_bins] = first.T @ weights.T

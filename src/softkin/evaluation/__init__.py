@@ -1,0 +1,12 @@
+"""Predictions → all numbers of ``softkin evaluate``, as plain data: every metric with its interval, and comparisons.
+
+- ``evaluate``: one model in memory
+- ``evaluate_file``: one file, however large; ``Evaluated.data`` is the same plain data
+- ``compare``: several of them on the same samples
+"""
+
+from softkin.evaluation.comparison import compare
+from softkin.evaluation.files import Evaluated, evaluate_file
+from softkin.evaluation.memory import evaluate
+
+__all__ = ["Evaluated", "compare", "evaluate", "evaluate_file"]

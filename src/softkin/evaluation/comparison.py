@@ -1,0 +1,113 @@
+"""Models on the same samples, two by two."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import torch
+
+from softkin import SoftkinError
+from softkin.evaluation.catalogue import BY_KEY, COMPARED, Settings, number
+from softkin.metrics import uncertainty
+from softkin.metrics.statistics import Statistic
+from softkin.predictions import Predictions
+
+
+def compare(models: Sequence[Predictions], **settings: Any) -> list[dict[str, Any]]:
+    """Paired comparisons of every two models; the samples are brought into one order by their ids, or refused.
+
+    Args:
+        models: At least two, of the same samples.
+        settings: ``n_bins``, ``confidence``, ``resamples``, ``seed``, as for ``evaluate``.
+    """
+    chosen = Settings(**settings)
+    first, *others = models
+    in_order = [first, *(aligned(first, other) for other in others)]
+    made = [_compared(one, chosen) for one in in_order]
+    return paired(made, [one.name or f"model {place}" for place, one in enumerate(models, start=1)], chosen)
+
+
+def _compared(model: Predictions, settings: Settings) -> dict[str, Statistic]:
+    made = {key: BY_KEY[key].make(model.probabilities, model.known_labels, settings) for key in COMPARED}
+    return made
+
+
+def aligned(first: Predictions, other: Predictions) -> Predictions:
+    """``other`` in the order of ``first``: by sample ids where both have them, else as it is; labels must agree."""
+    a, b = first.name or "the first model", other.name or "the second model"
+    if first.num_classes != other.num_classes:
+        raise SoftkinError(f"{a} has {first.num_classes} classes and {b} has {other.num_classes}; they cannot be compared.")
+    if first.class_names and other.class_names and first.class_names != other.class_names:
+        raise SoftkinError(f"{a} and {b} must have the same classes in the same order, but their class names differ.")
+    if first.sample_ids is not None and other.sample_ids is not None:
+        other = other.take(_order(_listed(first.sample_ids), _listed(other.sample_ids), a, b))
+    same_samples(first.known_labels, other.known_labels, a, b)
+    return other
+
+
+def same_samples(first: torch.Tensor, other: torch.Tensor, a: str, b: str) -> None:
+    """Refuse labels that show two files to be of different samples."""
+    if len(first) != len(other):
+        raise SoftkinError(
+            f"{a} has {len(first):,} samples and {b} has {len(other):,}; a comparison needs the same ones."
+        )
+    differ = (first != other).nonzero()[:, 0]
+    if len(differ):
+        raise SoftkinError(
+            f"{a} and {b} must be of the same samples in the same order, but {len(differ):,} labels differ, the first at "
+            f"row {int(differ[0])}; with sample_ids in both files they are brought into one order."
+        )
+
+
+def _listed(ids: Any) -> list[Any]:
+    return list(ids.tolist() if isinstance(ids, torch.Tensor) else ids)
+
+
+def _order(wanted: list[Any], present: list[Any], a: str, b: str) -> torch.Tensor:
+    """Where each wanted id is among those present."""
+    place = {one: row for row, one in enumerate(present)}
+    for ids, name in ((place, b), (set(wanted), a)):
+        if len(ids) != len(present if name == b else wanted):
+            raise SoftkinError(f"{name} must name each sample once in its sample_ids, but some stand there twice.")
+    missing = [one for one in wanted if one not in place]
+    if missing or len(wanted) != len(present):
+        example = f"{missing[0]!r} is not in {b}" if missing else f"{b} has {len(present) - len(wanted):,} more"
+        raise SoftkinError(
+            f"{a} and {b} must be of the same samples: {len(wanted):,} and {len(present):,} sample_ids, {example}."
+        )
+    return torch.tensor([place[one] for one in wanted], dtype=torch.int64)
+
+
+def paired(models: Sequence[Mapping[str, Statistic]], names: Sequence[str], settings: Settings) -> list[dict[str, Any]]:
+    """Every two models in every compared metric: difference with interval and p-value, and whether that is news.
+
+    ``significant`` holds after as many comparisons as there are pairs (Holm's rule, within each metric), and only where
+    the interval agrees.
+    """
+    level = settings.confidence
+    lines: list[dict[str, Any]] = []
+    for key in COMPARED:
+        own = []
+        for a, b in combinations(range(len(models)), 2):
+            found = uncertainty.compared(models[a][key], models[b][key], level, settings.resamples, settings.seed)
+            own.append(
+                {
+                    "metric": key,
+                    "a": names[a],
+                    "b": names[b],
+                    "difference": number(found.difference),
+                    "low": number(found.low),
+                    "high": number(found.high),
+                    "p_value": found.p_value,
+                    "significant": not found.low <= 0 <= found.high,
+                }
+            )
+        for rank, one in enumerate(sorted(own, key=lambda line: line["p_value"])):
+            if one["p_value"] * (len(own) - rank) > 1 - level:
+                for later in sorted(own, key=lambda line: line["p_value"])[rank:]:
+                    later["significant"] = False
+                break
+        lines += own
+    return lines
+
+

@@ -1,0 +1,124 @@
+"""One model whose predictions fit in memory."""
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softkin import binning, checks, density
+from softkin.evaluation.catalogue import ENTRIES, TOP, Settings, number, plain, within_one
+from softkin.metrics import scopes, uncertainty
+from softkin.metrics.statistics import Statistic
+from softkin.metrics.uncertainty import Interval
+from softkin.predictions import Predictions
+
+CELLS = 300  # for the sentence: fine enough for windows of ten points
+
+
+def evaluate(
+    predictions: Predictions,
+    *,
+    n_bins: int = 15,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    kde_interval: bool = False,
+) -> dict[str, Any]:
+    """All metrics of one model, each with its interval, and beside errors what a calibrated model would show.
+
+    Args:
+        predictions: With labels.
+        n_bins: Of the histograms.
+        confidence: The level of the intervals.
+        resamples: How many resamples of the rows make an interval; the same rows for all metrics.
+        seed: Of the resampling.
+        kde_interval: Also an interval for the KDE ECE of the output, which takes longer than all others together.
+
+    Returns:
+        Plain data: ``metrics`` maps each name to ``value``, ``low``, ``high`` and, for errors, ``when_calibrated`` with
+        the same three; ``kde_output`` has its ``floor``. ``verdict`` says it in words, ``reliability`` holds the bins.
+    """
+    settings = Settings(n_bins=n_bins, confidence=confidence, resamples=resamples, seed=seed, kde_interval=kde_interval)
+    return _evaluate(predictions, settings)
+
+
+def _evaluate(predictions: Predictions, settings: Settings) -> dict[str, Any]:
+    checks.level(settings.confidence)
+    p, y = scopes.checked(predictions.probabilities, predictions.known_labels)
+    found = statistics(p, y, settings)
+    measured = intervals(found, settings)
+    data = summary(measured, found, settings)
+    data["kde_output"] |= {"floor": number(_floor(p, found["kde_output"]))}
+    about = {
+        "name": predictions.name,
+        "num_samples": len(p),
+        "num_classes": p.shape[1],
+        "class_names": predictions.class_names,
+        "digest": predictions.digest,
+        "settings": asdict(settings) | {"resampled": "rows"},
+    }
+    return about | described(scopes.pool(p, y, "prediction"), measured, settings) | {"metrics": data}
+
+
+def statistics(p: Tensor, y: Tensor, settings: Settings) -> dict[str, Statistic]:
+    """Every metric that these predictions allow, ready to be resampled."""
+    return {
+        entry.key: entry.make(p, y, settings)
+        for entry in ENTRIES
+        if entry.key != "top_5_accuracy" or p.shape[1] > TOP
+    }
+
+
+def intervals(found: dict[str, Statistic], settings: Settings) -> dict[str, Interval | float]:
+    """Each metric with its interval, the KDE ECE of the output only if the settings ask for it."""
+    chosen = {key: one for key, one in found.items() if settings.kde_interval or key != "kde_output"}
+    ends = uncertainty.intervals(list(chosen.values()), settings.confidence, settings.resamples, settings.seed)
+    measured: dict[str, Interval | float] = {
+        key: within_one(key, one) for key, one in zip(chosen, ends, strict=True)
+    }
+    return {key: measured[key] if key in measured else one.value() for key, one in found.items()}
+
+
+def summary(
+    measured: dict[str, Interval | float], found: dict[str, Statistic], settings: Settings
+) -> dict[str, dict[str, Any]]:
+    """The metrics as plain data, errors with what a calibrated model would show."""
+    data = {}
+    for entry in ENTRIES:
+        if entry.key not in measured:
+            continue
+        data[entry.key] = plain(measured[entry.key])
+        if entry.error:
+            chance = uncertainty.when_calibrated(
+                found[entry.key], settings.confidence, settings.draws, settings.seed + 1
+            )
+            data[entry.key]["when_calibrated"] = plain(chance)
+    return data
+
+
+def described(pool: scopes.Pool, measured: dict[str, Interval | float], settings: Settings) -> dict[str, Any]:
+    """The winning scores' reliability in bins, and what it says in words."""
+    from softkin.report import sentence
+
+    cells = binning.curve(pool.scores, pool.hits, binning.equal_width(CELLS))
+    bins = binning.curve(pool.scores, pool.hits, binning.equal_width(settings.n_bins))
+    gap, ece = measured["signed_gap"], measured["ece_prediction"]
+    assert isinstance(gap, Interval)
+    assert isinstance(ece, Interval)
+    sums = {part: getattr(cells, part).tolist() for part in ("count", "score_sum", "hit_sum")}
+    return {
+        "verdict": sentence.verdict(gap, ece, sums),
+        "reliability": {
+            "edges": bins.edges.tolist(),
+            "count": [round(count) for count in bins.count.tolist()],
+            "mean_confidence": [number(value) for value in bins.confidence.tolist()],
+            "share_right": [number(value) for value in bins.likelihood.tolist()],
+        },
+    }
+
+
+def _floor(p: Tensor, kernel: Any) -> float:
+    pool = kernel.pool
+    floor = density.calibration_error(pool.scores, torch.empty(0), kernel.radius, kernel.boundary, weights=pool.scores)
+    return floor * float(kernel.scale)
