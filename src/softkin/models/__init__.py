@@ -1,0 +1,273 @@
+"""Networks: the paper's, small ones for digits, features and text, and any other by the name of its maker.
+
+``build`` gives all of them, with initial weights that depend on ``seed`` alone. They take floating-point inputs that
+are standardised already, and return logits.
+"""
+
+import ast
+import contextlib
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softkin import SoftkinError, checks
+from softkin.models.densenet import densenet161
+from softkin.models.resnet import resnet18, resnet34, wrn50_2
+from softkin.models.small import mlp, small
+from softkin.models.text import bag_of_words
+from softkin.models.wrn import wrn
+
+__all__ = ["build", "names"]
+
+
+@dataclass(frozen=True)
+class Network:
+    """What can be built by name."""
+
+    make: Callable[..., nn.Module]
+    takes: str
+    """"images", "vectors" or "any"."""
+    pixels: int = 1
+    """The smallest side of an image that the network does not shrink to nothing."""
+
+
+NETWORKS = {
+    "bag_of_words": Network(bag_of_words, "vectors"),
+    "densenet161": Network(densenet161, "images", 8),
+    "mlp": Network(mlp, "any"),
+    "resnet18": Network(resnet18, "images"),
+    "resnet34": Network(resnet34, "images"),
+    "small": Network(small, "images", 4),
+    "wrn": Network(wrn, "images"),
+    "wrn50_2": Network(wrn50_2, "images"),
+}
+CLASS_OPTIONS = ("num_classes", "num_labels", "n_classes", "classes")  # what makers of networks call K
+
+
+def names() -> list[str]:
+    """The names that ``build`` knows."""
+    return sorted(NETWORKS)
+
+
+def build(
+    name: "str | nn.Module | Callable[..., nn.Module]",
+    *,
+    num_classes: int,
+    input_shape: Sequence[int],
+    seed: int | None = None,
+    **options: Any,
+) -> nn.Module:
+    """A network with ``num_classes`` logits.
+
+    Args:
+        name: One of ``names()``, options perhaps in the name: "wrn(units=2)". Or "package.module:callable" (such as
+            "torchvision.models:resnet18" or "timm:create_model"), or that callable itself: it is called with the
+            options, and with ``num_classes``, ``input_shape`` and ``seed`` as far as its signature names them
+            (``num_classes`` also where it takes any keyword, unless an option such as ``num_labels`` says it).
+            Or an ``nn.Module``, which comes back as it is.
+        num_classes: K, at least 2.
+        input_shape: (channels, height, width) of images, or (D,) of features and word counts.
+        seed: Of the initial weights. The default generator is left as it was; None draws from it.
+        options: Of that network.
+
+    Returns:
+        A module on the CPU, in training mode. Makers from elsewhere, and modules, are checked with one batch of zeros:
+        their output must have ``num_classes`` columns. Where it holds them as ``logits``, as those of transformers do,
+        they are taken out.
+
+    Example:
+        >>> network = build("wrn", num_classes=100, input_shape=(3, 32, 32), seed=0, units=2)
+        >>> sum(weights.numel() for weights in network.parameters())
+        180916
+    """
+    num_classes = checks.count(num_classes, "num_classes", least=2)
+    shape = _shape(input_shape)
+    if seed is not None:
+        seed = checks.count(seed, "seed", least=0)
+    if isinstance(name, nn.Module):
+        if options:
+            raise TypeError(
+                f"`options` must be left out with a network that is built already, got {', '.join(options)}."
+            )
+        return _checked(name, num_classes, shape, type(name).__name__)
+    if not isinstance(name, str):
+        if not callable(name):
+            raise TypeError(f"`name` must be a network's name, an nn.Module or a callable, got {name!r}.")
+        return _made(name, getattr(name, "__name__", repr(name)), num_classes, shape, seed, options)
+    name, written = _parse(name)
+    options = {**written, **options}
+    if ":" in name:
+        return _made(_find(name), name, num_classes, shape, seed, options)
+    if name not in NETWORKS:
+        near = difflib.get_close_matches(name.lower().replace("-", "_"), NETWORKS, n=1, cutoff=0.4)
+        raise ValueError(
+            f"`name` must be one of {', '.join(names())}, or package.module:callable, got {name!r}"
+            + (f"; did you mean {near[0]}?" if near else ".")
+        )
+    network = NETWORKS[name]
+    _fits(name, network, shape)
+    _known_options(name, network.make, options)
+    with _seeded(seed):
+        return network.make(num_classes, shape, **options)
+
+
+def _shape(shape: Sequence[int]) -> tuple[int, ...]:
+    if not isinstance(shape, Sequence) or len(shape) not in (1, 3):
+        raise ValueError(f"`input_shape` must be (channels, height, width) or (D,), got {shape!r}.")
+    return tuple(checks.count(side, "input_shape") for side in shape)
+
+
+def _parse(name: str) -> tuple[str, dict[str, Any]]:
+    """``"wrn(units=2)"`` as name and options; the values are literals, nothing is evaluated."""
+    bare, bracket, _ = name.partition("(")
+    if not bracket:
+        return name.strip(), {}
+    try:
+        call = ast.parse(f"f{name[len(bare) :]}", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
+            raise ValueError
+        return bare.strip(), {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+    except (SyntaxError, ValueError):
+        raise ValueError(f"`name` must write its options as in wrn(units=2), got {name!r}.") from None
+
+
+def _fits(name: str, network: Network, shape: tuple[int, ...]) -> None:
+    """Refuse inputs that this network cannot take."""
+    if network.takes == "images" and len(shape) == 1:
+        raise ValueError(
+            f"{name} takes images, `input_shape` must be (channels, height, width), got {shape}; "
+            "for features there is mlp, for word counts bag_of_words."
+        )
+    if network.takes == "vectors" and len(shape) == 3:
+        raise ValueError(
+            f"{name} takes word counts, `input_shape` must be (D,), got {shape}; for images there is small."
+        )
+    if len(shape) == 3 and min(shape[1:]) < network.pixels:
+        raise ValueError(f"{name} needs images of at least {network.pixels} pixels a side, got {shape[1]}×{shape[2]}.")
+
+
+def _known_options(name: str, make: Callable[..., nn.Module], options: dict[str, Any]) -> None:
+    """Refuse options that the network does not have, and counts that are none."""
+    parameters = inspect.signature(make).parameters
+    known = [option for option in parameters if option not in ("num_classes", "input_shape")]
+    for option, value in options.items():
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            raise TypeError(
+                f"{name} has no option {option!r}; it has {', '.join(known) or 'none'}"
+                + (f"; did you mean {near[0]}?" if near else ".")
+            )
+        if not isinstance(parameters[option].default, bool):
+            checks.count(value, option)
+        elif not isinstance(value, bool):
+            raise TypeError(f"`{option}` must be True or False, got {value!r}.")
+
+
+@contextlib.contextmanager
+def _seeded(seed: int | None) -> Iterator[None]:
+    """Draw from ``seed``, and leave the default generator as it was; None draws from that as usual."""
+    if seed is None:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # of the CPU alone: torch.manual_seed would reseed every GPU too
+        yield
+
+
+def _find(name: str) -> Callable[..., nn.Module]:
+    """The callable behind "package.module:callable", or ":Class.method"."""
+    module_name, _, path = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ImportError as error:
+        raise SoftkinError(f"{name} could not be imported: {error}; is the package installed?") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            near = difflib.get_close_matches(part, dir(found), n=1)
+            raise SoftkinError(
+                f"{name} could not be found: {module_name} has no {path!r}"
+                + (f"; did you mean {near[0]}?" if near else ".")
+            )
+        found = getattr(found, part)
+    if not callable(found):
+        raise TypeError(f"{name} must be a callable that returns a network, got {type(found).__name__}.")
+    made: Callable[..., nn.Module] = found
+    return made
+
+
+def _made(
+    make: Callable[..., nn.Module],
+    name: str,
+    num_classes: int,
+    shape: tuple[int, ...],
+    seed: int | None,
+    options: dict[str, Any],
+) -> nn.Module:
+    """What a callable from elsewhere makes, checked."""
+    try:
+        parameters = dict(inspect.signature(make).parameters)
+    except (TypeError, ValueError):  # some built-in callables tell nothing
+        parameters = {}
+    offered = {"num_classes": num_classes, "input_shape": shape, "seed": seed}
+    given = {key: value for key, value in offered.items() if key in parameters and key not in options}
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if takes_any and not any(option in options or option in parameters for option in CLASS_OPTIONS):
+        given["num_classes"] = num_classes
+    try:
+        with _seeded(seed):
+            network = make(**given, **options)
+    except TypeError as error:  # most often an option too many or too few
+        raise TypeError(f"{name} cannot be called with {_in_words({**given, **options})}: {error}") from error
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"{name} must return an nn.Module, got {type(network).__name__}.")
+    return _checked(network, num_classes, shape, name)
+
+
+def _in_words(options: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in options.items()) or "no options"
+
+
+class Logits(nn.Module):
+    """A network whose output holds its ``logits`` among other things, as that of transformers does."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.network(x).logits
+        return logits
+
+
+def _checked(network: nn.Module, num_classes: int, shape: tuple[int, ...], name: str) -> nn.Module:
+    """The network, if a batch of zeros gives ``num_classes`` columns."""
+    like = next((weights for weights in network.parameters() if weights.is_floating_point()), torch.zeros(0))
+    zeros = torch.zeros((2, *shape), dtype=like.dtype, device=like.device)
+    training = {module: module.training for module in network.modules()}
+    network.eval()  # statistics of batches stay as they are
+    try:
+        with torch.no_grad(), _seeded(0):
+            out = network(zeros)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{name} does not take inputs of shape {shape}: {first}") from error
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+    if not isinstance(out, Tensor) and isinstance(getattr(out, "logits", None), Tensor):
+        network, out = Logits(network).train(network.training), out.logits
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name} must return a tensor of logits, got {type(out).__name__}.")
+    if out.ndim != 2 or out.shape != (2, num_classes):
+        raise ValueError(
+            f"{name} must return logits of shape (N, {num_classes}), one column for each class, got (N"
+            + "".join(f", {side}" for side in out.shape[1:])
+            + "); was it made for another number of classes?"
+        )
+    return network

@@ -1,0 +1,53 @@
+"""Densely connected networks: DenseNet-161."""
+
+import torch
+from torch import Tensor, nn
+
+from softkin.models.stem import kaiming, stem
+
+GROWTH = 48
+BLOCKS = (6, 12, 36, 24)
+BOTTLENECK = 4  # the 1×1 convolution gives 4 × growth maps to the 3×3
+
+
+class Layer(nn.Module):
+    """Adds ``GROWTH`` feature maps to those that came in."""
+
+    def __init__(self, before: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.BatchNorm2d(before),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(before, BOTTLENECK * GROWTH, 1, bias=False),
+            nn.BatchNorm2d(BOTTLENECK * GROWTH),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(BOTTLENECK * GROWTH, GROWTH, 3, padding=1, bias=False),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, self.body(x)], dim=1)
+
+
+def densenet161(num_classes: int, input_shape: tuple[int, int, int]) -> nn.Module:
+    """DenseNet-161: growth 48, blocks of 6, 12, 36, 24 layers, halved in width and size between them.
+
+    28,681,000 parameters with ImageNet's stem and 1,000 classes.
+
+    References:
+        Huang et al., Densely Connected Convolutional Networks, 2017, arXiv:1608.06993, table 1; the authors' code has
+        the 161 layers with growth 48.
+    """
+    channels, *sides = input_shape
+    width = 2 * GROWTH
+    layers: list[nn.Module] = [stem(channels, width, max(sides))]
+    for place, depth in enumerate(BLOCKS):
+        for _ in range(depth):
+            layers.append(Layer(width))
+            width += GROWTH
+        layers += [nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+        if place < len(BLOCKS) - 1:
+            layers += [nn.Conv2d(width, width // 2, 1, bias=False), nn.AvgPool2d(2)]
+            width //= 2
+    network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, num_classes))
+    kaiming(network)
+    return network

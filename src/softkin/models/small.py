@@ -1,0 +1,51 @@
+"""A small network for digits and other little images, and a plain one for vectors."""
+
+import math
+
+from torch import nn
+
+from softkin.models.stem import kaiming
+
+
+def small(
+    num_classes: int, input_shape: tuple[int, int, int], width: int = 16, hidden: int = 64, norm: bool = False
+) -> nn.Module:
+    """Two pairs of 3×3 convolutions, max-pooling after each, and one hidden layer.
+
+    For scikit-learn's digits (8 pixels) up to Fashion-MNIST (28 pixels): trained in seconds on a CPU. Without
+    ``norm`` there are no batch statistics, so that a batch split over processes gives the same gradients.
+
+    Args:
+        num_classes: K.
+        input_shape: (channels, height, width).
+        width: Filters of the first pair; the second has twice as many.
+        hidden: Units of the hidden layer.
+        norm: BatchNorm after each convolution.
+    """
+    channels, height, across = input_shape
+    layers: list[nn.Module] = []
+    for before, after in ((channels, width), (width, 2 * width)):
+        for into in (before, after):
+            layers.append(nn.Conv2d(into, after, 3, padding=1, bias=not norm))
+            if norm:
+                layers.append(nn.BatchNorm2d(after))
+            layers.append(nn.ReLU(inplace=True))
+        layers.append(nn.MaxPool2d(2))
+    flat = 2 * width * (height // 4) * (across // 4)
+    network = nn.Sequential(
+        *layers, nn.Flatten(), nn.Linear(flat, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, num_classes)
+    )
+    kaiming(network)
+    return network
+
+
+def mlp(num_classes: int, input_shape: tuple[int, ...], hidden: int = 256, layers: int = 2) -> nn.Module:
+    """``layers`` fully connected layers of ``hidden`` units with ReLU: for features, or for images taken as vectors."""
+    parts: list[nn.Module] = [nn.Flatten()]
+    before = math.prod(input_shape)
+    for _ in range(layers):
+        parts += [nn.Linear(before, hidden), nn.ReLU(inplace=True)]
+        before = hidden
+    network = nn.Sequential(*parts, nn.Linear(before, num_classes))
+    kaiming(network)
+    return network
