@@ -365,9 +365,9 @@ def test_statistics_resampled_together_get_the_intervals_they_get_alone():
         metrics._STATISTICS[name]
         for name in ("accuracy", "nll", "aurc", "ece_hist", "classwise_ece", "smooth_ece", "ece_kde")
     ]
-    together = uncertainty.intervals([make(p, y) for make in makers], 0.9, 200, 3)
+    together = uncertainty.measured([make(p, y) for make in makers], 0.9, 200, 3)
     for make, found in zip(makers, together, strict=True):
-        assert repr(found) == repr(uncertainty.interval(make(p, y), 0.9, 200, 3))
+        assert repr(found.interval) == repr(uncertainty.interval(make(p, y), 0.9, 200, 3))
 
 
 def test_a_probe_decides_as_the_metric_does():

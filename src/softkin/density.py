@@ -323,10 +323,11 @@ def smooth_curve(
     return SmoothCurve(torch.linspace(0, 1, num_nodes, dtype=torch.float64), f, g, radius)
 
 
-def kernel_rows(scores: Tensor, hits: Tensor, radius: float, boundary: Boundary, num_nodes: int) -> Tensor:
+def kernel_rows(scores: Tensor, hits: Tensor | None, radius: float, boundary: Boundary, num_nodes: int) -> Tensor:
     r"""What each row adds to D(x) = Σ (x − y) φ((x − p)/h)/h at ``num_nodes`` nodes of [0, 1]: (N, nodes).
 
     ``scores`` and ``hits`` are (N, K), y = ``hits`` in {0, 1} or any share. For resampling: ∫|D|/n is the KDE ECE.
+    Without ``hits`` it is Σ φ((x − p)/h)/h.
     """
     n = len(scores)
     steps = num_nodes - 1
@@ -342,7 +343,7 @@ def kernel_rows(scores: Tensor, hits: Tensor, radius: float, boundary: Boundary,
             node = node.abs()
             node = torch.where(node > steps, 2 * steps - node, node)
         inside = (node >= 0) & (node <= steps)
-        value *= (node / steps - hits) * inside
+        value *= inside if hits is None else (node / steps - hits) * inside
         places = (row + node.clamp(0, steps).to(torch.int64)).reshape(-1)
         if len(places) < len(total) // 8:  # few scores for so many nodes: going through all of these takes longer
             total.index_add_(0, places, value.reshape(-1))

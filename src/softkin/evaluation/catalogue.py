@@ -22,8 +22,6 @@ class Settings:
     seed: int = 0
     kde_interval: bool = False
     """Whether the KDE ECE of the output gets an interval, which takes longer than all others together"""
-    draws: int = 200
-    """Sets of labels behind what calibrated scores would show"""
 
 
 @dataclass(frozen=True)

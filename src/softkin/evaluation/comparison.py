@@ -36,7 +36,9 @@ def aligned(first: Predictions, other: Predictions) -> Predictions:
     """``other`` in the order of ``first``: by sample ids where both have them, else as it is; labels must agree."""
     a, b = first.name or "the first model", other.name or "the second model"
     if first.num_classes != other.num_classes:
-        raise SoftkinError(f"{a} has {first.num_classes} classes and {b} has {other.num_classes}; they cannot be compared.")
+        raise SoftkinError(
+            f"{a} has {first.num_classes} classes and {b} has {other.num_classes}; they cannot be compared."
+        )
     if first.class_names and other.class_names and first.class_names != other.class_names:
         raise SoftkinError(f"{a} and {b} must have the same classes in the same order, but their class names differ.")
     if first.sample_ids is not None and other.sample_ids is not None:
@@ -54,8 +56,8 @@ def same_samples(first: torch.Tensor, other: torch.Tensor, a: str, b: str) -> No
     differ = (first != other).nonzero()[:, 0]
     if len(differ):
         raise SoftkinError(
-            f"{a} and {b} must be of the same samples in the same order, but {len(differ):,} labels differ, the first at "
-            f"row {int(differ[0])}; with sample_ids in both files they are brought into one order."
+            f"{a} and {b} must be of the same samples in the same order, but {len(differ):,} labels differ, the first "
+            f"at row {int(differ[0])}; with sample_ids in both files they are brought into one order."
         )
 
 
@@ -87,27 +89,15 @@ def paired(models: Sequence[Mapping[str, Statistic]], names: Sequence[str], sett
     level = settings.confidence
     lines: list[dict[str, Any]] = []
     for key in COMPARED:
-        own = []
+        own: list[dict[str, Any]] = []
         for a, b in combinations(range(len(models)), 2):
             found = uncertainty.compared(models[a][key], models[b][key], level, settings.resamples, settings.seed)
-            own.append(
-                {
-                    "metric": key,
-                    "a": names[a],
-                    "b": names[b],
-                    "difference": number(found.difference),
-                    "low": number(found.low),
-                    "high": number(found.high),
-                    "p_value": found.p_value,
-                    "significant": not found.low <= 0 <= found.high,
-                }
-            )
-        for rank, one in enumerate(sorted(own, key=lambda line: line["p_value"])):
-            if one["p_value"] * (len(own) - rank) > 1 - level:
-                for later in sorted(own, key=lambda line: line["p_value"])[rank:]:
-                    later["significant"] = False
-                break
+            numbers = {part: number(getattr(found, part)) for part in ("difference", "low", "high", "p_value")}
+            apart = not found.low <= 0 <= found.high
+            own.append({"metric": key, "a": names[a], "b": names[b], **numbers, "significant": apart})
+        holds = True
+        for rank, line in enumerate(sorted(own, key=lambda one: float(one["p_value"]))):
+            holds = holds and line["p_value"] * (len(own) - rank) <= 1 - level
+            line["significant"] = line["significant"] and holds
         lines += own
     return lines
-
-

@@ -1,11 +1,12 @@
 """One file of predictions, however large."""
 
-from dataclasses import dataclass, field
+import hashlib
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import SoftkinError
-from softkin.evaluation import comparison, memory
+from softkin.evaluation import comparison, memory, streams
 from softkin.evaluation.catalogue import COMPARED, Settings
 from softkin.predictions import Predictions, formats
 from softkin.predictions.formats import Block, Form, Kind, Source
@@ -13,7 +14,6 @@ from softkin.predictions.formats import Block, Form, Kind, Source
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from softkin.evaluation.streams import Stream
     from softkin.metrics.statistics import Statistic
 
 ROWS = 50_000  # more rows, or more scores, are not kept: resampling them would take longer than reading them
@@ -33,6 +33,8 @@ class Evaluated:
     """What softkin wrote into the file beside the numbers"""
     statistics: "dict[str, Statistic]" = field(default_factory=dict)
     labels: "Tensor | None" = None
+    ids_digest: str | None = None
+    """Of the sample ids in their order, where there were too many rows to keep them"""
 
 
 def evaluate_file(
@@ -63,16 +65,19 @@ def evaluate_file(
     source = formats.open_file(path, kind=kind, labels=labels, form=form)
     title = name or (Path(path).name if str(path) != "-" else source.name)
     kept: list[Block] = []
-    stream: Stream | None = None
+    stream: streams.Stream | None = None
     start = 0
+    ids = hashlib.blake2b()
+    has_ids = False
     for block in source.blocks(progress=progress):
         if block.labels is None:
             raise SoftkinError(f"{source.name} must have labels, one for each row; name a file of them with --labels.")
+        if block.ids is not None:
+            has_ids = True
+            ids.update("\0".join(map(str, block.ids)).encode())
         rows = start + len(block.values)
         if stream is None and (rows > ROWS or rows * source.num_classes > SCORES):
-            from softkin.evaluation.streams import Stream
-
-            stream = Stream(source.num_classes, chosen)
+            stream = streams.Stream(source.num_classes, chosen)
             first = 0
             for one in kept:
                 _add(stream, one, source, first)
@@ -85,13 +90,13 @@ def evaluate_file(
         start = rows
     if stream is not None:
         data, found, truth = stream.finish(title, source.class_names)
-        return Evaluated(title, data, None, source.notes, {key: found[key] for key in COMPARED}, truth)
-    predictions = formats.assemble(source, kept)
-    object.__setattr__(predictions, "name", title)
+        known = ids.hexdigest() if has_ids else None
+        return Evaluated(title, data, None, source.notes, {key: found[key] for key in COMPARED}, truth, known)
+    predictions = replace(formats.assemble(source, kept), name=title)
     return Evaluated(title, memory._evaluate(predictions, chosen), predictions, source.notes)
 
 
-def _add(stream: "Stream", block: Block, source: Source, start: int) -> None:
+def _add(stream: streams.Stream, block: Block, source: Source, start: int) -> None:
     try:
         stream.add(block.values, block.labels, source.kind)
     except (TypeError, ValueError) as error:
@@ -111,5 +116,12 @@ def compare_files(models: list[Evaluated], **settings: Any) -> list[dict[str, An
                 f"{first.name} has {first.data['num_samples']:,} samples and {other.name} has "
                 f"{other.data['num_samples']:,}; a comparison needs the same ones."
             )
+        if first.ids_digest and other.ids_digest and first.ids_digest != other.ids_digest:
+            raise SoftkinError(
+                f"{first.name} and {other.name} must have the same sample_ids in the same order, which they have not; "
+                "files of this size are not reordered: sort both alike."
+            )
         comparison.same_samples(first.labels, other.labels, first.name, other.name)
-    return comparison.paired([model.statistics for model in models], [model.name for model in models], Settings(**settings))
+    return comparison.paired(
+        [model.statistics for model in models], [model.name for model in models], Settings(**settings)
+    )

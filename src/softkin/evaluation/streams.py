@@ -17,7 +17,7 @@ from torch import Tensor
 
 from softkin import binning, checks, density
 from softkin.evaluation.catalogue import TOP, Settings, number
-from softkin.evaluation.memory import described, intervals, summary
+from softkin.evaluation.memory import described, measure, summary
 from softkin.metrics import scopes, scores
 from softkin.metrics.scopes import Pool
 from softkin.metrics.statistics import Binned, Kernel, Kind, Mean, Share, Smooth, Statistic
@@ -129,7 +129,9 @@ class Stream:
         # Which group and which label each row draws: one number each, so that the blocks' sizes do not matter.
         group, chance = torch.from_numpy(self.generator.random((n, 2))).unbind(dim=1)
         cumulative = p.cumsum(dim=1)
-        drawn = torch.searchsorted(cumulative, (chance[:, None] * cumulative[:, -1:]), right=True)[:, 0].clamp_(max=k - 1)
+        drawn = torch.searchsorted(cumulative, (chance[:, None] * cumulative[:, -1:]), right=True)[:, 0].clamp_(
+            max=k - 1
+        )
         place = binning.assign(p, self.bins).to(torch.int64)
         place += torch.arange(k) * m
         place += ((group * self.groups).to(torch.int64) * (k * m))[:, None]
@@ -149,7 +151,7 @@ class Stream:
         winning, right, top, logs, squares, labels = (torch.cat(parts) for parts in zip(*self.parts, strict=True))
         self.parts.clear()
         found = self._statistics(winning, right, top, logs, squares)
-        measured = intervals(found, settings)
+        measured = measure(found, settings)
         data = summary(measured, found, settings)
         data |= self._kde_output()
         about = {
@@ -226,8 +228,8 @@ class Stream:
 def influence(winning: Tensor, right: Tensor, area: float) -> Tensor:
     r"""(N,) rows whose mean is the area under the risk–coverage curve and varies as it does.
 
-    With weights w the area is :math:`\sum_k \frac{w_k}{W} \frac{E_k}{C_k}`, E and C the errors and rows up to k, the most
-    confident first. Row j is the area plus N times its derivative in w_j:
+    With weights w the area is :math:`\sum_k \frac{w_k}{W} \frac{E_k}{C_k}`, E and C the errors and rows up to k, the
+    most confident first. Row j is the area plus N times its derivative in w_j:
     :math:`\frac{E_j}{j} + e_j (H_N - H_{j-1}) - \sum_{k \ge j} \frac{E_k}{k^2}`.
     """
     order = winning.argsort(descending=True)
@@ -241,5 +243,3 @@ def influence(winning: Tensor, right: Tensor, area: float) -> Tensor:
     rows = torch.empty_like(wrong)
     rows[order] = errors / rank + wrong * from_here(1 / rank) - from_here(errors / rank**2)
     return rows + (area - rows.mean())
-
-

@@ -273,21 +273,27 @@ class Classwise(RowSums):
         # A row sums to 1, so that few of its scores are above the first of equally wide bins: those are added one by
         # one, and only the first bins as a product.
         if self._parted is None:
-            found = []
-            for part in self._parts():
-                rows = self.row_block(part)
-                first = rows[:, :: self.bins.n_bins].clone()
-                rows[:, :: self.bins.n_bins] = 0
-                row, column = rows.nonzero(as_tuple=True)
-                found.append((first, row + part.start, column, rows[row, column]))
-            first, row, column, score = (torch.cat(parts) for parts in zip(*found, strict=True))
-            self._parted = first, row, column, score
+            self._parted = self._first_and_others()
         first, row, column, score = self._parted
         total = torch.zeros(self.width, len(weights), device=self.device)
         total[:: self.bins.n_bins] = first.T @ weights.T
         lines = weights.T.contiguous()
         total.index_add_(0, column, lines.index_select(0, row).mul_(score[:, None]))
         return total.T.to(torch.float64)
+
+    def _first_and_others(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Scores minus hits: (N, K) of the first bins, and (row, column, number) of the others."""
+        p, every = self.p.to(torch.float32), torch.arange(self.num_samples, device=self.device)
+        index = binning.assign(self.p, self.bins)
+        above = index > 0
+        row, k = above.nonzero(as_tuple=True)
+        first = p.masked_fill(above, 0.0)
+        own = above[every, self.labels]
+        first[every[~own], self.labels[~own]] -= 1
+        hit, label = every[own], self.labels[own]
+        places = [k * self.bins.n_bins + index[row, k], label * self.bins.n_bins + index[hit, label]]
+        values = torch.cat([p[row, k], -torch.ones_like(label, dtype=torch.float32)])
+        return first, torch.cat([row, hit]), torch.cat(places), values
 
     def row_block(self, part: slice) -> Tensor:
         place = self._places(part)
@@ -348,6 +354,7 @@ class Kernel(RowSums):
         self.scale = len(pool.scores) / pool.denominator(per)
         self.width = math.ceil(self.NODES_PER_RADIUS / radius) + 1 if radius else 1
         self._smoothing: Tensor | None = None
+        self._phi: Tensor | None = None
 
     def value(self) -> float:
         return self.scale * density.calibration_error(self.pool.scores, self.pool.hits, self.radius, self.boundary)
@@ -364,6 +371,10 @@ class Kernel(RowSums):
 
     def _calibrated(self) -> Tensor:
         """The sums of calibrated scores."""
+        kernels = self._kernels()
+        if self._smoothing is None and kernels is not None:
+            one = torch.ones(1, self.num_samples, device=self.device)
+            self._smoothing = self._at_nodes(kernels, one, self.pool.scores.to(torch.float32)[None])
         if self._smoothing is None:
             total = torch.zeros(1, self.width, dtype=torch.float64, device=self.device)
             for part in self._parts() if self.radius else []:
@@ -372,6 +383,20 @@ class Kernel(RowSums):
                 total += rows.sum(dim=0)
             self._smoothing = total
         return self._smoothing
+
+    def _kernels(self) -> Tensor | None:
+        """(N, nodes) φ alone, where a row has one score and all fit: a row of D is (x − y)·φ for any hit y."""
+        if self.columns > 1 or self.radius == 0 or self.num_samples * self.width > KEEP:
+            return None
+        if self._phi is None:
+            scores = self.pool.rows
+            self._phi = density.kernel_rows(scores, None, self.radius, self.boundary, self.width).to(torch.float32)
+        return self._phi
+
+    def _at_nodes(self, kernels: Tensor, weights: Tensor, hits: Tensor) -> Tensor:
+        """Σ (x − y) φ over the rows, (r, nodes)."""
+        x = torch.linspace(0, 1, self.width, dtype=torch.float64, device=self.device)
+        return x * (weights @ kernels).to(torch.float64) - (hits @ kernels).to(torch.float64)
 
     def _resolvable(self) -> None:
         if self.width > self.MOST_NODES:
@@ -386,6 +411,9 @@ class Kernel(RowSums):
 
     def row_block(self, part: slice) -> Tensor:
         scores, hits = self.pool.rows[part], self.pool.is_hit[part]
+        kernels = self._kernels()
+        if kernels is not None:
+            return kernels[part] * (torch.linspace(0, 1, self.width, device=self.device) - hits.to(torch.float32))
         if self.radius == 0:
             return (scores.to(torch.float64) - hits).sum(dim=1, keepdim=True)
         return density.kernel_rows(scores, hits, self.radius, self.boundary, self.width)
@@ -403,6 +431,11 @@ class Kernel(RowSums):
             hits = torch.cat([hit.sum(dim=1) for _, hit in pool.redrawn(generator, times)])
             return (pool.scores.sum(dtype=torch.float64) - hits).abs() * (self.scale / len(pool.scores))
         self._resolvable()
+        kernels = self._kernels()
+        if kernels is not None:
+            one = torch.ones(1, self.num_samples, device=self.device)
+            drawn_hits = (hit.to(torch.float32) for _, hit in pool.redrawn(generator, times))
+            return torch.cat([self.of(self._at_nodes(kernels, one, hits)) for hits in drawn_hits])
         size = math.ceil(self.CELLS_PER_RADIUS / self.radius)
         everything = density.cells(pool.scores, size)
         values = []

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -92,10 +93,18 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
       by what chance explains, and the interval reaches as far as either. It is cut at 0, and its lower end is 0 unless
       labels redrawn from the scores show an error as large as θ̂ in fewer than 1 − level of the draws.
     """
-    return intervals([statistic], confidence, resamples, seed)[0]
+    return measured([statistic], confidence, resamples, seed)[0].interval
 
 
-def intervals(statistics: Sequence[Statistic], confidence: float, resamples: int, seed: int) -> list[Interval]:
+class Measured(NamedTuple):
+    """A statistic's interval, and what else came up on the way to it."""
+
+    interval: Interval
+    redrawn: Tensor | None
+    """The values with labels redrawn from the scores that decided over the lower end; None where none were needed"""
+
+
+def measured(statistics: Sequence[Statistic], confidence: float, resamples: int, seed: int) -> list[Measured]:
     """What ``interval`` gives for each of several statistics of the same rows, which are resampled once for all."""
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
@@ -109,7 +118,7 @@ def intervals(statistics: Sequence[Statistic], confidence: float, resamples: int
                 part.append(one.sums(moved))
     sums = iter([torch.cat(part) for part in parts])
     return [
-        Interval(one.value(), *wilson(one.value(), one.num_samples, level), level)
+        Measured(Interval(one.value(), *wilson(one.value(), one.num_samples, level), level), None)
         if isinstance(one, Share)
         else _from_resamples(one, next(sums), level, resamples, deepcopy(generator))
         for one in statistics
@@ -118,11 +127,11 @@ def intervals(statistics: Sequence[Statistic], confidence: float, resamples: int
 
 def _from_resamples(
     statistic: Statistic, sums: Tensor, level: float, resamples: int, generator: np.random.Generator
-) -> Interval:
+) -> Measured:
     """The interval of a mean or an error from its sums over resampled rows, which are overwritten."""
     value, tail = statistic.value(), (1 - level) / 2
     if statistic.kind == "mean":
-        return Interval(value, *quantiles(statistic.of(sums), tail), level)
+        return Measured(Interval(value, *quantiles(statistic.of(sums), tail), level), None)
     base = statistic.sums(torch.ones(1, statistic.num_samples, device=statistic.device))
     centre = float(statistic.of(base))  # θ̂ as the resampling computes it, perhaps on a coarser grid
     noise = sums.sub_(base)
@@ -130,20 +139,19 @@ def _from_resamples(
         # Every resample is the same: all scores are 0 or 1, and all right or all wrong. What a rare other case would
         # add is bounded by how rare it must be not to have shown in N samples.
         per = statistic.num_samples / getattr(statistic, "denominator", statistic.num_samples)
-        return Interval(value, value, value + per * (1 - tail ** (1 / statistic.num_samples)), level)
+        high = value + per * (1 - tail ** (1 / statistic.num_samples))
+        return Measured(Interval(value, value, high, level), None)
     low, high = _sizes(statistic, base, noise, 1.0, centre, tail)
     low_shrunk, high_shrunk = _sizes(statistic, base, noise, _shrinkage(statistic, base, noise), centre, tail)
     low, high = min(value + low - centre, low_shrunk), max(value + high - centre, high_shrunk)
-    if not _rejects_calibration(statistic, centre, level, resamples, generator):
-        low = 0.0
-    return Interval(value, max(0.0, low), max(0.0, high), level)
+    rejected, redrawn = _rejects_calibration(statistic, centre, level, resamples, generator)
+    return Measured(Interval(value, max(0.0, low) if rejected else 0.0, max(0.0, high), level), redrawn)
 
 
 def _sizes(
     statistic: Statistic, base: Tensor, noise: Tensor, factors: float | Tensor, seen: float, tail: float
 ) -> tuple[float, float]:
     """The smallest and the largest error, along ``factors`` times the sums, that could well have shown ``seen``."""
-
     linear, of = statistic.probe(seen)
     moved = linear(noise)
     lines = torch.empty_like(moved)  # one for all: making it anew takes longer than filling it
@@ -202,23 +210,25 @@ def _solve(excess: Callable[[float], float], reached: Callable[[float], bool]) -
 
 def _rejects_calibration(
     statistic: Statistic, seen: float, level: float, draws: int, generator: np.random.Generator
-) -> bool:
+) -> tuple[bool, Tensor]:
     """Whether fewer than 1 − level of the labels redrawn from the scores show an error as large as the one seen.
 
-    Most decisions need few draws: none as large among enough of them, or already too many.
+    Most decisions need few draws: none as large among enough of them, or already too many. They are returned too.
     """
+    values: list[Tensor] = []
     as_large = done = 0
     # If 1 − level of all draws were as large, the first ones would all be smaller once in 10^5.
     enough = math.ceil(math.log(1e-5) / math.log(level))
+    rejected = True
     while done < draws:
         some = min(draws - done, enough)
-        as_large += int((statistic.redrawn(generator, some) >= seen - 1e-12).sum())
+        values.append(statistic.redrawn(generator, some).cpu())
+        as_large += int((values[-1] >= seen - 1e-12).sum())
         done += some
-        if as_large == 0 and done >= enough:
-            return True
-        if 1 + as_large > (1 - level) * (1 + draws):
-            return False
-    return True
+        rejected = 1 + as_large <= (1 - level) * (1 + draws)
+        if not rejected or (as_large == 0 and done >= enough):
+            break
+    return rejected, torch.cat(values)
 
 
 def quantiles(values: Tensor, tail: float) -> tuple[float, float]:
@@ -241,9 +251,12 @@ def wilson(share: float, count: int, level: float) -> tuple[float, float]:
 
 def when_calibrated(statistic: Statistic, level: float, draws: int, seed: int) -> Interval:
     """Mean and central range of the statistic with labels drawn from the scores."""
-    values = statistic.redrawn(np.random.default_rng(seed), draws).cpu()
-    low, high = quantiles(values, (1 - level) / 2)
-    return Interval(float(values.mean()), low, high, level)
+    return chance(statistic.redrawn(np.random.default_rng(seed), draws).cpu(), level)
+
+
+def chance(redrawn: Tensor, level: float) -> Interval:
+    """Mean and central range of values with redrawn labels."""
+    return Interval(float(redrawn.mean()), *quantiles(redrawn, (1 - level) / 2), level)
 
 
 def compared(a: Statistic, b: Statistic, level: float, resamples: int, seed: int) -> Comparison:
