@@ -52,11 +52,11 @@ class Selection:
         if self.chosen is None:
             best = min(self.candidates, key=lambda rule: rule.bound)
             return (
-                f"No threshold keeps {limit}: the lowest bound is {100 * best.bound:.2f} %, above {best.threshold:.4f}."
+                f"No threshold keeps {limit}: the lowest bound is {100 * best.bound:.2f} %, above {best.threshold:.6f}."
             )
         one = self.chosen
         return (
-            f"Answer where the confidence is above {one.threshold:.4f}, abstain elsewhere: {limit}. Here that answers "
+            f"Answer where the confidence is above {one.threshold:.6f}, abstain elsewhere: {limit}. Here that answers "
             f"{100 * one.coverage:.1f} % of the samples, of which {100 * one.risk:.2f} % are wrong."
         )
 

@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin.cli.text import shown
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -223,14 +225,9 @@ def _print(report: dict[str, Any]) -> None:
     table.add_column("nearest classes, and the label's mass on each", overflow="fold")
     table.add_column("others", justify="right", no_wrap=True)
     for row in report["classes"]:
-        nearest = ", ".join(f"{_shown(other['name'])}{NO_BREAK}{other['label']:.4f}" for other in row["nearest"])
-        table.add_row(Text(_shown(row["name"])), f"{row['label']:.3f}", Text(nearest), f"{row['rest']:.4f}")
+        nearest = ", ".join(f"{shown(other['name'])}{NO_BREAK}{other['label']:.4f}" for other in row["nearest"])
+        table.add_row(Text(shown(row["name"])), f"{row['label']:.3f}", Text(nearest), f"{row['rest']:.4f}")
     console.print(table)
 
 
 NO_BREAK = "\u00a0"  # keeps a name and its number on one line
-
-
-def _shown(name: str) -> str:
-    """A name that cannot steer the terminal."""
-    return "".join(letter if letter.isprintable() else "�" for letter in name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from softkin import SoftkinError
 from softkin.evaluation import comparison, memory, streams
 from softkin.evaluation.catalogue import COMPARED, Settings
+from softkin.metrics import scopes
 from softkin.predictions import Predictions, formats
 from softkin.predictions.formats import Block, Form, Kind, Source
 
@@ -31,6 +32,8 @@ class Evaluated:
     """None where there are too many to keep"""
     notes: dict[str, Any]
     """What softkin wrote into the file beside the numbers"""
+    answers: "tuple[Tensor, Tensor]"
+    """(N,) winning scores, and whether each was right"""
     statistics: "dict[str, Statistic]" = field(default_factory=dict)
     labels: "Tensor | None" = None
     ids_digest: str | None = None
@@ -89,11 +92,13 @@ def evaluate_file(
             _add(stream, block, source, start)
         start = rows
     if stream is not None:
-        data, found, truth = stream.finish(title, source.class_names)
+        data, found, truth, answers = stream.finish(title, source.class_names)
         known = ids.hexdigest() if has_ids else None
-        return Evaluated(title, data, None, source.notes, {key: found[key] for key in COMPARED}, truth, known)
+        statistics = {key: found[key] for key in COMPARED}
+        return Evaluated(title, data, None, source.notes, answers, statistics, truth, known)
     predictions = replace(formats.assemble(source, kept), name=title)
-    return Evaluated(title, memory._evaluate(predictions, chosen), predictions, source.notes)
+    answers = scopes.wins(predictions.probabilities, predictions.known_labels)
+    return Evaluated(title, memory.measured(predictions, chosen), predictions, source.notes, answers)
 
 
 def _add(stream: streams.Stream, block: Block, source: Source, start: int) -> None:

@@ -42,15 +42,16 @@ def evaluate(
         the same three; ``kde_output`` has its ``floor``. ``verdict`` says it in words, ``reliability`` holds the bins.
     """
     settings = Settings(n_bins=n_bins, confidence=confidence, resamples=resamples, seed=seed, kde_interval=kde_interval)
-    return _evaluate(predictions, settings)
+    return measured(predictions, settings)
 
 
-def _evaluate(predictions: Predictions, settings: Settings) -> dict[str, Any]:
+def measured(predictions: Predictions, settings: Settings) -> dict[str, Any]:
+    """The same with its settings in one."""
     checks.level(settings.confidence)
     p, y = scopes.checked(predictions.probabilities, predictions.known_labels)
     found = statistics(p, y, settings)
-    measured = measure(found, settings)
-    data = summary(measured, found, settings)
+    ends = measure(found, settings)
+    data = summary(ends, found, settings)
     data["kde_output"] |= {"floor": number(_floor(p, found["kde_output"]))}
     about = {
         "name": predictions.name,
@@ -60,7 +61,7 @@ def _evaluate(predictions: Predictions, settings: Settings) -> dict[str, Any]:
         "digest": predictions.digest,
         "settings": asdict(settings) | {"resampled": "rows"},
     }
-    return about | described(scopes.pool(p, y, "prediction"), measured, settings) | {"metrics": data}
+    return about | described(scopes.pool(p, y, "prediction"), ends, settings) | {"metrics": data}
 
 
 def statistics(p: Tensor, y: Tensor, settings: Settings) -> dict[str, Statistic]:

@@ -145,8 +145,10 @@ class Stream:
         density.cells(flat, KDE_CELLS, weights=flat, into=self.kde[2])
         self.moments += np.array([float((flat - 0.5).sum()), float((flat - 0.5).square().sum())])
 
-    def finish(self, name: str, class_names: list[str] | None) -> tuple[dict[str, Any], dict[str, Statistic], Tensor]:
-        """(the plain data, the statistics behind them, the labels) of all blocks."""
+    def finish(
+        self, name: str, class_names: list[str] | None
+    ) -> tuple[dict[str, Any], dict[str, Statistic], Tensor, tuple[Tensor, Tensor]]:
+        """(the plain data, the statistics behind them, the labels, winning scores and whether right) of all blocks."""
         settings = self.settings
         winning, right, top, logs, squares, labels = (torch.cat(parts) for parts in zip(*self.parts, strict=True))
         self.parts.clear()
@@ -163,7 +165,8 @@ class Stream:
             "settings": asdict(settings) | {"resampled": f"{self.groups} groups of rows"},
         }
         pool = Pool(winning, right.nonzero()[:, 0], len(winning), 1)
-        return about | described(pool, measured, settings) | {"metrics": data}, found, labels
+        whole = about | described(pool, measured, settings) | {"metrics": data}
+        return whole, found, labels, (winning, right)
 
     def _statistics(
         self, winning: Tensor, right: Tensor, top: Tensor, logs: Tensor, squares: Tensor

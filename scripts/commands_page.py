@@ -1,0 +1,64 @@
+"""Write docs/commands.md from the commands' own help, so that the page cannot say anything else.
+
+    python scripts/commands_page.py
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from softkin.cli import parser
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
+HEAD = """# Commands
+
+Made by `scripts/commands_page.py` from `softkin … --help`. Results go to standard output, progress and warnings to
+standard error. The exit code is 0 when done, 2 for wrong usage, 1 for whatever else went wrong. `--json` prints the
+same numbers for machines; shares and errors in it are fractions, where tables for people show percent.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([HEAD, *_commands(parser())]).rstrip() + "\n"
+
+
+def _commands(command: argparse.ArgumentParser) -> Iterator[str]:
+    """A section for each command below this one."""
+    for action in command._actions:
+        if not isinstance(action, argparse._SubParsersAction):
+            continue
+        summaries = {one.dest: one.help for one in action._choices_actions}
+        for name, one in action.choices.items():
+            yield from _section(one, summaries[name] or "")
+            yield from _commands(one)
+
+
+def _section(command: argparse.ArgumentParser, summary: str) -> Iterator[str]:
+    depth = len(command.prog.split())
+    yield f"{'#' * depth} {command.prog}\n"
+    yield f"{summary[0].upper()}{summary[1:]}.\n"
+    if command.description and command.description.rstrip(".") != summary[0].upper() + summary[1:]:
+        yield f"```text\n{command.description}\n```\n"
+    options = [action for action in command._actions if action.help != argparse.SUPPRESS and action.dest != "help"]
+    lines = [_line(action) for action in options if not isinstance(action, argparse._SubParsersAction)]
+    if lines:
+        yield "\n".join(["| argument | meaning |", "| --- | --- |", *lines]) + "\n"
+    example = (command.epilog or "").partition("example:\n")[2].strip()
+    if example:
+        yield f"```sh\n{example}\n```\n"
+
+
+def _line(action: argparse.Action) -> str:
+    names = ", ".join(action.option_strings) or str(action.metavar or action.dest)
+    value = ""
+    if action.option_strings and action.nargs != 0:
+        value = f" {action.metavar or ('{' + ','.join(map(str, action.choices)) + '}' if action.choices else action.dest.upper())}"
+    elif not action.option_strings and action.choices:
+        names = "{" + ",".join(map(str, action.choices)) + "}"
+    return f"| `{names}{value}` | {(action.help or '').replace('|', '&#124;')} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"Wrote {PAGE}")

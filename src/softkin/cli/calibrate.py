@@ -1,0 +1,268 @@
+"""``softkin calibrate``: fit a calibrator to a file of predictions, apply it to another, or compare all of them."""
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softkin.cli.evaluate import add_input_arguments
+from softkin.cli.text import FILE, FOLDER, show, shown
+
+if TYPE_CHECKING:
+    from softkin.predictions import Predictions
+
+SUMMARY = "fit a calibrator to predictions, apply it to others, or compare all of them"
+DESCRIPTION = """\
+Make confidences honest: fit a calibrator on held-out predictions, apply it to others, or compare every method.
+Fitting and measuring on the same samples is noticed by their content, whatever the files are called.
+Files are as for `softkin evaluate`."""
+EXAMPLE = "softkin calibrate compare examples/digits-validation.npz examples/digits-test.npz"
+EXAMPLES = {
+    "fit": "softkin calibrate fit examples/digits-validation.npz --method ets --output cal/",
+    "apply": "softkin calibrate apply cal/ examples/digits-test.npz --output calibrated.npz",
+    "compare": EXAMPLE,
+}
+NAMES = "temperature, ets, vector, matrix, dirichlet, platt, beta, isotonic, histogram, bbq, mutual-information, spline"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Three commands below this one."""
+    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def action(name: str, summary: str) -> argparse.ArgumentParser:
+        return actions.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=f"example:\n  {EXAMPLES[name]}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def file(parser: argparse.ArgumentParser, name: str, words: str) -> None:
+        parser.add_argument(name, metavar=name.upper(), help=words).complete = FILE  # type: ignore[attr-defined]
+
+    fit = action("fit", "fit a calibrator to predictions that the model was not trained on")
+    file(fit, "file", "held-out predictions with labels")
+    fit.add_argument("--method", required=True, help=f"one of {NAMES}")
+    fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="write the calibrator there")
+    fit.add_argument("--certify", action="store_true", help="also judge it by cross-fitting in five folds")
+
+    apply = action("apply", "apply a calibrator to predictions")
+    apply.add_argument("folder", type=Path, metavar="FOLDER", help="a calibrator").complete = FOLDER  # type: ignore[attr-defined]
+    file(apply, "file", "predictions, with labels or without")
+    apply.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="write calibrated probabilities, .npz or .safetensors",
+    )
+
+    compare = action("compare", "fit every method on one file and measure it on another")
+    file(compare, "validation", "predictions to fit on")
+    file(compare, "test", "predictions to measure on")
+    compare.add_argument("--methods", metavar="A,B,…", help=f"only these of {NAMES}")
+    compare.add_argument(
+        "--metric",
+        choices=["nll", "brier", "ece_prediction", "ece_output"],
+        default="nll",
+        help="by which they are ordered (default: nll)",
+    )
+    compare.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    compare.add_argument("--resamples", type=int, default=1000, help="behind the intervals (default: 1000)")
+    compare.add_argument("--seed", type=int, default=0, help="of the resampling (default: 0)")
+    compare.add_argument("--output", type=Path, metavar="FILE.json", help="write the same JSON to a file")
+
+    for parser in (fit, apply, compare):
+        add_input_arguments(parser)
+        parser.add_argument("--labels", type=Path, metavar="FILE", help="labels, where a file holds none")
+        parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+        parser.add_argument("--force", action="store_true", help="overwrite what is there")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    if arguments.action == "compare":
+        if not 0 < arguments.confidence < 1:
+            raise ValueError(f"--confidence must be between 0 and 1, got {arguments.confidence:g}.")
+        if arguments.resamples < 100:
+            raise ValueError(f"--resamples must be at least 100, got {arguments.resamples}.")
+        if arguments.labels is not None:
+            raise ValueError("--labels must be left out: two files cannot share one file of labels.")
+    if arguments.action == "apply" and arguments.output.suffix not in (".npz", ".safetensors"):
+        raise ValueError(f"--output must end in .npz or .safetensors, got {arguments.output}.")
+    if arguments.output is None:
+        return
+    there = arguments.output / "calibrator.json" if arguments.action == "fit" else arguments.output
+    if there.exists() and not arguments.force:
+        raise ValueError(f"{there} is there already; pass --force to overwrite it.")
+    if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
+        raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """One of the three."""
+    {"fit": _fit, "apply": _apply, "compare": _compare}[arguments.action](arguments)
+
+
+def _read(path: str, arguments: argparse.Namespace) -> "Predictions":
+    from dataclasses import replace
+
+    from softkin.predictions import formats
+
+    found = formats.read(path, kind=arguments.kind, labels=arguments.labels, form=arguments.format)
+    return replace(found, name=Path(path).name if path != "-" else found.name)
+
+
+def _labelled(path: str, arguments: argparse.Namespace) -> "Predictions":
+    from softkin import SoftkinError
+
+    found = _read(path, arguments)
+    if found.labels is None:
+        raise SoftkinError(f"{path} must have labels for this, one for each row; it has none.")
+    return found
+
+
+def _fit(arguments: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
+    from softkin.evaluation import calibrated
+
+    method = calibrated.method(arguments.method)
+    held_out = _labelled(arguments.file, arguments)
+    calibrator = calibrated.fit(method, held_out)
+    if arguments.certify:
+        given = held_out.given is not None
+        values = held_out.given if held_out.given is not None else held_out.logits
+        calibrator.certify(values, held_out.known_labels, from_probabilities=given)
+    calibrator.save(arguments.output)
+    if arguments.json:
+        about = {"calibrator": repr(calibrator), "folder": str(arguments.output), "digest": held_out.digest}
+        certificate = {
+            key: str(value) if value == float("inf") else value
+            for key, value in asdict(calibrator.certificate_).items()
+        }
+        print(json.dumps(about | {"certificate": certificate}, ensure_ascii=False, indent=1))
+        return
+    print(f"{calibrator!r}\n{calibrator.certificate_}\nWrote {arguments.output}")
+
+
+def _apply(arguments: argparse.Namespace) -> None:
+    from softkin import calibrators, metrics
+    from softkin.evaluation import calibrated, leaks
+
+    calibrator = calibrators.load(arguments.folder)
+    found = _read(arguments.file, arguments)
+    after = calibrated.apply(calibrator, found)
+    name = type(calibrator).__name__
+    common = calibrated.common_rows(calibrator, found)
+    told = leaks.notice(common, len(found), name, str(found.name))
+    if told:
+        warnings.warn(told, stacklevel=2)
+    calibrated.save(after, arguments.output, leaks.note(common, len(found), name), force=arguments.force)
+    result: dict[str, Any] = {"calibrator": repr(calibrator), "num_samples": len(found), "file": str(arguments.output)}
+    if found.labels is not None:
+        for key, p in (("before", found.probabilities), ("after", after.probabilities)):
+            result[key] = {"nll": metrics.nll(p, found.labels), "ece_prediction": metrics.ece_hist(p, found.labels)}
+    if arguments.json:
+        print(json.dumps(result | {"warnings": [told] if told else []}, ensure_ascii=False, indent=1))
+        return
+    print(f"{calibrator!r} on {len(found):,} samples")
+    if found.labels is not None:
+        before, behind = result["before"], result["after"]
+        print(
+            f"NLL {before['nll']:.4f} → {behind['nll']:.4f}, ECE of the prediction "
+            f"{100 * before['ece_prediction']:.2f} % → {100 * behind['ece_prediction']:.2f} %"
+        )
+    print(f"Wrote {arguments.output}")
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    from softkin import matrices
+    from softkin.evaluation import calibrated
+
+    methods = list(calibrated.METHODS)
+    if arguments.methods is not None:
+        methods = [name.strip() for name in arguments.methods.split(",") if name.strip()]
+        for name in methods:
+            calibrated.method(name)
+    validation, test = (_labelled(path, arguments) for path in (arguments.validation, arguments.test))
+    result = calibrated.compare_methods(
+        validation,
+        test,
+        methods,
+        metric=arguments.metric,
+        confidence=arguments.confidence,
+        resamples=arguments.resamples,
+        seed=arguments.seed,
+    )
+    for told in result["warnings"]:
+        warnings.warn(told, stacklevel=2)
+    text = json.dumps(result, ensure_ascii=False, indent=1, allow_nan=False)
+    if arguments.json:
+        print(text)
+    else:
+        _print(result)
+    if arguments.output is not None:
+        matrices.write(arguments.output, text.encode())
+        if not arguments.json:
+            print(f"Wrote {arguments.output}")
+
+
+def _print(result: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    level = f"{100 * result['confidence']:g} %"
+    fitted, measured = result["fitted_on"], result["measured_on"]
+    print(
+        f"Fitted on {shown(str(fitted['name']))} ({fitted['num_samples']:,} samples), "
+        f"measured on {shown(str(measured['name']))} ({measured['num_samples']:,}), {level} intervals"
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("method")
+    for heading in (
+        "NLL",
+        "",
+        "ECE of the prediction",
+        "",
+        "if calibrated",
+        "ECE of the output",
+        "accuracy",
+        "seconds",
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for line in result["methods"]:
+        if "failed" in line:
+            table.add_row(line["method"], Text(f"failed: {shown(line['failed'])[:60]}"))
+            continue
+        found = line["metrics"]
+        ece, chance = found["ece_prediction"], found["ece_prediction"]["when_calibrated"]["value"]
+        table.add_row(
+            line["method"],
+            _plain(found["nll"]["value"]),
+            f"[{_plain(found['nll']['low'])}, {_plain(found['nll']['high'])}]".replace("[", r"\["),
+            _percent(ece["value"]),
+            f"{_percent(ece['low'])} – {_percent(ece['high'])}",
+            _percent(chance),
+            _percent(found["ece_output"]["value"]),
+            _percent(found["accuracy"]["value"]),
+            f"{line['seconds']:.2f}",
+        )
+    show(table)
+    print(f"Lowest {result['metric']}: {result['winner']}; chosen on the samples it is measured on, which flatters it.")
+    for one in result["comparisons"]:
+        words = "better than" if one["significant"] else "not told apart from"
+        print(
+            f"{one['a']} is {words} {one['b']}: difference {_plain(one['difference'])} "
+            f"({level} interval {_plain(one['low'])} to {_plain(one['high'])}, p = {one['p_value']:.3f})."
+        )
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else "∞" if value == "Infinity" else "undefined"
+
+
+def _percent(value: Any) -> str:
+    return f"{100 * value:.2f} %" if isinstance(value, float) else _plain(value)

@@ -1,0 +1,262 @@
+"""``softkin evaluate``: files of predictions → every metric with its interval, comparisons, a threshold, a page."""
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softkin.cli.text import FILE, show, shown
+
+if TYPE_CHECKING:
+    from softkin.evaluation import Evaluated
+
+SUMMARY = "how far a model's confidences can be trusted, from a file of its predictions"
+DESCRIPTION = """\
+Measure calibration, accuracy and scores of predictions, with confidence intervals; several files of the same samples
+are also compared, two by two.
+
+FILE is one of
+  .npz, .safetensors     arrays `logits` or `probs` (N, K), `labels` (N,); perhaps `class_names`, `sample_ids`
+  .npy                   logits.npy or probs.npy with labels.npy beside it, also x_logits.npy with x_labels.npy
+  .csv, .tsv, .parquet   a column for each class, named after it, and `labels` with class numbers or names;
+                         in .parquet also a column `logits` or `probs` of lists
+  .jsonl                 objects with `logits` or `probs`, a list or numbers by class name, and `label`
+  -                      any of these on standard input
+What is kept of Hugging Face's Trainer.predict (`predictions`, `label_ids`) is read in all of them. Where no name says
+whether numbers are logits or probabilities, say --logits or --probs; it is never guessed from the values."""
+EXAMPLE = "softkin evaluate examples/digits-test.npz --abstain 0.05"
+
+
+def add_input_arguments(command: argparse.ArgumentParser) -> None:
+    """The options that say what a file of predictions holds."""
+    kind = command.add_mutually_exclusive_group()
+    kind.add_argument("--logits", action="store_const", const="logits", dest="kind", help="the numbers are logits")
+    kind.add_argument("--probs", action="store_const", const="probs", dest="kind", help="… are probabilities")
+    command.add_argument(
+        "--format",
+        choices=["npz", "npy", "safetensors", "parquet", "csv", "tsv", "jsonl"],
+        help="of the files, where their names do not end in it",
+    )
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Options, with the library's names and defaults."""
+    command.add_argument("files", nargs="+", metavar="FILE", help="predictions").complete = FILE  # type: ignore[attr-defined]
+    add_input_arguments(command)
+    command.add_argument(
+        "--labels", type=Path, metavar="FILE", help="labels, where the files hold none: .npy, .npz, or .txt, one a line"
+    ).complete = FILE  # type: ignore[attr-defined]
+    command.add_argument("--n-bins", type=int, default=15, help="bins of the histograms (default: 15)")
+    command.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    command.add_argument("--resamples", type=int, default=1000, help="behind the intervals (default: 1000)")
+    command.add_argument("--kde-interval", action="store_true", help="an interval for the output's KDE ECE too, slowly")
+    command.add_argument(
+        "--abstain", type=float, metavar="RATE", help="the confidence above which the error rate stays under RATE"
+    )
+    command.add_argument(
+        "--abstain-confidence", type=float, default=0.95, help="with which that is guaranteed (default: 0.95)"
+    )
+    command.add_argument("--report", type=Path, metavar="PAGE.html", help="write an interactive page of one file")
+    command.add_argument("--seed", type=int, default=0, help="of the resampling (default: 0)")
+    command.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    command.add_argument("--output", type=Path, metavar="FILE.json", help="write the same JSON to a file")
+    command.add_argument("--force", action="store_true", help="overwrite files that are there")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    for option in ("confidence", "abstain", "abstain_confidence"):
+        value = getattr(arguments, option)
+        if value is not None and not 0 < value < 1:
+            raise ValueError(f"--{option.replace('_', '-')} must be between 0 and 1, got {value:g}.")
+    for option, least in (("n_bins", 1), ("resamples", 100)):
+        if getattr(arguments, option) < least:
+            given = getattr(arguments, option)
+            raise ValueError(f"--{option.replace('_', '-')} must be at least {least}, got {given}.")
+    if arguments.files.count("-") > 1:
+        raise ValueError("standard input (-) can be read once only.")
+    if arguments.report is not None and len(arguments.files) > 1:
+        raise ValueError(f"--report makes the page of one file, got {len(arguments.files)}; call it once for each.")
+    if arguments.report is not None and arguments.report.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--report must end in .html, got {arguments.report}.")
+    for path in (arguments.output, arguments.report):
+        if path is not None and path.exists() and not arguments.force:
+            raise ValueError(f"{path} is there already; pass --force to overwrite it.")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, measure, print, write."""
+    from softkin import evaluation, matrices
+    from softkin.evaluation.files import compare_files
+
+    settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}
+    models = []
+    for path, title in zip(arguments.files, _titles(arguments.files), strict=True):
+        model = evaluation.evaluate_file(
+            path,
+            kind=arguments.kind,
+            labels=arguments.labels,
+            form=arguments.format,
+            name=title,
+            kde_interval=arguments.kde_interval,
+            **settings,
+        )
+        _notice(model)
+        models.append(model)
+    compared = compare_files(models, **settings) if len(models) > 1 else []
+    if arguments.abstain is not None:
+        _abstain(models, arguments)
+    result = {"models": [model.data for model in models], "comparisons": compared}
+    text = json.dumps(result, ensure_ascii=False, indent=1, allow_nan=False)
+    if arguments.json:
+        print(text)
+    else:
+        _print(models, compared, arguments)
+    if arguments.output is not None:
+        matrices.write(arguments.output, text.encode())
+        _wrote(arguments.output, arguments)
+    if arguments.report is not None:
+        _report(models[0], arguments)
+
+
+def _wrote(path: Path, arguments: argparse.Namespace) -> None:
+    if not arguments.json:
+        print(f"Wrote {path}")
+
+
+def _titles(files: list[str]) -> list[str]:
+    """What to call each model: the file's name, with its folders where two are alike."""
+    names = [Path(file).name if file != "-" else "standard input" for file in files]
+    return [name if names.count(name) == 1 else file for name, file in zip(names, files, strict=True)]
+
+
+def _notice(model: "Evaluated") -> None:
+    """Say if the file was calibrated with what it holds."""
+    from softkin.evaluation import leaks
+
+    told = leaks.told(model.notes, model.name)
+    if told:
+        warnings.warn(told, stacklevel=2)
+        model.data["warnings"] = [told]
+
+
+def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
+    from softkin import abstention
+
+    for model in models:
+        found = abstention.select(*model.answers, risk=arguments.abstain, confidence=arguments.abstain_confidence)
+        model.data["abstention"] = found.to_dict() | {"text": str(found)}
+
+
+def _report(model: "Evaluated", arguments: argparse.Namespace) -> None:
+    from softkin import SoftkinError, report
+
+    if model.predictions is None:
+        raise SoftkinError(
+            f"--report needs all predictions at once, and {model.name} holds {model.data['num_samples']:,} rows; "
+            "make the page of a random part of them."
+        )
+    data = report.build(
+        model.predictions,
+        source=model.name,
+        confidence=arguments.confidence,
+        resamples=arguments.resamples,
+        seed=arguments.seed,
+    )
+    for path in report.write(arguments.report, data, force=arguments.force):
+        _wrote(path, arguments)
+
+
+def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from softkin.evaluation.catalogue import ENTRIES
+
+    level = f"{100 * arguments.confidence:g} %"
+    for model in models:
+        data = model.data
+        print(f"{shown(model.name)}: {data['num_samples']:,} samples, {data['num_classes']:,} classes")
+        print(f"{data['verdict']['headline']}. {data['verdict']['detail']}")
+        table = Table(box=None, pad_edge=False)
+        table.add_column("")
+        for heading in ("value", f"{level} interval", "if calibrated"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for entry in ENTRIES:
+            found = data["metrics"].get(entry.key)
+            if found is None:
+                continue
+            chance = found.get("when_calibrated")
+            beside = _number(chance["value"], entry.percent) if chance else ""
+            if "floor" in found:
+                beside = f"{_number(found['floor'], entry.percent)} (floor)"
+            ends = [_number(found[end], entry.percent) for end in ("low", "high") if end in found]
+            table.add_row(
+                Text(entry.name), _number(found["value"], entry.percent), " – ".join(ends) if ends else "", beside
+            )
+        show(table)
+        if "abstention" in data:
+            _print_abstention(data["abstention"])
+        print()
+    if compared:
+        _print_comparisons(compared, arguments)
+
+
+def _number(value: Any, percent: bool) -> str:
+    if value is None:
+        return "undefined"
+    if isinstance(value, str):
+        return "∞" if value == "Infinity" else "−∞"
+    return f"{100 * value:.2f} %" if percent else f"{value:.4f}"
+
+
+def _print_abstention(found: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    print(f"\n{found['text']}")
+    rules = found["candidates"]
+    table = Table(box=None, pad_edge=False)
+    for heading in ("confidence above", "answered", "wrong", "at most, surely"):
+        table.add_column(heading, justify="right")
+    wanted = [rules[place] for place in sorted({round(j * (len(rules) - 1) / 9) for j in range(10)})]
+    chosen = found["chosen"]
+    if chosen is not None and chosen not in wanted:
+        wanted = sorted([*wanted, chosen], key=lambda rule: int(rule["answered"]))
+    for rule in wanted:
+        numbers = [f"{100 * rule[part]:.2f} %" for part in ("coverage", "risk", "bound")]
+        mark = "→ " if rule == chosen else ""
+        table.add_row(f"{mark}{rule['threshold']:.6f}", *numbers)
+    show(table)
+
+
+def _print_comparisons(compared: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from softkin.evaluation.catalogue import BY_KEY
+
+    print("On the same samples, the first minus the second:")
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "first", "second"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("difference", f"{100 * arguments.confidence:g} % interval", "p"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("better", overflow="fold")
+    for one in compared:
+        entry = BY_KEY[one["metric"]]
+        numbers = [_number(one[part], entry.percent).replace("-", "−") for part in ("difference", "low", "high")]
+        winner = "not told apart"
+        if one["significant"]:
+            first_is_better = (one["difference"] > 0) == entry.larger_is_better
+            winner = shown(one["a"] if first_is_better else one["b"])
+        table.add_row(
+            Text(entry.name),
+            Text(shown(one["a"])),
+            Text(shown(one["b"])),
+            numbers[0],
+            f"{numbers[1]} – {numbers[2]}",
+            f"{one['p_value']:.3f}",
+            Text(winner),
+        )
+    show(table)

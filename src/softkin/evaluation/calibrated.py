@@ -1,0 +1,230 @@
+"""Calibrators by their short names, applied to predictions, and all of them side by side."""
+
+import difflib
+import json
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from softkin import SoftkinError, calibrators, matrices
+from softkin import metrics as measures
+from softkin.calibrators import Calibrator
+from softkin.evaluation import leaks
+from softkin.evaluation.catalogue import BY_KEY, Settings, number, plain
+from softkin.metrics import scopes, uncertainty
+from softkin.predictions import Predictions
+from softkin.progress import track
+
+METHODS: dict[str, type[Calibrator]] = {
+    "temperature": calibrators.TemperatureScaling,
+    "ets": calibrators.EnsembleTemperatureScaling,
+    "vector": calibrators.VectorScaling,
+    "matrix": calibrators.MatrixScaling,
+    "dirichlet": calibrators.DirichletCalibration,
+    "platt": calibrators.PlattScaling,
+    "beta": calibrators.BetaCalibration,
+    "isotonic": calibrators.IsotonicCalibration,
+    "histogram": calibrators.HistogramBinning,
+    "bbq": calibrators.BayesianBinning,
+    "mutual-information": calibrators.MutualInformationBinning,
+    "spline": calibrators.SplineCalibration,
+}
+SHOWN = ("nll", "brier", "ece_prediction", "ece_output", "accuracy")
+
+
+def method(name: str) -> Calibrator:
+    """An unfitted calibrator by its short name, or by its class's."""
+    by_class = {one.__name__.lower(): one for one in METHODS.values()}
+    found = METHODS.get(name.lower()) or by_class.get(name.lower())
+    if found is None:
+        near = difflib.get_close_matches(name.lower(), [*METHODS, *by_class], n=1)
+        hint = f"; did you mean {near[0]}?" if near else "."
+        raise ValueError(f"`method` must be one of {', '.join(METHODS)}, got {name!r}{hint}")
+    return found()
+
+
+def fit(calibrator: Calibrator, predictions: Predictions) -> Calibrator:
+    """Fit on predictions, and remember their rows by content."""
+    given = predictions.given is not None
+    values = predictions.given if predictions.given is not None else predictions.logits
+    rows = leaks.row_digests(predictions)
+    return calibrator.fit(values, predictions.known_labels, from_probabilities=given, sample_ids=rows)
+
+
+def apply(calibrator: Calibrator, predictions: Predictions) -> Predictions:
+    """The predictions with calibrated probabilities."""
+    given = predictions.given is not None
+    values = predictions.given if predictions.given is not None else predictions.logits
+    try:
+        p = calibrator.predict_proba(values, from_probabilities=given)
+    except ValueError as error:
+        raise SoftkinError(f"{predictions.name}: {error}") from error
+    return Predictions.from_probabilities(
+        p,
+        predictions.labels,
+        class_names=predictions.class_names,
+        sample_ids=predictions.sample_ids,
+        split_digest=predictions.split_digest,
+        name=predictions.name,
+    )
+
+
+def common_rows(calibrator: Calibrator, predictions: Predictions) -> int:
+    """How many rows are among those that the calibrator was fitted on; 0 where there are no labels to tell."""
+    if predictions.labels is None:
+        return 0
+    return leaks.overlap(calibrator.sample_digests_, leaks.row_digests(predictions))
+
+
+def save(predictions: Predictions, path: Path, notes: dict[str, Any], *, force: bool) -> None:
+    """Write calibrated predictions as ``Predictions.save`` does, with notes beside the numbers."""
+    import io
+    import zipfile
+
+    import numpy as np
+
+    predictions.save(path, force=force)
+    content = path.read_bytes()
+    if path.suffix == ".npz":
+        buffer = io.BytesIO(content)
+        with zipfile.ZipFile(buffer, "a") as archive:
+            for key, text in notes.items():
+                with archive.open(f"{key}.npy", "w") as entry:
+                    np.lib.format.write_array(entry, np.array(text), allow_pickle=False)
+        matrices.write(path, buffer.getvalue())
+        return
+    from safetensors import safe_open
+    from safetensors.torch import load
+    from safetensors.torch import save as to_bytes
+
+    with safe_open(path, framework="pt") as file:
+        texts = json.loads((file.metadata() or {}).get("softkin", "{}"))
+    matrices.write(path, to_bytes(load(content), {"softkin": json.dumps(texts | notes, ensure_ascii=False)}))
+
+
+def compare_methods(
+    validation: Predictions,
+    test: Predictions,
+    methods: Sequence[str] = tuple(METHODS),
+    *,
+    metric: str = "nll",
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> dict[str, Any]:
+    """Every method fitted on one set of samples and measured on another.
+
+    Args:
+        validation: What the calibrators are fitted on.
+        test: What they are measured on; samples of the other set among these are noticed.
+        methods: Short names.
+        metric: By which they are ordered: "nll", "brier", "ece_prediction" or "ece_output".
+        confidence: The level of all intervals.
+        resamples: How many make one.
+        seed: Of the resampling.
+        progress: Show a bar; by default on a terminal.
+
+    Returns:
+        Plain data: ``methods``, best first, each with ``metrics``, ``seconds``, perhaps ``failed`` or ``warnings``;
+        "uncalibrated" is one of them. ``winner`` names the first; ``comparisons`` hold its paired differences to the
+        next and to no calibration.
+    """
+    settings = Settings(confidence=confidence, resamples=resamples, seed=seed)
+    if metric not in SHOWN[:-1]:
+        raise ValueError(f"`metric` must be one of {', '.join(SHOWN[:-1])}, got {metric!r}.")
+    if validation.num_classes != test.num_classes:
+        raise SoftkinError(
+            f"{validation.name} has {validation.num_classes} classes and {test.name} has {test.num_classes}; "
+            "a calibrator cannot change them."
+        )
+    candidates = [(name, method(name)) for name in methods]
+    kept = {"uncalibrated": test.probabilities}
+    lines = [{"method": "uncalibrated", "code": None, **_line(test.probabilities, test, settings), "seconds": 0.0}]
+    for name, candidate in track(candidates, "calibrating", total=len(candidates), show=progress):
+        line: dict[str, Any] = {"method": name, "code": repr(candidate)}
+        lines.append(line)
+        start = time.perf_counter()
+        try:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                p = apply(fit(candidate, validation), test).probabilities
+        except (ValueError, SoftkinError) as error:
+            line["failed"] = str(error)
+            continue
+        line["seconds"] = time.perf_counter() - start
+        line |= _line(p, test, settings)
+        kept[name] = p
+        if said:
+            line["warnings"] = sorted({str(one.message) for one in said})
+    lines.sort(key=lambda one: _order(one, metric))
+    names = [line["method"] for line in lines if line["method"] in kept]
+    winner = names[0]
+    rivals = dict.fromkeys([*names[1:2], *(["uncalibrated"] if winner != "uncalibrated" else [])])
+    common = leaks.overlap(
+        calibrators.base.digests(leaks.row_digests(validation), num_samples=len(validation)), leaks.row_digests(test)
+    )
+    return {
+        "fitted_on": {"name": validation.name, "num_samples": len(validation), "digest": validation.digest},
+        "measured_on": {"name": test.name, "num_samples": len(test), "digest": test.digest},
+        "metric": metric,
+        "confidence": confidence,
+        "methods": lines,
+        "winner": winner,
+        "comparisons": [_against(kept, winner, rival, test, metric, settings) for rival in rivals],
+        "warnings": [told for told in [leaks.notice(common, len(test), "calibrators", str(test.name))] if told],
+    }
+
+
+def _line(p: torch.Tensor, test: Predictions, settings: Settings) -> dict[str, Any]:
+    checked, y = scopes.checked(p, test.known_labels)
+    made = [BY_KEY[key].make(checked, y, settings) for key in SHOWN]
+    ends = uncertainty.measured(made, settings.confidence, settings.resamples, settings.seed)
+    found = {key: plain(one.interval) for key, one in zip(SHOWN, ends, strict=True)}
+    for key, statistic, one in zip(SHOWN, made, ends, strict=True):
+        if BY_KEY[key].error:
+            redrawn = one.redrawn if one.redrawn is not None else statistic.redrawn(_generator(settings), 200)
+            found[key]["when_calibrated"] = plain(uncertainty.chance(redrawn, settings.confidence))
+    return {"metrics": found}
+
+
+def _generator(settings: Settings) -> Any:
+    import numpy as np
+
+    return np.random.default_rng(settings.seed)
+
+
+def _order(line: dict[str, Any], metric: str) -> float:
+    return float(line["metrics"][metric]["value"]) if "metrics" in line else float("inf")
+
+
+def _against(
+    kept: dict[str, torch.Tensor], winner: str, rival: str, test: Predictions, metric: str, settings: Settings
+) -> dict[str, Any]:
+    name, options = {
+        "ece_prediction": ("ece_hist", {}), "ece_output": ("ece_hist", {"scope": "output"}),
+    }.get(metric, (metric, {}))  # fmt: skip
+    found = measures.compare(
+        kept[winner],
+        kept[rival],
+        test.known_labels,
+        name,
+        confidence=settings.confidence,
+        resamples=settings.resamples,
+        seed=settings.seed,
+        **options,
+    )
+    return {
+        "a": winner,
+        "b": rival,
+        "metric": metric,
+        "difference": number(found.difference),
+        "low": number(found.low),
+        "high": number(found.high),
+        "p_value": found.p_value,
+        "significant": not found.low <= 0 <= found.high,
+    }
