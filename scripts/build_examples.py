@@ -2,7 +2,7 @@
 
     python scripts/build_examples.py
 
-A linear classifier is fitted to 300 of scikit-learn's handwritten digits, of which one in five has a wrong label; of
+A linear classifier is fitted to 300 of scikit-learn's handwritten digits, of which one in twenty has a wrong label; of
 the others 700 are for validation and the rest for testing.
 """
 
@@ -26,7 +26,7 @@ def main() -> None:
     order = generator.permutation(len(values))
     train, validation, test = np.split(order, [300, 1000])
     answers = labels[train].copy()
-    answers[:60] = (answers[:60] + generator.integers(1, 10, 60)) % 10
+    answers[:15] = (answers[:15] + generator.integers(1, 10, 15)) % 10
     model = LogisticRegression(C=100.0, max_iter=5000).fit(values[train] / 16, answers)
     for name, rows in (("validation", validation), ("test", test)):
         logits = torch.from_numpy(model.decision_function(values[rows] / 16)).to(torch.float32)

@@ -90,6 +90,11 @@ def check(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--resamples must be at least 100, got {arguments.resamples}.")
         if arguments.labels is not None:
             raise ValueError("--labels must be left out: two files cannot share one file of labels.")
+    if arguments.action in ("fit", "compare"):
+        from softkin.evaluation import calibrated
+
+        for name in _methods(arguments):
+            calibrated.method(name)
     if arguments.action == "apply" and arguments.output.suffix not in (".npz", ".safetensors"):
         raise ValueError(f"--output must end in .npz or .safetensors, got {arguments.output}.")
     if arguments.output is None:
@@ -99,6 +104,12 @@ def check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"{there} is there already; pass --force to overwrite it.")
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
+
+
+def _methods(arguments: argparse.Namespace) -> list[str]:
+    """Those that are named."""
+    named = arguments.method if arguments.action == "fit" else arguments.methods or ""
+    return [name.strip() for name in named.split(",") if name.strip()]
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -168,7 +179,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(result | {"warnings": [told] if told else []}, ensure_ascii=False, indent=1))
         return
-    print(f"{calibrator!r} on {len(found):,} samples")
+    print(f"{name}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to {len(found):,}")
     if found.labels is not None:
         before, behind = result["before"], result["after"]
         print(
@@ -182,11 +193,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     from softkin import matrices
     from softkin.evaluation import calibrated
 
-    methods = list(calibrated.METHODS)
-    if arguments.methods is not None:
-        methods = [name.strip() for name in arguments.methods.split(",") if name.strip()]
-        for name in methods:
-            calibrated.method(name)
+    methods = _methods(arguments) or list(calibrated.METHODS)
     validation, test = (_labelled(path, arguments) for path in (arguments.validation, arguments.test))
     result = calibrated.compare_methods(
         validation,

@@ -196,6 +196,8 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
                 Text(entry.name), _number(found["value"], entry.percent), " – ".join(ends) if ends else "", beside
             )
         show(table)
+        if any(_lies_above(found) for found in data["metrics"].values()):
+            print("Chance only adds to an error: where it did, the value seen lies above the interval of the true one.")
         if "abstention" in data:
             _print_abstention(data["abstention"])
         print()
@@ -203,12 +205,17 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
         _print_comparisons(compared, arguments)
 
 
+def _lies_above(found: dict[str, Any]) -> bool:
+    ends = found["value"], found.get("high")
+    return all(isinstance(one, float) for one in ends) and ends[0] > ends[1]  # type: ignore[operator]
+
+
 def _number(value: Any, percent: bool) -> str:
     if value is None:
         return "undefined"
     if isinstance(value, str):
         return "∞" if value == "Infinity" else "−∞"
-    return f"{100 * value:.2f} %" if percent else f"{value:.4f}"
+    return (f"{100 * value:.2f} %" if percent else f"{value:.4f}").replace("-", "−")
 
 
 def _print_abstention(found: dict[str, Any]) -> None:
@@ -245,7 +252,7 @@ def _print_comparisons(compared: list[dict[str, Any]], arguments: argparse.Names
     table.add_column("better", overflow="fold")
     for one in compared:
         entry = BY_KEY[one["metric"]]
-        numbers = [_number(one[part], entry.percent).replace("-", "−") for part in ("difference", "low", "high")]
+        numbers = [_number(one[part], entry.percent) for part in ("difference", "low", "high")]
         winner = "not told apart"
         if one["significant"]:
             first_is_better = (one["difference"] > 0) == entry.larger_is_better

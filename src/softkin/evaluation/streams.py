@@ -187,8 +187,9 @@ class Stream:
             every = Pool(winning, right.nonzero()[:, 0], n, 1)
             return Grouped(make(every).value, make(pool(right)), make(pool(hits_drawn)))
 
-        def cells(sums: Tensor) -> Tensor:
-            return sums.view(self.groups, k, m)
+        def cells(sums: Tensor) -> Tensor:  # few rows of very many classes have fewer groups
+            place = torch.arange(self.groups) % groups
+            return torch.zeros(groups, k, m, dtype=torch.float64).index_add_(0, place, sums.view(self.groups, k, m))
 
         radius = density.bandwidth("paper", winning, right.nonzero()[:, 0])
         area = scores.RiskCoverage(winning, right).value()

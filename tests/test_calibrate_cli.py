@@ -1,0 +1,233 @@
+"""``softkin calibrate``: fit, apply, compare, and the notice when samples served for both."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from softkin import calibrators, cli, metrics
+from softkin.evaluation import calibrated, leaks
+from softkin.predictions import Predictions, formats
+
+ROOT = Path(__file__).resolve().parents[1]
+VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def run(capsys, *arguments):
+    """(exit code, stdout, stderr) of ``softkin calibrate …``."""
+    try:
+        code = cli.main(["calibrate", *(str(argument) for argument in arguments)])
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_every_action_has_help_and_an_example_that_works(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for action, example in cli.calibrate.EXAMPLES.items():
+        code, output, _ = run(capsys, action, "--help")
+        assert code == 0
+        assert example in output
+        code, output, errors = run(capsys, *shlex.split(example)[2:])
+        assert (code, errors) == (0, ""), example
+        assert "Wrote" in output or action == "compare"
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_fit_and_apply_are_the_librarys(capsys, tmp_path, suffix):
+    code, output, errors = run(capsys, "fit", VALIDATION, "--method", "temperature", "--output", tmp_path / "cal")
+    assert (code, errors) == (0, "")
+    assert output.splitlines()[-1] == f"Wrote {tmp_path / 'cal'}"
+    path = tmp_path / f"calibrated{suffix}"
+    code, output, errors = run(capsys, "apply", tmp_path / "cal", TEST, "--output", path)
+    assert (code, errors) == (0, "")
+    assert "NLL 0.5248 → " in output
+    before, after = formats.read(TEST), formats.read(path)
+    held_out = formats.read(VALIDATION)
+    expected = calibrators.TemperatureScaling().fit(held_out.logits, held_out.known_labels).predict_proba(before.logits)
+    torch.testing.assert_close(after.probabilities, expected.double())
+    assert torch.equal(after.known_labels, before.known_labels)
+    assert after.class_names == before.class_names
+    assert torch.equal(after.sample_ids, before.sample_ids)
+    assert metrics.nll(after.probabilities, after.known_labels) < metrics.nll(before.probabilities, before.known_labels)
+    assert cli.main(["evaluate", str(path), "--resamples", "100"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_json(capsys, tmp_path):
+    code, output, _ = run(
+        capsys, "fit", VALIDATION, "--method", "ets", "--output", tmp_path / "c", "--json", "--certify"
+    )
+    about = json.loads(output)
+    assert code == 0
+    assert about["certificate"]["num_samples"] == 700
+    assert about["certificate"]["held_out"]["folds"] == 5
+    assert about["digest"] == formats.read(VALIDATION).digest
+    code, output, _ = run(capsys, "apply", tmp_path / "c", TEST, "--output", tmp_path / "o.npz", "--json")
+    assert json.loads(output)["after"]["nll"] < json.loads(output)["before"]["nll"]
+    assert json.loads(output)["warnings"] == []
+
+
+def test_what_was_fitted_on_is_noticed(capsys, tmp_path):
+    run(capsys, "fit", VALIDATION, "--method", "temperature", "--output", tmp_path / "cal")
+    held_out, other = formats.read(VALIDATION), formats.read(TEST)
+    # The same file under another name, in another form, in another order, and a part of it among others.
+    names = [f"logits_{name}" for name in held_out.class_names]
+    rows = [
+        ",".join([*map(repr, row), str(k)])
+        for row, k in zip(held_out.logits.tolist(), held_out.known_labels.tolist(), strict=True)
+    ]
+    (tmp_path / "other name.csv").write_text("\n".join([",".join([*names, "labels"]), *reversed(rows)]))
+    part = Predictions(
+        torch.cat([held_out.logits[:50], other.logits]), torch.cat([held_out.known_labels[:50], other.known_labels])
+    )
+    part.save(tmp_path / "part.npz")
+    for path, words in (
+        (
+            VALIDATION,
+            "700 of the 700 samples of digits-validation.npz are among those that the TemperatureScaling was fitted on",
+        ),
+        (tmp_path / "other name.csv", "700 of the 700 samples"),
+        (tmp_path / "part.npz", "50 of the 847 samples of part.npz"),
+    ):
+        code, _, errors = run(capsys, "apply", tmp_path / "cal", path, "--output", tmp_path / "o.npz", "--force")
+        assert code == 0
+        assert errors.startswith("softkin: warning: ")
+        assert words in errors
+        # and whoever measures the calibrated file is told as well
+        assert cli.main(["evaluate", str(tmp_path / "o.npz"), "--resamples", "100", "--json"]) == 0
+        captured = capsys.readouterr()
+        assert "are among those that the TemperatureScaling was fitted on" in captured.err
+        assert "fitted on" in json.loads(captured.out)["models"][0]["warnings"][0]
+    code, _, errors = run(capsys, "compare", VALIDATION, VALIDATION, "--methods", "temperature", "--resamples", 100)
+    assert code == 0
+    assert "700 of the 700 samples" in errors
+    code, _, errors = run(capsys, "compare", VALIDATION, TEST, "--methods", "temperature", "--resamples", 100)
+    assert errors == ""
+
+
+def test_digests_of_rows():
+    logits, labels = torch.randn(1000, 5), torch.randint(5, (1000,))
+    first = leaks.row_digests(Predictions(logits, labels))
+    assert len(set(first.tolist())) == 1000
+    assert np.array_equal(leaks.row_digests(Predictions(logits.double(), labels)), first)
+    assert not np.isin(leaks.row_digests(Predictions(logits, (labels + 1) % 5)), first).any()
+    assert not np.isin(leaks.row_digests(Predictions(logits.flip(1), labels)), first).any()
+    assert leaks.notice(3, 1000, "x", "y") is None  # a few equal rows prove nothing
+    assert leaks.told({}, "y") is None
+    assert leaks.told({"calibration": "nonsense"}, "y") is None
+
+
+def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
+    path = tmp_path / "c.json"
+    code, output, errors = run(capsys, "compare", VALIDATION, TEST, "--output", path, "--resamples", 200)
+    assert (code, errors) == (0, "")
+    result = json.loads(path.read_text())
+    assert {line["method"] for line in result["methods"]} == {"uncalibrated", *calibrated.METHODS}
+    held_out, test = formats.read(VALIDATION), formats.read(TEST)
+    values = []
+    for line in result["methods"]:
+        p = test.probabilities
+        if line["method"] != "uncalibrated":
+            fitted = calibrated.METHODS[line["method"]]().fit(held_out.logits, held_out.known_labels)
+            p = fitted.predict_proba(test.logits).double()
+        found = line["metrics"]["nll"]["value"]
+        values.append(float(found))
+        assert float(found) == pytest.approx(metrics.nll(p, test.known_labels), rel=1e-6)
+        ece = metrics.ece_hist(p, test.known_labels, confidence=0.95, resamples=200)
+        assert line["metrics"]["ece_prediction"]["low"] == pytest.approx(ece.low, abs=1e-6)
+        assert "when_calibrated" in line["metrics"]["ece_prediction"]
+    assert values == sorted(values)
+    assert result["winner"] == result["methods"][0]["method"]
+    assert [(one["a"], one["b"]) for one in result["comparisons"]] == [
+        (result["winner"], result["methods"][1]["method"]), (result["winner"], "uncalibrated"),
+    ]  # fmt: skip
+    assert f"Lowest nll: {result['winner']}" in output
+    assert f"{result['winner']} is better than uncalibrated" in output
+    assert output.splitlines()[-1] == f"Wrote {path}"
+    code, output, _ = run(
+        capsys,
+        "compare",
+        VALIDATION,
+        TEST,
+        "--json",
+        "--methods",
+        "ets, PlattScaling",
+        "--metric",
+        "ece_prediction",
+        "--resamples",
+        100,
+    )
+    assert code == 0
+    assert len(json.loads(output)["methods"]) == 3
+
+
+def test_a_method_that_fails_is_a_line_and_not_the_end(capsys, tmp_path, monkeypatch):
+    def refuse(self, *_):
+        raise ValueError("there are too few samples.")
+
+    monkeypatch.setattr(calibrators.VectorScaling, "_fit", refuse)
+    code, output, _ = run(capsys, "compare", VALIDATION, TEST, "--methods", "vector,temperature", "--resamples", 100)
+    assert code == 0
+    assert "failed: there are too few samples." in output
+    assert "Lowest nll: temperature" in output
+
+
+def test_probabilities_only(capsys, tmp_path):
+    held_out, test = formats.read(VALIDATION), formats.read(TEST)
+    for name, one in (("v", held_out), ("t", test)):
+        np.savez(tmp_path / f"{name}.npz", probs=one.probabilities.numpy(), labels=one.known_labels.numpy())
+    code, _, _ = run(capsys, "fit", tmp_path / "v.npz", "--method", "temperature", "--output", tmp_path / "cal")
+    assert code == 0
+    assert calibrators.load(tmp_path / "cal").fitted_from_ == "probabilities"
+    np.savez(tmp_path / "u.npz", probs=test.probabilities.numpy())  # no labels
+    code, output, _ = run(capsys, "apply", tmp_path / "cal", tmp_path / "u.npz", "--output", tmp_path / "o.npz")
+    assert code == 0
+    assert output.startswith("TemperatureScaling, fitted on 700 samples, applied to 797\nWrote")
+    found = formats.read(tmp_path / "o.npz")
+    assert found.labels is None
+    expected = calibrators.TemperatureScaling().fit(held_out.logits, held_out.known_labels).predict_proba(test.logits)
+    torch.testing.assert_close(found.probabilities, expected.double(), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["fit", "V", "--method", "temprature", "--output", "OUT"], 2, "got 'temprature'; did you mean temperature?"),
+        (["fit", "V", "--output", "OUT"], 2, "required: --method"),
+        (["fit", "V", "--method", "ets", "--output", "V"], 2, "--output must be a folder"),
+        (["fit", "V", "--method", "ets", "--output", "THERE"], 2, "calibrator.json is there already; pass --force"),
+        (["fit", "absent.npz", "--method", "ets", "--output", "OUT"], 1, "there is no such file"),
+        (["fit", "U", "--method", "ets", "--output", "OUT"], 1, "must have labels for this"),
+        (["apply", "OUT", "T", "--output", "o.npz"], 1, "holds no calibrator"),
+        (["apply", "THERE", "T", "--output", "o.csv"], 2, "--output must end in .npz or .safetensors"),
+        (["apply", "THERE", "T", "--output", "V"], 2, "is there already; pass --force"),
+        (["apply", "THERE", "THREE", "--output", "OUT.npz"], 1, "must have the 10 classes that the calibrator was fitted on, got 3"),
+        (["compare", "V", "THREE"], 1, "has 10 classes and three.npz has 3"),
+        (["compare", "V", "T", "--methods", "magic"], 2, "`method` must be one of temperature, ets"),
+        (["compare", "V", "T", "--resamples", "1"], 2, "--resamples must be at least 100"),
+        (["compare", "V", "T", "--confidence", "2"], 2, "--confidence must be between 0 and 1"),
+        (["compare", "V", "T", "--labels", "x"], 2, "--labels must be left out"),
+        ([], 2, "required: ACTION"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_sentence(capsys, tmp_path, arguments, code, words):
+    calibrators.TemperatureScaling().fit(torch.randn(50, 10), torch.randint(10, (50,))).save(tmp_path / "there")
+    np.savez(tmp_path / "three.npz", logits=np.eye(3), labels=np.arange(3))
+    np.savez(tmp_path / "u.npz", logits=np.eye(3))
+    places = {
+        "V": VALIDATION, "T": TEST, "OUT": tmp_path / "out", "OUT.npz": tmp_path / "out.npz", "THERE": tmp_path / "there",
+        "THREE": tmp_path / "three.npz", "U": tmp_path / "u.npz",
+    }  # fmt: skip
+    found, output, errors = run(capsys, *(places.get(argument, argument) for argument in arguments))
+    assert (found, output) == (code, "")
+    assert words in errors
+    assert "Traceback" not in errors
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,372 @@
+"""``softkin evaluate`` and the library behind it: numbers, streams, comparisons, files, words."""
+
+import json
+import os
+import resource
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from softkin import SoftkinError, cli, evaluation, metrics
+from softkin.evaluation import catalogue, files, streams
+from softkin.metrics import scores
+from softkin.predictions import Predictions
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = ROOT / "examples" / "digits-test.npz"
+
+
+def run(capsys, *arguments):
+    """(exit code, stdout, stderr) of ``softkin …``."""
+    try:
+        code = cli.main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def over_confident():
+    """400 samples of 7 classes."""
+    generator = torch.Generator().manual_seed(3)
+    labels = torch.randint(7, (400,), generator=generator)
+    logits = torch.randn(400, 7, generator=generator)
+    logits[torch.arange(400), labels] += 1.5
+    return Predictions(3 * logits, labels, name="over")
+
+
+CALLS = {
+    "accuracy": ("accuracy", {}),
+    "top_5_accuracy": ("top_k_accuracy", {"k": 5}),
+    "nll": ("nll", {}),
+    "brier": ("brier", {}),
+    "signed_gap": ("signed_gap", {"n_bins": 12}),
+    "ece_prediction": ("ece_hist", {"n_bins": 12}),
+    "ece_output": ("ece_hist", {"scope": "output", "n_bins": 12}),
+    "kde_prediction": ("ece_kde", {}),
+    "kde_output": ("ece_kde", {"scope": "output"}),
+    "classwise_ece": ("classwise_ece", {"n_bins": 12}),
+    "smooth_ece": ("smooth_ece", {}),
+    "debiased_ece": ("debiased_ece", {"n_bins": 12}),
+    "mce": ("mce", {"n_bins": 12}),
+    "aurc": ("aurc", {}),
+}
+
+
+def test_the_numbers_are_those_of_the_metrics(over_confident):
+    found = evaluation.evaluate(over_confident, n_bins=12, confidence=0.9, resamples=200, seed=5, kde_interval=True)
+    assert list(found["metrics"]) == list(CALLS) == [entry.key for entry in catalogue.ENTRIES]
+    p, y = over_confident.probabilities, over_confident.known_labels
+    for key, (name, options) in CALLS.items():
+        expected = getattr(metrics, name)(p, y, confidence=0.9, resamples=200, seed=5, **options)
+        shown = found["metrics"][key]
+        assert shown["value"] == pytest.approx(expected.value, abs=1e-12), key
+        assert (shown["low"], shown["high"]) == (
+            expected.low,
+            min(expected.high, 1.0) if key == "mce" else expected.high,
+        )
+        if "ece" in key or key in ("kde_prediction", "mce"):
+            chance = metrics.when_calibrated(name, p, confidence=0.9, draws=400, **options)
+            assert shown["when_calibrated"]["value"] == pytest.approx(chance, rel=0.1, abs=0.006), key
+    assert found["metrics"]["kde_output"]["floor"] == pytest.approx(metrics.kde_floor(p))
+    assert found["verdict"]["kind"] == "over"
+    assert found["num_samples"] == sum(found["reliability"]["count"]) == 400
+    json.dumps(found, allow_nan=False)
+
+
+def test_every_ece_has_what_calibration_would_show_beside_it(over_confident):
+    found = evaluation.evaluate(over_confident, resamples=100)["metrics"]
+    for key, one in found.items():
+        if "ece" in key or "kde" in key or key == "mce":
+            assert "when_calibrated" in one or "floor" in one, key
+    assert "low" not in found["kde_output"]
+    assert found["signed_gap"]["value"] > 0
+
+
+def test_a_probability_of_zero_that_came_true_is_infinite_and_still_json():
+    data = Predictions.from_probabilities(np.array([[1.0, 0.0], [0.5, 0.5], [0.2, 0.8]]), np.array([1, 0, 1]))
+    found = evaluation.evaluate(data, resamples=100)
+    assert found["metrics"]["nll"]["value"] == "Infinity"
+    json.dumps(found, allow_nan=False)
+
+
+def test_streams_show_the_same(tmp_path, network_logits, monkeypatch):
+    logits, labels = network_logits["resnet20-cifar10"]
+    np.savez(tmp_path / "p.npz", logits=logits.numpy(), labels=labels.numpy())
+    whole = evaluation.evaluate_file(tmp_path / "p.npz", resamples=400)
+    assert whole.predictions is not None
+    monkeypatch.setattr(files, "ROWS", 3000)
+    monkeypatch.setattr("softkin.predictions.formats.BLOCK", 10 * 1300)
+    streamed = evaluation.evaluate_file(tmp_path / "p.npz", resamples=400)
+    assert streamed.predictions is None
+    assert streamed.data["settings"]["resampled"] == "1000 groups of rows"
+    assert streamed.data["verdict"] == whole.data["verdict"]
+    assert streamed.data["reliability"] == whole.data["reliability"]
+    for key, one in whole.data["metrics"].items():
+        other = streamed.data["metrics"][key]
+        assert other["value"] == pytest.approx(one["value"], rel=1e-6), key
+        if "low" in one and key != "mce":
+            width, other_width = one["high"] - one["low"], other["high"] - other["low"]
+            assert other_width == pytest.approx(width, rel=0.35), key
+            assert abs(other["low"] - one["low"]) < 0.3 * width, key
+            assert abs(other["high"] - one["high"]) < 0.3 * width, key
+        if "when_calibrated" in one and key not in ("mce", "debiased_ece"):
+            assert other["when_calibrated"]["value"] == pytest.approx(one["when_calibrated"]["value"], rel=0.15), key
+        if "floor" in one:
+            assert other["floor"] == pytest.approx(one["floor"], rel=1e-5)
+    assert torch.equal(streamed.answers[0], whole.answers[0])
+
+
+def test_the_linear_rows_vary_as_the_area_does():
+    generator = torch.Generator().manual_seed(0)
+    winning = torch.rand(2000, generator=generator, dtype=torch.float64)
+    right = torch.rand(2000, generator=generator) < winning
+    area = scores.RiskCoverage(winning, right).value()
+    rows = streams.influence(winning, right, area)
+    assert float(rows.mean()) == pytest.approx(area)
+    # Double one sample's weight a little: the area moves by that row's share.
+    for j in (0, 7, 1234):
+
+        def weighted(extra, j=j):
+            order = winning.argsort(descending=True)
+            w = torch.ones(2000, dtype=torch.float64)
+            w[j] += extra
+            w = w[order]
+            return float((w / w.sum() * ((~right[order]) * w).cumsum(0) / w.cumsum(0)).sum())
+
+        slope = (weighted(1e-4) - weighted(-1e-4)) / 2e-4
+        assert float(rows[j] - area) / 2000 == pytest.approx(slope, abs=2e-6)
+
+
+def test_a_million_scores_need_little_memory(tmp_path):
+    """120,000 × 100 in a process of its own: what stays is a small part of the file."""
+    generator = np.random.default_rng(0)
+    logits = generator.standard_normal((120_000, 100), dtype=np.float32)
+    np.save(tmp_path / "logits.npy", logits)
+    np.save(tmp_path / "labels.npy", logits.argmax(1))
+    code = (
+        "import resource, sys\nfrom softkin.cli import main\n"
+        "import softkin.evaluation, softkin.report\nbefore = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        f"main(['evaluate', {str(tmp_path / 'logits.npy')!r}, '--json', '--resamples', '100'])\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["models"][0]["num_samples"] == 120_000
+    assert int(done.stderr) < 700 * 1024  # kB; all of it in float64, twice, would be 200 MB more than this
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1.5 * 2**20
+
+
+@pytest.fixture
+def two(tmp_path, over_confident):
+    """Two models on the same samples, the second better calibrated; with ids."""
+    ids = [f"s{i}" for i in range(400)]
+    first = Predictions(over_confident.logits, over_confident.labels, sample_ids=ids)
+    second = Predictions(over_confident.logits / 2.5, over_confident.labels, sample_ids=ids)
+    first.save(tmp_path / "a.npz")
+    second.save(tmp_path / "b.npz")
+    return first, second
+
+
+def test_paired_comparisons(tmp_path, two, capsys):
+    first, second = two
+    code, output, errors = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "b.npz", "--json", "--resamples", 200)
+    assert (code, errors) == (0, "")
+    lines = {line["metric"]: line for line in json.loads(output)["comparisons"]}
+    assert list(lines) == ["accuracy", "nll", "brier", "ece_prediction", "ece_output"]
+    expected = metrics.compare(first.probabilities, second.probabilities, first.known_labels, "ece_hist", resamples=200)
+    found = lines["ece_prediction"]
+    assert (found["a"], found["b"]) == ("a.npz", "b.npz")
+    assert found["difference"] == pytest.approx(expected.difference)
+    assert (found["low"], found["high"], found["p_value"]) == (expected.low, expected.high, expected.p_value)
+    assert found["significant"] is True
+    assert lines["accuracy"]["difference"] == 0
+    assert lines["accuracy"]["significant"] is False
+    _, output, _ = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "b.npz", "--resamples", 200)
+    line = next(line for line in output.splitlines() if line.startswith("ECE of the prediction") and "a.npz" in line)
+    assert line.rstrip().endswith("b.npz")
+    assert "not told apart" in next(
+        line for line in output.splitlines() if line.startswith("accuracy") and "a.npz" in line
+    )
+
+
+def test_samples_are_brought_into_one_order_or_refused(tmp_path, two, capsys, monkeypatch):
+    first, second = two
+    straight = evaluation.compare([first, second], resamples=100)
+    order = torch.randperm(400, generator=torch.Generator().manual_seed(0))
+    assert evaluation.compare([first, second.take(order)], resamples=100) == straight
+    nameless = Predictions(second.logits[order], second.known_labels[order])
+    with pytest.raises(SoftkinError, match=r"must be of the same samples in the same order, but \d+ labels differ"):
+        evaluation.compare([first, nameless])
+    other = Predictions(second.logits, second.labels, sample_ids=[f"t{i}" for i in range(400)])
+    with pytest.raises(SoftkinError, match="must be of the same samples: 400 and 400 sample_ids, 's0' is not in"):
+        evaluation.compare([first, other])
+    twice = Predictions(second.logits, second.labels, sample_ids=["s1", *(f"s{i}" for i in range(1, 400))])
+    with pytest.raises(SoftkinError, match="must name each sample once"):
+        evaluation.compare([first, twice])
+    with pytest.raises(SoftkinError, match="400 and 399 sample_ids, 's399' is not in"):
+        evaluation.compare([first, second.take(torch.arange(399))])
+    with pytest.raises(SoftkinError, match="has 7 classes and .* has 3"):
+        evaluation.compare([first, Predictions(torch.zeros(2, 3), torch.zeros(2, dtype=torch.int64))])
+    wrong = second.known_labels.clone()
+    wrong[17] = (wrong[17] + 1) % 7
+    Predictions(second.logits, wrong, sample_ids=second.sample_ids).save(tmp_path / "w.npz")
+    second.take(order).save(tmp_path / "shuffled.npz")
+    for limit in (10**6, 100):  # in memory, and as a stream
+        monkeypatch.setattr(files, "ROWS", limit)
+        code, _, errors = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "w.npz", "--resamples", 100)
+        assert code == 1
+        assert (
+            "a.npz and w.npz must be of the same samples in the same order, but 1 labels differ, the first at row 17"
+            in errors
+        )
+    code, _, errors = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "shuffled.npz", "--resamples", 100)
+    assert code == 1
+    assert "must have the same sample_ids in the same order" in errors
+    code, output, _ = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "b.npz", "--resamples", 200, "--json")
+    streamed = {line["metric"]: line for line in json.loads(output)["comparisons"]}
+    for line in straight:
+        assert streamed[line["metric"]]["difference"] == pytest.approx(line["difference"], abs=1e-9)
+        assert streamed[line["metric"]]["significant"] == line["significant"]
+
+
+def test_help_and_examples(capsys, tmp_path, monkeypatch):
+    code, output, _ = run(capsys, "evaluate", "--help")
+    assert code == 0
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    code, output, errors = run(capsys, *shlex.split(cli.evaluate.EXAMPLE)[1:])
+    assert (code, errors) == (0, "")
+    assert output.startswith("digits-test.npz: 797 samples, 10 classes\nOver-confident by ")
+    lines = {line[:34].strip(): line[34:].split() for line in output.splitlines()}
+    assert lines["ECE of the prediction"][1:3] == ["%", lines["ECE of the prediction"][2]]
+    assert "if calibrated" in output
+    assert "(floor)" in output
+    assert "Answer where the confidence is above 0.9" in output
+    assert "→ 0.9" in output
+
+
+def test_output_report_and_force(capsys, tmp_path):
+    table, page = tmp_path / "e.json", tmp_path / "p.html"
+    options = ["--resamples", 100, "--output", table, "--report", page]
+    code, output, _ = run(capsys, "evaluate", EXAMPLE, *options)
+    assert code == 0
+    assert f"Wrote {table}" in output
+    assert f"Wrote {page}" in output
+    assert "digits-test.npz" in page.read_text(encoding="utf-8")
+    assert json.loads(table.read_text())["models"][0]["metrics"]["accuracy"]["value"] > 0.5
+    before = page.read_bytes()
+    code, output, errors = run(capsys, "evaluate", EXAMPLE, *options)
+    assert (code, output) == (2, "")
+    assert f"{table} is there already; pass --force to overwrite it" in errors
+    assert page.read_bytes() == before
+    assert run(capsys, "evaluate", EXAMPLE, *options, "--force")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["absent.npz"], 1, "absent.npz could not be read: there is no such file"),
+        (["UNCLEAR"], 1, "does not say whether its `predictions` are logits or probabilities, and that is never guessed; type --logits"),
+        (["UNCLEAR", "--probs"], 1, "must not be negative"),
+        (["NOLABELS"], 1, "must have labels, one for each row; name a file of them with --labels"),
+        (["GOOD", "--confidence", "1.5"], 2, "--confidence must be between 0 and 1, got 1.5"),
+        (["GOOD", "--abstain", "5"], 2, "--abstain must be between 0 and 1, got 5"),
+        (["GOOD", "--resamples", "10"], 2, "--resamples must be at least 100, got 10"),
+        (["GOOD", "--n-bins", "0"], 2, "--n-bins must be at least 1, got 0"),
+        (["GOOD", "--logits", "--probs"], 2, "not allowed with argument"),
+        (["GOOD", "GOOD", "--report", "x.html"], 2, "--report makes the page of one file, got 2"),
+        (["GOOD", "--report", "x.pdf"], 2, "--report must end in .html"),
+        (["-", "-"], 2, "standard input (-) can be read once only"),
+        ([], 2, "the following arguments are required: FILE"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_sentence(capsys, tmp_path, arguments, code, words):
+    np.savez(tmp_path / "u.npz", predictions=np.eye(3) - 0.5, label_ids=np.arange(3))
+    np.savez(tmp_path / "n.npz", logits=np.eye(3))
+    replaced = {"UNCLEAR": tmp_path / "u.npz", "NOLABELS": tmp_path / "n.npz", "GOOD": EXAMPLE}
+    found, output, errors = run(capsys, "evaluate", *(replaced.get(argument, argument) for argument in arguments))
+    assert (found, output) == (code, "")
+    assert words in errors
+    assert "Traceback" not in errors
+    if code == 1:
+        assert errors.count("\n") == 1
+
+
+def test_what_is_said_counts(capsys, tmp_path):
+    np.savez(tmp_path / "u.npz", predictions=4 * np.eye(3) - 0.5, label_ids=np.arange(3))
+    code, output, _ = run(capsys, "evaluate", tmp_path / "u.npz", "--logits", "--json", "--resamples", 100)
+    assert code == 0
+    assert json.loads(output)["models"][0]["metrics"]["accuracy"]["value"] == 1
+    np.save(tmp_path / "y.npy", np.arange(3))
+    np.savez(tmp_path / "l.npz", logits=np.eye(3))
+    assert run(capsys, "evaluate", tmp_path / "l.npz", "--labels", tmp_path / "y.npy", "--resamples", 100)[0] == 0
+
+
+def test_hostile_names_stay_text(capsys, tmp_path):
+    path = tmp_path / "[bold]x\x1b[31m.npz"
+    path.write_bytes(EXAMPLE.read_bytes())
+    code, output, _ = run(capsys, "evaluate", path, EXAMPLE, "--resamples", 100)
+    assert code == 0
+    assert "[bold]x�[31m.npz" in output
+    assert "\x1b" not in output
+
+
+def test_standard_input_as_a_process(tmp_path):
+    rows = ["probs_cat,probs_dog,labels", *["0.9,0.1,cat", "0.2,0.8,dog", "0.7,0.3,dog"] * 20]
+    done = subprocess.run(
+        [sys.executable, "-m", "softkin", "evaluate", "-", "--json", "--resamples", "100"],
+        input="\n".join(rows), capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.stderr == ""
+    model = json.loads(done.stdout)["models"][0]
+    assert model["name"] == "standard input"
+    assert model["class_names"] == ["cat", "dog"]
+    assert model["metrics"]["accuracy"]["value"] == pytest.approx(2 / 3)
+
+
+def test_help_is_light():
+    code = (
+        "import sys\nfrom softkin.cli import main\n"
+        "for words in (['evaluate'], ['calibrate'], ['calibrate', 'compare'], ['completion']):\n"
+        "    try:\n        main([*words, '--help'])\n    except SystemExit:\n        pass\n"
+        "print([name for name in ('torch', 'numpy', 'rich', 'pyarrow', 'shtab', 'safetensors') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_shells_complete(tmp_path, capsys):
+    code, script, _ = run(capsys, "completion", "bash")
+    assert code == 0
+    (tmp_path / "softkin").write_text(script)
+    ask = (
+        f"source {tmp_path / 'softkin'}\n"
+        "COMP_WORDS=(softkin {words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))\n_shtab_softkin\necho ${{COMPREPLY[@]}}"
+    )
+    for words, expected in (
+        ("ev", "evaluate"),
+        ("evaluate --abs", "--abstain --abstain-confidence"),
+        ("calibrate fi", "fit"),
+    ):
+        done = subprocess.run(["bash", "-c", ask.format(words=words)], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == expected.split(), done.stderr
+    for shell in ("zsh", "tcsh"):
+        assert "softkin" in run(capsys, "completion", shell)[1]
+    assert run(capsys, "completion", "fish")[0] == 2
+
+
+def test_the_page_of_commands_is_current():
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        import commands_page
+    finally:
+        sys.path.pop(0)
+    assert commands_page.PAGE.read_text(encoding="utf-8") == commands_page.page(), "run python scripts/commands_page.py"
+    for name in cli.COMMANDS:
+        assert f"## softkin {name}\n" in commands_page.page()
