@@ -1,6 +1,6 @@
 """Write docs/commands.md from the commands' own help, so that the page cannot say anything else.
 
-    python scripts/commands_page.py
+python scripts/commands_page.py
 """
 
 import argparse
@@ -50,13 +50,10 @@ def _section(command: argparse.ArgumentParser, summary: str) -> Iterator[str]:
 
 
 def _line(action: argparse.Action) -> str:
-    names = ", ".join(action.option_strings) or str(action.metavar or action.dest)
-    value = ""
-    if action.option_strings and action.nargs != 0:
-        value = f" {action.metavar or ('{' + ','.join(map(str, action.choices)) + '}' if action.choices else action.dest.upper())}"
-    elif not action.option_strings and action.choices:
-        names = "{" + ",".join(map(str, action.choices)) + "}"
-    return f"| `{names}{value}` | {(action.help or '').replace('|', '&#124;')} |"
+    choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else ""
+    value = str(action.metavar or choices or action.dest.upper()) if action.nargs != 0 else ""
+    names = " ".join(filter(None, [", ".join(action.option_strings), value]))
+    return f"| `{names}` | {(action.help or '').replace('|', '&#124;')} |"
 
 
 if __name__ == "__main__":

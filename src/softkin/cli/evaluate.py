@@ -207,7 +207,7 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
 
 def _lies_above(found: dict[str, Any]) -> bool:
     ends = found["value"], found.get("high")
-    return all(isinstance(one, float) for one in ends) and ends[0] > ends[1]  # type: ignore[operator]
+    return all(isinstance(one, float) for one in ends) and ends[0] > ends[1]
 
 
 def _number(value: Any, percent: bool) -> str:

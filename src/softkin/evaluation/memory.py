@@ -47,6 +47,15 @@ def evaluate(
 
 def measured(predictions: Predictions, settings: Settings) -> dict[str, Any]:
     """The same with its settings in one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(max(1, threads // 2))  # ``measure`` has two threads of its own, which share these
+    try:
+        return _measured(predictions, settings)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _measured(predictions: Predictions, settings: Settings) -> dict[str, Any]:
     checks.level(settings.confidence)
     p, y = scopes.checked(predictions.probabilities, predictions.known_labels)
     found = statistics(p, y, settings)
@@ -84,12 +93,8 @@ def measure(found: dict[str, Statistic], settings: Settings) -> dict[str, Measur
         return uncertainty.measured(statistics, settings.confidence, settings.resamples, settings.seed)
 
     with ThreadPoolExecutor(len(parts)) as pool:
-        results = pool.map(one, parts)
-        return {
-            key: ends
-            for keys, ends_of in zip(parts, results, strict=True)
-            for key, ends in zip(keys, ends_of, strict=True)
-        }
+        results = list(pool.map(one, parts))
+    return {key: ends for keys, own in zip(parts, results, strict=True) for key, ends in zip(keys, own, strict=True)}
 
 
 DEAR = ("classwise_ece", "ece_output", "aurc", "nll", "brier")
