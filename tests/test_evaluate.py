@@ -69,12 +69,14 @@ def test_the_numbers_are_those_of_the_metrics(over_confident):
         assert shown["value"] == pytest.approx(expected.value, abs=1e-12), key
         assert (shown["low"], shown["high"]) == (
             expected.low,
-            min(expected.high, 1.0) if key == "mce" else expected.high,
+            min(expected.high, 1.0) if key in catalogue.AT_MOST_ONE else expected.high,
         )
         if "ece" in key or key in ("kde_prediction", "mce"):
             chance = metrics.when_calibrated(name, p, confidence=0.9, draws=400, **options)
             assert shown["when_calibrated"]["value"] == pytest.approx(chance, rel=0.1, abs=0.006), key
     assert found["metrics"]["kde_output"]["floor"] == pytest.approx(metrics.kde_floor(p))
+    one = evaluation.evaluate(over_confident.take(torch.arange(1)), resamples=100)["metrics"]
+    assert one["ece_prediction"]["high"] == one["mce"]["high"] == 1
     assert found["verdict"]["kind"] == "over"
     assert found["num_samples"] == sum(found["reliability"]["count"]) == 400
     json.dumps(found, allow_nan=False)

@@ -90,6 +90,9 @@ def plain(found: Interval | float) -> dict[str, Any]:
     return {"value": number(found), "low": number(found.low), "high": number(found.high)}
 
 
+AT_MOST_ONE = ("ece_prediction", "kde_prediction", "smooth_ece", "debiased_ece", "mce")
+
+
 def within_one(key: str, found: Interval) -> Interval:
-    """The interval without what no gap can be."""
-    return Interval(found, found.low, min(found.high, 1.0), found.level) if key == "mce" else found
+    """The interval without what an error of shares cannot be; the output's, a sum per sample, can pass 1."""
+    return Interval(found, found.low, min(found.high, 1.0), found.level) if key in AT_MOST_ONE else found

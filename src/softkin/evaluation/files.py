@@ -64,8 +64,14 @@ def evaluate_file(
         progress: Show a bar; by default on a terminal.
         settings: Those of ``evaluate``.
     """
-    chosen = Settings(**settings)
     source = formats.open_file(path, kind=kind, labels=labels, form=form)
+    with memory.half_of_the_threads():
+        return _evaluated(source, path, name, progress, Settings(**settings))
+
+
+def _evaluated(
+    source: Source, path: str | Path, name: str | None, progress: bool | None, chosen: Settings
+) -> Evaluated:
     title = name or (Path(path).name if str(path) != "-" else source.name)
     kept: list[Block] = []
     stream: streams.Stream | None = None

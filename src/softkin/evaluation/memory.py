@@ -1,6 +1,8 @@
 """One model whose predictions fit in memory."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -47,10 +49,17 @@ def evaluate(
 
 def measured(predictions: Predictions, settings: Settings) -> dict[str, Any]:
     """The same with its settings in one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(max(1, threads // 2))  # ``measure`` has two threads of its own, which share these
-    try:
+    with half_of_the_threads():
         return _measured(predictions, settings)
+
+
+@contextmanager
+def half_of_the_threads() -> Iterator[None]:
+    """Leave torch half of its threads for the while: ``measure`` has two threads of its own, which share them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(max(1, threads // 2))
+    try:
+        yield
     finally:
         torch.set_num_threads(threads)
 
@@ -83,7 +92,7 @@ def statistics(p: Tensor, y: Tensor, settings: Settings) -> dict[str, Statistic]
 def measure(found: dict[str, Statistic], settings: Settings) -> dict[str, Measured]:
     """Each metric with its interval, the KDE ECE of the output only if the settings ask for it.
 
-    Two threads share them out, the dearest first to each: nearly all of the work is done outside of Python.
+    Two threads share them out: nearly all of the work is done outside of Python.
     """
     chosen = [key for key in found if settings.kde_interval or key != "kde_output"]
     parts = [[key for key in chosen if key in DEAR], [key for key in chosen if key not in DEAR]]
@@ -97,7 +106,7 @@ def measure(found: dict[str, Statistic], settings: Settings) -> dict[str, Measur
     return {key: ends for keys, own in zip(parts, results, strict=True) for key, ends in zip(keys, own, strict=True)}
 
 
-DEAR = ("classwise_ece", "ece_output", "aurc", "nll", "brier")
+DEAR = ("classwise_ece", "ece_output")
 
 
 def summary(measured: dict[str, Measured], found: dict[str, Statistic], settings: Settings) -> dict[str, Any]:
