@@ -188,7 +188,7 @@ function confidenceSection() {
     const s = totals.s / totals.n, h = totals.h / totals.n;
     f.root.append(...line(h, "truth", "right", h <= s ? "end" : "start"), ...line(s, "claimed", "sure", h <= s && s < 0.9 ? "start" : "end"));
     const tip = inspect(f.root, {
-      count: live.bins.length,
+      count: () => live.bins.length,
       at: (i) => ({ x: (f.X(live.bins[i].low) + f.X(live.bins[i].high)) / 2, y: f.Y(live.bins[i].count) }),
       pick: (x) => Math.floor(((x - f.left) / (f.width - f.left - f.right)) * live.bins.length),
       describe: (i) => {

@@ -155,10 +155,11 @@ function labelBars(s, k) {
 // Alike classes stand next to each other. Colour is the logarithm, as similarities span many powers of ten.
 function heatMap(order, place, s) {
   const k = order.length;
-  const canvas = el("canvas", { class: "heat", role: "img", "data-key": "heat" });
+  const canvas = el("canvas", { class: "heat", role: "img", "data-key": "heat", "aria-label": "Similarity of the classes" });
   const context = canvas.getContext("2d");
   const cursor = el("span", { class: "cursor", "aria-hidden": "true" });
   const holder = el("div", { class: "chart heat-holder" });
+  const legend = el("div", { class: "ramp" });
   let shown = [];
   let cell = null; // the place last pointed at: [line, column] within the window
   const view = () => {
@@ -178,9 +179,15 @@ function heatMap(order, place, s) {
       const colours = Array.from({ length: 256 }, (_, i) => ramp(i / 255));
       const blank = ramp(0);
       const lines = shown.map((own) => s(own));
-      let top = 0;
-      for (const line of lines) for (let j = 0; j < k; j++) if (line[j] > top) top = line[j];
-      const low = Math.log(top * 1e-4), span = Math.log(top) - low || 1;
+      let top = 0, least = 1;
+      lines.forEach((line, i) => shown.forEach((other, j) => {
+        if (i === j) return;
+        if (line[other] > top) top = line[other];
+        if (line[other] < least) least = line[other];
+      }));
+      least = Math.max(least, top * 1e-4); // below a ten-thousandth of the largest, all is pale
+      const low = Math.log(least), span = Math.log(top) - low || 1;
+      legend.replaceChildren(share(least), stripe(), share(top), el("span", {}, "on a logarithmic scale"));
       lines.forEach((line, i) =>
         shown.forEach((other, j) => {
           const at = 4 * (i * n + j);
@@ -205,9 +212,7 @@ function heatMap(order, place, s) {
     return i >= 0 && j >= 0 && i < n && j < n ? i * n + j : -1;
   };
   const tip = inspect(canvas, {
-    get count() {
-      return shown.length ** 2;
-    },
+    count: () => shown.length ** 2,
     at: (c) => {
       const side = canvas.clientWidth / shown.length;
       return { x: ((c % shown.length) + 0.5) * side, y: Math.floor(c / shown.length) * side };
@@ -249,5 +254,5 @@ function heatMap(order, place, s) {
   }, { rootMargin: "400px" }).observe(holder);
   watch(["own", "beta", "window", "theme"], later);
   watch(["printing"], () => state.printing !== undefined && draw());
-  return holder;
+  return [holder, legend];
 }
