@@ -6,7 +6,7 @@
 For each K: seconds to build the data and the page, megabytes, and of several loads the median of what Chromium's
 ``performance`` says, in seconds since the navigation started: ``usable``, when everything is drawn, listening, and the
 first frame is due; ``interactive``, its ``domInteractive``; ``quiet``, the end of the last task of more than 50 ms that
-began before 5 s, after which nothing holds up the reader. A slider's answer is the time from a β to all that it changes.
+came with the load, after which nothing holds up the reader; ``slider``, from a new β to all that it changes.
 Needs chromium, chromedriver and selenium.
 """
 
@@ -22,9 +22,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import numpy as np
-import report_browser
 import torch
 
+import report_browser
 from softkin import report
 from softkin.predictions import Predictions
 
@@ -34,10 +34,9 @@ GOALS = {100: (1.0, 3.0), 1000: (3.0, 10.0)}  # seconds, megabytes
 TIMES = """
   const navigation = performance.getEntriesByType("navigation")[0];
   return new Promise((done) => {
-    const observer = new PerformanceObserver(() => {});
-    observer.observe({ type: "longtask", buffered: true });
+    const tasks = [];
+    new PerformanceObserver((list) => tasks.push(...list.getEntries())).observe({ type: "longtask", buffered: true });
     setTimeout(() => {
-      const tasks = observer.takeRecords().concat(window.tasks || []);
       const end = Math.max(0, ...tasks.map((task) => task.startTime + task.duration));
       done([performance.getEntriesByName("softkin-interactive")[0].startTime, navigation.domInteractive, end]);
     }, 800);
@@ -77,7 +76,9 @@ def main() -> None:
     parser.add_argument("--loads", type=int, default=5)
     options = parser.parse_args()
     print(f"N={options.samples:,}, distances and thumbnails included; medians of {options.loads} loads\n")
-    print(f"{'K':>6} {'build':>8} {'write':>8} {'size':>9}  {'usable':>8} {'interactive':>11} {'quiet':>8} {'slider':>8}")
+    print(
+        f"{'K':>6} {'build':>8} {'write':>8} {'size':>9}  {'usable':>8} {'interactive':>11} {'quiet':>8} {'slider':>8}"
+    )
     with tempfile.TemporaryDirectory() as folder, report_browser.chromium() as browser:
         for k in options.classes:
             start = time.perf_counter()

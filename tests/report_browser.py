@@ -45,7 +45,11 @@ class Browser:
         """Every address that was asked for since the page was opened, its own aside."""
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         asked = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
-        return [one["request"]["url"] for one in asked if one.get("type") != "Document" and not one["request"]["url"].startswith("data:")]
+        return [
+            one["request"]["url"]
+            for one in asked
+            if one.get("type") != "Document" and not one["request"]["url"].startswith("data:")
+        ]
 
     def set(self, key, value):
         """Move a slider, or type into a field, and let the page hear of it."""
@@ -58,7 +62,11 @@ class Browser:
 
     def choose(self, key, value):
         """Choose an option."""
-        self.run("document.querySelector(`input[data-key='${arguments[0]}'][value='${arguments[1]}']`).click()", key, str(value))
+        self.run(
+            "document.querySelector(`input[data-key='${arguments[0]}'][value='${arguments[1]}']`).click()",
+            key,
+            str(value),
+        )
 
     def click(self, selector):
         self.run("document.querySelector(arguments[0]).click()", selector)
@@ -67,7 +75,9 @@ class Browser:
         return self.run("return document.querySelector(arguments[0]).textContent", selector)
 
     def texts(self, selector):
-        return self.run("return Array.from(document.querySelectorAll(arguments[0]), (node) => node.textContent)", selector)
+        return self.run(
+            "return Array.from(document.querySelectorAll(arguments[0]), (node) => node.textContent)", selector
+        )
 
     def number(self, key):
         """What an output shows, in full."""
@@ -75,7 +85,8 @@ class Browser:
 
     def resize(self, width, height, *, mobile=False):
         self.driver.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile},
         )
         self.wait("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
 
@@ -98,7 +109,13 @@ def chromium():
 
     options = webdriver.ChromeOptions()
     options.binary_location = next(path for path in map(shutil.which, CHROMIUMS) if path)
-    flags = ["--headless=new", "--disable-gpu", "--hide-scrollbars", "--window-size=1280,900", "--disable-dev-shm-usage"]
+    flags = [
+        "--headless=new",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--window-size=1280,900",
+        "--disable-dev-shm-usage",
+    ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         flags.append("--no-sandbox")  # Chromium's sandbox refuses root
     for flag in flags:

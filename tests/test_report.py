@@ -121,7 +121,11 @@ def test_a_calibrator_that_cannot_be_fitted_is_named_and_not_fatal(predictions, 
 
     monkeypatch.setattr(calibrators.PlattScaling, "_fit", refuse)
     data = report.build(predictions, candidates=[calibrators.PlattScaling()], resamples=100)
-    assert data["calibrators"][-1] == {"name": "Platt scaling", "code": "PlattScaling()", "failed": "cannot be fitted to this"}
+    assert data["calibrators"][-1] == {
+        "name": "Platt scaling",
+        "code": "PlattScaling()",
+        "failed": "cannot be fitted to this",
+    }
 
 
 def test_probabilities_that_were_given_are_calibrated_as_such():
@@ -136,7 +140,12 @@ def test_probabilities_that_were_given_are_calibrated_as_such():
     [
         ((0.14, 0.13, 0.15), (0.14, 0.13, 0.15), "over", "Over-confident by 14 points"),
         ((-0.05, -0.06, -0.04), (0.05, 0.04, 0.06), "under", "Under-confident by 5.0 points"),
-        ((0.01, -0.01, 0.03), (0.05, 0.04, 0.06), "mixed", "Right on average, but off by 5.0 points from one answer to the next"),
+        (
+            (0.01, -0.01, 0.03),
+            (0.05, 0.04, 0.06),
+            "mixed",
+            "Right on average, but off by 5.0 points from one answer to the next",
+        ),
         ((0.01, -0.01, 0.03), (0.02, 0.0, 0.04), "calibrated", "No sign that the confidences are wrong"),
     ],
 )
@@ -145,7 +154,9 @@ def test_the_sentence_says_what_the_intervals_allow(gap, ece, kind, words):
     cells["count"][269], cells["hit_sum"][269], cells["score_sum"][269] = 100, 76, 90.0
     said = sentence.verdict(metrics.Interval(*gap, 0.95), metrics.Interval(*ece, 0.95), cells)
     assert (said["kind"], said["headline"]) == (kind, words)
-    assert said["detail"] == "On average 90.0 % sure and 76.0 % right: of the answers given at about 90 %, 76 % are right."
+    assert (
+        said["detail"] == "On average 90.0 % sure and 76.0 % right: of the answers given at about 90 %, 76 % are right."
+    )
 
 
 def test_the_window_of_the_sentence_moves_to_where_answers_are():
@@ -238,7 +249,9 @@ def test_distances_come_back_to_nine_digits_and_labels_to_1e_6():
     d = (d + d.T) / 2
     content = matrix.encoded(d, num_classes=40, source=None, alpha=0.1, beta=2.0, asymmetric=False)
     back = torch.from_numpy(matrix.decoded(content))
-    labels = [smoothing.similarity_labels(similarity.from_distances(one, 10.0), 0.9) for one in (d, (back + back.T) / 2)]
+    labels = [
+        smoothing.similarity_labels(similarity.from_distances(one, 10.0), 0.9) for one in (d, (back + back.T) / 2)
+    ]
     assert float((labels[0] - labels[1]).abs().max()) < 1e-7
     assert sorted(content["order"]) == list(range(40))
     assert content["order"] == diagrams._clustered(similarity.from_distances(d, 2.0))
@@ -254,8 +267,16 @@ def test_equal_distances_are_encoded_too():
     [
         ({"distances": np.ones((3, 3))}, ValueError, "`distances` must cover the 6 classes of the predictions, got 3."),
         ({"distances": np.arange(36.0).reshape(6, 6)}, ValueError, "`distances` must be symmetric"),
-        ({"images": np.zeros((3, 4, 4), np.uint8)}, ValueError, "`images` must be as many as the samples: got 3 for 400 samples."),
-        ({"images": np.zeros((400, 4, 4), np.float32)}, TypeError, "`images` must be uint8, from 0 to 255, got float32."),
+        (
+            {"images": np.zeros((3, 4, 4), np.uint8)},
+            ValueError,
+            "`images` must be as many as the samples: got 3 for 400 samples.",
+        ),
+        (
+            {"images": np.zeros((400, 4, 4), np.float32)},
+            TypeError,
+            "`images` must be uint8, from 0 to 255, got float32.",
+        ),
         ({"images": np.zeros((400, 3, 4, 5), np.uint8)}, ValueError, "with C = 1, 3 or 4, got"),
         ({"texts": ["a"]}, ValueError, "`texts` must be as many as the samples: got 1 for 400 samples."),
         ({"texts": "abc"}, TypeError, "`texts` must be a list of texts"),
@@ -288,7 +309,10 @@ def test_one_sample_is_enough():
 
 def test_names_of_calibrators_read_well():
     assert in_words(calibrators.TemperatureScaling()) == "Temperature scaling"
-    assert in_words(calibrators.EnsembleTemperatureScaling(objective="nll")) == "Ensemble temperature scaling (objective='nll')"
+    assert (
+        in_words(calibrators.EnsembleTemperatureScaling(objective="nll"))
+        == "Ensemble temperature scaling (objective='nll')"
+    )
     assert in_words(calibrators.IsotonicCalibration(classes="pooled")) == "Isotonic calibration (classes='pooled')"
     both = calibrators.TemperatureScaling() | calibrators.IsotonicCalibration()
     assert in_words(both) == "TemperatureScaling() | IsotonicCalibration()"
@@ -306,7 +330,9 @@ def test_page_and_json_are_written_together(tmp_path, data):
 
 def test_nothing_is_overwritten_unasked(tmp_path, data):
     (tmp_path / "report.json").write_text("mine")
-    with pytest.raises(SoftkinError, match="report.json is there already; pass force=True \\(--force\\) to overwrite it."):
+    with pytest.raises(
+        SoftkinError, match="report.json is there already; pass force=True \\(--force\\) to overwrite it."
+    ):
         report.write(tmp_path / "report.html", data)
     assert (tmp_path / "report.json").read_text() == "mine"
     assert not (tmp_path / "report.html").exists()
@@ -346,5 +372,14 @@ def test_a_lone_surrogate_does_not_stop_the_page(tmp_path, data):
 def test_the_page_names_no_address(data):
     page = render.page(data)
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
-    for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(", "XMLHttp", "@import"):
+    for forbidden in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "fetch(",
+        "XMLHttp",
+        "@import",
+    ):
         assert forbidden not in page

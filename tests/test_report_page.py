@@ -1,12 +1,13 @@
 """The report in a real browser: what it shows is what the library computes, and nothing else happens."""
 
+import itertools
 import os
 
 import numpy as np
 import pytest
-import report_browser
 import torch
 
+import report_browser
 from softkin import calibrators, metrics, report, similarity, smoothing
 from softkin.calibrators.selection import cross_fit
 from softkin.predictions import Predictions
@@ -95,7 +96,10 @@ def test_it_loads_without_a_complaint_and_without_a_request(page):
     page.click("button.disclose")
     assert page.console() == []
     assert page.requests() == []
-    assert page.run("return performance.getEntriesByType('resource').filter((r) => !r.name.startsWith('data:')).length") == 0
+    assert (
+        page.run("return performance.getEntriesByType('resource').filter((r) => !r.name.startsWith('data:')).length")
+        == 0
+    )
 
 
 def test_no_request_can_be_made_from_it(page):
@@ -143,17 +147,24 @@ def test_labels_are_computed_by_the_librarys_formula(page, data):
     page.wait("document.querySelectorAll('#similarity td [data-label]').length > 0")
     for own, alpha, beta in ((0, 0.1, 2.0), (5, 0.0, 0.5), (7, 0.37, 6.0), (11, 0.99, 12.0), (3, 0.2, 0.0)):
         page.set("search", f"class {own}")
-        page.run("Array.from(document.querySelectorAll('.matches button')).find((b) => b.textContent === arguments[0]).click()", f"class {own}")
+        page.run(
+            "Array.from(document.querySelectorAll('.matches button')).find((b) => b.textContent === arguments[0]).click()",
+            f"class {own}",
+        )
         page.set("alpha", alpha)
         page.set("beta", beta)
-        rows = page.run("return Array.from(document.querySelectorAll('#similarity td [data-label]'), (n) => [+n.dataset.class, +n.dataset.label, +n.dataset.similarity])")
+        rows = page.run(
+            "return Array.from(document.querySelectorAll('#similarity td [data-label]'), (n) => [+n.dataset.class, +n.dataset.label, +n.dataset.similarity])"
+        )
         assert len(rows) == K
         s = similarity.from_distances(d, beta)
         labels = smoothing.similarity_labels(s, alpha)[own]
         for k, label, alike in rows:
             assert label == pytest.approx(float(labels[k]), abs=1e-6)
             assert alike == pytest.approx(float(s[own, k]), abs=1e-6)
-        bars = page.run("return Array.from(document.querySelectorAll('.label .num[data-label]'), (n) => [+n.dataset.class, +n.dataset.label])")
+        bars = page.run(
+            "return Array.from(document.querySelectorAll('.label .num[data-label]'), (n) => [+n.dataset.class, +n.dataset.label])"
+        )
         assert bars[0][0] == own
         assert all(label == pytest.approx(float(labels[k]), abs=1e-6) for k, label in bars)
 
@@ -166,12 +177,16 @@ def test_the_heat_map_is_drawn_and_chooses(page, data):
 
     canvas = page.driver.find_element("css selector", "canvas.heat")
     size = canvas.size["height"]
-    ActionChains(page.driver).move_to_element_with_offset(canvas, -size / 4, int(-size / 2 + (4 + 0.5) * size / K)).click().perform()
+    ActionChains(page.driver).move_to_element_with_offset(
+        canvas, -size / 4, int(-size / 2 + (4 + 0.5) * size / K)
+    ).click().perform()
     assert page.text(".label h3") == f"The label of class {data['similarity']['order'][4]}"
     # The most similar pair of a line is its darkest cell.
     own = data["similarity"]["order"][4]
     s = similarity.from_distances(spread(), 2.0)[own][data["similarity"]["order"]]
-    pixels = page.run("const c = document.querySelector('canvas.heat'); return Array.from(c.getContext('2d').getImageData(0, 4, c.width, 1).data)")
+    pixels = page.run(
+        "const c = document.querySelector('canvas.heat'); return Array.from(c.getContext('2d').getImageData(0, 4, c.width, 1).data)"
+    )
     assert int(np.array(pixels).reshape(-1, 4)[:, :3].sum(axis=1).argmin()) == int(s.argmax())
 
 
@@ -238,14 +253,19 @@ def test_charts_speak_by_keyboard(page):
 
 def test_everything_has_a_name_for_those_who_do_not_see_it(page):
     for selector in ("svg[role=img]", "canvas"):
-        assert all(page.run("return Array.from(document.querySelectorAll(arguments[0]), (n) => n.getAttribute('aria-label'))", selector))
+        assert all(
+            page.run(
+                "return Array.from(document.querySelectorAll(arguments[0]), (n) => n.getAttribute('aria-label'))",
+                selector,
+            )
+        )
     nameless = "return Array.from(document.querySelectorAll('input')).filter((n) => !n.labels.length).length"
     assert page.run(nameless) == 0
     assert all(text.strip() for text in page.texts("button"))
     assert page.run("return document.querySelectorAll('img:not([alt])').length") == 0
     levels = page.run("return Array.from(document.querySelectorAll('h1, h2, h3, h4'), (n) => +n.tagName[1])")
     assert levels[0] == 1
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
     assert page.run("return document.documentElement.lang") == "en"
 
 
@@ -290,11 +310,23 @@ def test_light_and_dark_follow_the_system_and_the_button(page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_can_be_read(page, scheme):
     page.media(scheme=scheme)
-    for selector in ("p.lead", "h1", ".note", ".metric-name", "nav a", ".over-text", "thead th button", ".options label", "td .good"):
+    for selector in (
+        "p.lead",
+        "h1",
+        ".note",
+        ".metric-name",
+        "nav a",
+        ".over-text",
+        "thead th button",
+        ".options label",
+        "td .good",
+    ):
         assert contrast(page, selector) >= 4.5, selector
 
 
-@pytest.mark.parametrize(("width", "height", "mobile"), [(1280, 900, False), (768, 1024, False), (390, 844, True), (320, 700, True)])
+@pytest.mark.parametrize(
+    ("width", "height", "mobile"), [(1280, 900, False), (768, 1024, False), (390, 844, True), (320, 700, True)]
+)
 def test_it_fits_desktop_and_phone(page, tmp_path, width, height, mobile):
     from PIL import Image
 
@@ -319,7 +351,9 @@ def test_it_prints_light_and_without_controls(page):
 
 def test_hostile_names_stay_text(browser, tmp_path):
     hostile = made(HOSTILE, name=HOSTILE[0])
-    data = report.build(hostile, distances=spread(), texts=[HOSTILE[1]] * N, source=HOSTILE[1], candidates=[], resamples=100)
+    data = report.build(
+        hostile, distances=spread(), texts=[HOSTILE[1]] * N, source=HOSTILE[1], candidates=[], resamples=100
+    )
     browser.media()
     browser.resize(390, 844, mobile=True)
     page = browser.open(report.write(tmp_path / "hostile.html", data)[0])

@@ -8,6 +8,7 @@ import torch
 
 from softkin import __version__, checks, distances
 from softkin.metrics import scopes
+from softkin.metrics.scopes import Scope
 from softkin.predictions import Predictions
 from softkin.report import curves, matrix, mistakes, plain, render
 
@@ -15,6 +16,7 @@ PARTS = ("curves", "sweep", "ood", "histories", "similarity")
 """Of the comparison's data; a part that is absent leaves out its section of the page"""
 NEEDED = ("name", "methods", "table", "num_samples", "num_classes")
 ALLOWED = (*NEEDED, *PARTS, "source", "notes", "seeds", "class_names")
+SCOPES: tuple[Scope, ...] = ("prediction", "output")
 LONGEST_HISTORY = 400  # points of a training curve; more than it has pixels
 
 
@@ -138,14 +140,15 @@ def from_study(folder: str | Path) -> dict[str, Any]:
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    cells = {
-        key: {name: plain.number(value) if isinstance(value, float) else value for name, value in cell.items()}
-        for key, cell in row["cells"].items()
-    }
-    for cell in cells.values():
-        cell["values"] = [plain.number(value) for value in cell["values"]]
+    cells = {key: {name: _plain(value) for name, value in cell.items()} for key, cell in row["cells"].items()}
     chosen = "; ".join(sorted({_in_words(values) for values in row["chosen"]} - {""}))
     return {"method": row["method"], "cells": cells, "chosen": chosen or None, "target": row["effective_target"]}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return plain.number(value) if isinstance(value, float) else value
 
 
 LETTERS = {"alpha": "α", "beta": "β", "mixing": "a", "gamma": "γ", "margin": "m"}
@@ -158,11 +161,11 @@ def _in_words(values: Mapping[str, float]) -> str:
 def pooled(every: Sequence[Predictions]) -> dict[str, Any]:
     """Predictions of one method, a seed each: sums in cells over all of them, and each one's calibration errors."""
     found: dict[str, Any] = {"num_samples": sum(len(one) for one in every)}
-    for scope in ("prediction", "output"):
+    for scope in SCOPES:
         cells = []
         for one in every:
             p, y = scopes.checked(one.probabilities, one.known_labels)
-            cells.append(curves.of_pool(scopes.pool(p, y, scope)))  # type: ignore[arg-type]
+            cells.append(curves.of_pool(scopes.pool(p, y, scope)))
         found[scope] = {part: [sum(values) for values in zip(*(cell[part] for cell in cells), strict=True)]
                         for part in ("count", "score_sum", "hit_sum")}  # fmt: skip
         found[scope]["ece"] = {
@@ -246,7 +249,9 @@ def _histories(folder: Path, by_method: Mapping[str, Sequence[Any]]) -> list[dic
     return found
 
 
-def _similarity(folder: Path, by_method: Mapping[str, Sequence[Any]], first: Predictions) -> list[dict[str, Any]] | None:
+def _similarity(
+    folder: Path, by_method: Mapping[str, Sequence[Any]], first: Predictions
+) -> list[dict[str, Any]] | None:
     """The class distances of each similarity method, those of its first seed, with the values that were chosen."""
     from softkin.study import Records
     from softkin.study.methods import title
