@@ -27,6 +27,7 @@ class Browser:
         self.driver.get_log("browser"), self.driver.get_log("performance")
         self.driver.get(path.resolve().as_uri())
         self.wait("performance.getEntriesByName('softkin-interactive').length > 0")
+        self.run("document.documentElement.style.scrollBehavior = 'auto'")  # or clicks would aim at what still moves
         return self
 
     def run(self, script, *arguments):

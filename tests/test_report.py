@@ -94,6 +94,12 @@ def test_calibrators_are_cross_fitted_in_two_folds(predictions):
     variant = next(v for v in data["variants"] if v["key"] == "temperature")
     assert variant["metrics"]["nll"]["value"] == pytest.approx(metrics.nll(found, y), abs=1e-12)
     assert "two folds on this one file" in variant["note"]
+    whole = calibrators.TemperatureScaling().fit(z, y).temperature_
+    assert f"Fitted on the whole file, T = {whole:.3f}." in variant["note"]
+    paired = metrics.compare(found, predictions.probabilities, y, "ece_hist", scope="output", resamples=100)
+    assert variant["against_raw"]["ece_output"] == pytest.approx(
+        {"difference": paired.difference, "low": paired.low, "high": paired.high}, abs=1e-9
+    )
     assert {one["name"] for one in data["calibrators"]} == {"Temperature scaling", "Vector scaling"}
     nlls = [one["nll"] for one in data["calibrators"]]
     assert nlls == sorted(nlls)

@@ -84,7 +84,7 @@ def build(
     variants = [{"key": "raw", "name": "As it is", "note": None} | _variant(p, y, **options)]
     tried, calibrated = _calibrated(predictions, candidates, seed, progress)
     for about, changed in calibrated:
-        variants.append(about | _variant(changed, y, **options))
+        variants.append(about | _variant(changed, y, **options) | {"against_raw": _against(changed, p, y, **options)})
     shown = [one["row"] for variant in variants for one in variant["mistakes"]]
     shown += [row for variant in variants for lines in variant["classes"]["mistakes"] for row, _ in lines]
     return {
@@ -144,6 +144,28 @@ def _variant(p: Tensor, y: Tensor, *, level: float, resamples: int, seed: int) -
         "classes": _classes(p, y),
         "mistakes": mistakes.most_confident(p, y),
     }
+
+
+def _against(changed: Tensor, raw: Tensor, y: Tensor, *, level: float, resamples: int, seed: int) -> dict[str, Any]:
+    """Calibrated minus raw on the same samples, with its interval: where that holds 0, nothing is called better."""
+    found = {}
+    for key, (metric, options) in PAIRED.items():
+        c = metrics.compare(changed, raw, y, metric, confidence=level, resamples=resamples, seed=seed, **options)
+        found[key] = {
+            "difference": plain.number(c.difference),
+            "low": plain.number(c.low),
+            "high": plain.number(c.high),
+        }
+    return found
+
+
+PAIRED: dict[str, tuple[str, dict[str, Any]]] = {
+    "accuracy": ("accuracy", {}),
+    "ece_prediction": ("ece_hist", {"scope": "prediction"}),
+    "ece_output": ("ece_hist", {"scope": "output"}),
+    "nll": ("nll", {}),
+    "brier": ("brier", {}),
+}
 
 
 def _if_calibrated(p: Tensor, level: float, seed: int, metric: str, **options: Any) -> dict[str, Any]:
@@ -232,17 +254,19 @@ def _calibrated(
     tried.sort(key=lambda one: float(one.get("nll", "inf")))
     found = []
     for key, (_, candidate, p) in sorted(kept.items(), reverse=True):  # temperature first
-        same = kept["best"][1] is candidate
         if key == "best" and "temperature" in kept and kept["temperature"][1] is candidate:
             continue
-        note = (
-            f"{FOLDED}, {len(tried)} were tried and this one had the lowest NLL" if same and len(tried) > 1 else FOLDED
-        )
-        found.append(({"key": key, "name": in_words(candidate), "note": f"{note}."}, p))
+        note = FOLDED
+        if len(tried) > 1 and kept["best"][1] is candidate:
+            note += f" {len(tried)} were tried; this one had the lowest NLL."
+        if isinstance(candidate, TemperatureScaling):
+            fitted = candidate.unfitted().fit(z, y, from_probabilities=given)
+            note += f" Fitted on the whole file, T = {fitted.temperature_:.3f}."
+        found.append(({"key": key, "name": in_words(candidate), "note": note}, p))
     return tried, found
 
 
-FOLDED = "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half"
+FOLDED = "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half."
 
 
 def quick_candidates() -> list[Calibrator]:

@@ -102,10 +102,12 @@ function metricCard({ key, name, text, better, about }) {
     if (given(m.low)) span(range, m.low, m.high);
     calm.hidden = !m.calibrated;
     if (m.calibrated) span(calm, m.calibrated.low, m.calibrated.high);
-    const before = Number(data.variants[0].metrics[key].value), after = Number(m.value);
-    const moved = v === data.variants[0] || before === after || !better || !Number.isFinite(after - before) ? 0 : (after - before) * better;
-    change.textContent = moved ? `${moved > 0 ? "better" : "worse"} than ${text(before)}` : "";
-    change.className = moved > 0 ? "change good" : "change bad";
+    // Better or worse only where the paired interval of the difference leaves out 0.
+    const moved = v.against_raw && v.against_raw[key];
+    const told = moved && Number(moved.difference) !== 0 ? Math.sign(Number(moved.low)) === Math.sign(Number(moved.high)) : null;
+    const gain = moved ? better * Number(moved.difference) : 0;
+    change.textContent = told === null || told === undefined ? "" : `${told ? (gain > 0 ? "better than" : "worse than") : "not told apart from"} ${text(data.variants[0].metrics[key].value)}`;
+    change.className = told ? (gain > 0 ? "change good" : "change bad") : "change";
   };
   return { node: el("div", { class: "card metric" }, el("span", { class: "metric-name" }, name), number, interval, track, change, note), show };
 }
@@ -398,20 +400,16 @@ function calibratorsSection() {
     return section("calibrators", "What calibration would do", el("p", { class: "lead" }, "Not tried: there are too few samples to fit on one half and look at the other, or it was not asked for."));
   }
   const raw = data.variants[0].metrics;
-  const cell = (value, from, text, better) => {
-    const diff = better * (Number(value) - Number(from));
-    return el("span", { class: diff > 0 ? "good" : diff < 0 ? "bad" : null }, text(value));
-  };
   const rows = data.calibrators.map((one) => {
     const place = data.variants.findIndex((v) => v.name === one.name);
     const show = place > 0 ? el("button", { type: "button", class: "chip", "data-show": place, click: () => choose({ variant: place }) }, "Show") : "";
     if (one.failed) return [named(one.name), el("span", { class: "note" }, cut(one.failed, 160)), "", "", "", ""];
     return [
       el("span", {}, named(one.name), one.warnings.length ? el("span", { class: "note", title: cut(one.warnings.join(" "), 600) }, " with a warning") : null),
-      cell(one.nll, raw.nll.value, (v) => fixed(v, 4), -1),
-      cell(one.ece_prediction, raw.ece_prediction.value, (v) => percent(v, 2), -1),
-      cell(one.ece_output, raw.ece_output.value, (v) => percent(v, 2), -1),
-      cell(one.accuracy, raw.accuracy.value, (v) => percent(v, 2), 1),
+      fixed(one.nll, 4),
+      percent(one.ece_prediction, 2),
+      percent(one.ece_output, 2),
+      percent(one.accuracy, 2),
       show,
     ];
   });
