@@ -92,7 +92,7 @@ def build(
         "version": plain.VERSION,
         "kind": "model",
         "softkin": __version__,
-        "name": name or predictions.name or "A model",
+        "name": name or predictions.name or source or "A model",
         "source": source,
         "num_samples": len(p),
         "num_classes": k,

@@ -1,7 +1,7 @@
 // Plain SVG: axes, marks, and one way to look at a chart's parts by pointer, touch or arrow keys.
 
 // A chart is drawn for the width that it has, again when that changes, and on request.
-function chart(label, draw) {
+function chart(draw) {
   const node = el("div", { class: "chart" });
   let width = 0;
   const run = () => width > 0 && node.replaceChildren(...[draw(width, node)].flat());

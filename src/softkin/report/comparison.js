@@ -139,6 +139,7 @@ function lineChart(width, height, lines, options) {
   for (const line of lines) {
     if (!line.points.length) continue;
     f.root.append(svg("path", { class: `line m${line.place % 8} ${line.faded ? "faded" : ""}`, "stroke-dasharray": line.faded ? null : DASHES[line.place % DASHES.length], d: line.steps ? steps(line.points, f) : path(line.points.map(([x, y]) => [f.X(x), f.Y(y)])), "data-method": line.method }));
+    if (line.rings) f.root.append(...line.points.filter((_, i) => line.rings[i]).map(([x, y]) => svg("circle", { class: "ring chosen", cx: f.X(x), cy: f.Y(y), r: 8 })));
     if (line.markers) f.root.append(...line.points.map(([x, y]) => marker(line.place, f.X(x), f.Y(y), 3)));
   }
   f.root.append(marked);
@@ -169,7 +170,7 @@ const meanOf = (values) => values.reduce((sum, v) => sum + Number(v), 0) / value
 
 function overlaySection() {
   const figure = (scope) => {
-    const drawn = chart("", (width) => {
+    const drawn = chart((width) => {
       const lines = shownMethods().filter((m) => data.curves[m]).map((method) => {
         const bins = binsOf(data.curves[method][scope], state.bins).filter((b) => b.count >= FEW);
         return {
@@ -223,7 +224,8 @@ const SWEPT = [
 // Axes need fewer digits than values do.
 const axisText = ({ text }, [low, high]) => (text(0.5).endsWith("%") ? (v) => percent(v, high - low < 0.04 ? 1 : 0) : (v) => fixed(v, high - low < 0.1 ? 2 : 1));
 const LETTERS = { alpha: "α", beta: "β", mixing: "a", gamma: "γ", margin: "m" };
-const valueWords = (values) => Object.entries(values).map(([key, v]) => `${LETTERS[key] || key} = ${v}`).join(", ");
+const rounded = (v) => String(Number(Number(v).toPrecision(3)));
+const valueWords = (values) => Object.entries(values).map(([key, v]) => `${LETTERS[key] || key} = ${rounded(v)}`).join(", ");
 
 function sweepSection() {
   const { points: tried } = data.sweep;
@@ -234,15 +236,16 @@ function sweepSection() {
   const metric = () => available.find((m) => m.key === state.sweepMetric);
   const own = () => tried.filter((p) => p.method === state.sweepMethod && given(p.validation[state.sweepMetric]));
 
-  const surface = chart("", (width) => sweepSurface(width, own(), metric()));
+  const surface = chart((width) => sweepSurface(width, own(), metric()));
   const scale = el("div", { class: "ramp" });
-  const front = chart("", (width) => sweepFront(width, tried, metric()));
+  const front = chart((width) => sweepFront(width, tried, metric()));
   const numbers = asTable("Everything that was tried, as a table", () =>
     table("Validation metrics, mean over seeds", ["method and values", ...available.map((m) => m.name), "chosen on"], tried.map((p) => [el("span", {}, named(methodName(p.method), 24), ` ${valueWords(p.values)}`), ...available.map((m) => m.text(p.validation[m.key])), p.chosen ? `${p.chosen} of ${p.seeds} seeds` : ""])),
   );
   watch(["sweepMethod", "sweepMetric", "methods", "theme", "printing"], () => {
     const values = own().map((p) => Number(p.validation[state.sweepMetric])).filter(Number.isFinite);
     const [first, last] = metric().better < 0 ? [Math.max(...values), Math.min(...values)] : [Math.min(...values), Math.max(...values)];
+    scale.hidden = swept(own()).length < 2;
     scale.replaceChildren(metric().text(first), stripe(0.08, 0.92), metric().text(last), el("span", {}, dark() ? "lighter is better" : "darker is better"));
     surface.redraw();
     front.redraw();
@@ -267,19 +270,22 @@ function sweepSection() {
   );
 }
 
+// The parameters that took more than one value.
+const swept = (tried) => [...new Set(tried.flatMap((p) => Object.keys(p.values)))].filter((key) => new Set(tried.map((p) => p.values[key])).size > 1);
+
 // Two parameters: a grid of cells. One: a line.
 function sweepSurface(width, tried, metric) {
-  const keys = [...new Set(tried.flatMap((p) => Object.keys(p.values)))].filter((key) => new Set(tried.map((p) => p.values[key])).size > 1);
+  const keys = swept(tried);
   const value = (p) => Number(p.validation[metric.key]);
   if (keys.length < 2) {
     const key = keys[0] || Object.keys(tried[0].values)[0];
     const sorted = [...tried].sort((a, b) => a.values[key] - b.values[key]);
     const xs = sorted.map((p) => p.values[key]), ys = sorted.map(value);
     const room = (Math.max(...ys) - Math.min(...ys)) * 0.12 || 0.01;
-    const y = [Math.min(...ys) - room, Math.max(...ys) + room];
+    const y = [Math.max(0, Math.min(...ys) - room), Math.max(...ys) + room];
     const x = xs.length > 1 ? [xs[0], xs[xs.length - 1]] : [xs[0] - 0.5, xs[0] + 0.5];
-    const line = { method: tried[0].method, place: place(tried[0].method), markers: true, points: sorted.map((p, i) => [xs[i], ys[i]]), describe: (i) => [valueWords(sorted[i].values), `${metric.name} ${metric.text(ys[i])}`, sorted[i].chosen ? `chosen on ${sorted[i].chosen} of ${sorted[i].seeds} seeds` : "not chosen"] };
-    return lineChart(width, 330, [line], { x, y, left: 66, bottom: 42, xTicks: [...new Set(xs)], xFormat: String, yTicks: niceTicks(y[0], y[1], 4), yFormat: axisText(metric, y), xLabel: LETTERS[key] || key, yLabel: metric.name, label: `${metric.name} by ${key}. Arrow keys go through the values.` });
+    const line = { method: tried[0].method, place: place(tried[0].method), markers: true, rings: sorted.map((p) => p.chosen > 0), points: sorted.map((p, i) => [xs[i], ys[i]]), describe: (i) => [valueWords(sorted[i].values), `${metric.name} ${metric.text(ys[i])}`, sorted[i].chosen ? `chosen on ${sorted[i].chosen} of ${sorted[i].seeds} seeds` : "not chosen"] };
+    return lineChart(width, 330, [line], { x, y, left: 66, bottom: 42, xTicks: niceTicks(x[0], x[1], 5), xFormat: rounded, yTicks: niceTicks(y[0], y[1], 5), yFormat: axisText(metric, y), xLabel: LETTERS[key] || key, yLabel: metric.name, label: `${metric.name} by ${key}. Arrow keys go through the values.` });
   }
   const [a, b] = keys;
   const xs = [...new Set(tried.map((p) => p.values[a]))].sort((m, n) => m - n), ys = [...new Set(tried.map((p) => p.values[b]))].sort((m, n) => m - n);
@@ -298,8 +304,8 @@ function sweepSurface(width, tried, metric) {
     if (c.w > 46) group.append(svg("text", { class: bright > 140 ? "on-light" : "on-dark", x: c.x + c.w / 2, y: c.y + c.h / 2 + 4, "text-anchor": "middle" }, metric.text(value(c.p))));
     if (c.p.chosen) group.append(svg("rect", { class: "chosen", x: c.x + 3, y: c.y + 3, width: c.w - 6, height: c.h - 6, rx: 3, fill: "none" }));
   }
-  xs.forEach((v, i) => group.append(svg("text", { class: "tick", x: f.X(i + 0.5), y: f.base + 17, "text-anchor": "middle" }, String(v))));
-  ys.forEach((v, j) => group.append(svg("text", { class: "tick", x: f.left - 8, y: f.Y(j + 0.5) + 4, "text-anchor": "end" }, String(v))));
+  xs.forEach((v, i) => group.append(svg("text", { class: "tick", x: f.X(i + 0.5), y: f.base + 17, "text-anchor": "middle" }, rounded(v))));
+  ys.forEach((v, j) => group.append(svg("text", { class: "tick", x: f.left - 8, y: f.Y(j + 0.5) + 4, "text-anchor": "end" }, rounded(v))));
   f.root.append(group);
   const tip = inspect(f.root, {
     count: () => cells.length,
@@ -351,7 +357,7 @@ function sweepFront(width, tried, metric) {
 
 function oodSection() {
   const figures = data.ood.map((set) => {
-    const drawn = chart("", (width) => {
+    const drawn = chart((width) => {
       const m = state.bins;
       const size = CELLS / m;
       const lines = shownMethods().filter((method) => set.count[method]).map((method) => {
@@ -384,7 +390,7 @@ const CURVES = [
 
 function trainingSection() {
   const figures = CURVES.filter(({ key }) => data.histories.some((h) => h.values[key])).map(({ key, name, text }) => {
-    const drawn = chart("", (width) => {
+    const drawn = chart((width) => {
       const lines = [];
       for (const method of shownMethods()) {
         const runs = data.histories.filter((h) => h.method === method && h.values[key]);

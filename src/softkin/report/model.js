@@ -130,7 +130,7 @@ function reliabilitySection() {
     const number = output(`reliability-${scope}`, { class: "big" });
     const live = { bins: [], bands: null };
     const samples = data.num_samples;
-    const drawn = chart("", (width) => reliabilityChart(width, live.bins, live.bands, scope, `Reliability of ${WORDS[scope].title.toLowerCase()}, ${state.bins} bins, calibration error ${percent(errorOf(live.bins, samples), 2)}. Arrow keys go through the bins.`));
+    const drawn = chart((width) => reliabilityChart(width, live.bins, live.bands, scope, `Reliability of ${WORDS[scope].title.toLowerCase()}, ${state.bins} bins, calibration error ${percent(errorOf(live.bins, samples), 2)}. Arrow keys go through the bins.`));
     const numbers = asTable("Bins as a table", () => binTable(live.bins, scope, live.bands));
     watch(["variant", "bins"], () => {
       const cells = variant()[scope];
@@ -201,7 +201,7 @@ function confidenceSection() {
     });
     return [f.root, tip];
   };
-  const drawn = chart("", draw);
+  const drawn = chart(draw);
   const numbers = asTable("Histogram as a table", () => table("Answers by confidence", ["confidence", "right", "wrong"], live.bins.map((b) => [`${percent(b.low)} – ${percent(b.high)}`, whole(b.hit), whole(b.count - b.hit)])));
   watch(["variant", "bins"], () => {
     live.bins = binsOf(variant().prediction, state.bins);
@@ -331,7 +331,7 @@ function classPanel(c) {
   return el(
     "div",
     { class: "panel" },
-    el("figure", {}, el("figcaption", {}, el("strong", {}, "Reliability of this class’s score"), el("span", { class: "note" }, ` its score for all ${whole(data.num_samples)} samples, ${m} bins`)), chart("", (width) => reliabilityChart(Math.min(width, 420), bins, null, "output", `Reliability of the score of ${cut(c.name, 60)}`))),
+    el("figure", {}, el("figcaption", {}, el("strong", {}, "Reliability of this class’s score"), el("span", { class: "note" }, ` its score for all ${whole(data.num_samples)} samples, ${m} bins`)), chart((width) => reliabilityChart(Math.min(width, 420), bins, null, "output", `Reliability of the score of ${cut(c.name, 60)}`))),
     el(
       "div",
       { class: "stack" },
@@ -484,7 +484,7 @@ function abstainSection() {
     });
     return f.root;
   };
-  const drawn = chart("", draw);
+  const drawn = chart(draw);
   const numbers = asTable("Curve as a table", () => {
     const c = curve(), every = Math.ceil(c.threshold.length / 40);
     const rows = c.threshold.map((t, i) => [percent(t, 2), percent(c.answered[i] / n, 1), percent(c.wrong[i] / c.answered[i], 2)]).filter((_, i) => i % every === 0 || i === c.threshold.length - 1);
