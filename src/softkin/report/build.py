@@ -16,12 +16,15 @@ from softkin.checks import Array
 from softkin.metrics import scopes
 from softkin.metrics.uncertainty import Interval
 from softkin.predictions import Predictions
+from softkin.progress import track
 from softkin.report import curves, matrix, mistakes, plain, sentence
 
 CLASS_BINS = 15
 MOST_POINTS = 400  # of the risk–coverage curve: more than it has pixels
 LEAST_TO_CALIBRATE = 50  # samples: a fit on half of fewer tells nothing
-MANY_SCORES = 2 * 10**7  # beyond them only the calibrators with few parameters are tried, as others take minutes
+MANY_SCORES = (
+    5 * 10**6
+)  # beyond them only calibrators of a few seconds are tried; those with parameters a class take minutes
 
 
 def build(
@@ -39,6 +42,7 @@ def build(
     asymmetric: bool = False,
     resamples: int = 1000,
     seed: int = 0,
+    progress: bool | None = None,
 ) -> dict[str, Any]:
     """Everything that the page of one model shows; docs/report.md describes each field.
 
@@ -54,13 +58,15 @@ def build(
         name: What to call the model; by default the predictions' own name.
         source: Where the numbers come from, such as a file's name; shown as text.
         confidence: The level of all intervals and bands.
-        candidates: Unfitted calibrators to choose from; None for ``calibrators.default_candidates()``, an empty list
-            for none at all. Temperature scaling is always among them unless the list is empty.
+        candidates: Unfitted calibrators to choose from; None for ``calibrators.default_candidates()`` (the quick ones
+            of them beyond 5 million scores), an empty list for none at all. Temperature scaling is always among them
+            unless the list is empty.
         alpha: Where the page's slider of smooth labels starts.
         beta: The same for β.
         asymmetric: Allow distances that differ by direction.
         resamples: How many resamples make an interval.
         seed: Of resampling and of the two folds.
+        progress: Show a bar; by default on a terminal, for work longer than a second.
 
     Returns:
         Plain data: dictionaries, lists, texts, numbers. ``report.write`` makes the page of it.
@@ -73,14 +79,12 @@ def build(
     words = None if texts is None else mistakes.checked_texts(texts, len(p))
     alike = None
     if distances is not None:
-        alike = matrix.encoded(
-            distances, num_classes=k, source=None, alpha=alpha, beta=beta, asymmetric=asymmetric
-        )
+        alike = matrix.encoded(distances, num_classes=k, source=None, alpha=alpha, beta=beta, asymmetric=asymmetric)
     options: dict[str, Any] = {"level": level, "resamples": resamples, "seed": seed}
     variants = [{"key": "raw", "name": "As it is", "note": None} | _variant(p, y, **options)]
-    tried, calibrated = _calibrated(predictions, candidates, seed)
+    tried, calibrated = _calibrated(predictions, candidates, seed, progress)
     for about, changed in calibrated:
-        variants.append(about | _variant(changed, y, **options))
+        variants.append(about | _variant(changed, y, **options) | {"against_raw": _against(changed, p, y, **options)})
     shown = [one["row"] for variant in variants for one in variant["mistakes"]]
     shown += [row for variant in variants for lines in variant["classes"]["mistakes"] for row, _ in lines]
     return {
@@ -88,7 +92,7 @@ def build(
         "version": plain.VERSION,
         "kind": "model",
         "softkin": __version__,
-        "name": name or predictions.name or "A model",
+        "name": name or predictions.name or source or "A model",
         "source": source,
         "num_samples": len(p),
         "num_classes": k,
@@ -101,9 +105,7 @@ def build(
         "class_bins": CLASS_BINS,
         "variants": variants,
         "calibrators": tried,
-        "samples": mistakes.described(
-            shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words
-        ),
+        "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
         "similarity": alike,
     }
 
@@ -142,6 +144,28 @@ def _variant(p: Tensor, y: Tensor, *, level: float, resamples: int, seed: int) -
         "classes": _classes(p, y),
         "mistakes": mistakes.most_confident(p, y),
     }
+
+
+def _against(changed: Tensor, raw: Tensor, y: Tensor, *, level: float, resamples: int, seed: int) -> dict[str, Any]:
+    """Calibrated minus raw on the same samples, with its interval: where that holds 0, nothing is called better."""
+    found = {}
+    for key, (metric, options) in PAIRED.items():
+        c = metrics.compare(changed, raw, y, metric, confidence=level, resamples=resamples, seed=seed, **options)
+        found[key] = {
+            "difference": plain.number(c.difference),
+            "low": plain.number(c.low),
+            "high": plain.number(c.high),
+        }
+    return found
+
+
+PAIRED: dict[str, tuple[str, dict[str, Any]]] = {
+    "accuracy": ("accuracy", {}),
+    "ece_prediction": ("ece_hist", {"scope": "prediction"}),
+    "ece_output": ("ece_hist", {"scope": "output"}),
+    "nll": ("nll", {}),
+    "brier": ("brier", {}),
+}
 
 
 def _if_calibrated(p: Tensor, level: float, seed: int, metric: str, **options: Any) -> dict[str, Any]:
@@ -191,7 +215,7 @@ def _classes(p: Tensor, y: Tensor) -> dict[str, Any]:
 
 
 def _calibrated(
-    predictions: Predictions, candidates: Sequence[Calibrator] | None, seed: int
+    predictions: Predictions, candidates: Sequence[Calibrator] | None, seed: int, progress: bool | None
 ) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], Tensor]]]:
     """(how every candidate did, [(what to call it, its cross-fitted probabilities)] of temperature and winner)."""
     given = predictions.given is not None
@@ -200,12 +224,12 @@ def _calibrated(
     if len(z) < LEAST_TO_CALIBRATE or (candidates is not None and len(candidates) == 0):
         return [], []
     if candidates is None:
-        candidates = calibrators.default_candidates() if z.numel() <= MANY_SCORES else FEW_PARAMETERS
+        candidates = calibrators.default_candidates() if z.numel() <= MANY_SCORES else quick_candidates()
     if not any(isinstance(one, TemperatureScaling) for one in candidates):
         candidates = [TemperatureScaling(), *candidates]
     tried: list[dict[str, Any]] = []
     kept: dict[str, tuple[float, Calibrator, Tensor]] = {}
-    for candidate in candidates:
+    for candidate in track(candidates, "calibrators", total=len(candidates), show=progress):
         about: dict[str, Any] = {"name": in_words(candidate), "code": repr(candidate)}
         tried.append(about)
         try:
@@ -230,20 +254,29 @@ def _calibrated(
     tried.sort(key=lambda one: float(one.get("nll", "inf")))
     found = []
     for key, (_, candidate, p) in sorted(kept.items(), reverse=True):  # temperature first
-        same = kept["best"][1] is candidate
         if key == "best" and "temperature" in kept and kept["temperature"][1] is candidate:
             continue
-        note = f"{FOLDED}, {len(tried)} were tried and this one had the lowest NLL" if same and len(tried) > 1 else FOLDED
-        found.append(({"key": key, "name": in_words(candidate), "note": f"{note}."}, p))
+        note = FOLDED
+        if len(tried) > 1 and kept["best"][1] is candidate:
+            note += f" {len(tried)} were tried; this one had the lowest NLL."
+        if isinstance(candidate, TemperatureScaling):
+            fitted = candidate.unfitted().fit(z, y, from_probabilities=given)
+            note += f" Fitted on the whole file, T = {fitted.temperature_:.3f}."
+        found.append(({"key": key, "name": in_words(candidate), "note": note}, p))
     return tried, found
 
 
-FOLDED = "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half"
-FEW_PARAMETERS: list[Calibrator] = [
-    TemperatureScaling(),
-    calibrators.EnsembleTemperatureScaling(),
-    calibrators.EnsembleTemperatureScaling(objective="nll"),
-]
+FOLDED = "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half."
+
+
+def quick_candidates() -> list[Calibrator]:
+    """Those of ``calibrators.default_candidates`` whose cost does not grow with parameters for each class."""
+    return [
+        TemperatureScaling(),
+        calibrators.EnsembleTemperatureScaling(),
+        calibrators.EnsembleTemperatureScaling(objective="nll"),
+        calibrators.IsotonicCalibration(classes="pooled"),
+    ]
 
 
 def in_words(calibrator: Calibrator) -> str:

@@ -1,7 +1,7 @@
 // Plain SVG: axes, marks, and one way to look at a chart's parts by pointer, touch or arrow keys.
 
 // A chart is drawn for the width that it has, again when that changes, and on request.
-function chart(label, draw) {
+function chart(draw) {
   const node = el("div", { class: "chart" });
   let width = 0;
   const run = () => width > 0 && node.replaceChildren(...[draw(width, node)].flat());
@@ -51,18 +51,18 @@ function frame(width, height, options) {
   if (xLabel) axes.append(svg("text", { class: "title", x: (left + width - right) / 2, y: height - 5, "text-anchor": "middle" }, xLabel));
   if (yLabel) {
     const middle = (top + height - bottom) / 2;
-    axes.append(svg("text", { class: "title", x: 12, y: middle, "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` }, yLabel));
+    axes.append(svg("text", { class: "title", x: 12, y: middle, "text-anchor": "middle", transform: yLabel.length > 2 ? `rotate(-90 12 ${middle})` : null }, yLabel));
   }
   root.append(axes);
   return { root, X, Y, left, right, top, bottom, width, height, base: height - bottom };
 }
 
-// Pointer, touch and arrow keys choose one of `count` parts; a tip beside it says what it is, aloud too.
+// Pointer, touch and arrow keys choose one of `count()` parts; a tip beside it says what it is, aloud too.
 function inspect(root, { count, at, pick, describe, mark }) {
   const tip = el("div", { class: "tip", role: "status", "aria-live": "polite", hidden: true });
   let current = -1;
   const show = (i) => {
-    if (i < 0 || i >= count) return hide();
+    if (i < 0 || i >= count()) return hide();
     if (i === current) return;
     current = i;
     const lines = describe(i);
@@ -95,8 +95,8 @@ function inspect(root, { count, at, pick, describe, mark }) {
   root.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (event.key === "Escape") hide();
-    else if (event.key === "Home" || event.key === "End") show(event.key === "Home" ? 0 : count - 1);
-    else if (step) show(current < 0 ? (step > 0 ? 0 : count - 1) : Math.max(0, Math.min(count - 1, current + step)));
+    else if (event.key === "Home" || event.key === "End") show(event.key === "Home" ? 0 : count() - 1);
+    else if (step) show(current < 0 ? (step > 0 ? 0 : count() - 1) : Math.max(0, Math.min(count() - 1, current + step)));
     else return;
     event.preventDefault();
   });
@@ -155,4 +155,10 @@ function ramp(t) {
   const place = Math.max(0, Math.min(1, t)) * (stops.length - 1);
   const i = Math.min(stops.length - 2, Math.floor(place));
   return stops[i].map((c, channel) => Math.round(c + (stops[i + 1][channel] - c) * (place - i)));
+}
+
+function stripe(from = 0, to = 1) {
+  const strip = el("i", { "aria-hidden": "true" });
+  strip.style.background = `linear-gradient(to right, ${ticks(from, to, 5).map((t) => `rgb(${ramp(t)})`).join(", ")})`;
+  return strip;
 }

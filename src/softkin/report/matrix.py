@@ -4,6 +4,7 @@ import base64
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softkin import checks, diagrams, similarity
 from softkin.checks import Array
@@ -46,9 +47,9 @@ def encoded(
     }
 
 
-def decoded(content: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+def decoded(content: dict[str, Any]) -> NDArray[np.float64]:
     """The (K, K) distances that ``encoded`` made plain, the diagonal 0."""
     codes = np.frombuffer(base64.b64decode(content["codes"]), dtype="<u4").reshape(len(content["low"]), -1)
-    values = np.array(content["low"])[:, None] + np.array(content["step"])[:, None] * codes
+    values: NDArray[np.float64] = np.array(content["low"])[:, None] + np.array(content["step"])[:, None] * codes
     np.fill_diagonal(values, 0)
     return values

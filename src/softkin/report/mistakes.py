@@ -30,8 +30,8 @@ def most_confident(p: Tensor, y: Tensor) -> list[dict[str, Any]]:
         {
             "row": row,
             "answer": int(answer[row]),
-            "confidence": plain.number(score[row], 6),
-            "truth": plain.number(p[row, y[row]], 6),
+            "confidence": plain.number(float(score[row]), 6),
+            "truth": plain.number(float(p[row, y[row]]), 6),
             "best": [[k, plain.number(s, 6)] for k, s in zip(ks, ss, strict=True)],
         }
         for row, ks, ss in zip(order.tolist(), best.indices.tolist(), best.values.tolist(), strict=True)
@@ -46,7 +46,7 @@ def by_class(p: Tensor, y: Tensor) -> list[list[list[Any]]]:
     found: list[list[list[Any]]] = [[] for _ in range(p.shape[1])]
     for row, k in zip(order.tolist(), answer[order].tolist(), strict=True):
         if len(found[k]) < FOR_A_CLASS:
-            found[k].append([row, plain.number(score[row], 6)])
+            found[k].append([row, plain.number(float(score[row]), 6)])
     return found
 
 

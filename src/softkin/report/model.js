@@ -102,10 +102,12 @@ function metricCard({ key, name, text, better, about }) {
     if (given(m.low)) span(range, m.low, m.high);
     calm.hidden = !m.calibrated;
     if (m.calibrated) span(calm, m.calibrated.low, m.calibrated.high);
-    const before = Number(data.variants[0].metrics[key].value), after = Number(m.value);
-    const moved = v === data.variants[0] || before === after || !better || !Number.isFinite(after - before) ? 0 : (after - before) * better;
-    change.textContent = moved ? `${moved > 0 ? "better" : "worse"} than ${text(before)}` : "";
-    change.className = moved > 0 ? "change good" : "change bad";
+    // Better or worse only where the paired interval of the difference leaves out 0.
+    const moved = v.against_raw && v.against_raw[key];
+    const told = moved && Number(moved.difference) !== 0 ? Math.sign(Number(moved.low)) === Math.sign(Number(moved.high)) : null;
+    const gain = moved ? better * Number(moved.difference) : 0;
+    change.textContent = told === null || told === undefined ? "" : `${told ? (gain > 0 ? "better than" : "worse than") : "not told apart from"} ${text(data.variants[0].metrics[key].value)}`;
+    change.className = told ? (gain > 0 ? "change good" : "change bad") : "change";
   };
   return { node: el("div", { class: "card metric" }, el("span", { class: "metric-name" }, name), number, interval, track, change, note), show };
 }
@@ -128,7 +130,7 @@ function reliabilitySection() {
     const number = output(`reliability-${scope}`, { class: "big" });
     const live = { bins: [], bands: null };
     const samples = data.num_samples;
-    const drawn = chart("", (width) => reliabilityChart(width, live.bins, live.bands, scope, `Reliability of ${WORDS[scope].title.toLowerCase()}, ${state.bins} bins, calibration error ${percent(errorOf(live.bins, samples), 2)}. Arrow keys go through the bins.`));
+    const drawn = chart((width) => reliabilityChart(width, live.bins, live.bands, scope, `Reliability of ${WORDS[scope].title.toLowerCase()}, ${state.bins} bins, calibration error ${percent(errorOf(live.bins, samples), 2)}. Arrow keys go through the bins.`));
     const numbers = asTable("Bins as a table", () => binTable(live.bins, scope, live.bands));
     watch(["variant", "bins"], () => {
       const cells = variant()[scope];
@@ -188,7 +190,7 @@ function confidenceSection() {
     const s = totals.s / totals.n, h = totals.h / totals.n;
     f.root.append(...line(h, "truth", "right", h <= s ? "end" : "start"), ...line(s, "claimed", "sure", h <= s && s < 0.9 ? "start" : "end"));
     const tip = inspect(f.root, {
-      count: live.bins.length,
+      count: () => live.bins.length,
       at: (i) => ({ x: (f.X(live.bins[i].low) + f.X(live.bins[i].high)) / 2, y: f.Y(live.bins[i].count) }),
       pick: (x) => Math.floor(((x - f.left) / (f.width - f.left - f.right)) * live.bins.length),
       describe: (i) => {
@@ -199,7 +201,7 @@ function confidenceSection() {
     });
     return [f.root, tip];
   };
-  const drawn = chart("", draw);
+  const drawn = chart(draw);
   const numbers = asTable("Histogram as a table", () => table("Answers by confidence", ["confidence", "right", "wrong"], live.bins.map((b) => [`${percent(b.low)} – ${percent(b.high)}`, whole(b.hit), whole(b.count - b.hit)])));
   watch(["variant", "bins"], () => {
     live.bins = binsOf(variant().prediction, state.bins);
@@ -329,7 +331,7 @@ function classPanel(c) {
   return el(
     "div",
     { class: "panel" },
-    el("figure", {}, el("figcaption", {}, el("strong", {}, "Reliability of this class’s score"), el("span", { class: "note" }, ` its score for all ${whole(data.num_samples)} samples, ${m} bins`)), chart("", (width) => reliabilityChart(Math.min(width, 420), bins, null, "output", `Reliability of the score of ${cut(c.name, 60)}`))),
+    el("figure", {}, el("figcaption", {}, el("strong", {}, "Reliability of this class’s score"), el("span", { class: "note" }, ` its score for all ${whole(data.num_samples)} samples, ${m} bins`)), chart((width) => reliabilityChart(Math.min(width, 420), bins, null, "output", `Reliability of the score of ${cut(c.name, 60)}`))),
     el(
       "div",
       { class: "stack" },
@@ -398,20 +400,16 @@ function calibratorsSection() {
     return section("calibrators", "What calibration would do", el("p", { class: "lead" }, "Not tried: there are too few samples to fit on one half and look at the other, or it was not asked for."));
   }
   const raw = data.variants[0].metrics;
-  const cell = (value, from, text, better) => {
-    const diff = better * (Number(value) - Number(from));
-    return el("span", { class: diff > 0 ? "good" : diff < 0 ? "bad" : null }, text(value));
-  };
   const rows = data.calibrators.map((one) => {
     const place = data.variants.findIndex((v) => v.name === one.name);
     const show = place > 0 ? el("button", { type: "button", class: "chip", "data-show": place, click: () => choose({ variant: place }) }, "Show") : "";
     if (one.failed) return [named(one.name), el("span", { class: "note" }, cut(one.failed, 160)), "", "", "", ""];
     return [
       el("span", {}, named(one.name), one.warnings.length ? el("span", { class: "note", title: cut(one.warnings.join(" "), 600) }, " with a warning") : null),
-      cell(one.nll, raw.nll.value, (v) => fixed(v, 4), -1),
-      cell(one.ece_prediction, raw.ece_prediction.value, (v) => percent(v, 2), -1),
-      cell(one.ece_output, raw.ece_output.value, (v) => percent(v, 2), -1),
-      cell(one.accuracy, raw.accuracy.value, (v) => percent(v, 2), 1),
+      fixed(one.nll, 4),
+      percent(one.ece_prediction, 2),
+      percent(one.ece_output, 2),
+      percent(one.accuracy, 2),
       show,
     ];
   });
@@ -486,7 +484,7 @@ function abstainSection() {
     });
     return f.root;
   };
-  const drawn = chart("", draw);
+  const drawn = chart(draw);
   const numbers = asTable("Curve as a table", () => {
     const c = curve(), every = Math.ceil(c.threshold.length / 40);
     const rows = c.threshold.map((t, i) => [percent(t, 2), percent(c.answered[i] / n, 1), percent(c.wrong[i] / c.answered[i], 2)]).filter((_, i) => i % every === 0 || i === c.threshold.length - 1);

@@ -94,7 +94,7 @@ function slider(label, { min, max, step, value, key, change, text }) {
   return node;
 }
 
-function choice(legend, key, options, chosen, change, { plain = false } = {}) {
+function choice(legend, key, options, chosen, change) {
   const group = fresh("choice");
   const radios = options.map(({ value, text }) => {
     const id = fresh("option");
@@ -102,7 +102,7 @@ function choice(legend, key, options, chosen, change, { plain = false } = {}) {
     input.addEventListener("change", () => change(value));
     return [input, el("label", { for: id }, typeof text === "string" ? el("bdi", {}, cut(text, 48)) : text)];
   });
-  const node = el("fieldset", { class: plain ? "choice plain" : "choice" }, el("legend", {}, legend), el("div", { class: "options" }, radios));
+  const node = el("fieldset", { class: "choice" }, el("legend", {}, legend), el("div", { class: "options" }, radios));
   node.set = (value) => radios.forEach(([input]) => (input.checked = input.value === String(value)));
   return node;
 }

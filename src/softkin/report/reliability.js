@@ -64,7 +64,7 @@ function reliabilityChart(width, bins, bands, scope, label) {
   f.root.append(zones, marks, svg("line", { class: "diagonal", x1: f.X(0), y1: f.Y(0), x2: f.X(1), y2: f.Y(1) }));
   countStrip(f, bins, height - 34, below - 16, scope);
   const tip = inspect(f.root, {
-    count: bins.length,
+    count: () => bins.length,
     at: (i) => ({ x: (f.X(bins[i].low) + f.X(bins[i].high)) / 2, y: bins[i].count ? Math.min(f.Y(bins[i].likelihood), f.Y(bins[i].confidence)) : f.Y(0.5) }),
     pick: (x) => Math.floor(((x - f.left) / (f.width - f.left - f.right)) * bins.length),
     describe: (i) => binWords(bins[i], scope, bands && given(bands[0][i]) ? [bands[0][i], bands[1][i]] : null),

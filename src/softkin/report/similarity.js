@@ -34,10 +34,12 @@ function standardised(line, own) {
 // softmax of −β z over the others, 0 for the class itself.
 function similarityRow(z, own, beta) {
   let top = -Infinity;
-  for (let j = 0; j < z.length; j++) if (j !== own) top = Math.max(top, -beta * z[j]);
-  const s = z.map((d, j) => (j === own ? 0 : Math.exp(-beta * d - top)));
-  const total = s.reduce((sum, v) => sum + v, 0);
-  return s.map((v) => v / total);
+  for (let j = 0; j < z.length; j++) if (j !== own && -beta * z[j] > top) top = -beta * z[j];
+  const s = new Float64Array(z.length);
+  let total = 0;
+  for (let j = 0; j < z.length; j++) if (j !== own) total += s[j] = Math.exp(-beta * z[j] - top);
+  for (let j = 0; j < z.length; j++) s[j] /= total;
+  return s;
 }
 
 // (1 − α) on the class itself, α times the similarity on the others.
@@ -155,10 +157,11 @@ function labelBars(s, k) {
 // Alike classes stand next to each other. Colour is the logarithm, as similarities span many powers of ten.
 function heatMap(order, place, s) {
   const k = order.length;
-  const canvas = el("canvas", { class: "heat", role: "img", "data-key": "heat" });
+  const canvas = el("canvas", { class: "heat", role: "img", "data-key": "heat", "aria-label": "Similarity of the classes" });
   const context = canvas.getContext("2d");
   const cursor = el("span", { class: "cursor", "aria-hidden": "true" });
   const holder = el("div", { class: "chart heat-holder" });
+  const legend = el("div", { class: "ramp" });
   let shown = [];
   let cell = null; // the place last pointed at: [line, column] within the window
   const view = () => {
@@ -174,23 +177,31 @@ function heatMap(order, place, s) {
     if (key !== drawn) {
       drawn = key;
       canvas.width = canvas.height = n;
+      // Plain loops over typed arrays: a thousand classes are a million cells, and β moves them all.
+      const logs = new Float64Array(n * n);
+      let top = -Infinity, least = Infinity;
+      for (let i = 0; i < n; i++) {
+        const line = s(shown[i]);
+        for (let j = 0; j < n; j++) {
+          if (i === j) continue;
+          const v = Math.log(line[shown[j]]);
+          logs[i * n + j] = v;
+          if (v > top) top = v;
+          if (v < least) least = v;
+        }
+      }
+      least = Math.max(least, top + Math.log(1e-4)); // below a ten-thousandth of the largest, all is pale
+      const scale = 255 / (top - least || 1);
       const image = context.createImageData(n, n);
-      const colours = Array.from({ length: 256 }, (_, i) => ramp(i / 255));
-      const blank = ramp(0);
-      const lines = shown.map((own) => s(own));
-      let top = 0;
-      for (const line of lines) for (let j = 0; j < k; j++) if (line[j] > top) top = line[j];
-      const low = Math.log(top * 1e-4), span = Math.log(top) - low || 1;
-      lines.forEach((line, i) =>
-        shown.forEach((other, j) => {
-          const at = 4 * (i * n + j);
-          const c = i === j ? blank : colours[Math.round(255 * Math.max(0, Math.min(1, (Math.log(line[other]) - low) / span)))];
-          image.data[at] = c[0];
-          image.data[at + 1] = c[1];
-          image.data[at + 2] = c[2];
-          image.data[at + 3] = 255;
-        }),
-      );
+      const pixels = new DataView(image.data.buffer);
+      const packed = Uint32Array.from({ length: 256 }, (_, i) => ramp(i / 255).reduce((sum, c) => sum * 256 + c, 0) * 256 + 255);
+      for (let i = 0; i < n; i++) {
+        for (let j = 0; j < n; j++) {
+          const at = i * n + j;
+          pixels.setUint32(4 * at, packed[i === j || logs[at] <= least ? 0 : Math.round((logs[at] - least) * scale)]);
+        }
+      }
+      legend.replaceChildren(share(Math.exp(least)), stripe(), share(Math.exp(top)), el("span", {}, "on a logarithmic scale"));
       context.putImageData(image, 0, 0);
     }
     const line = shown.indexOf(state.own);
@@ -205,9 +216,7 @@ function heatMap(order, place, s) {
     return i >= 0 && j >= 0 && i < n && j < n ? i * n + j : -1;
   };
   const tip = inspect(canvas, {
-    get count() {
-      return shown.length ** 2;
-    },
+    count: () => shown.length ** 2,
     at: (c) => {
       const side = canvas.clientWidth / shown.length;
       return { x: ((c % shown.length) + 0.5) * side, y: Math.floor(c / shown.length) * side };
@@ -249,5 +258,5 @@ function heatMap(order, place, s) {
   }, { rootMargin: "400px" }).observe(holder);
   watch(["own", "beta", "window", "theme"], later);
   watch(["printing"], () => state.printing !== undefined && draw());
-  return holder;
+  return [holder, legend];
 }

@@ -1,0 +1,247 @@
+"""The report of a comparison: from a real study's records, and from plain data."""
+
+import json
+import os
+
+import pytest
+
+import report_browser
+from softkin import SoftkinError, metrics, report, study
+from softkin.report import comparison
+from softkin.study import outputs
+from softkin.study.perform import resolve
+from softkin.study.records import keep
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A real study, small: three methods, two seeds, a grid of α and β, one set of unknown data; its folder and table."""
+    folder = tmp_path_factory.mktemp("study") / "study"
+    spec = study.StudySpec(
+        methods=("one-hot", "ts", "we"),
+        seeds=2,
+        test=300,
+        per_class=10,
+        validation=300,
+        alpha=(0.1, 0.3),
+        beta=(1.0, 4.0),
+        recipe={"epochs": 3},
+        ood=("uniform",),
+        ood_rows=100,
+    )
+    keep(folder, resolve(spec))
+    study.work(folder)
+    table = study.table(folder, resamples=100)
+    outputs.write(folder, table)
+    return folder, table
+
+
+@pytest.fixture(scope="module")
+def folder(made):
+    return made[0]
+
+
+@pytest.fixture(scope="module")
+def data(folder):
+    return report.build_comparison(folder)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    missing = report_browser.missing()
+    if missing:
+        if os.environ.get("SOFTKIN_REQUIRE_DATA"):
+            pytest.fail(f"{missing} is missing, and SOFTKIN_REQUIRE_DATA says that nothing may be skipped")
+        pytest.skip(f"needs {missing}, which is not installed")
+    with report_browser.chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser, folder):
+    browser.media()
+    browser.resize(1280, 900)
+    return browser.open(folder / "report.html")
+
+
+def test_a_study_ends_with_its_report(folder, data):
+    assert json.loads((folder / "report.json").read_bytes()) == json.loads(json.dumps(data, allow_nan=False))
+
+
+def test_the_table_is_the_studys(made, data):
+    table = made[1]
+    assert [row["method"] for row in data["table"]["rows"]] == [row.method for row in table.rows]
+    for row, ours in zip(table.rows, data["table"]["rows"], strict=True):
+        for key, cell in row.cells.items():
+            assert ours["cells"][key]["mean"] == cell.mean
+            assert (ours["cells"][key]["best"], ours["cells"][key]["tie"]) == (cell.best, cell.tie)
+    assert data["notes"] == list(table.notes)
+    assert data["table"]["rows"][2]["chosen"].startswith("α = ")
+
+
+def test_curves_pool_the_seeds_and_errors_are_each_seeds_own(folder, data):
+    for method in ("one-hot", "ts", "we"):
+        every = [result.test() for result in study.results(folder) if result.method == method]
+        found = data["curves"][method]
+        assert sum(found["prediction"]["count"]) == sum(map(len, every)) == found["num_samples"]
+        for scope in ("prediction", "output"):
+            for m in (5, 15, 50):
+                expected = [
+                    metrics.ece_hist(one.probabilities, one.known_labels, scope=scope, n_bins=m) for one in every
+                ]
+                assert found[scope]["ece"][str(m)] == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_sweep_holds_every_value_that_was_tried(folder, data):
+    points = data["sweep"]["points"]
+    assert sorted((p["values"]["alpha"], p["values"]["beta"]) for p in points) == [
+        (0.1, 1.0),
+        (0.1, 4.0),
+        (0.3, 1.0),
+        (0.3, 4.0),
+    ]
+    assert sum(p["chosen"] for p in points) == 2  # one for each seed
+    tried = [trial for result in study.results(folder) if result.method == "we" for trial in result.record["tried"]]
+    first = points[0]
+    nlls = [trial["validation"]["nll"] for trial in tried if trial["values"] == first["values"]]
+    assert first["validation"]["nll"] == pytest.approx(sum(nlls) / 2)
+    assert first["seeds"] == 2
+
+
+def test_unknown_data_and_training_curves_are_there(folder, data):
+    (uniform,) = data["ood"]
+    assert uniform["name"] == "uniform"
+    assert sum(uniform["count"]["we"]) == 200
+    aurocs = [r.metrics["auroc uniform"] for r in study.results(folder) if r.method == "ts"]
+    assert uniform["auroc"]["ts"] == pytest.approx(sum(aurocs) / 2)
+    assert {(line["method"], line["seed"]) for line in data["histories"]} == {
+        ("one-hot", 0),
+        ("one-hot", 1),
+        ("we", 0),
+        ("we", 1),
+    }
+    assert data["histories"][0]["epochs"] == [1, 2, 3]
+    assert len(data["histories"][0]["values"]["loss"]) == 3
+    (alike,) = data["similarity"]
+    assert alike["name"] == "WE"
+    assert "word vectors" in alike["source"]
+
+
+def test_plain_data_make_the_same_page(data):
+    given = {key: data[key] for key in comparison.ALLOWED if key in data}
+    assert report.build_comparison(given) == data
+
+
+def test_the_table_alone_is_enough(browser, data, tmp_path):
+    given = {key: data[key] for key in comparison.NEEDED}
+    browser.open(report.write_comparison(given, tmp_path / "table.html")[0])
+    assert browser.console() == []
+    assert len(browser.texts("section")) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"curvs": {}}, "comparison data have no part 'curvs'; did you mean 'curves'\\?"),
+        ({"table": None}, "comparison data must have 'table'; it is missing."),
+        ({"histories": [{"method": "wee"}]}, "'histories' of the comparison data must use known methods, got 'wee'."),
+    ],
+)
+def test_wrong_plain_data_are_one_sentence(data, change, words):
+    given = {key: data[key] for key in comparison.NEEDED} | change
+    given = {key: value for key, value in given.items() if value is not None}
+    with pytest.raises(ValueError, match=words):
+        report.build_comparison(given)
+
+
+def test_a_folder_without_a_study_or_without_results(tmp_path, folder):
+    with pytest.raises(SoftkinError, match="holds no study"):
+        report.build_comparison(tmp_path)
+    (tmp_path / "study.json").write_bytes((folder / "study.json").read_bytes())
+    with pytest.raises(SoftkinError, match="holds no results yet; the page can be made once a method is done."):
+        report.build_comparison(tmp_path)
+
+
+# In the browser
+
+
+def test_it_loads_without_a_complaint_and_without_a_request(page):
+    page.run("document.getElementById('similarity').scrollIntoView({behavior: 'instant'})")
+    page.wait("document.querySelector('canvas.heat').width == 10")
+    assert page.console() == []
+    assert page.requests() == []
+
+
+def test_the_table_shows_best_and_ties(page, data):
+    for row in data["table"]["rows"]:
+        for key in ("accuracy", "ece_hist"):
+            cell = row["cells"][key]
+            shown = page.run(
+                "const n = document.querySelector(`tr[data-method='${arguments[0]}'] [data-column='${arguments[1]}']`); return [n.dataset.value, n.querySelector('.best') !== null, n.textContent.includes('≈')]",
+                row["method"],
+                key,
+            )
+            assert (float(shown[0]), *shown[1:]) == (cell["mean"], cell["best"], cell["tie"] and not cell["best"])
+    page.click("[data-key='table-nll']")
+    order = page.run("return Array.from(document.querySelectorAll('#table tbody tr'), (n) => n.dataset.method)")
+    nll = {row["method"]: row["cells"]["nll"]["mean"] for row in data["table"]["rows"]}
+    assert order == sorted(nll, key=nll.get)
+
+
+def test_methods_switch_on_and_off_and_bins_change_the_errors(page, data):
+    lines = "return Array.from(document.querySelectorAll('#reliability figure:first-child path.line[data-method]'), (n) => n.dataset.method)"
+    assert page.run(lines) == ["one-hot", "ts", "we"]
+    page.click("input[data-method='ts']")
+    assert page.run(lines) == ["one-hot", "we"]
+    for stop, m in ((0, 5), (8, 50)):
+        page.set("bins", stop)
+        for scope in ("prediction", "output"):
+            shown = page.run(
+                "return Array.from(document.querySelectorAll(`output[data-key='ece-${arguments[0]}']`), (n) => [n.dataset.method, +n.dataset.value])",
+                scope,
+            )
+            assert dict(shown) == pytest.approx(
+                {k: sum(data["curves"][k][scope]["ece"][str(m)]) / 2 for k in ("one-hot", "we")}, abs=1e-12
+            )
+
+
+def test_the_surface_and_the_front_follow_the_metric(page, data):
+    points = [p["validation"] for p in data["sweep"]["points"]]
+    for metric in ("nll", "ece_hist", "accuracy"):
+        page.choose("sweep-metric", metric)
+        shown = page.run(
+            "return Array.from(document.querySelectorAll('.surface rect[data-value]'), (n) => +n.dataset.value)"
+        )
+        assert sorted(shown) == pytest.approx(sorted(p[metric] for p in points))
+        error = "ece_hist_output" if metric == "accuracy" else metric
+        front = [
+            p
+            for p in points
+            if not any(q["accuracy"] >= p["accuracy"] and q[error] <= p[error] and q != p for q in points)
+        ]
+        assert int(page.run("return document.querySelector('path.front').dataset.front")) == len(front)
+
+
+def test_it_fits_desktop_and_phone_and_prints(page):
+    for width in (1280, 390, 320):
+        page.resize(width, 900, mobile=width < 500)
+        assert page.run("return document.documentElement.scrollWidth") <= width
+    page.media(scheme="dark", kind="print")
+    assert page.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.media()
+    assert page.console() == []
+
+
+def test_hostile_method_names_stay_text(browser, data, tmp_path):
+    changed = json.loads(json.dumps({key: data[key] for key in comparison.ALLOWED if key in data}))
+    bad = ["<img src=x onerror=alert(1)>", "y" * 10_000, "שלום\u202e"]
+    for method, name in zip(changed["methods"], bad, strict=True):
+        method["name"] = name
+    changed["ood"][0]["name"] = changed["name"] = changed["source"] = changed["notes"][0] = bad[0]
+    changed["class_names"][:3] = bad
+    browser.resize(390, 844, mobile=True)
+    page = browser.open(report.write_comparison(changed, tmp_path / "hostile.html")[0])
+    assert page.console() == []
+    assert page.run("return document.querySelectorAll('img').length") == 0
+    assert page.run("return document.documentElement.scrollWidth") <= 390
+    assert bad[0] in page.text("#ood h3")
