@@ -9,11 +9,12 @@ import torch
 from softkin import SoftkinError, calibrators, diagrams, metrics, report, similarity, smoothing
 from softkin.binning import equal_width
 from softkin.calibrators.selection import folds_of
+from softkin.evaluation import sentence
 from softkin.metrics import scopes
 from softkin.metrics.statistics import Binned
 from softkin.metrics.uncertainty import likelihood_band
 from softkin.predictions import Predictions
-from softkin.report import curves, matrix, mistakes, render, sentence
+from softkin.report import curves, matrix, mistakes, render
 from softkin.report.build import in_words, risk_coverage
 
 

@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from softkin import binning, checks, density
+from softkin.evaluation import sentence
 from softkin.evaluation.catalogue import ENTRIES, TOP, Settings, number, plain, within_one
 from softkin.metrics import scopes, uncertainty
 from softkin.metrics.statistics import Statistic
 from softkin.metrics.uncertainty import Measured
 from softkin.predictions import Predictions
-
-CELLS = 300  # for the sentence: fine enough for windows of ten points
 
 
 def evaluate(
@@ -132,9 +131,7 @@ DRAWS = 200  # sets of labels where the interval needed none
 
 def described(pool: scopes.Pool, measured: dict[str, Measured], settings: Settings) -> dict[str, Any]:
     """The winning scores' reliability in bins, and what it says in words."""
-    from softkin.report import sentence
-
-    cells = binning.curve(pool.scores, pool.hits, binning.equal_width(CELLS))
+    cells = binning.curve(pool.scores, pool.hits, binning.equal_width(sentence.CELLS))
     bins = binning.curve(pool.scores, pool.hits, binning.equal_width(settings.n_bins))
     gap, ece = measured["signed_gap"].interval, measured["ece_prediction"].interval
     sums = {part: getattr(cells, part).tolist() for part in ("count", "score_sum", "hit_sum")}

@@ -13,11 +13,12 @@ from softkin import __version__, binning, calibrators, checks, metrics
 from softkin.calibrators import Calibrator, TemperatureScaling
 from softkin.calibrators.selection import cross_fit
 from softkin.checks import Array
+from softkin.evaluation import sentence
 from softkin.metrics import scopes
 from softkin.metrics.uncertainty import Interval
 from softkin.predictions import Predictions
 from softkin.progress import track
-from softkin.report import curves, matrix, mistakes, plain, sentence
+from softkin.report import curves, matrix, mistakes, plain
 
 CLASS_BINS = 15
 MOST_POINTS = 400  # of the risk–coverage curve: more than it has pixels

@@ -3,8 +3,8 @@
 from typing import Any
 
 from softkin.metrics import Interval
-from softkin.report.curves import CELLS
 
+CELLS = 300  # of the sums: windows of ten points have whole numbers of them
 ENOUGH = 30  # answers in a window: fewer do not carry a sentence
 
 
