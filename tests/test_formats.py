@@ -281,3 +281,15 @@ def test_real_files(shared_data, network_logits):
     assert torch.equal(found.logits, logits)
     assert torch.equal(found.known_labels, labels)
     assert formats.open_file(shared_data / "logits" / "densenet-bc-100-cifar100-probs.npz").kind == "probs"
+
+
+def test_long_reading_shows_a_bar(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(formats, "BLOCK", 6)
+    monkeypatch.setattr("softkin.progress.PATIENCE", -1.0)
+    path = written(tmp_path, "npz", "logits")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert len(list(formats.open_file(path).blocks(progress=True))) == 4
+    assert "reading" in capsys.readouterr().err
+    list(formats.open_file(path).blocks())
+    assert capsys.readouterr().err == ""

@@ -251,7 +251,7 @@ def _print(result: dict[str, Any]) -> None:
             _plain(found["nll"]["value"]),
             f"[{_plain(found['nll']['low'])}, {_plain(found['nll']['high'])}]".replace("[", r"\["),
             _percent(ece["value"]),
-            f"{_percent(ece['low'])} – {_percent(ece['high'])}",
+            f"{_percent(ece['low'])} to {_percent(ece['high'])}",
             _percent(chance),
             _percent(found["ece_output"]["value"]),
             _percent(found["accuracy"]["value"]),

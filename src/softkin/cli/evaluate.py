@@ -193,7 +193,7 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
                 beside = f"{_number(found['floor'], entry.percent)} (floor)"
             ends = [_number(found[end], entry.percent) for end in ("low", "high") if end in found]
             table.add_row(
-                Text(entry.name), _number(found["value"], entry.percent), " – ".join(ends) if ends else "", beside
+                Text(entry.name), _number(found["value"], entry.percent), " to ".join(ends) if ends else "", beside
             )
         show(table)
         if any(_lies_above(found) for found in data["metrics"].values()):
@@ -262,7 +262,7 @@ def _print_comparisons(compared: list[dict[str, Any]], arguments: argparse.Names
             Text(shown(one["a"])),
             Text(shown(one["b"])),
             numbers[0],
-            f"{numbers[1]} – {numbers[2]}",
+            f"{numbers[1]} to {numbers[2]}",
             f"{one['p_value']:.3f}",
             Text(winner),
         )
