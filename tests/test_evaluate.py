@@ -197,6 +197,23 @@ def test_paired_comparisons(tmp_path, two, capsys):
     )
 
 
+@pytest.mark.parametrize(
+    ("p_values", "significant"),
+    [
+        ([0.03, 0.04, 0.2], [False, False, False]),  # 3 · 0.03 is more than 0.05
+        ([0.02, 0.5, 0.01], [True, False, True]),  # 3 · 0.01 and 2 · 0.02 are not
+        ([0.02, 0.001, 0.03], [True, True, True]),
+    ],
+)
+def test_many_comparisons_ask_for_more(monkeypatch, two, p_values, significant):
+    answers = iter(p_values * 5)
+    monkeypatch.setattr(
+        "softkin.metrics.uncertainty.compared", lambda *_: metrics.Comparison(1.0, 0.5, 1.5, next(answers))
+    )
+    lines = evaluation.compare([*two, two[0]], resamples=100)
+    assert [line["significant"] for line in lines] == significant * 5
+
+
 def test_samples_are_brought_into_one_order_or_refused(tmp_path, two, capsys, monkeypatch):
     first, second = two
     straight = evaluation.compare([first, second], resamples=100)
