@@ -38,6 +38,8 @@ def as_tensor(values: Any, name: str) -> Tensor:
         array = array.astype(array.dtype.newbyteorder("="))
     if any(stride < 0 for stride in array.strides):
         array = array.copy()  # torch knows no negative strides
+    if array.flags.writeable:
+        return torch.from_numpy(array)
     with warnings.catch_warnings():
         # A memory-mapped array is read-only and torch warns of that; nothing here writes to what it was given.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
@@ -61,7 +63,7 @@ def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> T
     tensor = tensor.to(torch.int64)
     if num_samples == 0:
         return tensor
-    low, high = int(tensor.min()), int(tensor.max())
+    low, high = (int(end) for end in torch.aminmax(tensor))
     if low < 0:
         raise ValueError(f"`labels` must be at least 0, got {low}; drop samples without a class first.")
     if num_classes is None and high >= MANY_CLASSES:
@@ -113,8 +115,10 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
         return tensor
     half = tensor.dtype in (torch.float16, torch.bfloat16)
     # Two passes settle the usual case: NaN and infinity reach the sum of their row.
-    off = (tensor.sum(dim=1, dtype=torch.float32 if half else None) - 1).abs()
-    if bool(off.max() <= (1e-2 if half else 1e-3)) and bool(tensor.min() >= 0):
+    sums = tensor.sum(dim=1, dtype=torch.float32 if half else None)
+    low, high = (float(end) for end in torch.aminmax(sums))
+    tolerance = 1e-2 if half else 1e-3
+    if abs(low - 1) <= tolerance and abs(high - 1) <= tolerance and float(tensor.min()) >= 0:
         return tensor
     finite(tensor, name)
     if bool((tensor < 0).any()):
@@ -123,7 +127,7 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
             f"`{name}` must not be negative, got {float(tensor[row, column]):g} at row {row}, column {column}; "
             "if these are logits, apply softmax first."
         )
-    row = int(off.argmax())
+    row = int((sums - 1).abs().argmax())
     total = float(tensor[row].sum(dtype=torch.float64))
     raise ValueError(
         f"`{name}` must have rows that sum to 1, but row {row} sums to {total:g}; "
