@@ -11,6 +11,9 @@ time is a median. Times are of this machine, ratios are what to read.
 
 import argparse
 import os
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -29,12 +32,15 @@ Work = Callable[[], object]
 
 
 def data(num_samples: int, num_classes: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Over-confident float32 probabilities and labels."""
+    """Over-confident float32 probabilities and labels, made block by block: no second copy of all."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(num_classes, (num_samples,), generator=generator)
-    logits = torch.randn(num_samples, num_classes, generator=generator)
-    logits[torch.arange(num_samples), labels] += 2.5
-    return torch.softmax(3 * logits, dim=1), labels
+    p = torch.empty(num_samples, num_classes)
+    for block, own in zip(p.split(100_000), labels.split(100_000), strict=True):
+        block.normal_(generator=generator)
+        block[torch.arange(len(own)), own] += 2.5
+        block.copy_(torch.softmax(block.mul_(3), dim=1))
+    return p, labels
 
 
 def mix_n_match(p: np.ndarray, y: np.ndarray) -> float:
@@ -181,27 +187,47 @@ def ratios(num_samples: int, num_classes: int, repeats: int) -> None:
     )
 
 
+COLUMNS: dict[str, Callable[[torch.Tensor, torch.Tensor], float]] = {
+    "hist P": lambda p, y: metrics.ece_hist(p, y),
+    "hist O": lambda p, y: metrics.ece_hist(p, y, scope="output"),
+    "KDE P": lambda p, y: metrics.ece_kde(p, y),
+    "KDE O": lambda p, y: metrics.ece_kde(p, y, scope="output"),
+    "classwise": lambda p, y: metrics.classwise_ece(p, y),
+    "nll": lambda p, y: metrics.nll(p, y),
+}
+
+
+def size(num_samples: int, num_classes: int) -> None:
+    """One line of the growth table: seconds of each metric, and what all of them took of memory beside the data."""
+    for work in COLUMNS.values():
+        work(*data(100, num_classes))  # what first calls load is no cost of the size
+    p, y = data(num_samples, num_classes)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    line = []
+    for work in COLUMNS.values():
+        start = time.perf_counter()
+        work(p, y)
+        line.append(time.perf_counter() - start)
+    # In kilobytes, on a Mac in bytes.
+    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2 ** (20 if sys.platform == "darwin" else 10)
+    whole = p.numel() * 4 / 2**20
+    print(
+        f"{num_samples:>18,} {num_classes:>7,}  "
+        + "".join(f"{seconds:>11.4f}" for seconds in line)
+        + f"{whole:>9,.0f}{more:>9,.0f}",
+        flush=True,
+    )
+
+
 def growth(most_samples: int, most_classes: int) -> None:
-    """Time against N at K = 10, and against K at N·K up to 10^7."""
-    columns = {
-        "hist P": lambda p, y: metrics.ece_hist(p, y),
-        "hist O": lambda p, y: metrics.ece_hist(p, y, scope="output"),
-        "KDE P": lambda p, y: metrics.ece_kde(p, y),
-        "KDE O": lambda p, y: metrics.ece_kde(p, y, scope="output"),
-        "classwise": lambda p, y: metrics.classwise_ece(p, y),
-        "nll": lambda p, y: metrics.nll(p, y),
-    }
-    print("\nseconds          N       K  " + "".join(f"{name:>11}" for name in columns))
+    """Time against N at K = 10, and against K at N·K up to 10^8; a process for each size, so that peaks are its own."""
+    print(
+        "\nseconds          N       K  " + "".join(f"{name:>11}" for name in COLUMNS) + "  MB data   beside", flush=True
+    )
     sizes = [(n, 10) for n in (10**3, 10**4, 10**5, 10**6, 10**7) if n <= most_samples]
-    sizes += [(min(10**4, 10**7 // k), k) for k in (10, 100, 1000, 10_000) if k <= most_classes]
+    sizes += [(10**4, k) for k in (100, 1000, 10_000) if k <= most_classes]
     for n, k in sizes:
-        p, y = data(n, k)
-        line = []
-        for work in columns.values():
-            start = time.perf_counter()
-            work(p, y)
-            line.append(time.perf_counter() - start)
-        print(f"{n:>18,} {k:>7,}  " + "".join(f"{seconds:>11.4f}" for seconds in line), flush=True)
+        subprocess.run([sys.executable, __file__, "--one-size", str(n), str(k)], check=True)
 
 
 def main() -> None:
@@ -213,7 +239,11 @@ def main() -> None:
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--most-samples", type=int, default=10**7)
     parser.add_argument("--most-classes", type=int, default=10**4)
+    parser.add_argument("--one-size", type=int, nargs=2, metavar=("N", "K"), help="one line of the growth table")
     options = parser.parse_args()
+    if options.one_size:
+        size(*options.one_size)
+        return
     ratios(options.samples, options.classes, options.repeats)
     if options.growth:
         growth(options.most_samples, options.most_classes)
