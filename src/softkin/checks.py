@@ -89,17 +89,11 @@ def finite(values: Tensor, name: str, *, first_row: int = 0) -> None:
         )
 
 
-def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -> Tensor:
-    """``values`` as (N, K) floating-point probabilities where float64 exists, N ≥ ``least``, K ≥ 2.
-
-    Each row must be non-negative and sum to 1: to 1e-3, in half precision to 1e-2, which is what rounding can do
-    (float16 keeps 11 bits, bfloat16 only 8). Nothing is changed; what fails is refused with the likely cause.
-    """
-    tensor = as_tensor(values, name)
+def _rows_and_classes(tensor: Tensor, name: str, binary: str, least: int) -> None:
+    """Refuse what is not (N, K) with N ≥ ``least`` and K ≥ 2; ``binary`` says what to do with one score a row."""
     if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
         raise ValueError(
-            f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; scores s of the "
-            "positive class of a binary model become two columns with torch.stack([1 - s, s], dim=-1)."
+            f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; {binary}."
         )
     if tensor.ndim != 2:
         raise ValueError(f"`{name}` must have shape (N, K), got {tuple(tensor.shape)}; flatten pixels or tokens first.")
@@ -107,6 +101,21 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
         raise ValueError(f"`{name}` must cover at least 2 classes, got none.")
     if len(tensor) < least:
         raise ValueError(f"`{name}` must hold at least {least} sample{'s' * (least > 1)}, got {len(tensor)}.")
+
+
+def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -> Tensor:
+    """``values`` as (N, K) floating-point probabilities where float64 exists, N ≥ ``least``, K ≥ 2.
+
+    Each row must be non-negative and sum to 1: to 1e-3, in half precision to 1e-2, which is what rounding can do
+    (float16 keeps 11 bits, bfloat16 only 8). Nothing is changed; what fails is refused with the likely cause.
+    """
+    tensor = as_tensor(values, name)
+    _rows_and_classes(
+        tensor,
+        name,
+        "scores s of the positive class of a binary model become two columns with torch.stack([1 - s, s], dim=-1)",
+        least,
+    )
     if tensor.device.type == "mps":  # has no float64
         tensor = tensor.cpu()
     if not tensor.is_floating_point():
@@ -140,17 +149,12 @@ def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
     tensor = as_tensor(values, name)
     if tensor.dtype == torch.bool:
         raise TypeError(f"`{name}` must hold real numbers, got {tensor.dtype}.")
-    if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
-        raise ValueError(
-            f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; logits z of the "
-            "positive class of a binary model become two columns with torch.stack([0 * z, z], dim=-1)."
-        )
-    if tensor.ndim != 2:
-        raise ValueError(f"`{name}` must have shape (N, K), got {tuple(tensor.shape)}; flatten pixels or tokens first.")
-    if tensor.shape[1] < 2:
-        raise ValueError(f"`{name}` must cover at least 2 classes, got {tensor.shape[1]}.")
-    if len(tensor) < least:
-        raise ValueError(f"`{name}` must hold at least {least} sample{'s' * (least > 1)}, got {len(tensor)}.")
+    _rows_and_classes(
+        tensor,
+        name,
+        "logits z of the positive class of a binary model become two columns with torch.stack([0 * z, z], dim=-1)",
+        least,
+    )
     if not tensor.is_floating_point():
         tensor = tensor.to(torch.float64 if tensor.device.type != "mps" else torch.float32)
     wide = torch.float64 if tensor.device.type == "cpu" else None
