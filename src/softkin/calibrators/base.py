@@ -312,9 +312,9 @@ class Calibrator(ABC):
         """The fitted map as a module to put behind a network: logits in, calibrated probabilities out.
 
         It computes in the type of its input and exports to ONNX. Where a calibrator fitted on probabilities cannot take
-        logits for them (vector, matrix), it first takes their ln softmax. Only maps with a fixed number of parameters have
-        one: a temperature, an ensemble of temperatures, vector, matrix, Dirichlet, Platt and beta, and compositions
-        of these.
+        logits for them (vector, matrix), it first takes their ln softmax. Only maps with a fixed number of parameters
+        have one: a temperature, an ensemble of temperatures, vector, matrix, Dirichlet, Platt and beta, and
+        compositions of these.
         """
         from softkin.calibrators.export import as_module
 
