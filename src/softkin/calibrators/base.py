@@ -340,6 +340,21 @@ class Parametric(Calibrator):
         return self._map(z, *(parameter.to(z) for parameter in self._parameter_tensors()))
 
 
+class Ridged(Parametric):
+    """A parametric calibrator whose one option is a ridge towards the identity."""
+
+    _fitted = _parameters = ("weight_", "bias_")
+    weight_: Tensor
+    bias_: Tensor
+
+    def __init__(self, *, l2: float = 1e-6) -> None:
+        self.l2 = l2
+        self._check_options()
+
+    def _check_options(self) -> None:
+        checks.at_least_zero(self.l2, "l2")
+
+
 def _logits(values: Array, from_probabilities: bool, *, least: int) -> Tensor:
     """What the caller gave as (N, K) float64 logits on the CPU, row after row."""
     if from_probabilities:
