@@ -1,7 +1,11 @@
-"""Cost of the calibrators beside their peers, in one run (about 30 minutes; ``--quick`` a minute, on smaller data).
+"""Cost of the calibrators beside their peers, in one run (about 10 minutes; ``--quick`` a minute, on smaller data).
 
-Both sides of a row run with the same threads, interleaved, and the medians are compared. Peers that are not installed
-are left out, by name. Needs ../shared/data/logits. Prints tables; ``--output`` also writes them as Markdown.
+    python benchmarks/calibrators.py --output benchmarks/calibrators.md
+    python benchmarks/calibrators.py --only search isotonic
+
+Both sides of a row run with the same threads, interleaved, and the medians are compared; of what takes minutes, once.
+Peers that are not installed are left out, by name. Needs ../shared/data/logits. Rows are printed as they come, and
+with ``--output`` written as Markdown after each section.
 """
 
 import argparse
@@ -33,6 +37,7 @@ from softkin.calibrators.selection import folds_of
 from timing import medians
 
 LOGITS = Path(__file__).resolve().parents[2] / "shared" / "data" / "logits"
+AGAIN = 5  # places of the search that are fitted once more, to the end
 Row = tuple[str, str, str, str, str]
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -216,9 +221,9 @@ def search(data: Data, plain_fits: int) -> list[Row]:
     ours, cal = timed(lambda: DirichletCalibration(search="kull2019").fit(z, y))
     assert isinstance(cal, DirichletCalibration)
     sweep = sorted(cal.sweep(), key=lambda row: row.nll)
-    # The ten best places again, each fold from scratch and to a gradient of 1e-7.
+    # The best places again, each fold from scratch and to a gradient of 1e-7.
     again = {}
-    for row in sweep[:10]:
+    for row in sweep[:AGAIN]:
         total = 0.0
         for held in parts:
             rest = np.ones(len(y), dtype=bool)
@@ -226,7 +231,7 @@ def search(data: Data, plain_fits: int) -> list[Row]:
             p = DirichletCalibration(lam=row.lam, mu=row.mu).fit(z[rest], y[rest]).predict_proba(z[~rest])
             total += float(-np.log(p[np.arange(len(p)), y[~rest]]).mean()) / len(parts)
         again[row.lam, row.mu] = total
-    gap = max(abs(row.nll - again[row.lam, row.mu]) for row in sweep[:10])
+    gap = max(abs(row.nll - again[row.lam, row.mu]) for row in sweep[:AGAIN])
     same = min(again, key=lambda place: again[place]) == (cal.lam_, cal.mu_)
     fits = 5 * len(places)
     return [
@@ -291,8 +296,10 @@ def version(package: str) -> str:
 
 
 def main() -> None:
+    sections = ("temperature", "ensemble", "dirichlet", "isotonic", "search", "growth")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, help="also write the tables there, as Markdown")
+    parser.add_argument("--only", nargs="+", choices=sections, default=sections, metavar="SECTION", help="some of them")
     parser.add_argument("--quick", action="store_true", help="small data, for a look")
     arguments = parser.parse_args()
     if not LOGITS.is_dir():
@@ -300,38 +307,46 @@ def main() -> None:
     torch.manual_seed(0)
     warnings.simplefilter("ignore")  # of the peers' own
     quick = arguments.quick
-    data = network("resnet20-cifar10", 1000) if quick else network("resnet32-cifar100", 5000)
+    name = "resnet20-cifar10" if quick else "resnet32-cifar100"
+    data = network(name, 1000 if quick else 5000)
     repeats = 3 if quick else 15
-    rows = [
-        *temperature(data, repeats),
-        *ensemble(data, max(3, repeats // 2)),
-        *dirichlet(data, 3),
-        *isotonic(*((1000, 100) if quick else (5000, 1000)), 3),
-        *search(data, 2 if quick else 6),
-    ]
     sizes = [(500, 10), (1000, 10), (500, 50)]
     if not quick:
-        sizes = [(1250, 100), (5000, 100), (20000, 100), (5000, 10), (5000, 1000)]
+        sizes = [(1250, 100), (5000, 100), (20000, 100), (5000, 10), (2000, 1000)]
+    rows: dict[str, Callable[[], list[Row]]] = {
+        "temperature": lambda: temperature(data, repeats),
+        "ensemble": lambda: ensemble(data, max(3, repeats // 2)),
+        "dirichlet": lambda: dirichlet(data, 3),
+        "isotonic": lambda: isotonic(*((1000, 100) if quick else (5000, 1000)), 3),
+        "search": lambda: search(data, 2 if quick else 4),
+    }
     packages = ("torch", "numpy", "scipy", "scikit-learn", "probmetrics", "netcal")
-    lines = [
+    lines: list[str] = []
+
+    def say(*more: str) -> None:
+        print("\n".join(more), flush=True)
+        lines.extend(more)
+        if arguments.output:
+            arguments.output.write_text(
+                "# Calibrators: measured\n\nBy `benchmarks/calibrators.py`; " + "\n".join(lines) + "\n"
+            )
+
+    began = time.perf_counter()
+    say(
         ", ".join(version(package) for package in packages)
         + f", Python {platform.python_version()}, {torch.get_num_threads()} threads "
         f"(OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 'unset')}), {platform.machine()}; "
-        f"{'resnet20-cifar10' if quick else 'resnet32-cifar100'}, medians of one interleaved run.",
+        f"{name}, medians of one interleaved run.",
         "",
         "| what | against | ours | ratio | to reach |",
         "| --- | --- | --- | --- | --- |",
-        *("| " + " | ".join(row) + " |" for row in rows),
-        "",
-        "One fit of each method, on drawn logits:",
-        "",
-        *growth(sizes),
-    ]
-    print("\n".join(lines))
-    if arguments.output:
-        arguments.output.write_text(
-            "# Calibrators: measured\n\nBy `benchmarks/calibrators.py`. " + "\n".join(lines) + "\n"
-        )
+    )
+    for section in sections[:-1]:
+        if section in arguments.only:
+            say(*("| " + " | ".join(row) + " |" for row in rows[section]()))
+    if "growth" in arguments.only:
+        say("", "One fit of each method, on drawn logits:", "", *growth(sizes))
+    say("", f"The whole run took {time.perf_counter() - began:,.0f} s.")
 
 
 if __name__ == "__main__":

@@ -5,11 +5,15 @@
     python benchmarks/metrics.py --samples 1000 --classes 20 --repeats 3
 
 Needs torchmetrics, netcal and KDEpy. The contestants of a row take turns, so that a busy moment of the machine hits
-all of them; each time is a median. Times are of this machine, ratios are what to read.
+all of them; a turn calls for at least 20 ms, so that each is measured with its own data and code in the caches; each
+time is a median. Times are of this machine, ratios are what to read.
 """
 
 import argparse
 import os
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -28,12 +32,15 @@ Work = Callable[[], object]
 
 
 def data(num_samples: int, num_classes: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Over-confident float32 probabilities and labels."""
+    """Over-confident float32 probabilities and labels, made block by block: no second copy of all."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(num_classes, (num_samples,), generator=generator)
-    logits = torch.randn(num_samples, num_classes, generator=generator)
-    logits[torch.arange(num_samples), labels] += 2.5
-    return torch.softmax(3 * logits, dim=1), labels
+    p = torch.empty(num_samples, num_classes)
+    for block, own in zip(p.split(100_000), labels.split(100_000), strict=True):
+        block.normal_(generator=generator)
+        block[torch.arange(len(own)), own] += 2.5
+        block.copy_(torch.softmax(block.mul_(3), dim=1))
+    return p, labels
 
 
 def mix_n_match(p: np.ndarray, y: np.ndarray) -> float:
@@ -75,6 +82,18 @@ def two_fits(scores: np.ndarray, hits: np.ndarray, radius: float) -> Work:
     return lambda: [FFTKDE(bw=radius / 3, kernel="triweight").fit(points).evaluate(x) for points in (scores, own)]
 
 
+def medians_of_turns(calls: dict[str, Work], turns: int) -> dict[str, float]:
+    """Median seconds of a call, in turns of as many calls as fill 20 ms."""
+
+    def turn(work: Work, times: int) -> Work:
+        return lambda: [work() for _ in range(times)]
+
+    once = medians(calls, 3)
+    times = {name: max(1, round(0.02 / once[name])) for name in calls}
+    took = medians({name: turn(work, times[name]) for name, work in calls.items()}, turns)
+    return {name: took[name] / times[name] for name in calls}
+
+
 def ratios(num_samples: int, num_classes: int, repeats: int) -> None:
     """The table of ratios."""
     from netcal.metrics import ECE
@@ -91,7 +110,7 @@ def ratios(num_samples: int, num_classes: int, repeats: int) -> None:
     winning, right = p64.max(1), p64.argmax(1) == y_np
 
     def row(what: str, ours: Work, others: dict[str, Work], reach: str, turns: int = repeats) -> None:
-        times = medians({"softkin": ours, **others}, turns)
+        times = medians_of_turns({"softkin": ours, **others}, turns)
         for name in others:
             ratio = times[name] / times["softkin"]
             print(
@@ -168,27 +187,47 @@ def ratios(num_samples: int, num_classes: int, repeats: int) -> None:
     )
 
 
+COLUMNS: dict[str, Callable[[torch.Tensor, torch.Tensor], float]] = {
+    "hist P": lambda p, y: metrics.ece_hist(p, y),
+    "hist O": lambda p, y: metrics.ece_hist(p, y, scope="output"),
+    "KDE P": lambda p, y: metrics.ece_kde(p, y),
+    "KDE O": lambda p, y: metrics.ece_kde(p, y, scope="output"),
+    "classwise": lambda p, y: metrics.classwise_ece(p, y),
+    "nll": lambda p, y: metrics.nll(p, y),
+}
+
+
+def size(num_samples: int, num_classes: int) -> None:
+    """One line of the growth table: seconds of each metric, and what all of them took of memory beside the data."""
+    for work in COLUMNS.values():
+        work(*data(100, num_classes))  # what first calls load is no cost of the size
+    p, y = data(num_samples, num_classes)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    line = []
+    for work in COLUMNS.values():
+        start = time.perf_counter()
+        work(p, y)
+        line.append(time.perf_counter() - start)
+    # In kilobytes, on a Mac in bytes.
+    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2 ** (20 if sys.platform == "darwin" else 10)
+    whole = p.numel() * 4 / 2**20
+    print(
+        f"{num_samples:>18,} {num_classes:>7,}  "
+        + "".join(f"{seconds:>11.4f}" for seconds in line)
+        + f"{whole:>9,.0f}{more:>9,.0f}",
+        flush=True,
+    )
+
+
 def growth(most_samples: int, most_classes: int) -> None:
-    """Time against N at K = 10, and against K at N·K up to 10^7."""
-    columns = {
-        "hist P": lambda p, y: metrics.ece_hist(p, y),
-        "hist O": lambda p, y: metrics.ece_hist(p, y, scope="output"),
-        "KDE P": lambda p, y: metrics.ece_kde(p, y),
-        "KDE O": lambda p, y: metrics.ece_kde(p, y, scope="output"),
-        "classwise": lambda p, y: metrics.classwise_ece(p, y),
-        "nll": lambda p, y: metrics.nll(p, y),
-    }
-    print("\nseconds          N       K  " + "".join(f"{name:>11}" for name in columns))
+    """Time against N at K = 10, and against K at N·K up to 10^8; a process for each size, so that peaks are its own."""
+    print(
+        "\nseconds          N       K  " + "".join(f"{name:>11}" for name in COLUMNS) + "  MB data   beside", flush=True
+    )
     sizes = [(n, 10) for n in (10**3, 10**4, 10**5, 10**6, 10**7) if n <= most_samples]
-    sizes += [(min(10**4, 10**7 // k), k) for k in (10, 100, 1000, 10_000) if k <= most_classes]
+    sizes += [(10**4, k) for k in (100, 1000, 10_000) if k <= most_classes]
     for n, k in sizes:
-        p, y = data(n, k)
-        line = []
-        for work in columns.values():
-            start = time.perf_counter()
-            work(p, y)
-            line.append(time.perf_counter() - start)
-        print(f"{n:>18,} {k:>7,}  " + "".join(f"{seconds:>11.4f}" for seconds in line), flush=True)
+        subprocess.run([sys.executable, __file__, "--one-size", str(n), str(k)], check=True)
 
 
 def main() -> None:
@@ -200,7 +239,11 @@ def main() -> None:
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--most-samples", type=int, default=10**7)
     parser.add_argument("--most-classes", type=int, default=10**4)
+    parser.add_argument("--one-size", type=int, nargs=2, metavar=("N", "K"), help="one line of the growth table")
     options = parser.parse_args()
+    if options.one_size:
+        size(*options.one_size)
+        return
     ratios(options.samples, options.classes, options.repeats)
     if options.growth:
         growth(options.most_samples, options.most_classes)

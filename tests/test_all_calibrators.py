@@ -192,6 +192,21 @@ def test_fit_leaves_its_input_alone(make):
     assert torch.equal(y, before[1])
 
 
+def test_memory_layout_does_not_matter(make):
+    z, y = drawn()
+    expected = make().fit(z, y).predict_proba(z)
+    turned = z.T.contiguous().T
+    assert not turned.is_contiguous()
+    assert torch.equal(make().fit(turned, y).predict_proba(turned), expected)
+    columns = np.asfortranarray(z.numpy())[::-1]
+    np.testing.assert_allclose(make().fit(columns[::-1], y).predict_proba(columns)[::-1], expected, atol=1e-12)
+
+
+def test_no_rows_in_no_rows_out(make):
+    z, y = drawn()
+    assert make().fit(z, y).predict_proba(z[:0]).shape == (0, 4)
+
+
 def test_order_of_samples_does_not_matter(make):
     if make in (MAKERS["matrix-search"], MAKERS["dirichlet-search"], MAKERS["dirichlet-average"]):
         return  # the folds are by place
@@ -338,6 +353,7 @@ def test_leak_guard():
     with pytest.warns(UserWarning, match="4 of 10 samples are among those that the TemperatureScaling was fitted on"):
         cal.predict_proba(z, sample_ids=torch.arange(6, 16))
     cal.predict_proba(z, sample_ids=[str(i) for i in range(10)])  # "3" is not 3
+    cal.predict_proba(z, sample_ids=[f"#{i}" for i in range(10)])
     cal.predict_proba(z)
     TemperatureScaling().fit(z, y).predict_proba(z, sample_ids=list(range(10)))
     cal.fit(z, y)  # a new fit without ids remembers none
@@ -431,6 +447,15 @@ def test_as_module(name):
     again = MAKERS[name]().fit(*drawn(seed=9)).as_module()
     again.load_state_dict(module.state_dict())
     torch.testing.assert_close(again(z), module(z.double()).double(), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_module_takes_logits_also_where_the_fit_had_probabilities(name):
+    z, y = drawn()
+    p = torch.softmax(z, dim=1)
+    cal = MAKERS[name]().fit(p, y, from_probabilities=True)
+    module = cal.as_module()
+    torch.testing.assert_close(module(z + 3), cal.predict_proba(p, from_probabilities=True))
 
 
 def test_what_cannot_be_a_module():

@@ -62,7 +62,7 @@ def test_left_closed_bins():
     assert binning.assign(torch.tensor([0.0, 0.2, 0.4, 1.0], dtype=torch.float64), bins).tolist() == [0, 1, 2, 4]
 
 
-@pytest.mark.parametrize("n", [10, 200_000])  # below and above a chunk, with and without lanes
+@pytest.mark.parametrize("n", [10, 200_000])  # below and above a chunk
 def test_curve_equals_sums_by_hand(n):
     rng = np.random.default_rng(n)
     scores = torch.from_numpy(rng.beta(0.3, 2, n))
@@ -87,6 +87,31 @@ def test_class_curves_are_the_curves_of_the_columns():
         assert torch.equal(curves.count[k], one.count)
         assert torch.allclose(curves.score_sum[k], one.score_sum, rtol=1e-13)
         assert torch.equal(curves.hit_sum[k], one.hit_sum)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("m", [1, 2, 15, 1000])
+@pytest.mark.parametrize(("n", "k"), [(100_000, 3), (2000, 300)])  # most scores beyond the first bin, and few
+def test_curves_by_arithmetic_are_those_by_comparison(dtype, m, n, k, monkeypatch):
+    monkeypatch.setattr(binning, "AT_ONCE", 2**16)  # several chunks
+    generator = torch.Generator().manual_seed(m)
+    y = torch.randint(k, (n,), generator=generator)
+    p = torch.softmax(2 * torch.randn(n, k, generator=generator), dim=1).to(dtype)
+    # Scores at the edges and beside them, 0 and 1.
+    edge = (torch.arange(n) % (m + 1) / m).to(dtype)
+    p[:, 0] = edge
+    p[: n // 2, 1] = torch.nextafter(edge, torch.ones_like(edge))[: n // 2].clamp(max=1)
+    p[n // 2 :, 1] = torch.nextafter(edge, torch.zeros_like(edge))[n // 2 :]
+    by_arithmetic = binning.equal_width(m)
+    by_comparison = binning.Bins(by_arithmetic.edges)
+    hits = torch.arange(n) * k + y
+    for ours, plain in (
+        (binning.curve(p, hits, by_arithmetic), binning.curve(p, hits, by_comparison)),
+        (binning.class_curves(p, y, by_arithmetic), binning.class_curves(p, y, by_comparison)),
+    ):
+        assert torch.equal(ours.count, plain.count)
+        assert torch.equal(ours.hit_sum, plain.hit_sum)
+        assert torch.allclose(ours.score_sum, plain.score_sum, rtol=1e-11, atol=1e-12)
 
 
 @settings(max_examples=50, deadline=None)

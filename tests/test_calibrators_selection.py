@@ -94,6 +94,14 @@ def test_fit_best_by_default_and_by_other_metrics():
     assert best.candidates[0].score >= best.candidates[1].score
 
 
+def test_the_best_signed_gap_is_the_one_nearest_0():
+    z, y = drawn(n=300, factor=0.2)
+    z = z / 3  # far under-confident, and held there by the ridge
+    best = calibrators.fit_best(z, y, [VectorScaling(l2=1e6), TemperatureScaling()], metric="signed_gap", resamples=100)
+    assert isinstance(best.calibrator, TemperatureScaling)
+    assert best.candidates[1].score < -0.1 < best.candidates[0].score
+
+
 def test_fit_best_warns_if_nothing_helps():
     z, y = drawn(n=60, k=10, factor=1.0)
     with pytest.warns(UserWarning, match="even the best of 1 calibrators makes nll worse on held-out samples"):

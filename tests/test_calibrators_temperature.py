@@ -9,7 +9,7 @@ from scipy import optimize
 
 from softkin.calibrators import EnsembleTemperatureScaling, TemperatureScaling
 from softkin.calibrators.ensemble import Members, mse_weights, nll_weights
-from softkin.calibrators.temperature import _mse_derivatives, _nll_derivatives
+from softkin.calibrators.temperature import _mse_derivatives, _nll_derivatives, below_top
 
 
 def nll(z, y, t):
@@ -68,7 +68,7 @@ def test_agrees_with_an_exhaustive_search(seed, factor, objective, k):
 @pytest.mark.parametrize("derivatives", [_nll_derivatives, _mse_derivatives])
 def test_derivatives(derivatives):
     z, y = drawn(0)
-    at, h = derivatives(z, y), 1e-5
+    at, h = derivatives(*below_top(z, y)), 1e-5
     for beta in (0.2, 0.7, 2.0):
         _, slope, curvature = at(beta)
         assert slope == pytest.approx((at(beta + h)[0] - at(beta - h)[0]) / (2 * h), abs=1e-8)
@@ -127,7 +127,7 @@ def test_known_temperature():
     for seed in range(500):
         z, y = drawn(seed, n=400, k=5)
         beta = 1 / TemperatureScaling().fit(z, y).temperature_
-        curvature = _nll_derivatives(z, y)(0.5)[2]
+        curvature = _nll_derivatives(*below_top(z, y))(0.5)[2]
         squares.append((beta - 0.5) ** 2 * len(z) * curvature)
     assert 0.8 < np.mean(squares) < 1.2
 
@@ -159,7 +159,7 @@ def test_ensemble_check_values(network_logits):
 def test_weights_are_the_best_on_the_simplex(seed, factor, objective):
     z, y = drawn(seed, n=60, k=3, factor=factor)
     raw, scaled = torch.softmax(z, dim=1), torch.softmax(z / 2.5, dim=1)
-    w, off, _ = (mse_weights if objective == "mse" else nll_weights)(Members.of(z, y, 1 / 2.5))
+    w, off, _ = (mse_weights if objective == "mse" else nll_weights)(Members.of(*below_top(z, y), y, 1 / 2.5))
     onehot = torch.nn.functional.one_hot(y, 3)
 
     def value(v):
@@ -179,7 +179,7 @@ def test_weights_are_the_best_on_the_simplex(seed, factor, objective):
 @pytest.mark.parametrize("solve", [mse_weights, nll_weights])
 def test_equal_columns_give_the_mass_to_the_first(solve):
     z, y = drawn(7, factor=1.5)
-    w, _, _ = solve(Members.of(z, y, 1.0))
+    w, _, _ = solve(Members.of(*below_top(z, y), y, 1.0))
     assert w[1] == 0
     assert w[0] > 0.5
 
@@ -211,6 +211,6 @@ def test_a_mixture_is_found_on_every_face(solve, beta, mixture):
     z = 3 * torch.randn(40_000, 4, generator=generator, dtype=torch.float64)
     p = mixture[0] * torch.softmax(beta * z, dim=1) + mixture[1] * torch.softmax(z, dim=1) + mixture[2] / 4
     y = torch.multinomial(p, 1, generator=generator)[:, 0]
-    w, off, _ = solve(Members.of(z, y, beta))
+    w, off, _ = solve(Members.of(*below_top(z, y), y, beta))
     assert off < 1e-7
     assert w.tolist() == pytest.approx(mixture, abs=0.1)

@@ -162,6 +162,22 @@ def test_conflicts_are_refused_and_the_number_of_bins_is_free():
     assert metrics.ece_hist(p, y, convention="netcal", n_bins=15) != metrics.ece_hist(p, y, convention="netcal")
 
 
+def test_mce_takes_a_conventions_bins():
+    p, y = twins.random_case(33, n=1000)
+    for name in ("paper", "kull2019"):
+        for scope in ("prediction", "output"):
+            assert metrics.mce(p, y, scope=scope, convention=name) == metrics.mce(p, y, scope=scope)
+    p32 = p.astype(np.float32)
+    assert metrics.mce(p32, y, convention="guo2017") == pytest.approx(metrics.mce(p32, y), abs=1e-6)
+    assert metrics.mce(p, y, convention="mix-n-match") == pytest.approx(metrics.mce(p, y, binning="mass"), abs=0.02)
+    assert metrics.interval("mce", p, y, convention="guo2017", resamples=100) == metrics.mce(p, y, convention="guo2017")
+    with pytest.raises(ValueError, match="'guo2017' means scope='prediction'"):
+        metrics.mce(p, y, convention="guo2017", scope="output")
+    total = metrics.Accumulator({"x": ("mce", {"convention": "guo2017"})})
+    total.update(p, y)
+    assert total.compute()["x"] == pytest.approx(metrics.mce(p, y, convention="guo2017"), abs=1e-12)
+
+
 def test_every_preset_is_described():
     for name in conventions.CONVENTIONS:
         assert f'``"{name}"``' in conventions.__doc__

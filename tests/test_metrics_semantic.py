@@ -92,3 +92,39 @@ def test_without_mistakes_there_is_no_severity():
     assert np.isnan(metrics.severity_curve(p, y, d).correlation)
     with pytest.raises(ValueError, match="cover 3 classes but the probabilities 2"):
         metrics.mistake_severity(p, y, np.ones((3, 3)))
+
+
+def test_the_band_of_the_severity_curve_resamples_rows():
+    p, y = twins.random_case(3, n=400, k=5)
+    d = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    curve = metrics.severity_curve(p, y, d, n_bins=5, confidence=0.9, resamples=300, seed=4)
+    plain = metrics.severity_curve(p, y, d, n_bins=5)
+    assert plain.low is plain.high is None
+    assert curve.correlation == plain.correlation
+    assert torch.equal(curve.severity.nan_to_num(-1), plain.severity.nan_to_num(-1))
+    # The same resamples, one after the other.
+    rng = np.random.default_rng(4)
+    correlations, severities = [], []
+    for _ in range(300):
+        rows = rng.integers(0, 400, 400)
+        one = metrics.severity_curve(p[rows], y[rows], d, n_bins=5)
+        correlations.append(one.correlation)
+        severities.append(one.severity.numpy())
+    ends = np.nanquantile(correlations, [0.05, 0.95])
+    assert (curve.correlation.low, curve.correlation.high) == pytest.approx(tuple(ends), abs=0.01)
+    assert (curve.count > 50).any()
+    for m in (curve.count > 0).nonzero()[:, 0].tolist():
+        low, high = np.nanquantile([line[m] for line in severities], [0.05, 0.95])
+        severity, rare = float(curve.severity[m]), 1 - 0.05 ** (1 / float(curve.count[m]))
+        assert float(curve.low[m]) == pytest.approx(min(low, severity - rare * (severity - 1)))
+        assert float(curve.high[m]) == pytest.approx(max(high, severity + rare * (4 - severity)))
+    assert curve.low[0].isnan()
+
+
+def test_a_single_mistake_says_nearly_nothing_of_its_bin():
+    p, y = np.array([[0.9, 0.05, 0.05], [0.9, 0.05, 0.05]]), np.array([0, 1])
+    d = np.array([[0.0, 2.0, 5.0], [2.0, 0.0, 1.0], [5.0, 1.0, 0.0]])
+    curve = metrics.severity_curve(p, y, d, n_bins=2, confidence=0.95, resamples=100)
+    assert float(curve.low[1]) == pytest.approx(2 - 0.975)
+    assert float(curve.high[1]) == pytest.approx(2 + 0.975 * 3)
+    assert np.isnan(curve.correlation)

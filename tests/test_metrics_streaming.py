@@ -146,6 +146,11 @@ def test_what_cannot_stream_is_refused_by_name(request_, words):
 def test_unknown_options_and_unlike_accumulators_are_refused():
     with pytest.raises(TypeError, match="`nll` takes no option `scope`"):
         metrics.Accumulator({"x": ("nll", {"scope": "output"})})
+    for metric in ("mce", "debiased_ece", "signed_gap"):
+        with pytest.raises(TypeError, match=f"`{metric}` takes no option `norm`; it streams with scope, n_bins, binn"):
+            metrics.Accumulator({"x": (metric, {"norm": 2})})
+    with pytest.raises(TypeError, match="`mce` takes no option `per`"):
+        metrics.Accumulator({"x": ("mce", {"per": "score"})})
     with pytest.raises(ValueError, match="only accumulators of the same metrics merge"):
         metrics.Accumulator(["nll"]).merge(metrics.Accumulator(["brier"]))
     with pytest.raises(ValueError, match="`k` must be at most the number of classes, 2, got 5"):

@@ -380,3 +380,76 @@ def test_a_probe_decides_as_the_metric_does():
         clear = (values - value).abs() > 1e-4
         assert torch.equal((of(linear(sums)) >= value)[clear], (values >= value)[clear])
         torch.testing.assert_close(linear(2 * sums), 2 * linear(sums))
+
+
+def test_an_error_that_no_resample_changes_is_bounded_on_both_sides():
+    rare = 1 - 0.025 ** (1 / 30)
+    p = np.tile([1.0, 0.0], (30, 1))
+    all_wrong = metrics.ece_hist(p, np.ones(30, dtype=int), confidence=0.95)
+    assert (all_wrong.value, all_wrong.low, all_wrong.high) == pytest.approx((1, 1 - rare, 1))
+    # A label that is another one counts in two bins of the output, and in two classes.
+    right = np.zeros(30, dtype=int)
+    assert metrics.ece_hist(p, right, scope="output", confidence=0.95).high == pytest.approx(2 * rare)
+    assert metrics.ece_hist(p, right, scope="output", per="score", confidence=0.95).high == pytest.approx(rare)
+    assert metrics.classwise_ece(p, right, confidence=0.95).high == pytest.approx(rare)
+    assert metrics.classwise_ece(p, right, reduction="sum", confidence=0.95).high == pytest.approx(2 * rare)
+    assert metrics.ece_kde(p, right, confidence=0.95).high == pytest.approx(rare)
+    assert metrics.smooth_ece(p, right, confidence=0.95).high == pytest.approx(rare)
+
+
+def three_classes(rng, n):
+    """Over-confident probabilities, and labels drawn from what they should have been."""
+    logits = rng.normal(size=(n, 3)) * 2
+    true = np.exp(0.6 * logits) / np.exp(0.6 * logits).sum(1, keepdims=True)
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    return p, (true.cumsum(1) < rng.random((n, 1))).sum(1).clip(max=2)
+
+
+def test_the_parts_of_the_brier_score_have_intervals_that_hold_the_truth():
+    truth = metrics.brier_decomposition(*three_classes(np.random.default_rng(1), 1_000_000))
+    names = ("brier", "reliability", "resolution", "uncertainty", "within")
+    held = dict.fromkeys(names, 0)
+    for r in range(40):
+        p, y = three_classes(np.random.default_rng(100 + r), 800)
+        parts = metrics.brier_decomposition(p, y, confidence=0.95, resamples=200, seed=r)
+        plain = metrics.brier_decomposition(p, y)
+        for name in names:
+            interval = getattr(parts, name)
+            assert interval == getattr(plain, name)
+            held[name] += interval.low <= getattr(truth, name) <= interval.high
+    # The uncertainty is near the most that three classes allow, where chance only takes away.
+    held.pop("uncertainty")
+    assert min(held.values()) >= 35, held
+
+
+def test_bands_of_bins_without_hits_are_as_wide_as_the_rows_allow():
+    n = 50
+    p = torch.full((n, 5), 0.01)
+    p[:, 0], p[:, 1] = 0.62, 0.35
+    y = torch.zeros(n, dtype=torch.int64)
+    statistic = calibration.binned(p, y, scope="output", n_bins=10)
+    low, high = uncertainty.likelihood_band(statistic, 0.95, 200, 0)
+    rare = 1 - 0.025 ** (1 / n)
+    assert high[0] == pytest.approx(rare / 3)  # 150 scores in 50 rows, of which each has at most one hit
+    assert high[3] == pytest.approx(rare)
+    assert (low[0], low[3]) == (0, 0)
+    assert low[6] == pytest.approx(1 - rare)  # every score of 0.62 is a hit
+    assert high[6] == 1
+    assert low[[1, 2, 4, 5, 7, 8, 9]].isnan().all()
+    assert high[[1, 2, 4, 5, 7, 8, 9]].isnan().all()
+
+
+@pytest.mark.parametrize("metric", ["superclass_ece", metrics.superclass_ece])
+def test_super_classes_in_interval_compare_and_when_calibrated(metric):
+    p, y = twins.random_case(0, n=300, k=6)
+    groups = np.array([0, 1, 0, 2, 1, 2])
+    expected = metrics.superclass_ece(p, y, groups, n_bins=10, confidence=0.9, resamples=100)
+    found = metrics.interval(metric, p, y, confidence=0.9, resamples=100, groups=groups, n_bins=10)
+    assert repr(found) == repr(expected)
+    grouped, labels = metrics.superclass(p, y, groups)
+    null = metrics.when_calibrated(metric, p, groups=groups, draws=400)
+    assert null == pytest.approx(metrics.when_calibrated("ece_hist", grouped, draws=400), rel=0.1)
+    other = np.roll(p, 1, axis=0)
+    assert metrics.compare(p, other, y, metric, groups=groups, resamples=100).difference == pytest.approx(
+        metrics.ece_hist(grouped, labels) - metrics.superclass_ece(other, y, groups)
+    )

@@ -7,17 +7,17 @@ rule, by comparison, in float64, serves every binned metric, every bar of a diag
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin import checks
 
 CHUNK = 2**16  # scores at a time: half a megabyte of float64, so that the passes over it stay in the cache
-LANES = 4  # separate histograms filled in turn: a pile in one bin would make each addition wait for the one before
-
+AT_ONCE = 2**18  # where most scores are only added up: there a dozen calls a chunk cost more than the cache saves
 MOST_CELLED = 1024  # bins of 4096 cells whose number float32, with 24 bits, still knows to a quarter
 
 Norm = Literal[1, 2, "max"]
@@ -120,21 +120,38 @@ def equal_mass(scores: Tensor, n_bins: int) -> Bins:
 
 def assign(scores: Tensor, bins: Bins) -> Tensor:
     """The bin, 0 … M−1, of each score. For bins by class, ``scores`` is (n, K), a column for each."""
-    if bins.equal_width and bins.n_bins <= MOST_CELLED and scores.device.type == "cpu":
-        # 4096 cells to a bin. A score next to no edge is in the bin of its cell, whatever the product's rounding; the
-        # few in the two cells around an edge are compared with it. The first cell of all needs no comparison. In
-        # numpy, whose comparisons take a sixth of torch's time.
-        s = (scores if scores.dtype in (torch.float32, torch.float64) else scores.to(torch.float32)).contiguous()
-        values = s.numpy()
-        cell = (values * values.dtype.type(bins.n_bins * 4096)).astype(np.int32)
-        near = np.flatnonzero(((cell + 1) & 4095 <= 1) & (cell != 0))
-        cell >>= 12
-        np.minimum(cell, bins.n_bins - 1, out=cell)  # rows may sum to a little more than 1, and so may a score
-        if len(near):
-            exact = values.reshape(-1)[near].astype(np.float64)
-            cell.reshape(-1)[near] = np.searchsorted(bins.edges[1:-1].numpy(), exact, side="left")
-        return torch.from_numpy(cell)
+    if _by_arithmetic(scores, bins):
+        return torch.from_numpy(_celled(_as_numpy(scores), bins))
     return _compared(scores, bins)
+
+
+def _by_arithmetic(scores: Tensor, bins: Bins) -> bool:
+    return bins.equal_width and bins.n_bins <= MOST_CELLED and scores.device.type == "cpu"
+
+
+def _as_numpy(scores: Tensor) -> NDArray[Any]:
+    """float32 or float64, contiguous; numpy's comparisons and counts take a fraction of torch's time on a CPU."""
+    exact = scores if scores.dtype in (torch.float32, torch.float64) else scores.to(torch.float32)
+    array: NDArray[Any] = exact.contiguous().numpy()
+    return array
+
+
+def _celled(values: NDArray[Any], bins: Bins) -> NDArray[Any]:
+    """The bin of each score for edges m/M.
+
+    4096 cells to a bin. A score next to no edge is in the bin of its cell, whatever the product's rounding; the few in
+    the two cells around an inner edge are compared with it.
+    """
+    m = bins.n_bins
+    cell: NDArray[Any] = (values * values.dtype.type(m * 4096)).astype(np.int32)
+    # As an unsigned number cell − 1 is huge for the first cell, which like the last touches no inner edge.
+    near = np.flatnonzero(((cell + 1) & 4095 <= 1) & ((cell - 1).view(np.uint32) < m * 4096 - 2))
+    cell >>= 12
+    np.minimum(cell, m - 1, out=cell)  # rows may sum to a little more than 1, and so may a score
+    if len(near):
+        exact = values.reshape(-1)[near].astype(np.float64)
+        cell.reshape(-1)[near] = np.searchsorted(bins.edges[1:-1].numpy(), exact, side="left")
+    return cell
 
 
 def _compared(scores: Tensor, bins: Bins) -> Tensor:
@@ -151,20 +168,24 @@ def curve(scores: Tensor, hits: Tensor, bins: Bins) -> ReliabilityCurve:
     """The curve of n pooled scores; ``hits`` are the places of those whose class is the true one."""
     m = bins.n_bins
     flat = scores.reshape(-1)
-    if len(flat) <= CHUNK:
-        exact = flat.to(torch.float64)
-        index = assign(flat, bins)
-        count, score_sum = _histograms(index, exact, m)
-        own = index[hits]
-    else:
-        count, score_sum = torch.zeros(2, m, dtype=torch.float64, device=flat.device)
-        for part in _chunks(flat):
-            size, total = _histograms(assign(part, bins), part.to(torch.float64), m)
-            count += size
-            score_sum += total
-        own = assign(flat[hits], bins)
-    hit_sum = torch.bincount(own, minlength=m)
-    return ReliabilityCurve(bins.edges, *(total.to("cpu", torch.float64) for total in (count, score_sum, hit_sum)))
+    if _by_arithmetic(flat, bins):
+        if len(flat) <= CHUNK:
+            values = _as_numpy(flat)
+            index = _celled(values, bins)
+            own = index[hits.numpy()]
+            sums = [np.bincount(index, minlength=m).astype(np.float64), np.bincount(index, weights=values, minlength=m)]
+        else:
+            own = _celled(_as_numpy(flat[hits]), bins)
+            sums = [total[0] for total in _equal_width_sums(flat[:, None], bins)]
+        sums.append(np.bincount(own, minlength=m).astype(np.float64))
+        return ReliabilityCurve(bins.edges, *(torch.from_numpy(total) for total in sums))
+    total = torch.zeros(2, m, dtype=torch.float64, device=flat.device)
+    for part in _chunks(flat):
+        number = _compared(part, bins)
+        total[0] += torch.bincount(number, minlength=m)
+        total[1] += torch.bincount(number, weights=part.to(torch.float64), minlength=m)
+    hit_sum = torch.bincount(_compared(flat[hits], bins), minlength=m)
+    return ReliabilityCurve(bins.edges, total[0].cpu(), total[1].cpu(), hit_sum.to("cpu", torch.float64))
 
 
 def _chunks(values: Tensor) -> Iterator[Tensor]:
@@ -172,41 +193,72 @@ def _chunks(values: Tensor) -> Iterator[Tensor]:
     return iter(values.split(size))
 
 
-@lru_cache(maxsize=16)
-def _lanes(n_bins: int) -> Tensor:
-    return (torch.arange(CHUNK, dtype=torch.int32) % LANES) * n_bins
+def _equal_width_sums(scores: Tensor, bins: Bins) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(count, sum of the scores), each (K, M) float64, of the (n, K) scores by column and bin.
+
+    A row sums to 1, so most of many scores lie in the first bin: these are only added up, the others are counted.
+    """
+    (n, k), m = scores.shape, bins.n_bins
+    count, score_sum = np.zeros((2, k * m))
+    first = np.zeros(k)
+    rows = max(1, max(AT_ONCE, k * m) // k)  # each chunk costs a pass over the K·M sums as well: no smaller than those
+    line = np.empty(min(n, rows) * k)  # one for all chunks: new memory has to be fetched from the system page by page
+    for start in range(0, n, rows):
+        values = _as_numpy(scores[start : start + rows]).reshape(-1)
+        beyond = values > _below_first_edge(bins, values.dtype)
+        if 2 * np.count_nonzero(beyond) > len(values):
+            index = _celled(values, bins)
+            if k > 1:
+                index.reshape(-1, k)[:] += np.arange(k, dtype=np.int32) * m
+            own = values
+        else:
+            places = np.flatnonzero(beyond)
+            own = values[places]
+            index = _celled(own, bins)
+            if k > 1:
+                index += (places % k).astype(np.int32) * np.int32(m)
+            rest = line[: len(values)]
+            rest[:] = values
+            rest[places] = 0
+            first += rest.reshape(-1, k).sum(axis=0)
+            count[::m] += len(values) // k
+            count[::m] -= np.bincount(places % k, minlength=k) if k > 1 else len(places)
+        count += np.bincount(index, minlength=k * m)
+        score_sum += np.bincount(index, weights=own, minlength=k * m)
+    score_sum[::m] += first
+    return count.reshape(k, m), score_sum.reshape(k, m)
 
 
-def _histograms(index: Tensor, values: Tensor, n_bins: int) -> tuple[Tensor, Tensor]:
-    """(count, sum of values) of each bin."""
-    if index.device.type != "cpu" or len(index) < CHUNK // 8:
-        return torch.bincount(index, minlength=n_bins), torch.bincount(index, weights=values, minlength=n_bins)
-    index = index + _lanes(n_bins)[: len(index)]
-    count = torch.bincount(index, minlength=LANES * n_bins)
-    total = torch.zeros(LANES * n_bins, dtype=torch.float64).scatter_add_(0, index.to(torch.int64), values)
-    return count.view(LANES, n_bins).sum(dim=0), total.view(LANES, n_bins).sum(dim=0)
+def _below_first_edge(bins: Bins, dtype: np.dtype[Any]) -> Any:
+    """The largest number of this type that is not above the first inner edge; of a single bin, infinity."""
+    if bins.n_bins == 1:
+        return np.inf
+    edge = np.float64(bins.edges[1])
+    rounded = dtype.type(edge)
+    return rounded if rounded <= edge else np.nextafter(rounded, dtype.type(0))
 
 
 def class_curves(probabilities: Tensor, labels: Tensor, bins: Bins) -> ReliabilityCurve:
     """One curve for each class k, over the N scores of column k: sums of shape (K, M)."""
     n, k = probabilities.shape
     m = bins.n_bins
+    if _by_arithmetic(probabilities, bins):
+        own_bin = _celled(_as_numpy(probabilities.gather(1, labels[:, None])[:, 0]), bins)
+        hits = np.bincount(labels.numpy() * m + own_bin, minlength=k * m).astype(np.float64).reshape(k, m)
+        count, score_sum = _equal_width_sums(probabilities, bins)
+        return ReliabilityCurve(bins.edges, *(torch.from_numpy(total) for total in (count, score_sum, hits)))
     column = torch.arange(k, device=probabilities.device, dtype=torch.int32) * m
-    count = torch.zeros(k * m, dtype=torch.float64, device=probabilities.device)
-    score_sum = torch.zeros_like(count)
-    hit_sum = torch.zeros_like(count)
-    # Each chunk costs a pass over the K·M sums as well: no smaller than those.
+    sums = torch.zeros(3, k * m, dtype=torch.float64, device=probabilities.device)
     rows = max(1, max(CHUNK, k * m) // k)
     for start in range(0, n, rows):
         some = probabilities[start : start + rows]
-        index = assign(some, bins) + column
+        index = _compared(some, bins) + column
         flat = index.reshape(-1)
-        count += torch.bincount(flat, minlength=k * m)
-        score_sum.scatter_add_(0, flat.to(torch.int64), some.reshape(-1).to(torch.float64))
+        sums[0] += torch.bincount(flat, minlength=k * m)
+        sums[1].scatter_add_(0, flat.to(torch.int64), some.reshape(-1).to(torch.float64))
         own = index.gather(1, labels[start : start + rows, None]).flatten()
-        hit_sum += torch.bincount(own, minlength=k * m)
-    sums = (total.view(k, m).cpu() for total in (count, score_sum, hit_sum))
-    return ReliabilityCurve(bins.edges, *sums)
+        sums[2] += torch.bincount(own, minlength=k * m)
+    return ReliabilityCurve(bins.edges, *sums.view(3, k, m).cpu())
 
 
 def for_scores(scores: Tensor, n_bins: int, binning: Literal["width", "mass"]) -> Bins:

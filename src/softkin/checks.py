@@ -38,6 +38,8 @@ def as_tensor(values: Any, name: str) -> Tensor:
         array = array.astype(array.dtype.newbyteorder("="))
     if any(stride < 0 for stride in array.strides):
         array = array.copy()  # torch knows no negative strides
+    if array.flags.writeable:
+        return torch.from_numpy(array)
     with warnings.catch_warnings():
         # A memory-mapped array is read-only and torch warns of that; nothing here writes to what it was given.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
@@ -61,7 +63,7 @@ def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> T
     tensor = tensor.to(torch.int64)
     if num_samples == 0:
         return tensor
-    low, high = int(tensor.min()), int(tensor.max())
+    low, high = (int(end) for end in torch.aminmax(tensor))
     if low < 0:
         raise ValueError(f"`labels` must be at least 0, got {low}; drop samples without a class first.")
     if num_classes is None and high >= MANY_CLASSES:
@@ -87,17 +89,11 @@ def finite(values: Tensor, name: str, *, first_row: int = 0) -> None:
         )
 
 
-def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -> Tensor:
-    """``values`` as (N, K) floating-point probabilities where float64 exists, N ≥ ``least``, K ≥ 2.
-
-    Each row must be non-negative and sum to 1: to 1e-3, in half precision to 1e-2, which is what rounding can do
-    (float16 keeps 11 bits, bfloat16 only 8). Nothing is changed; what fails is refused with the likely cause.
-    """
-    tensor = as_tensor(values, name)
+def _rows_and_classes(tensor: Tensor, name: str, binary: str, least: int) -> None:
+    """Refuse what is not (N, K) with N ≥ ``least`` and K ≥ 2; ``binary`` says what to do with one score a row."""
     if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
         raise ValueError(
-            f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; scores s of the "
-            "positive class of a binary model become two columns with torch.stack([1 - s, s], dim=-1)."
+            f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; {binary}."
         )
     if tensor.ndim != 2:
         raise ValueError(f"`{name}` must have shape (N, K), got {tuple(tensor.shape)}; flatten pixels or tokens first.")
@@ -105,6 +101,21 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
         raise ValueError(f"`{name}` must cover at least 2 classes, got none.")
     if len(tensor) < least:
         raise ValueError(f"`{name}` must hold at least {least} sample{'s' * (least > 1)}, got {len(tensor)}.")
+
+
+def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -> Tensor:
+    """``values`` as (N, K) floating-point probabilities where float64 exists, N ≥ ``least``, K ≥ 2.
+
+    Each row must be non-negative and sum to 1: to 1e-3, in half precision to 1e-2, which is what rounding can do
+    (float16 keeps 11 bits, bfloat16 only 8). Nothing is changed; what fails is refused with the likely cause.
+    """
+    tensor = as_tensor(values, name)
+    _rows_and_classes(
+        tensor,
+        name,
+        "scores s of the positive class of a binary model become two columns with torch.stack([1 - s, s], dim=-1)",
+        least,
+    )
     if tensor.device.type == "mps":  # has no float64
         tensor = tensor.cpu()
     if not tensor.is_floating_point():
@@ -113,8 +124,10 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
         return tensor
     half = tensor.dtype in (torch.float16, torch.bfloat16)
     # Two passes settle the usual case: NaN and infinity reach the sum of their row.
-    off = (tensor.sum(dim=1, dtype=torch.float32 if half else None) - 1).abs()
-    if bool(off.max() <= (1e-2 if half else 1e-3)) and bool(tensor.min() >= 0):
+    sums = tensor.sum(dim=1, dtype=torch.float32 if half else None)
+    low, high = (float(end) for end in torch.aminmax(sums))
+    tolerance = 1e-2 if half else 1e-3
+    if abs(low - 1) <= tolerance and abs(high - 1) <= tolerance and float(tensor.min()) >= 0:
         return tensor
     finite(tensor, name)
     if bool((tensor < 0).any()):
@@ -123,7 +136,7 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
             f"`{name}` must not be negative, got {float(tensor[row, column]):g} at row {row}, column {column}; "
             "if these are logits, apply softmax first."
         )
-    row = int(off.argmax())
+    row = int((sums - 1).abs().argmax())
     total = float(tensor[row].sum(dtype=torch.float64))
     raise ValueError(
         f"`{name}` must have rows that sum to 1, but row {row} sums to {total:g}; "
@@ -136,17 +149,12 @@ def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
     tensor = as_tensor(values, name)
     if tensor.dtype == torch.bool:
         raise TypeError(f"`{name}` must hold real numbers, got {tensor.dtype}.")
-    if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
-        raise ValueError(
-            f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; logits z of the "
-            "positive class of a binary model become two columns with torch.stack([0 * z, z], dim=-1)."
-        )
-    if tensor.ndim != 2:
-        raise ValueError(f"`{name}` must have shape (N, K), got {tuple(tensor.shape)}; flatten pixels or tokens first.")
-    if tensor.shape[1] < 2:
-        raise ValueError(f"`{name}` must cover at least 2 classes, got {tensor.shape[1]}.")
-    if len(tensor) < least:
-        raise ValueError(f"`{name}` must hold at least {least} sample{'s' * (least > 1)}, got {len(tensor)}.")
+    _rows_and_classes(
+        tensor,
+        name,
+        "logits z of the positive class of a binary model become two columns with torch.stack([0 * z, z], dim=-1)",
+        least,
+    )
     if not tensor.is_floating_point():
         tensor = tensor.to(torch.float64 if tensor.device.type != "mps" else torch.float32)
     wide = torch.float64 if tensor.device.type == "cpu" else None

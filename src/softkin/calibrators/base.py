@@ -311,9 +311,10 @@ class Calibrator(ABC):
     def as_module(self) -> nn.Module:
         """The fitted map as a module to put behind a network: logits in, calibrated probabilities out.
 
-        It computes in the type of its input and exports to ONNX. Only maps with a fixed number of parameters have
-        one: a temperature, an ensemble of temperatures, vector, matrix, Dirichlet, Platt and beta, and compositions
-        of these.
+        It computes in the type of its input and exports to ONNX. Where a calibrator fitted on probabilities cannot take
+        logits for them (vector, matrix), it first takes their ln softmax. Only maps with a fixed number of parameters
+        have one: a temperature, an ensemble of temperatures, vector, matrix, Dirichlet, Platt and beta, and
+        compositions of these.
         """
         from softkin.calibrators.export import as_module
 
@@ -339,14 +340,29 @@ class Parametric(Calibrator):
         return self._map(z, *(parameter.to(z) for parameter in self._parameter_tensors()))
 
 
+class Ridged(Parametric):
+    """A parametric calibrator whose one option is a ridge towards the identity."""
+
+    _fitted = _parameters = ("weight_", "bias_")
+    weight_: Tensor
+    bias_: Tensor
+
+    def __init__(self, *, l2: float = 1e-6) -> None:
+        self.l2 = l2
+        self._check_options()
+
+    def _check_options(self) -> None:
+        checks.at_least_zero(self.l2, "l2")
+
+
 def _logits(values: Array, from_probabilities: bool, *, least: int) -> Tensor:
-    """What the caller gave as (N, K) float64 logits on the CPU."""
+    """What the caller gave as (N, K) float64 logits on the CPU, row after row."""
     if from_probabilities:
         p = checks.probabilities(values, "logits", least=least)
         if p.shape[1] < 2:
             raise ValueError(f"`logits` must cover at least 2 classes, got {p.shape[1]}.")
-        return p.cpu().to(torch.float64).clamp(min=TINY).log_()
-    return checks.logits(values, least=least).cpu().to(torch.float64)
+        return p.cpu().to(torch.float64).contiguous().clamp(min=TINY).log_()
+    return checks.logits(values, least=least).cpu().to(torch.float64).contiguous()
 
 
 def _like(p: Tensor, given: Any) -> Any:
@@ -360,7 +376,7 @@ def _like(p: Tensor, given: Any) -> Any:
 
 
 def digests(sample_ids: Any, *, num_samples: int) -> Tensor:
-    """A 64-bit digest of each id, sorted: the names themselves are not kept. 1 and "1" are different ids."""
+    """A 64-bit digest of each id, sorted: the names themselves are not kept. 1, "1" and "#1" are different ids."""
     values = sample_ids.tolist() if isinstance(sample_ids, Tensor | np.ndarray) else list(sample_ids)
     if len(values) != num_samples:
         raise ValueError(f"`sample_ids` must be as many as the samples: got {len(values)} for {num_samples} samples.")
@@ -368,7 +384,9 @@ def digests(sample_ids: Any, *, num_samples: int) -> Tensor:
         if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
             raise TypeError(f"`sample_ids` must be texts or whole numbers, got {value!r} at place {place}.")
     raw = b"".join(
-        hashlib.blake2b((value if isinstance(value, str) else f"#{int(value)}").encode(), digest_size=8).digest()
+        hashlib.blake2b(
+            (f"text {value}" if isinstance(value, str) else f"#{int(value)}").encode(), digest_size=8
+        ).digest()
         for value in values
     )
     return torch.from_numpy(np.sort(np.frombuffer(raw, dtype="<i8").astype(np.int64)))

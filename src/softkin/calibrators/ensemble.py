@@ -15,7 +15,7 @@ from torch import Tensor
 
 from softkin import checks
 from softkin.calibrators.base import TINY, Parametric, Solution
-from softkin.calibrators.temperature import BLOCK, Objective, best_temperature, row_dots
+from softkin.calibrators.temperature import BLOCK, Objective, below_top, best_temperature, row_dots
 
 # The first member is tried first, and a face replaces another only if it is better by more than rounding: so where
 # T = 1 makes the first two columns equal, the mass goes to the first.
@@ -42,25 +42,26 @@ class Members:
     num_classes: int
 
     @classmethod
-    def of(cls, z: Tensor, y: Tensor, beta: float) -> "Members":
-        """From logits, a block of rows at a time: the members themselves need not be kept."""
-        n, k = z.shape
+    def of(cls, below: Tensor, own_below: Tensor, y: Tensor, beta: float) -> "Members":
+        """From logits as ``below_top`` has them, a block of rows at a time: the members themselves are not kept."""
+        n, k = below.shape
         own = torch.full((n, 3), 1 / k, dtype=torch.float64)
         nll = ss = sr = rr = nll_slope = mse_slope = 0.0
         step = max(1, BLOCK // k)
+        buffers = torch.empty(3, min(n, step), k, dtype=torch.float64)  # new memory for each block would cost more
         for start in range(0, n, step):
             rows = slice(start, start + step)
             mine = y[rows, None]
-            u = z[rows] - z[rows].amax(dim=1, keepdim=True)
-            u_own = u.gather(1, mine)[:, 0]
+            u, u_own = below[rows], own_below[rows]
+            scaled, square, raw = buffers[:, : len(u)]
             nll -= float(u_own.sum())
-            scaled = (u * beta).exp_()
+            torch.mul(u, beta, out=scaled).exp_()
             scaled.div_(scaled.sum(dim=1, keepdim=True))
             p_own, mean = scaled.gather(1, mine)[:, 0], row_dots(scaled, u)
-            square = scaled * scaled
+            torch.mul(scaled, scaled, out=square)
             nll_slope += float((mean - u_own).sum())
             mse_slope += 2 * float((row_dots(square, u) - mean * square.sum(dim=1) - p_own * (u_own - mean)).sum())
-            raw = u.exp_()
+            torch.exp(u, out=raw)
             total = raw.sum(dim=1, keepdim=True)
             raw.div_(total)
             nll += float(total.log_().sum())
@@ -170,9 +171,10 @@ class EnsembleTemperatureScaling(Parametric):
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
         # Newton's last step need not be looked at here: the pass over the members measures the slope where it led.
-        root = best_temperature(z, y, self.objective, last_step=1e-4)
+        u, own = below_top(z, y)
+        root = best_temperature(u, own, self.objective, last_step=1e-4)
         self.temperature_ = 1 / root.beta
-        members = Members.of(z, y, root.beta)
+        members = Members.of(u, own, y, root.beta)
         self.weights_, off, iterations = (mse_weights if self.objective == "mse" else nll_weights)(members)
         return Solution(
             gradient_norm=max(off, 0.0 if root.at_bound else abs(members.slopes[self.objective])),

@@ -44,6 +44,14 @@ def as_module(calibrator: Calibrator) -> nn.Module:
     """See ``Calibrator.as_module``."""
     if calibrator.fell_back_:
         return nn.Softmax(dim=1)
+    module = _formula(calibrator)
+    if calibrator.fitted_from_ == "probabilities" and not calibrator._is_shift_invariant():
+        return nn.Sequential(nn.LogSoftmax(dim=1), module)  # it knows ln p, and logits differ from that by a constant
+    return module
+
+
+def _formula(calibrator: Calibrator) -> nn.Module:
+    """The map of what the calibrator was fitted on: logits, or ln p."""
     if isinstance(calibrator, Composed):
         parts: list[nn.Module] = []
         for step in calibrator.steps:

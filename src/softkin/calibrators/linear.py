@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from softkin import checks
-from softkin.calibrators.base import Parametric, Solution
+from softkin.calibrators.base import Parametric, Ridged, Solution
 from softkin.calibrators.newton import Affine, Diagonal, Minimum, minimise
 from softkin.calibrators.selection import folds_of
 from softkin.calibrators.temperature import starting_factor
@@ -23,7 +23,7 @@ KULL_MUS = tuple(10.0**e for e in range(-2, 7))
 SEARCH_TOLERANCE = 1e-6  # of the gradient: moves a fold's NLL by far less than 1e-6
 
 
-class VectorScaling(Parametric):
+class VectorScaling(Ridged):
     r"""A factor and an offset for each class: softmax(w ∘ z + b).
 
     The minimum of the mean NLL + l2·(Σ (w_j − 1)² + Σ b_j²). The ridge towards the identity keeps the optimum finite
@@ -40,17 +40,6 @@ class VectorScaling(Parametric):
     References:
         Guo et al., On Calibration of Modern Neural Networks, 2017, arXiv:1706.04599, Sec. 4.2.
     """
-
-    _fitted = _parameters = ("weight_", "bias_")
-    weight_: Tensor
-    bias_: Tensor
-
-    def __init__(self, *, l2: float = 1e-6) -> None:
-        self.l2 = l2
-        self._check_options()
-
-    def _check_options(self) -> None:
-        checks.at_least_zero(self.l2, "l2")
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
         k = z.shape[1]

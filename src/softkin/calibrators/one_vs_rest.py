@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from softkin import checks
-from softkin.calibrators.base import Calibrator, Parametric, Solution
+from softkin.calibrators.base import Calibrator, Ridged, Solution
 from softkin.calibrators.temperature import starting_factor
 
 TOLERANCE = 1e-8
@@ -52,7 +51,7 @@ class OneVsRest(Calibrator):
         return normalised(self._scores(z), z)
 
 
-class PlattScaling(Parametric):
+class PlattScaling(Ridged):
     r"""Platt scaling, one-vs-rest: σ(a_k ℓ_k + b_k) of each class's log-odds ℓ = ln p − ln(1−p), rows normalised.
 
     For each class the minimum of the mean log-loss + l2·((a − 1)² + b²). The ridge towards the identity keeps it
@@ -68,17 +67,6 @@ class PlattScaling(Parametric):
     References:
         Platt, Probabilistic Outputs for Support Vector Machines, 1999. Here labels are not smoothed.
     """
-
-    _fitted = _parameters = ("weight_", "bias_")
-    weight_: Tensor
-    bias_: Tensor
-
-    def __init__(self, *, l2: float = 1e-6) -> None:
-        self.l2 = l2
-        self._check_options()
-
-    def _check_options(self) -> None:
-        checks.at_least_zero(self.l2, "l2")
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
         features = [log_odds(z), torch.ones_like(z)]
@@ -96,7 +84,7 @@ class PlattScaling(Parametric):
         return f"slopes {float(self.weight_.min()):.4g} to {float(self.weight_.max()):.4g}"
 
 
-class BetaCalibration(Parametric):
+class BetaCalibration(Ridged):
     r"""Beta calibration, one-vs-rest: σ(a ln p − b ln(1−p) + c) for each class, a, b ≥ 0, rows normalised.
 
     For each class the minimum of the mean log-loss + l2·((a − 1)² + (b − 1)² + c²) among the maps that do not fall;
@@ -112,17 +100,6 @@ class BetaCalibration(Parametric):
     References:
         Kull et al., Beta calibration, 2017, Sec. 3.
     """
-
-    _fitted = _parameters = ("weight_", "bias_")
-    weight_: Tensor
-    bias_: Tensor
-
-    def __init__(self, *, l2: float = 1e-6) -> None:
-        self.l2 = l2
-        self._check_options()
-
-    def _check_options(self) -> None:
-        checks.at_least_zero(self.l2, "l2")
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
         log_p, log_rest = log_odds_parts(z)

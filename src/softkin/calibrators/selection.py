@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from softkin.calibrators.base import Calibrator
     from softkin.metrics import Comparison
 
-LARGER_IS_BETTER = ("accuracy", "top_k_accuracy")
+LARGER_IS_BETTER = ("accuracy", "neighbourhood_mass", "top_k_accuracy")
+NEARER_0_IS_BETTER = ("signed_gap",)
 
 
 def folds_of(num_samples: int, folds: int, seed: int) -> list[Tensor]:
@@ -107,7 +108,8 @@ def fit_best(
         candidates: Unfitted calibrators. None: temperature, ensemble (both objectives), vector, Platt, beta and pooled
             isotonic; matrix and Dirichlet, whose search in every fold takes long, are yours to add.
         metric: A metric's name, such as "nll", "brier" or "ece_hist", or a function of (probabilities, labels).
-        larger_is_better: None: known for the metrics of this library, False for a function.
+        larger_is_better: None: known for the metrics of this library (a signed gap is best near 0), False for a
+            function.
         folds: How many folds.
         from_probabilities: Whether ``logits`` are probabilities.
         seed: Which samples share a fold, and the resampling.
@@ -133,18 +135,22 @@ def fit_best(
         raise ValueError(f"`metric` must be a metric's name, such as 'nll', or a function, got {metric!r}.")
     function = getattr(metrics, metric) if isinstance(metric, str) else metric
     sign = -1 if (name in LARGER_IS_BETTER if larger_is_better is None else larger_is_better) else 1
+
+    def cost(score: float) -> float:
+        return abs(score) if name in NEARER_0_IS_BETTER and larger_is_better is None else sign * score
+
     found: list[tuple[float, Calibrator, Tensor]] = []
     for candidate in candidates:
         p = cross_fit(candidate, source, y, folds=folds, from_probabilities=from_probabilities, seed=seed)
         found.append((float(function(p, y, **options)), candidate, p))
-    found.sort(key=lambda one: sign * one[0])
+    found.sort(key=lambda one: cost(one[0]))
     comparison = None
     if len(found) > 1:
         comparison = metrics.compare(
             found[0][2], found[1][2], y, function, confidence=confidence, resamples=resamples, seed=seed, **options
         )
     uncalibrated = float(function(raw, y, **options))
-    if sign * found[0][0] > sign * uncalibrated:
+    if cost(found[0][0]) > cost(uncalibrated):
         warnings.warn(
             f"even the best of {len(found)} calibrators makes {name} worse on held-out samples: "
             f"{uncalibrated:.5f} → {found[0][0]:.5f}.",

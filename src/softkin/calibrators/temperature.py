@@ -22,9 +22,10 @@ Objective = Literal["nll", "mse"]
 REACH = 1e3  # T stays within this factor of the logits' range: beyond, softmax is one-hot or uniform to 1e-3 and better
 STEP = 1e-7  # relative: where Newton would go by less, it has arrived
 FLAT = 1e-14
-START_ROWS = 1024
 SCAN_ROWS = 64
-BLOCK = 2**18  # numbers at a time: two megabytes, so that the passes over a block stay in the cache
+# Rows to start from, and the relative step that is the last one there: they are further off than its square.
+STARTS = ((SCAN_ROWS, 0.1), (1024, 1e-2))
+BLOCK = 2**17  # numbers at a time: one megabyte, so that the passes over a block stay in the cache
 CELLS = 24  # places where the squared error, which has no single valley, is looked at first
 
 Derivatives = Callable[[float], tuple[float, float, float]]
@@ -47,12 +48,16 @@ def row_dots(a: Tensor, b: Tensor) -> Tensor:
     return torch.from_numpy(np.einsum("ij,ij->i", a.numpy(), b.numpy()))
 
 
-def _nll_derivatives(z: Tensor, y: Tensor) -> Derivatives:
-    """Mean NLL of softmax(βz), and its first two derivatives in β."""
-    top = z.amax(dim=1, keepdim=True)
-    u = z - top  # ≤ 0: exp cannot overflow
-    m = float((top - z.gather(1, y[:, None])).mean())
-    n, step = len(z), max(1, BLOCK // z.shape[1])
+def below_top(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """(u, own): logits less the largest of their row, so that exp cannot overflow, and those of the true classes."""
+    u = z - z.amax(dim=1, keepdim=True)
+    return u, u.gather(1, y[:, None])[:, 0]
+
+
+def _nll_derivatives(u: Tensor, own: Tensor) -> Derivatives:
+    """Mean NLL of softmax(βu), and its first two derivatives in β."""
+    m = -float(own.mean())
+    n, step = len(u), max(1, BLOCK // u.shape[1])
     e, eu = torch.empty_like(u[:step]), torch.empty_like(u[:step])
 
     def at(beta: float) -> tuple[float, float, float]:
@@ -73,15 +78,13 @@ def _nll_derivatives(z: Tensor, y: Tensor) -> Derivatives:
     return at
 
 
-def _mse_derivatives(z: Tensor, y: Tensor) -> Derivatives:
+def _mse_derivatives(u: Tensor, own: Tensor) -> Derivatives:
     r"""Mean over samples of Σ_k (p_k − [k = y])² for p = softmax(βz), and its first two derivatives in β.
 
     With z̄ and V the mean and variance of z under p: p_k' = p_k(z_k − z̄), p_k'' = p_k((z_k − z̄)² − V). All that the
     three need of a row are the sums of p, pz, pz², p², p²z, p²z².
     """
-    u = z - z.amax(dim=1, keepdim=True)
-    own = u.gather(1, y[:, None])[:, 0]
-    n, step = len(z), max(1, BLOCK // z.shape[1])
+    n, step = len(u), max(1, BLOCK // u.shape[1])
     e, eu = torch.empty_like(u[:step]), torch.empty_like(u[:step])
 
     def at(beta: float) -> tuple[float, float, float]:
@@ -140,50 +143,47 @@ def _descend(
     return Root(beta, value, slope, limit, False, False)
 
 
-def bracket(z: Tensor) -> tuple[float, float] | None:
+def bracket(u: Tensor) -> tuple[float, float] | None:
     """The range of β, from the rows' ranges of logits; None where every row is constant and β does nothing."""
-    spread = z.amax(dim=1) - z.amin(dim=1)
+    spread = -u.amin(dim=1)
     spread = spread[spread > 0]
     if not len(spread):
         return None
     return 1 / (REACH * float(spread.max())), REACH / float(spread.median())
 
 
-def _scan(z: Tensor, y: Tensor, low: float, high: float) -> float:
+def _scan(u: Tensor, own: Tensor, low: float, high: float) -> float:
     """Where a few rows have their least squared error, among β spread over the bracket."""
-    few = slice(None, None, -(-len(z) // SCAN_ROWS))
-    z, y = z[few], y[few]
-    betas = torch.logspace(0, 1, CELLS + 1, base=high / low, dtype=torch.float64) * low
-    scores = torch.softmax(betas[:, None, None] * z, dim=2)
-    own = scores[:, torch.arange(len(y)), y]
-    error = scores.square().sum(dim=2) - 2 * own
-    return float(betas[error.mean(dim=1).argmin()])
+    few = slice(None, None, -(-len(u) // SCAN_ROWS))
+    betas = torch.logspace(0, 1, CELLS + 1, base=high / low, dtype=torch.float64)[:, None] * low
+    scores = (betas[:, :, None] * u[few]).exp_()
+    total = scores.sum(dim=2)
+    error = scores.square_().sum(dim=2) / total.square() - 2 * (betas * own[few]).exp_() / total
+    return float(betas[error.mean(dim=1).argmin(), 0])
 
 
-def best_temperature(z: Tensor, y: Tensor, objective: Objective, *, last_step: float = 0.0) -> Root:
-    """β = 1/T that minimises the objective; ``last_step`` as ``_descend`` has it."""
-    limits = bracket(z)
+def best_temperature(u: Tensor, own: Tensor, objective: Objective, *, last_step: float = 0.0) -> Root:
+    """β = 1/T that minimises the objective, for logits as ``below_top`` has them; ``last_step`` as for ``_descend``."""
+    limits = bracket(u)
     derivatives = _nll_derivatives if objective == "nll" else _mse_derivatives
-    at = derivatives(z, y)
+    at = derivatives(u, own)
     if limits is None:
         return Root(1.0, at(1.0)[0], 0.0, 1, False, True)
     low, high = limits
-    if bool((z.argmax(dim=1) == y).all()):  # the sharper the better, without end
+    if not bool(own.any()):  # no class is above the true one: the sharper the better, without end
         return Root(high, *at(high)[:2], 1, True, True)
-    few = slice(None, None, -(-len(z) // START_ROWS))
-    at_few = derivatives(z[few], y[few]) if len(z) > 2 * START_ROWS else at
-    start = 1.0
-    if objective == "mse":
-        start = _scan(z, y, low, high)
-    if len(z) > 2 * START_ROWS:
-        few_root = _descend(at_few, start, low, high)
-        start = start if few_root.at_bound else few_root.beta
+    start = _scan(u, own, low, high) if objective == "mse" else 1.0
+    for rows, last in STARTS:
+        if len(u) > 2 * rows:
+            few = slice(None, None, -(-len(u) // rows))
+            root = _descend(derivatives(u[few].contiguous(), own[few]), start, low, high, last_step=last)
+            start = start if root.at_bound else root.beta
     return _descend(at, start, low, high, last_step=last_step)
 
 
 def starting_factor(z: Tensor, y: Tensor) -> float:
     """The best temperature's β, to start other methods from: where all scores are 0 and 1, they see no curvature."""
-    root = best_temperature(z, y, "nll")
+    root = best_temperature(*below_top(z, y), "nll")
     return min(root.beta, 1.0) if root.at_bound else root.beta
 
 
@@ -225,7 +225,7 @@ class TemperatureScaling(Parametric):
         checks.option(self.objective, "objective", ("nll", "mse"))
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
-        root = best_temperature(z, y, self.objective)
+        root = best_temperature(*below_top(z, y), self.objective)
         self.temperature_ = 1 / root.beta
         before = float((z.logsumexp(dim=1) - z.gather(1, y[:, None])[:, 0]).mean())
         if self.objective == "nll":

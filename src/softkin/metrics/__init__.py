@@ -98,12 +98,13 @@ _STATISTICS: dict[str, Callable[..., Statistic]] = {
     "debiased_ece": calibration.debiased,
     "ece_hist": calibration.binned,
     "ece_kde": calibration.kernel,
-    "mce": partial(calibration.binned, norm="max"),
+    "mce": calibration.largest,
     "mistake_severity": semantic.severity,
     "neighbourhood_mass": semantic.neighbourhood,
     "nll": scores.log_losses,
     "signed_gap": calibration.signed,
     "smooth_ece": calibration.smooth,
+    "superclass_ece": semantic.superclass_binned,
     "top_k_accuracy": scores.among_top,
 }
 

@@ -35,11 +35,12 @@ def binned(
     binning: Binning | None = None,
     norm: Norm = 1,
     convention: str | None = None,
+    metric: Literal["ece_hist", "mce"] = "ece_hist",
 ) -> Binned:
-    """The statistic behind ``ece_hist``."""
+    """The statistic behind ``ece_hist``, and with ``norm="max"`` behind ``mce``."""
     chosen = conventions.resolve(
         convention,
-        "ece_hist",
+        metric,
         {"scope": scope, "n_bins": n_bins, "per": per, "binning": binning, "norm": norm},
         {"scope": "prediction", "n_bins": 15, "per": "sample", "binning": "width", "norm": 1},
     )
@@ -123,19 +124,24 @@ def mce(
     """Maximum calibration error: the largest gap of any bin that is not empty, ``ece_hist`` with ``norm="max"``.
 
     A bin with a single score has a gap as large as that score, so this number mostly tells of the emptiest bin.
+    A ``convention`` brings its bins.
     """
-    return ece_hist(
-        probabilities,
-        labels,
-        scope=scope,
-        n_bins=n_bins,
-        binning=binning,
-        norm="max",
-        convention=convention,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-    )
+    p, y = scopes.checked(probabilities, labels)
+    statistic = largest(p, y, scope=scope, n_bins=n_bins, binning=binning, convention=convention)
+    return answer(statistic, confidence, resamples, seed)
+
+
+def largest(
+    p: Tensor,
+    y: Tensor,
+    *,
+    scope: Scope = "prediction",
+    n_bins: int | None = None,
+    binning: Binning | None = None,
+    convention: str | None = None,
+) -> Binned:
+    """The statistic behind ``mce``."""
+    return binned(p, y, scope=scope, n_bins=n_bins, binning=binning, norm="max", convention=convention, metric="mce")
 
 
 def debiased(

@@ -11,6 +11,8 @@
 ``"torchmetrics"`` torchmetrics: 15 bins [lo, hi), a confidence of exactly 1 in a 16th, edges in float32
 ``"netcal"``       netcal: 10 bins [lo, hi), 1 in the last
 =================  ==================================================================================================
+
+``mce`` takes a convention's bins, those of its ``ece_hist``, and the largest gap over them.
 """
 
 from collections.abc import Mapping
@@ -66,10 +68,13 @@ def resolve(
         if convention not in CONVENTIONS:
             known = ", ".join(repr(name) for name in CONVENTIONS)
             raise ValueError(f"`convention` must be one of {known}, got {convention!r}.")
-        if metric not in CONVENTIONS[convention]:
+        source = "ece_hist" if metric == "mce" else metric
+        if source not in CONVENTIONS[convention]:
             covered = " and ".join(CONVENTIONS[convention])
             raise ValueError(f"the convention {convention!r} says nothing about `{metric}`; it covers {covered}.")
-        preset = CONVENTIONS[convention][metric]
+        preset = CONVENTIONS[convention][source]
+        if metric == "mce":  # what scales a sum does not concern the largest gap
+            preset = {name: value for name, value in preset.items() if name not in ("norm", "per")}
     chosen: dict[str, Any] = {"rule": preset.get("rule")}
     for name, default in defaults.items():
         value = given.get(name)

@@ -13,23 +13,50 @@ from softkin import checks
 Scope = Literal["prediction", "output"]
 Per = Literal["sample", "score"]
 
+TIES_AT_ONCE = 2**15  # scores to look through for ties at a time, so that the copies stay in the cache
+
 
 def winners(probabilities: Tensor) -> Tensor:
     """The winning class of each row; of equal scores the first wins."""
-    if probabilities.device.type == "cpu" and probabilities.dtype in (torch.float32, torch.float64):
-        return torch.from_numpy(probabilities.numpy().argmax(axis=1))  # several times faster than torch's on a CPU
+    if _numpy_is_faster(probabilities):
+        return torch.from_numpy(probabilities.numpy().argmax(axis=1))
     return probabilities.argmax(dim=1)
+
+
+def _numpy_is_faster(probabilities: Tensor) -> bool:
+    return probabilities.device.type == "cpu" and probabilities.dtype in (torch.float32, torch.float64)
 
 
 def wins(probabilities: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """(the winning score of each row, whether the true class has it); of equal scores the first class wins."""
     winning = probabilities.amax(dim=1)  # much faster than an argmax
-    right = probabilities.gather(1, labels[:, None])[:, 0] == winning
     # Two equal scores that win are at most half a row each: only there an earlier class can have the same score.
-    doubtful = (right & (winning <= 0.51)).nonzero()[:, 0]
-    if len(doubtful):
+    if not _numpy_is_faster(probabilities):
+        right = probabilities.gather(1, labels[:, None])[:, 0] == winning
+        doubtful = (right & (winning <= 0.51)).nonzero()[:, 0]
         right[doubtful] = winners(probabilities.index_select(0, doubtful)) == labels[doubtful]
-    return winning, right
+        return winning, right
+    p, y, best = probabilities.numpy(), labels.numpy(), winning.numpy()
+    same = p.reshape(-1).take(_places(probabilities, labels).numpy()) == best
+    rows = np.flatnonzero(same & (best <= 0.51))
+    step = max(1, TIES_AT_ONCE // p.shape[1])
+    for start in range(0, len(rows), step):
+        some = rows[start : start + step]
+        same[some] = p.take(some, axis=0).argmax(axis=1) == y[some]
+    return winning, torch.from_numpy(same)
+
+
+def _places(probabilities: Tensor, labels: Tensor) -> Tensor:
+    """Where the true classes' scores are, of all N·K."""
+    n, k = probabilities.shape
+    return torch.arange(0, n * k, k, device=labels.device) + labels
+
+
+def true_places(mask: Tensor) -> Tensor:
+    """Where an (N,) mask is true."""
+    if mask.device.type == "cpu":
+        return torch.from_numpy(np.flatnonzero(mask.numpy()))  # a fraction of the time that torch takes
+    return mask.nonzero()[:, 0]
 
 
 @dataclass(frozen=True)
@@ -95,10 +122,9 @@ def pool(probabilities: Tensor, labels: Tensor, scope: Scope) -> Pool:
     checks.option(scope, "scope", ("prediction", "output"))
     n, k = probabilities.shape
     if scope == "output":
-        places = torch.arange(n, device=labels.device) * k + labels
-        return Pool(probabilities.reshape(-1), places, n, k)
+        return Pool(probabilities.reshape(-1), _places(probabilities, labels), n, k)
     winning, right = wins(probabilities, labels)
-    return Pool(winning, right.nonzero()[:, 0], n, 1)
+    return Pool(winning, true_places(right), n, 1)
 
 
 def checked(probabilities: Any, labels: Any) -> tuple[Tensor, Tensor]:

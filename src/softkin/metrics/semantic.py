@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softkin import binning, checks
 from softkin.checks import Array
 from softkin.metrics import calibration, scopes
-from softkin.metrics.statistics import Mean, Ratio, Statistic
-from softkin.metrics.uncertainty import answer
+from softkin.metrics.statistics import Binned, Mean, Ratio, Statistic
+from softkin.metrics.uncertainty import Interval, answer, multiplicities, quantiles
 from softkin.similarity import SparseRows
 
 
@@ -32,7 +33,10 @@ def superclass(probabilities: Array, labels: Array, groups: Array) -> tuple[Tens
         >>> P, y
         (tensor([[0.8000, 0.2000]], dtype=torch.float64), tensor([0]))
     """
-    p, y = scopes.checked(probabilities, labels)
+    return _grouped(*scopes.checked(probabilities, labels), groups)
+
+
+def _grouped(p: Tensor, y: Tensor, groups: Array) -> tuple[Tensor, Tensor]:
     g = checks.class_labels(groups, num_samples=p.shape[1], num_classes=None).to(p.device)
     size = int(g.max()) + 1
     missing = sorted(set(range(size)) - set(g.tolist()))
@@ -42,6 +46,11 @@ def superclass(probabilities: Array, labels: Array, groups: Array) -> tuple[Tens
         raise ValueError("`groups` must name at least 2 super-classes, got 1.")
     total = torch.zeros(len(p), size, dtype=torch.float64, device=p.device)
     return total.index_add_(1, g, p.to(torch.float64)), g[y]
+
+
+def superclass_binned(p: Tensor, y: Tensor, *, groups: Array, **options: Any) -> Binned:
+    """The statistic behind ``superclass_ece``."""
+    return calibration.binned(*_grouped(p, y, groups), **options)
 
 
 def superclass_ece(
@@ -59,8 +68,8 @@ def superclass_ece(
     A model can be right about super-classes where it is over-confident about classes. ``options`` are those of
     ``ece_hist``.
     """
-    p, y = superclass(probabilities, labels, groups)
-    return calibration.ece_hist(p, y, confidence=confidence, resamples=resamples, seed=seed, **options)
+    p, y = scopes.checked(probabilities, labels)
+    return answer(superclass_binned(p, y, groups=groups, **options), confidence, resamples, seed)
 
 
 def _neighbours(similarity: Array | SparseRows, k: int, num_classes: int) -> Tensor:
@@ -145,6 +154,9 @@ class SeverityCurve:
     correlation: float
     """Spearman's rank correlation of confidence and distance over the mistakes; NaN with fewer than 2, or no spread.
     Positive is bad: the surer, the further off"""
+    low: Tensor | None = None
+    """(M,) where ``severity`` may lie with the confidence that was asked for, NaN in empty bins"""
+    high: Tensor | None = None
 
     @property
     def severity(self) -> Tensor:
@@ -187,25 +199,75 @@ def mistake_severity(
     return answer(severity(p, y, distances=distances), confidence, resamples, seed)
 
 
-def severity_curve(probabilities: Array, labels: Array, distances: Array, *, n_bins: int = 15) -> SeverityCurve:
-    """Severity of mistakes against confidence: mean distance in equal-width bins, and their rank correlation."""
+def severity_curve(
+    probabilities: Array,
+    labels: Array,
+    distances: Array,
+    *,
+    n_bins: int = 15,
+    confidence: float | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> SeverityCurve:
+    """Severity of mistakes against confidence: mean distance in equal-width bins, and their rank correlation.
+
+    With ``confidence`` the correlation is an ``Interval``, and ``low`` and ``high`` are the band of each bin:
+    percentiles over resampled rows. A band reaches at least as far as mistakes of another distance could move the mean
+    that are too rare to have shown: of n mistakes, 1 − tail^(1/n) of the way to the least and to the largest distance
+    between two classes. So a single mistake says nearly nothing.
+    """
     p, y = scopes.checked(probabilities, labels)
     wrong, winning, distance = _mistakes(p, y, distances)
     winning, distance = winning[wrong].cpu(), distance[wrong].cpu()
     bins = binning.equal_width(checks.count(n_bins, "n_bins"))
-    index = binning.assign(winning, bins)
-    count = torch.bincount(index, minlength=n_bins).to(torch.float64)
-    total = torch.bincount(index, weights=distance, minlength=n_bins).to(torch.float64)
-    return SeverityCurve(bins.edges, count, total, _spearman(winning, distance))
+    index = binning.assign(winning, bins).to(torch.int64)
+    everything = torch.ones(1, len(winning), dtype=torch.float64)
+    count, total = _in_bins(index, distance, n_bins, everything)[:, 0]
+    correlation = float(_spearman(winning, distance, everything))
+    if confidence is None:
+        return SeverityCurve(bins.edges, count, total, correlation)
+    level = checks.level(confidence)
+    checks.count(resamples, "resamples", least=100)
+    tail = (1 - level) / 2
+    places = wrong.cpu()
+    severities, correlations = [], []
+    for weights in multiplicities(len(p), resamples, np.random.default_rng(seed)):
+        some = weights[:, places].to(torch.float64)
+        counts, totals = _in_bins(index, distance, n_bins, some)
+        severities.append(totals / counts)
+        correlations.append(_spearman(winning, distance, some))
+    ends = torch.tensor([tail, 1 - tail], dtype=torch.float64)
+    low, high = torch.nanquantile(torch.cat(severities), ends, dim=0)
+    off_diagonal = checks.square(distances, "distances")[~torch.eye(p.shape[1], dtype=torch.bool)]
+    rare, severity = 1 - tail ** (1 / count), total / count
+    return SeverityCurve(
+        bins.edges,
+        count,
+        total,
+        Interval(correlation, *quantiles(torch.cat(correlations), tail), level),
+        torch.minimum(low, severity - rare * (severity - off_diagonal.min())),
+        torch.maximum(high, severity + rare * (off_diagonal.max() - severity)),
+    )
 
 
-def _spearman(a: Tensor, b: Tensor) -> float:
-    if len(a) < 2:
-        return float("nan")
+def _in_bins(index: Tensor, distance: Tensor, n_bins: int, weights: Tensor) -> Tensor:
+    """(2, r, M): how many mistakes each bin has, and the sum of their distances, for each line of weights."""
+    sums = torch.zeros(2, len(weights), n_bins, dtype=torch.float64)
+    place = index.expand(len(weights), -1)
+    sums[0].scatter_add_(1, place, weights)
+    sums[1].scatter_add_(1, place, weights * distance)
+    return sums
+
+
+def _spearman(a: Tensor, b: Tensor, weights: Tensor) -> Tensor:
+    """(r,): Spearman's correlation, each pair counted as often as a line of ``weights`` says; NaN without spread."""
+    count = weights.sum(dim=1, keepdim=True)
     ranks = []
     for values in (a, b):
-        _, group, size = torch.unique(values, return_inverse=True, return_counts=True)
-        middle = size.cumsum(dim=0).to(torch.float64) - (size - 1) / 2  # equal values share the mean of their ranks
-        ranks.append(middle[group] - (len(a) + 1) / 2)
-    spread = torch.linalg.vector_norm(ranks[0]) * torch.linalg.vector_norm(ranks[1])
-    return float(ranks[0] @ ranks[1] / spread)
+        values_, group = torch.unique(values, return_inverse=True)
+        lines = group.expand(len(weights), -1)
+        size = torch.zeros(len(weights), len(values_), dtype=torch.float64).scatter_add_(1, lines, weights)
+        middle = size.cumsum(dim=1) - (size - 1) / 2  # equal values share the mean of their ranks
+        ranks.append(middle.gather(1, lines) - (count + 1) / 2)
+    spread = (weights * ranks[0].square()).sum(dim=1).sqrt() * (weights * ranks[1].square()).sum(dim=1).sqrt()
+    return torch.where(spread > 0, (weights * ranks[0] * ranks[1]).sum(dim=1) / spread, torch.nan)

@@ -34,6 +34,11 @@ class Statistic(ABC):
     num_samples: int
     device: torch.device
 
+    @property
+    def of_one_row(self) -> float:
+        """The most that the label of a single row can change the value."""
+        return 1 / self.num_samples
+
     @abstractmethod
     def value(self) -> float:
         """The metric of the data as they are."""
@@ -169,6 +174,10 @@ class Binned(RowSums):
         self.denominator = pool.denominator(per)
         self.width = bins.n_bins * (1 if self._by_difference else 3)
 
+    @property
+    def of_one_row(self) -> float:
+        return _hits_in_a_row(self.pool) / self.denominator
+
     def curve(self) -> ReliabilityCurve:
         """The curve itself."""
         return binning.curve(self.pool.scores, self.pool.hits, self.bins)
@@ -215,6 +224,10 @@ class Binned(RowSums):
         rows[2].scatter_add_(1, index, self.pool.is_hit[part])
         return rows
 
+    def rows_in_bins(self) -> Tensor:
+        """(M,): how many rows have scores in each bin."""
+        return torch.stack([(self._row_sums(part)[0] > 0).sum(dim=0) for part in self._parts()]).sum(dim=0)
+
     def of(self, sums: Tensor) -> Tensor:
         if self._by_difference:
             return self._of_sums(sums, sums, torch.zeros_like(sums))
@@ -259,9 +272,16 @@ class Classwise(RowSums):
         self.num_samples, self.columns, self.device = *probabilities.shape, labels.device
         self.width = probabilities.shape[1] * bins.n_bins * (1 if norm == 1 else 3)
 
+    @property
+    def of_one_row(self) -> float:
+        return 2 / (self.num_samples * self.divide_by)  # one class loses a hit, another gains it
+
     def value(self) -> float:
-        curves = binning.class_curves(self.p, self.labels, self.bins)
-        return float(curves.error(self.norm).sum()) / self.divide_by
+        return float(self.of_curves(binning.class_curves(self.p, self.labels, self.bins)))
+
+    def of_curves(self, curves: ReliabilityCurve) -> Tensor:
+        """(…): the number that curves of shape (…, K, M) yield."""
+        return curves.error(self.norm, samples=self.num_samples).sum(dim=-1) / self.divide_by
 
     def _places(self, part: slice) -> Tensor:
         column = torch.arange(self.p.shape[1], device=self.p.device) * self.bins.n_bins
@@ -311,8 +331,7 @@ class Classwise(RowSums):
             size: Tensor = torch.linalg.vector_norm(sums, 1, dim=1)
             return size / (self.num_samples * self.divide_by)
         count, score, hit = sums.view(len(sums), 3, self.p.shape[1], self.bins.n_bins).unbind(1)
-        curve = ReliabilityCurve(self.bins.edges, count, score, hit)
-        return curve.error(self.norm, samples=self.num_samples).sum(dim=-1) / self.divide_by
+        return self.of_curves(ReliabilityCurve(self.bins.edges, count, score, hit))
 
     def adds_up_with(self, other: Statistic) -> bool:
         return isinstance(other, Classwise) and torch.equal(self.bins.edges, other.bins.edges)
@@ -335,8 +354,7 @@ class Classwise(RowSums):
             flat = own + torch.arange(len(drawn), device=drawn.device)[:, None] * (k * m)
             size = len(drawn) * k * m
             hits = torch.bincount(flat.reshape(-1), minlength=size).view(-1, k, m).cpu().to(torch.float64)
-            curve = ReliabilityCurve(curves.edges, curves.count, curves.score_sum, hits)
-            values.append(curve.error(self.norm, samples=n).sum(dim=-1) / self.divide_by)
+            values.append(self.of_curves(ReliabilityCurve(curves.edges, curves.count, curves.score_sum, hits)))
         return torch.cat(values)
 
 
@@ -355,6 +373,10 @@ class Kernel(RowSums):
         self.width = math.ceil(self.NODES_PER_RADIUS / radius) + 1 if radius else 1
         self._smoothing: Tensor | None = None
         self._phi: Tensor | None = None
+
+    @property
+    def of_one_row(self) -> float:
+        return self.scale * _hits_in_a_row(self.pool) / len(self.pool.scores)
 
     def value(self) -> float:
         return self.scale * density.calibration_error(self.pool.scores, self.pool.hits, self.radius, self.boundary)
@@ -459,6 +481,10 @@ class Smooth(RowSums):
         self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
         self.denominator = pool.denominator(per)
 
+    @property
+    def of_one_row(self) -> float:
+        return _hits_in_a_row(self.pool) / self.denominator
+
     def value(self) -> float:
         residuals = self.pool.scores.to(torch.float64)
         residuals = residuals.index_add(0, self.pool.hits, -torch.ones_like(residuals[: len(self.pool.hits)]))
@@ -490,6 +516,11 @@ class Smooth(RowSums):
             own = rows[torch.arange(pool.num_samples, device=drawn.device), drawn]
             values.append(self.of(fixed - _shared(own, hit.to(torch.float64), self.STEPS)))
         return torch.cat(values)
+
+
+def _hits_in_a_row(pool: Pool) -> int:
+    """How many scores of a row another label makes hits, or no longer hits."""
+    return 1 if pool.columns == 1 else 2
 
 
 def _scores_minus_hits(sums: Tensor) -> Tensor:

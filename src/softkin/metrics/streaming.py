@@ -35,8 +35,12 @@ class _Part:
         binned = metric in BINNED
         defaults: dict[str, Any] = {}
         if binned:
-            defaults = {"scope": "prediction", "n_bins": 15, "binning": "width", "per": "sample", "norm": 1}
-            if metric == "signed_gap":
+            defaults = {"scope": "prediction", "n_bins": 15, "binning": "width"}
+            if metric != "mce":
+                defaults["per"] = "sample"
+            if metric == "ece_hist":
+                defaults["norm"] = 1
+            elif metric == "signed_gap":
                 defaults["part"] = "net"
         elif metric == "classwise_ece":
             defaults = {"n_bins": 15, "binning": "width", "norm": 1, "reduction": "mean"}
@@ -51,8 +55,7 @@ class _Part:
             raise TypeError(
                 f"`{metric}` takes no option `{unknown[0]}`; it streams with {', '.join(defaults) or 'none'}."
             )
-        name = "ece_hist" if metric == "mce" else metric
-        self.options = conventions.resolve(convention, name, given, defaults)
+        self.options = conventions.resolve(convention, metric, given, defaults)
         if self.options.get("binning") == "mass":
             raise ValueError(
                 f"`{metric}` with equal-mass bins cannot stream: the edges need all scores; use binning='width'."
@@ -69,8 +72,6 @@ class _Part:
         ):
             if option in self.options:
                 checks.option(self.options[option], option, allowed)
-        if metric == "mce":
-            self.options["norm"] = "max"
         if "k" in self.options:
             checks.count(self.options["k"], "k")
         if metric == "ece_kde" and self.options["bandwidth"] not in ("paper", "mix-n-match"):
@@ -144,13 +145,10 @@ class _Part:
             divide_by = num_classes if self.options["reduction"] == "mean" else 1
             return float(curve.error(self.options["norm"]).sum()) / divide_by
         assert self.bins is not None
-        norm: BinnedNorm = self.options["norm"]
-        if self.metric == "debiased_ece":
-            norm = "debiased"
-        elif self.metric == "signed_gap":
-            norm = self.options["part"]
+        norms: dict[str, BinnedNorm] = {"mce": "max", "debiased_ece": "debiased"}
+        norm: BinnedNorm = norms.get(self.metric) or self.options.get("part") or self.options["norm"]
         columns = num_classes if self.options["scope"] == "output" else 1
-        n = num_samples * (columns if self.options["per"] == "score" else 1)
+        n = num_samples * (columns if self.options.get("per") == "score" else 1)
         return float(Binned.of_curve(ReliabilityCurve(self.bins.edges, *sums), norm, n))
 
     def _kernel_value(self, sums: Tensor, num_samples: int) -> float:

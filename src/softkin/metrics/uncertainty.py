@@ -136,11 +136,12 @@ def _from_resamples(
     centre = float(statistic.of(base))  # θ̂ as the resampling computes it, perhaps on a coarser grid
     noise = sums.sub_(base)
     if not bool(noise.any()):
-        # Every resample is the same: all scores are 0 or 1, and all right or all wrong. What a rare other case would
-        # add is bounded by how rare it must be not to have shown in N samples.
-        per = statistic.num_samples / getattr(statistic, "denominator", statistic.num_samples)
-        high = value + per * (1 - tail ** (1 / statistic.num_samples))
-        return Measured(Interval(value, value, high, level), None)
+        # Every resample is the same: equal scores, all right or all wrong. What a rare other case would change is
+        # bounded by how rare it must be not to have shown in N samples.
+        n = statistic.num_samples
+        rare = n * statistic.of_one_row * (1 - tail ** (1 / n))
+        high = min(value + rare, max(value, n * statistic.of_one_row))
+        return Measured(Interval(value, max(0.0, value - rare), high, level), None)
     low, high = _sizes(statistic, base, noise, 1.0, centre, tail)
     low_shrunk, high_shrunk = _sizes(statistic, base, noise, _shrinkage(statistic, base, noise), centre, tail)
     low, high = min(value + low - centre, low_shrunk), max(value + high - centre, high_shrunk)
@@ -341,7 +342,10 @@ def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> 
     """(low, high) of each bin's share of hits, NaN in empty bins.
 
     Clopper and Pearson's exact interval where scores are independent (one to a row); where a row has many, which
-    depend on each other, percentiles over resampled rows.
+    depend on each other, percentiles over resampled rows. Of a bin where no score is a hit, or every one, all
+    resamples say the same: there the band is the exact one of the R rows with scores in the bin, each of which brings
+    at most one hit. With none, a row brings one with a probability of at most 1 − tail^(1/R), hence a share of
+    R/count times that.
     """
     curve = binned.curve()
     tail = (1 - level) / 2
@@ -357,5 +361,10 @@ def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> 
     parts = Binned(binned.pool, binned.bins, norm=2)  # which needs counts, scores and hits apart
     sums = resampled_sums(parts, resamples, np.random.default_rng(seed)).view(resamples, 3, -1)
     share = (sums[:, 2] / sums[:, 0]).cpu()  # NaN in resamples that leave a bin empty
-    ends = torch.nanquantile(share, torch.tensor([tail, 1 - tail], dtype=share.dtype), dim=0)
-    return ends[0], ends[1]
+    low_end, high_end = torch.nanquantile(share, torch.tensor([tail, 1 - tail], dtype=share.dtype), dim=0)
+    rows = parts.rows_in_bins().cpu()
+    rare = 1 - tail ** (1 / rows)
+    high_end = torch.where(curve.hit_sum == 0, (rare * rows / curve.count).clamp(max=1), high_end)
+    low_end = torch.where(curve.hit_sum == curve.count, 1 - rare, low_end)
+    empty = curve.count == 0
+    return low_end.masked_fill(empty, torch.nan), high_end.masked_fill(empty, torch.nan)
