@@ -1,6 +1,7 @@
 """``softkin evaluate``: files of predictions → every metric with its interval, comparisons, a threshold, a page."""
 
 import argparse
+import gc
 import json
 import warnings
 from pathlib import Path
@@ -87,9 +88,12 @@ def check(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, measure, print, write."""
+    gc.disable()  # the many objects of torch's modules stay, so looking for garbage among them is time lost
     from softkin import evaluation, matrices
     from softkin.evaluation.files import compare_files
 
+    gc.freeze()
+    gc.enable()
     settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}
     models = []
     for path, title in zip(arguments.files, _titles(arguments.files), strict=True):
