@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Sequence
 
 from softkin import SoftkinError, __version__
-from softkin.cli import similarity
+from softkin.cli import data, similarity
 
-COMMANDS = {"similarity": similarity}
+COMMANDS = {"similarity": similarity, "data": data}
 
 
 def parser() -> argparse.ArgumentParser:

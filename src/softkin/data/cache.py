@@ -10,8 +10,9 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from softkin import SoftkinError, matrices
 from softkin.progress import track
@@ -106,6 +107,18 @@ def content_digest(root: Path, files: Sequence[Path], *, progress: bool | None =
     if all(started - about[1] / 1e9 > SETTLED for about in before):
         matrices.write(memory, json.dumps({"state": state, "digest": whole.hexdigest()}).encode())
     return whole.hexdigest()
+
+
+def remembered(key: str, make: Callable[[], Any]) -> Any:
+    """What ``make`` gives, plain data, made once for each key."""
+    memory = made("digests") / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(memory.read_text(encoding="utf-8"))
+        if kept["key"] == key:
+            return kept["value"]
+    value = make()
+    matrices.write(memory, json.dumps({"key": key, "value": value}).encode())
+    return value
 
 
 def _file_digest(path: Path) -> str:

@@ -67,6 +67,14 @@ def is_tiny_imagenet(path: Path) -> bool:
     return (path / "val" / "val_annotations.txt").is_file() and (path / "train").is_dir()
 
 
+def hold_images(path: Path) -> bool:
+    """Whether there is an image file in some folder of this one."""
+    for where, _, names in os.walk(path):
+        if where != str(path) and any(os.path.splitext(name)[1].lower() in images.SUFFIXES for name in names):
+            return True
+    return False
+
+
 def _source(
     path: Path, words: str, labels: Mapping[str, Sequence[tuple[Path, int]]], names: list[str], beside: Sequence[Path]
 ) -> Source:
