@@ -114,8 +114,8 @@ def _as_array(value: Any) -> NDArray[Any]:
         value = value.transpose(1, 2, 0) if value.ndim == 3 else value
     if hasattr(value, "convert"):  # an image of PIL
         value = value if value.mode in ("L", "RGB") else value.convert("RGB")
-    result: NDArray[Any] = np.asarray(value)
-    return result
+    array: NDArray[Any] = np.asarray(value)
+    return array
 
 
 def _is_vector(value: Any) -> bool:
@@ -128,4 +128,5 @@ def _value(value: Any, kind: Kind, row: int) -> NDArray[Any]:
         if array.ndim != 1 or array.dtype.kind not in "biuf":
             raise SoftkinError(f"sample {row} must be numbers of shape (D,), got {array.dtype} {array.shape}.")
         return array.astype(np.float32)
-    return images.pixels(images.with_channels(array[None], f"sample {row}"), f"sample {row}")[0]
+    (image,) = images.pixels(images.with_channels(array[None], f"sample {row}"), f"sample {row}")
+    return np.asarray(image)

@@ -30,7 +30,7 @@ class Source:
     words: str
     """What it is, for people."""
     root: Path
-    files: Sequence[Path]
+    files: Sequence[str | Path]
     """All files whose bytes decide what is read."""
     parts: Sequence[str]
     read: Reader
