@@ -56,7 +56,7 @@ def cifar100_folder(folder, images, labels, names, test=50):
 
 
 def tar_of(folder, path):
-    """folder as .tar.gz, as the authors pack it: one folder that holds all."""
+    """Folder as .tar.gz, as the authors pack it: one folder that holds all."""
     with tarfile.open(path, "w:gz") as tar:
         tar.add(folder, arcname=folder.name)
     return path

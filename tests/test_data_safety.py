@@ -48,7 +48,7 @@ def test_the_hostile_pickles_are_hostile(tmp_path):
         try:
             found = pickle.loads(content)
             list(found["data"] if isinstance(found, dict) and isinstance(found["data"], map) else [])
-        except Exception:  # noqa: S110  what counts is whether it ran
+        except Exception:
             pass
         if marker.exists():
             ran.add(name)
