@@ -38,9 +38,9 @@ def random_crop_flip(images: Tensor, generator: torch.Generator, padding: int = 
     if images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous():
         rows = padded.permute(0, 2, 3, 1)[which[:, None, None], down[:, :, None], across[:, None, :]]
         return rows.permute(0, 3, 1, 2)
-    width = w + 2 * padding
+    height, width = h + 2 * padding, w + 2 * padding
     places = (down[:, :, None] * width + across[:, None, :]).reshape(n, 1, h * w).expand(n, c, h * w)
-    return padded.reshape(n, c, -1).gather(2, places).reshape(n, c, h, w)
+    return padded.reshape(n, c, height * width).gather(2, places).reshape(n, c, h, w)
 
 
 def _flipped(images: Tensor, flips: Tensor) -> Tensor:
