@@ -141,6 +141,21 @@ def _file_digest(path: str) -> str:
         raise SoftkinError(f"{path} could not be read: {error.strerror or error}.") from error
 
 
+def workplace(target: Path, doing: str) -> Path:
+    """A new folder beside ``target`` to write in, open to whom the user's mask says; what was left there goes.
+
+    The caller holds the lock of ``target``, so that nobody else is at work there.
+    """
+    try:
+        for left in target.parent.glob(f".{doing}-{target.name}-*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        path = target.with_name(f".{doing}-{target.name}-{os.getpid()}-{time.time_ns()}")
+        path.mkdir()
+    except OSError as error:
+        raise SoftkinError(unwritable(target.parent, error)) from error
+    return path
+
+
 def remove(path: Path) -> None:
     """Take a folder away: first out of its place at once, then piece by piece."""
     away = path.with_name(f".gone-{path.name}-{os.getpid()}-{time.time_ns()}")
