@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_files import png
-from softkin import SoftkinError, data
+from softkin import SoftkinError, data, matrices
 from softkin.data import cache, images, labelled, store
 
 
@@ -210,6 +210,19 @@ def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path, table):
     ):
         data.load(table)
     assert len(data.load("digits")) == 1797  # needs none
+
+
+def test_a_cache_that_others_filled(monkeypatch, table):
+    """Read-only: what is there is used, though nothing can be remembered or locked."""
+    first = data.load(table)
+
+    def refuse(*_, **__):
+        raise SoftkinError("this cache is read-only")
+
+    shutil.rmtree(cache.folder() / "digests")
+    monkeypatch.setattr(matrices, "write", refuse)
+    monkeypatch.setattr(cache, "locked", refuse)
+    assert data.load(table).digest == first.digest
 
 
 def test_a_disk_that_is_too_small(monkeypatch, table):

@@ -4,6 +4,7 @@ import bz2
 import contextlib
 import gzip
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -175,6 +176,27 @@ def test_a_beginning_of_another_file_is_found_out(site, tmp_path):
     (tmp_path / "x.bin.part").write_bytes(CONTENT[:500])
     fetch(site, tmp_path / "x.bin")
     assert [asked for _, asked in site.requests] == [None]
+    (tmp_path / "x.bin.part").write_bytes(CONTENT + b"and more")
+    fetch(site, tmp_path / "x.bin", md5=None)
+    assert (tmp_path / "x.bin").read_bytes() == CONTENT
+
+
+def test_what_was_complete_is_only_checked(site, tmp_path):
+    """As after a crash between the last byte and the renaming."""
+    site.files["/x.bin"] = CONTENT
+    (tmp_path / "x.bin.part").write_bytes(CONTENT)
+    fetch(site, tmp_path / "x.bin", size=len(CONTENT))
+    assert (tmp_path / "x.bin").read_bytes() == CONTENT
+    assert site.requests == []
+    # Where the size is not known the server says that nothing is missing.
+    (tmp_path / "x.bin.part").write_bytes(CONTENT)
+    (tmp_path / "x.bin.part.json").write_text(json.dumps({"version": f'"{MD5}"'}))
+    fetch(site, tmp_path / "x.bin")
+    assert [asked for _, asked in site.requests] == ["bytes=3000000-"]
+    (tmp_path / "x.bin.part").write_bytes(CONTENT + b"more")
+    (tmp_path / "x.bin.part.json").write_text(json.dumps({"version": f'"{MD5}"'}))
+    fetch(site, tmp_path / "x.bin")
+    assert (tmp_path / "x.bin").read_bytes() == CONTENT
 
 
 def test_a_wrong_range_is_not_believed(site, tmp_path):

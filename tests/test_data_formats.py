@@ -162,7 +162,10 @@ def test_class_folders_inside_parts(tmp_path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 Image.new("RGB", (4, 4), (colour, row, 0)).save(path)
     (tmp_path / "train" / "labels.csv").write_text("a table,among the folders\n")
+    (tmp_path / "devkit").mkdir()  # holds no images: no class
+    (tmp_path / "train" / "ant" / "up").symlink_to(tmp_path / "train", target_is_directory=True)  # and no end
     assert data.load(tmp_path).labels.tolist() == [0, 0, 0, 1, 1, 1]
+    (tmp_path / "train" / "ant" / "up").unlink()
     assert data.load(tmp_path, split="val").values[:, 0, 0].tolist() == [
         [10, 0, 0],
         [10, 1, 0],
