@@ -144,27 +144,29 @@ def test_an_entry_that_was_copied_is_checked_once_and_trusted(table, monkeypatch
     assert checked == [1]
 
 
-LOAD = "import sys; from softkin import data; print(data.load(sys.argv[1], progress=False).digest)"
-
-
 def test_processes_at_once_decode_once_and_agree(table, tmp_path):
     log = tmp_path / "decoded"
     code = f"""
-import sys
+import sys, time
+from pathlib import Path
 from softkin import data
 from softkin.data import store
 build = store._build
-def counted(*arguments):
-    open({str(log)!r}, "a").write("x")
+def slow(*arguments):
+    Path({str(log)!r}).open("a").write("x")
+    while not Path({str(log)!r} + ".go").exists():
+        time.sleep(0.01)
     build(*arguments)
-store._build = counted
+store._build = slow
+print("ready", flush=True)
 print(data.load(sys.argv[1], progress=False).digest)
 """
-    processes = [
-        subprocess.Popen([sys.executable, "-c", code, str(table)], stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
+    command = [sys.executable, "-c", code, str(table)]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
+    time.sleep(1)  # for the second to come to the lock while the first is held up
+    log.with_name("decoded.go").touch()
     digests = {process.communicate()[0].strip() for process in processes}
-    assert len(digests) == 1
     assert digests == {data.load(table).digest}
     assert log.read_text() == "x"
     assert len(entries()) == 1

@@ -5,11 +5,11 @@ import contextlib
 import gzip
 import hashlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -56,6 +56,8 @@ class Handler(BaseHTTPRequestHandler):
             self.send_response(200)
         if site.tags:
             self.send_header("ETag", tag)
+        if site.wait is not None:
+            site.wait.wait(60)
         body = content[start:]
         if site.length:
             self.send_header("Content-Length", str(len(body)))
@@ -86,7 +88,7 @@ def site(monkeypatch, tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     site = SimpleNamespace(files={}, requests=[], cuts=[], ranges=True, tags=True, length=True, refuse=None)
-    site.shift, site.hold, site.held = 0, None, threading.Event()
+    site.shift, site.hold, site.held, site.wait = 0, None, threading.Event(), None
     site.url = f"http://127.0.0.1:{server.server_port}"
     server.site = site
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -377,20 +379,22 @@ def test_the_published_addresses_and_checksums():
         data.get("cifar-100")
 
 
-def test_two_processes_fetch_once(site, monkeypatch, packed_cifar):
+def test_two_processes_fetch_once(site, packed_cifar):
     content, members, _ = packed_cifar
     site.files["/cifar-100-python.tar.gz"] = content
+    site.wait = threading.Event()
     code = f"""
 from softkin.data import catalogue
 from softkin.data.catalogue import Entry, File
 file = File("{site.url}/cifar-100-python.tar.gz", "{hashlib.md5(content).hexdigest()}", {len(content)})
 catalogue.ENTRIES["cifar100"] = Entry("", (file,), "cifar-100-python", {members!r})
+print("ready", flush=True)
 print(catalogue.get("cifar100"))
 """
-    processes = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=os.environ)
-        for _ in range(2)
-    ]
+    processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
+    time.sleep(1)  # for the second to come to the lock while the first waits for the server
+    site.wait.set()
     outputs = [process.communicate()[0].strip() for process in processes]
     assert outputs == [str(cache.folder() / "data" / "cifar-100-python")] * 2
     assert len(site.requests) == 1

@@ -268,8 +268,13 @@ def test_text_in_parquet_csv_and_jsonl(shared_data, tmp_path):
     (tmp_path / "z.jsonl").write_text('{"text": "a", "label"')
     with pytest.raises(SoftkinError, match="z.jsonl could not be read as jsonl"):
         data.load(tmp_path / "z.jsonl")
+    (tmp_path / "i.jsonl").write_text('{"text": "a", "label": 99999999}\n')
+    with pytest.raises(SoftkinError, match="`label` must number the classes from 0 to K−1, got 99999999"):
+        data.load(tmp_path / "i.jsonl")
     (tmp_path / "h.jsonl").write_text('{"text": "a", "label": -1}\n')
-    with pytest.raises(SoftkinError, match="must hold classes from 0 to -1, got -1; labels of −1 or nothing are how"):
+    with pytest.raises(
+        SoftkinError, match="`label` must hold a class in every row, got -1; labels of −1 or nothing are how"
+    ):
         data.load(tmp_path / "h.jsonl")
 
 

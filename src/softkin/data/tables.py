@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError
+from softkin import SoftkinError, checks
 from softkin.data import cache, images, text
 from softkin.data.labelled import Content
 from softkin.data.source import OUT_OF_SCOPE, WHOLE, Source, canonical, is_part
@@ -100,7 +100,7 @@ def _parts(files: Mapping[str, Sequence[Path]], every: Sequence[Path]) -> list[s
     if columns.part is not None and parts == [WHOLE]:
         written = dict.fromkeys(canonical(str(part)) for part in _column(every, columns.part))
         parts = [part for part in written if not part.startswith(OUT_OF_SCOPE)]
-    if not columns.are_images and _out_of_scope(every, columns):
+    if not columns.are_images and _classes(every, columns).outside is not None:
         parts.append(OUT_OF_SCOPE)
     return parts
 
@@ -160,13 +160,6 @@ def _column(files: Sequence[Path], name: str) -> list[Any]:
     return [cell for file in files for cell in _table(file, [name])[name].to_pylist()]
 
 
-def _out_of_scope(files: Sequence[Path], columns: Columns) -> bool:
-    names = _known_names(files[0], columns.label)
-    if names is not None:
-        return OUT_OF_SCOPE in names
-    return OUT_OF_SCOPE in _column(files, columns.label)
-
-
 def _known_names(path: Path, label: str) -> list[str] | None:
     """The class names that a Hugging Face data set carries along."""
     try:
@@ -177,24 +170,35 @@ def _known_names(path: Path, label: str) -> list[str] | None:
     return [str(name) for name in names]
 
 
-def _classes(files: Sequence[Path], columns: Columns) -> tuple[list[str], dict[Any, int]]:
-    """Class names, and the class of each value that the label column holds; out of scope is none."""
+@dataclass(frozen=True)
+class Classes:
+    """What the cells of the label column mean."""
+
+    names: list[str]
+    place: Mapping[Any, int]
+    """The class of each cell."""
+    outside: Any
+    """The cell that says out of scope, which is no class; None if there is none."""
+
+
+def _classes(files: Sequence[Path], columns: Columns) -> Classes:
     known = _known_names(files[0], columns.label)
-    if known is not None:
-        written: list[Any] = list(range(len(known)))
-        names = known
-    else:
-        found = {cell for cell in _column(files, columns.label) if cell is not None}
-        if all(isinstance(cell, int) and not isinstance(cell, bool) for cell in found):
-            written = list(range(max(found, default=-1) + 1))
-            names = [f"class {k}" for k in written]
+    if known is None:
+        cells = {cell for cell in _column(files, columns.label) if cell is not None}
+        if all(isinstance(cell, int) and not isinstance(cell, bool) for cell in cells):
+            most = max(cells, default=-1)
+            if most >= checks.MANY_CLASSES:
+                raise SoftkinError(f"{files[0]}: `{columns.label}` must number the classes from 0 to K−1, got {most}.")
+            pairs: list[tuple[Any, str]] = [(k, f"class {k}") for k in range(most + 1)]
         else:
-            written = sorted(found, key=str)
-            names = [str(cell) for cell in written]
+            pairs = [(cell, str(cell)) for cell in sorted(cells, key=str)]
+    else:
+        pairs = list(enumerate(known))
+    outside = None
     if not columns.are_images:
-        kept = [(cell, name) for cell, name in zip(written, names, strict=True) if name != OUT_OF_SCOPE]
-        written, names = [cell for cell, _ in kept], [name for _, name in kept]
-    return names, {cell: k for k, cell in enumerate(written)}
+        outside = next((cell for cell, name in pairs if name == OUT_OF_SCOPE), None)
+        pairs = [(cell, name) for cell, name in pairs if name != OUT_OF_SCOPE]
+    return Classes([name for _, name in pairs], {cell: k for k, (cell, _) in enumerate(pairs)}, outside)
 
 
 def _read(
@@ -206,44 +210,35 @@ def _read(
     progress: bool | None,
 ) -> Content:
     every = [file for several in files.values() for file in several]
-    names, class_of = _classes(every, columns)
-    if beside:
-        names = named(names, beside[0])
+    classes = _classes(every, columns)
+    names = named(classes.names, beside[0]) if beside else classes.names
     own = files.get(part, every)
     cells = _column(own, columns.label)
-    rows = np.ones(len(cells), dtype=bool)
-    if part == OUT_OF_SCOPE or not columns.are_images:
-        out = {OUT_OF_SCOPE}
-        known = _known_names(every[0], columns.label)
-        if known is not None and OUT_OF_SCOPE in known:
-            out.add(known.index(OUT_OF_SCOPE))  # type: ignore[arg-type]
-        outside = np.array([cell in out for cell in cells], dtype=bool)
-        rows = outside if part == OUT_OF_SCOPE else ~outside
+    rows = np.array([(classes.outside is not None and cell == classes.outside) for cell in cells], dtype=bool)
+    rows = rows if part == OUT_OF_SCOPE else ~rows
     if part not in files and part != OUT_OF_SCOPE and columns.part is not None:
         rows &= np.array([canonical(str(cell)) == part for cell in _column(own, columns.part)], dtype=bool)
-    where = np.flatnonzero(rows)
-    if part == OUT_OF_SCOPE:
-        labels = np.zeros(len(where), dtype=np.int64)
-    else:
-        labels = _labels([cells[row] for row in where.tolist()], class_of, own[0], columns.label)
-    if not len(labels):
+    where = np.flatnonzero(rows).tolist()
+    if not where:
         raise SoftkinError(f"{own[0]} must hold samples, got none.")
+    labels = np.zeros(len(where), dtype=np.int64)
+    if part != OUT_OF_SCOPE:
+        labels = _labels([cells[row] for row in where], classes, own[0], columns.label)
     if columns.are_images:
         encoded = _encoded(own, columns.value, rows)
-        chunks = images.decoded(encoded, total=len(labels), size=size, progress=progress)
-        return Content(labels, names, "images", chunks)
+        return Content(labels, names, "images", images.decoded(encoded, total=len(where), size=size, progress=progress))
     written = _column(own, columns.value)
-    texts = [str(written[row]) if written[row] is not None else "" for row in where.tolist()]
+    texts = [str(written[row]) if written[row] is not None else "" for row in where]
     return Content(labels, names, "text", text.pieces(texts), texts)
 
 
-def _labels(cells: Sequence[Any], class_of: Mapping[Any, int], path: Path, column: str) -> NDArray[np.int64]:
+def _labels(cells: Sequence[Any], classes: Classes, path: Path, column: str) -> NDArray[np.int64]:
     try:
-        return np.array([class_of[cell] for cell in cells], dtype=np.int64)
+        return np.array([classes.place[cell] for cell in cells], dtype=np.int64)
     except KeyError as error:
         raise SoftkinError(
-            f"{path}: `{column}` must hold classes from 0 to {len(class_of) - 1}, got {error.args[0]!r}; "
-            "labels of −1 or nothing are how data sets hide the labels of a test set."
+            f"{path}: `{column}` must hold a class in every row, got {error.args[0]!r}; labels of −1 or nothing are "
+            "how data sets hide the labels of a test set."
         ) from error
 
 
