@@ -97,6 +97,24 @@ def test_official_parts_of_text(shared_data):
     )
 
 
+def test_twins_across_the_sets_are_counted(tmp_path):
+    rng = np.random.Generator(np.random.PCG64(0))
+    images = rng.integers(0, 256, size=(60, 4, 4, 3), dtype=np.uint8)
+    images[40:] = images[:20]  # twenty twins
+    np.savez(tmp_path / "d.npz", images=images, labels=np.tile([0, 1], 30))
+    split = data.split(tmp_path / "d.npz")
+    train = {image.tobytes() for image in split.train.values}
+    others = [image.tobytes() for part in (split.validation, split.test) for image in part.values]
+    assert split.overlap == sum(image in train for image in others) > 0
+    assert data.split(tmp_path / "d.npz").overlap == split.overlap  # remembered
+    # Other texts with the same words are no twins.
+    (tmp_path / "train.csv").write_text("text,label\none two,0\na,0\nb,0\nc,1\nd,1\ne,1\nf,0\ng,1\nh,0\ni,1\n")
+    (tmp_path / "test.csv").write_text("text,label\ntwo one,0\none two,0\n")
+    (tmp_path / "d.npz").unlink()
+    split = data.split(tmp_path)
+    assert split.overlap == ("one two" in split.train.texts)
+
+
 def test_splits_that_cannot_be():
     for options, words in (
         ({"test": 1788}, "`test` must be at most 1787 rows, got 1788; each class keeps one row for training"),

@@ -13,7 +13,7 @@ from softkin import SoftkinError
 from softkin.data import images
 from softkin.data.labelled import Content
 from softkin.data.source import WHOLE, Source, canonical, is_part
-from softkin.data.wordnet import named
+from softkin.data.wordnet import lines_of, named
 
 _SUFFIXES = tuple(sorted(images.SUFFIXES))
 
@@ -71,7 +71,7 @@ def tiny_imagenet(path: Path) -> Source:
     def sort(part: str) -> Classes:
         numbers = [folder.name for folder in _folders(path / "train")]
         if numbers_file.is_file():
-            numbers = numbers_file.read_text(encoding="utf-8").split()
+            numbers = [line.strip() for line in lines_of(numbers_file) if line.strip()]
         names = named(numbers, words) if words.is_file() else numbers
         place = {number: k for k, number in enumerate(numbers)}
         if part == "validation":
@@ -91,7 +91,7 @@ def tiny_imagenet(path: Path) -> Source:
 def _annotated(annotations: Path, place: dict[str, int]) -> list[tuple[str, int]]:
     """A line an image: its file, its class, and a box that nobody needs here."""
     folder, found = annotations.parent / "images", []
-    for count, line in enumerate(annotations.read_text(encoding="utf-8").splitlines(), start=1):
+    for count, line in enumerate(lines_of(annotations), start=1):
         name, number = [*line.split("\t"), "", ""][:2]
         if number not in place or name in ("", ".", "..") or "/" in name or "\\" in name:
             raise SoftkinError(f"{annotations}, line {count}: an image and its class are due, got {line[:80]!r}.")

@@ -1,6 +1,7 @@
 """Training, validation and test rows: stratified, drawn by seed, with a digest that says which."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softkin import checks
-from softkin.data import loading
+from softkin.data import cache, loading
 from softkin.data.labelled import Labelled
 from softkin.data.source import chosen, official
 
@@ -25,6 +26,8 @@ class Split:
     seed: int
     digest: str
     """Of the content and of the rows of each set: equal digests, equal splits."""
+    overlap: int = 0
+    """How many validation and test samples have an exact twin among the training samples; CIFAR-100 itself has some."""
 
 
 def split(
@@ -84,7 +87,22 @@ def split(
         taken = parts[part].take(drawn)
         sets[name] = replace(taken, ids=taken.ids + offsets[part], source=f"{taken.source}, {name}")
         whole.update(f"{name} {parts[part].digest} {len(drawn)} ".encode() + drawn.astype("<i8").tobytes())
-    return Split(sets["train"], sets["validation"], sets["test"], seed, whole.hexdigest())
+    train, digest = sets["train"], whole.hexdigest()
+    overlap = cache.remembered(f"overlap of {digest}", lambda: _overlap(train, sets["validation"], sets["test"]))
+    return Split(train, sets["validation"], sets["test"], seed, digest, int(overlap))
+
+
+def _overlap(train: Labelled, *others: Labelled) -> int:
+    seen = set(_fingerprints(train))
+    return sum(one in seen for other in others for one in _fingerprints(other))
+
+
+def _fingerprints(samples: Labelled) -> Iterator[bytes]:
+    """Of each sample; of the text itself where there is text, since other texts have the same words."""
+    contents = (text.encode("utf-8", "surrogatepass") for text in samples.texts or ())
+    if samples.texts is None:
+        contents = (np.ascontiguousarray(row).tobytes() for row in samples.values)
+    return (hashlib.blake2b(content, digest_size=16).digest() for content in contents)
 
 
 def _parts(source: Any, size: int | None, progress: bool | None) -> dict[str, Labelled]:
