@@ -13,6 +13,7 @@ from softkin.data import cache, loading
 from softkin.data.labelled import Labelled
 from softkin.data.source import chosen, official
 
+SMALL = 2**24  # bytes
 CIFAR_100 = (50_000, 100)  # rows and classes of its training set, for which 5,000 validation rows are usual
 
 
@@ -88,11 +89,18 @@ def split(
         sets[name] = replace(taken, ids=taken.ids + offsets[part], source=f"{taken.source}, {name}")
         whole.update(f"{name} {parts[part].digest} {len(drawn)} ".encode() + drawn.astype("<i8").tobytes())
     train, digest = sets["train"], whole.hexdigest()
-    overlap = cache.remembered(f"overlap of {digest}", lambda: _overlap(train, sets["validation"], sets["test"]))
-    return Split(train, sets["validation"], sets["test"], seed, digest, int(overlap))
+    overlap = _overlap(digest, train, sets["validation"], sets["test"])
+    return Split(train, sets["validation"], sets["test"], seed, digest, overlap)
 
 
-def _overlap(train: Labelled, *others: Labelled) -> int:
+def _overlap(digest: str, train: Labelled, *others: Labelled) -> int:
+    """Counted once for each split; a small one is counted sooner than looked up."""
+    if sum(part.values.nbytes for part in (train, *others)) < SMALL:
+        return _twins(train, *others)
+    return int(cache.remembered(f"overlap of {digest}", lambda: _twins(train, *others)))
+
+
+def _twins(train: Labelled, *others: Labelled) -> int:
     seen = set(_fingerprints(train))
     return sum(one in seen for other in others for one in _fingerprints(other))
 
