@@ -124,6 +124,14 @@ def test_a_damaged_entry_is_found_and_made_again(table, file, harm, cifar100):
     assert [one.name for one in entries()] == [entry.name]
 
 
+def test_a_changed_class_name_is_found(table):
+    first = data.load(table)
+    (entry,) = entries()
+    about = (entry / "about.json").read_text()
+    (entry / "about.json").write_text(about.replace("class 7", "class X"))
+    assert data.load(table).class_names == first.class_names
+
+
 def test_a_damaged_text_is_found(tmp_path):
     (tmp_path / "t.csv").write_text("text,label\none two,a\nthree,b\n")
     first = data.load(tmp_path / "t.csv")
