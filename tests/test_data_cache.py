@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -60,6 +61,19 @@ def test_the_second_start_decodes_and_reads_nothing(table, monkeypatch, cifar100
     assert second.class_names == first.class_names
     second.values[0] = 0  # into memory of our own, not into the file
     assert np.array_equal(data.load(table).values, first.values)
+
+
+def test_images_are_decoded_side_by_side(table, monkeypatch, cifar100):
+    """After the first image, 199 come in four tasks; each waits until another is under way too."""
+    meeting = threading.Barrier(2)
+
+    def met(batch, size, decode=images._decode):
+        if len(batch) > 1:
+            meeting.wait(20)
+        return decode(batch, size)
+
+    monkeypatch.setattr(images, "_decode", met)
+    assert np.array_equal(data.load(table).values, cifar100[0][:200])
 
 
 def test_the_key_is_the_content(table, tmp_path, monkeypatch):
