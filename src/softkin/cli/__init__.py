@@ -8,9 +8,15 @@ import warnings
 from collections.abc import Sequence
 
 from softkin import SoftkinError, __version__
-from softkin.cli import calibrate, completion, evaluate, similarity
+from softkin.cli import calibrate, completion, data, evaluate, similarity
 
-COMMANDS = {"similarity": similarity, "evaluate": evaluate, "calibrate": calibrate, "completion": completion}
+COMMANDS = {
+    "evaluate": evaluate,
+    "calibrate": calibrate,
+    "similarity": similarity,
+    "data": data,
+    "completion": completion,
+}
 
 
 def parser() -> argparse.ArgumentParser:

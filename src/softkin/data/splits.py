@@ -1,18 +1,19 @@
 """Training, validation and test rows: stratified, drawn by seed, with a digest that says which."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softkin import checks
-from softkin.data import loading
+from softkin.data import cache, loading
 from softkin.data.labelled import Labelled
-from softkin.data.source import official
+from softkin.data.source import chosen, official
 
+SMALL = 2**24  # bytes
 CIFAR_100 = (50_000, 100)  # rows and classes of its training set, for which 5,000 validation rows are usual
 
 
@@ -26,6 +27,8 @@ class Split:
     seed: int
     digest: str
     """Of the content and of the rows of each set: equal digests, equal splits."""
+    overlap: int = 0
+    """How many validation and test samples have an exact twin among the training samples; CIFAR-100 itself has some."""
 
 
 def split(
@@ -71,35 +74,53 @@ def split(
             )
             rows[name] = (name, drawn)
         else:
-            chosen = stratified(train.labels[rest], default if wanted is None else wanted, rng, name)
-            rows[name] = ("train", rest[chosen])
-            rest = np.delete(rest, chosen)
+            drawn = stratified(train.labels[rest], default if wanted is None else wanted, rng, name)
+            rows[name] = ("train", rest[drawn])
+            rest = np.delete(rest, drawn)
     if per_class is not None:
-        rest = rest[_at_most(train.labels[rest], per_class, rng)]
+        rest = rest[_shuffled_rank(train.labels[rest], rng) < per_class]
     rows["train"] = ("train", rest)
     offsets = dict(zip(parts, np.cumsum([0, *(len(part) for part in parts.values())]).tolist(), strict=False))
     sets = {}
     whole = hashlib.sha256()
     for name in ("train", "validation", "test"):
-        part, chosen = rows[name]
-        taken = parts[part].take(chosen)
+        part, drawn = rows[name]
+        taken = parts[part].take(drawn)
         sets[name] = replace(taken, ids=taken.ids + offsets[part], source=f"{taken.source}, {name}")
-        whole.update(f"{name} {parts[part].digest} {len(chosen)} ".encode() + chosen.astype("<i8").tobytes())
-    return Split(sets["train"], sets["validation"], sets["test"], seed, whole.hexdigest())
+        whole.update(f"{name} {parts[part].digest} {len(drawn)} ".encode() + drawn.astype("<i8").tobytes())
+    train, digest = sets["train"], whole.hexdigest()
+    overlap = _overlap(digest, train, sets["validation"], sets["test"])
+    return Split(train, sets["validation"], sets["test"], seed, digest, overlap)
+
+
+def _overlap(digest: str, train: Labelled, *others: Labelled) -> int:
+    """Counted once for each split; a small one is counted sooner than looked up."""
+    if sum(part.values.nbytes for part in (train, *others)) < SMALL:
+        return _twins(train, *others)
+    return int(cache.remembered(f"overlap of {digest}", lambda: _twins(train, *others)))
+
+
+def _twins(train: Labelled, *others: Labelled) -> int:
+    seen = set(_fingerprints(train))
+    return sum(one in seen for other in others for one in _fingerprints(other))
+
+
+def _fingerprints(samples: Labelled) -> Iterator[bytes]:
+    """Of each sample; of the text itself where there is text, since other texts have the same words."""
+    contents = (text.encode("utf-8", "surrogatepass") for text in samples.texts or ())
+    if samples.texts is None:
+        contents = (np.ascontiguousarray(row).tobytes() for row in samples.values)
+    return (hashlib.blake2b(content, digest_size=16).digest() for content in contents)
 
 
 def _parts(source: Any, size: int | None, progress: bool | None) -> dict[str, Labelled]:
     """The official parts, training rows first; whatever has no parts is all training rows."""
-    if isinstance(source, Labelled):
-        return {"train": source}
-    if not isinstance(source, str | Path) or str(source) == "digits":
-        return {"train": loading.load(source, size=size, progress=progress)}
-    found = loading.recognise(source)
+    found = loading.recognise(source, progress=progress)
     roles = official(found.parts)
     if "train" not in roles:
-        return {"train": loading.load(source, size=size, progress=progress)}
+        roles = {"train": chosen(found, None)}
     return {
-        name: loading.read(found, roles[name], size, progress)
+        name: loading.labelled(loading.read(found, roles[name], size, progress))
         for name in ("train", "validation", "test")
         if name in roles
     }
@@ -126,19 +147,14 @@ def stratified(
         open_ = [k for k in order.tolist() if quota[k] < room[k]]
         for k in open_[:missing]:
             quota[k] += 1
-    keys = rng.random(len(labels))
-    order = np.lexsort((keys, labels))
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    rank = np.empty(len(labels), dtype=np.int64)
-    rank[order] = np.arange(len(labels)) - first[labels[order]]
-    return np.flatnonzero(rank < quota[labels])
+    return np.flatnonzero(_shuffled_rank(labels, rng) < quota[labels])
 
 
-def _at_most(labels: NDArray[np.int64], per_class: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    keys = rng.random(len(labels))
-    order = np.lexsort((keys, labels))
+def _shuffled_rank(labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """The place of each row among those of its class, in an order drawn at random."""
+    order = np.lexsort((rng.random(len(labels)), labels))
     counts = np.bincount(labels)
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    first = np.cumsum(counts) - counts
     rank = np.empty(len(labels), dtype=np.int64)
     rank[order] = np.arange(len(labels)) - first[labels[order]]
-    return np.flatnonzero(rank < per_class)
+    return rank

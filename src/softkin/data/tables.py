@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError
-from softkin.data import images, text
+from softkin import SoftkinError, checks
+from softkin.data import cache, images, text
 from softkin.data.labelled import Content
-from softkin.data.source import OUT_OF_SCOPE, WHOLE, Source, canonical
+from softkin.data.source import OUT_OF_SCOPE, WHOLE, Source, canonical, is_part
 from softkin.data.wordnet import named
 
 SUFFIXES = {".parquet", ".csv", ".jsonl"}
 LABEL_COLUMNS = ("label", "fine_label", "labels", "target", "intent", "category", "class")
 IMAGE_COLUMNS = ("image", "img", "images")
 TEXT_COLUMNS = ("text", "sentence", "query", "utterance", "question", "review", "content")
+BLOCK = 2**26  # bytes: a row of CSV or JSONL may be as long
 
 _SHARD = re.compile(r"-\d+-of-\d+$")  # train-00003-of-00017.parquet is a piece of train
 
@@ -36,27 +37,38 @@ class Columns:
 
 def file_source(path: Path) -> Source:
     """One file; its parts are those of its column ``split``, where it has one."""
-    return _source(path, {WHOLE: [path]}, f"{path.name}")
+    return _source(path, {WHOLE: [path]}, path.name)
 
 
 def folder_source(path: Path) -> Source | None:
-    """A folder of ``train….parquet``, ``test….parquet`` and so on, perhaps one folder deeper; None if it is not."""
-    tables = _tables(path)
-    if not tables:
-        below = {folder: _tables(folder) for folder in sorted(path.iterdir()) if folder.is_dir()}
-        below = {folder: found for folder, found in below.items() if found}
+    """Tables called train…, test… and so on, or in folders called so, perhaps one folder deeper; None if it is not."""
+    parts = _parts_in(path)
+    if not parts:
+        below = [(folder.name, found) for folder in _folders(path) if (found := _parts_in(folder))]
         if len(below) > 1:
-            names = ", ".join(folder.name for folder in below)
+            names = ", ".join(name for name, _ in below)
             raise SoftkinError(f"{path} holds several data sets: {names}; give one of these folders.")
         if not below:
             return None
-        tables = next(iter(below.values()))
-    parts: dict[str, list[Path]] = {}
-    for file in tables:
-        parts.setdefault(_part_of(file), []).append(file)
+        parts = below[0][1]
     if len(parts) == 1 and not set(parts) & {"train", "test", "validation"}:
-        parts = {WHOLE: tables}
-    return _source(path, parts, f"{path.name}")
+        parts = {WHOLE: next(iter(parts.values()))}
+    return _source(path, parts, path.name)
+
+
+def _parts_in(folder: Path) -> dict[str, list[Path]]:
+    parts: dict[str, list[Path]] = {}
+    for file in _tables(folder):
+        parts.setdefault(_part_of(file), []).append(file)
+    if not parts:
+        for inner in _folders(folder):
+            if is_part(inner.name) and (found := _tables(inner)):
+                parts[canonical(inner.name)] = found
+    return parts
+
+
+def _folders(path: Path) -> list[Path]:
+    return sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
 
 
 def _tables(folder: Path) -> list[Path]:
@@ -71,20 +83,26 @@ def _part_of(file: Path) -> str:
 
 def _source(root: Path, files: Mapping[str, Sequence[Path]], words: str) -> Source:
     every = [file for several in files.values() for file in several]
-    columns = _columns(every[0])
     words_file = (root if root.is_dir() else root.parent) / "words.txt"
     beside = [words_file] if words_file.is_file() else []
-    parts: list[str] = list(files)
-    if columns.part is not None and parts == [WHOLE]:
-        written = _column(every, columns.part)
-        parts = list(dict.fromkeys(canonical(str(part)) for part in written if not str(part).startswith("oos")))
-    if not columns.are_images and _out_of_scope(every, columns):
-        parts.append(OUT_OF_SCOPE)
+    digest = cache.content_digest(root, [*every, *beside])
+    # Which parts a table has stands in its columns: read once, as its values are.
+    parts = cache.remembered(f"parts of {digest}", lambda: _parts(files, every))
 
     def read(part: str, size: int | None, progress: bool | None) -> Content:
-        return _read(files, columns, part, beside, size, progress)
+        return _read(files, _columns(every[0]), part, beside, size, progress)
 
     return Source(words, root, [*every, *beside], parts, read)
+
+
+def _parts(files: Mapping[str, Sequence[Path]], every: Sequence[Path]) -> list[str]:
+    columns, parts = _columns(every[0]), list(files)
+    if columns.part is not None and parts == [WHOLE]:
+        written = dict.fromkeys(canonical(str(part)) for part in _column(every, columns.part))
+        parts = [part for part in written if not part.startswith(OUT_OF_SCOPE)]
+    if not columns.are_images and _classes(every, columns).outside is not None:
+        parts.append(OUT_OF_SCOPE)
+    return parts
 
 
 def _columns(path: Path) -> Columns:
@@ -110,7 +128,7 @@ def _schema(path: Path) -> Any:
     try:
         return pq.read_schema(path) if path.suffix.lower() == ".parquet" else _table(path).schema
     except (pa.ArrowException, OSError) as error:
-        raise SoftkinError(f"{path} could not be read as parquet: {error}") from error
+        raise SoftkinError(f"{path} could not be read as parquet: {error}.") from error
 
 
 def _table(path: Path, columns: Sequence[str] | None = None) -> Any:
@@ -125,10 +143,14 @@ def _table(path: Path, columns: Sequence[str] | None = None) -> Any:
         if form == "parquet":
             return pq.read_table(path, columns=columns)
         if form == "csv":
-            options = pa.csv.ParseOptions(newlines_in_values=True)
-            table = pa.csv.read_csv(path, parse_options=options)
+            table = pa.csv.read_csv(
+                path,
+                read_options=pa.csv.ReadOptions(block_size=BLOCK),
+                parse_options=pa.csv.ParseOptions(newlines_in_values=True),
+                convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(TEXT_COLUMNS, pa.string())),
+            )
         else:
-            table = pa.json.read_json(path)
+            table = pa.json.read_json(path, read_options=pa.json.ReadOptions(block_size=BLOCK))
         return table if columns is None else table.select(columns)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise SoftkinError(f"{path} could not be read as {form}: {error}") from error
@@ -136,13 +158,6 @@ def _table(path: Path, columns: Sequence[str] | None = None) -> Any:
 
 def _column(files: Sequence[Path], name: str) -> list[Any]:
     return [cell for file in files for cell in _table(file, [name])[name].to_pylist()]
-
-
-def _out_of_scope(files: Sequence[Path], columns: Columns) -> bool:
-    names = _known_names(files[0], columns.label)
-    if names is not None:
-        return OUT_OF_SCOPE in names
-    return OUT_OF_SCOPE in _column(files, columns.label)
 
 
 def _known_names(path: Path, label: str) -> list[str] | None:
@@ -155,24 +170,35 @@ def _known_names(path: Path, label: str) -> list[str] | None:
     return [str(name) for name in names]
 
 
-def _classes(files: Sequence[Path], columns: Columns) -> tuple[list[str], dict[Any, int]]:
-    """Class names, and the class of each value that the label column holds; out of scope is none."""
+@dataclass(frozen=True)
+class Classes:
+    """What the cells of the label column mean."""
+
+    names: list[str]
+    place: Mapping[Any, int]
+    """The class of each cell."""
+    outside: Any
+    """The cell that says out of scope, which is no class; None if there is none."""
+
+
+def _classes(files: Sequence[Path], columns: Columns) -> Classes:
     known = _known_names(files[0], columns.label)
-    if known is not None:
-        written: list[Any] = list(range(len(known)))
-        names = known
-    else:
-        found = {cell for cell in _column(files, columns.label) if cell is not None}
-        if all(isinstance(cell, int) and not isinstance(cell, bool) for cell in found):
-            written = list(range(max(found, default=-1) + 1))
-            names = [f"class {k}" for k in written]
+    if known is None:
+        cells = {cell for cell in _column(files, columns.label) if cell is not None}
+        if all(isinstance(cell, int) and not isinstance(cell, bool) for cell in cells):
+            most = max(cells, default=-1)
+            if most >= checks.MANY_CLASSES:
+                raise SoftkinError(f"{files[0]}: `{columns.label}` must number the classes from 0 to K−1, got {most}.")
+            pairs: list[tuple[Any, str]] = [(k, f"class {k}") for k in range(most + 1)]
         else:
-            written = sorted(found, key=str)
-            names = [str(cell) for cell in written]
+            pairs = [(cell, str(cell)) for cell in sorted(cells, key=str)]
+    else:
+        pairs = list(enumerate(known))
+    outside = None
     if not columns.are_images:
-        kept = [(cell, name) for cell, name in zip(written, names, strict=True) if name != OUT_OF_SCOPE]
-        written, names = [cell for cell, _ in kept], [name for _, name in kept]
-    return names, {cell: k for k, cell in enumerate(written)}
+        outside = next((cell for cell, name in pairs if name == OUT_OF_SCOPE), None)
+        pairs = [(cell, name) for cell, name in pairs if name != OUT_OF_SCOPE]
+    return Classes([name for _, name in pairs], {cell: k for k, (cell, _) in enumerate(pairs)}, outside)
 
 
 def _read(
@@ -184,44 +210,35 @@ def _read(
     progress: bool | None,
 ) -> Content:
     every = [file for several in files.values() for file in several]
-    names, class_of = _classes(every, columns)
-    if beside:
-        names = named(names, beside[0])
+    classes = _classes(every, columns)
+    names = named(classes.names, beside[0]) if beside else classes.names
     own = files.get(part, every)
     cells = _column(own, columns.label)
-    rows = np.ones(len(cells), dtype=bool)
-    if part == OUT_OF_SCOPE or not columns.are_images:
-        out = {OUT_OF_SCOPE}
-        known = _known_names(every[0], columns.label)
-        if known is not None and OUT_OF_SCOPE in known:
-            out.add(known.index(OUT_OF_SCOPE))  # type: ignore[arg-type]
-        outside = np.array([cell in out for cell in cells], dtype=bool)
-        rows = outside if part == OUT_OF_SCOPE else ~outside
+    rows = np.array([(classes.outside is not None and cell == classes.outside) for cell in cells], dtype=bool)
+    rows = rows if part == OUT_OF_SCOPE else ~rows
     if part not in files and part != OUT_OF_SCOPE and columns.part is not None:
         rows &= np.array([canonical(str(cell)) == part for cell in _column(own, columns.part)], dtype=bool)
-    where = np.flatnonzero(rows)
-    if part == OUT_OF_SCOPE:
-        labels = np.zeros(len(where), dtype=np.int64)
-    else:
-        labels = _labels([cells[row] for row in where.tolist()], class_of, own[0], columns.label)
-    if not len(labels):
+    where = np.flatnonzero(rows).tolist()
+    if not where:
         raise SoftkinError(f"{own[0]} must hold samples, got none.")
+    labels = np.zeros(len(where), dtype=np.int64)
+    if part != OUT_OF_SCOPE:
+        labels = _labels([cells[row] for row in where], classes, own[0], columns.label)
     if columns.are_images:
         encoded = _encoded(own, columns.value, rows)
-        chunks = images.decoded(encoded, total=len(labels), size=size, progress=progress)
-        return Content(labels, names, "images", chunks)
+        return Content(labels, names, "images", images.decoded(encoded, total=len(where), size=size, progress=progress))
     written = _column(own, columns.value)
-    texts = [str(written[row]) if written[row] is not None else "" for row in where.tolist()]
+    texts = [str(written[row]) if written[row] is not None else "" for row in where]
     return Content(labels, names, "text", text.pieces(texts), texts)
 
 
-def _labels(cells: Sequence[Any], class_of: Mapping[Any, int], path: Path, column: str) -> NDArray[np.int64]:
+def _labels(cells: Sequence[Any], classes: Classes, path: Path, column: str) -> NDArray[np.int64]:
     try:
-        return np.array([class_of[cell] for cell in cells], dtype=np.int64)
+        return np.array([classes.place[cell] for cell in cells], dtype=np.int64)
     except KeyError as error:
         raise SoftkinError(
-            f"{path}: `{column}` must hold classes from 0 to {len(class_of) - 1}, got {error.args[0]!r}; "
-            "labels of −1 or nothing are how data sets hide the labels of a test set."
+            f"{path}: `{column}` must hold a class in every row, got {error.args[0]!r}; labels of −1 or nothing are "
+            "how data sets hide the labels of a test set."
         ) from error
 
 

@@ -9,18 +9,22 @@ from softkin import SoftkinError
 _NUMBER = re.compile(r"n\d{8}")
 
 
+def lines_of(path: Path) -> list[str]:
+    """The lines of a text file."""
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SoftkinError(f"{path} could not be read as UTF-8 text: {error}.") from error
+
+
 def named(numbers: Sequence[str], words: Path) -> list[str]:
     """The synonyms of each number, as ``words.txt`` has them; other names, and unknown numbers, stay as they are."""
     if not all(_NUMBER.fullmatch(number) for number in numbers):
         return list(numbers)
-    try:
-        lines = words.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SoftkinError(f"{words} could not be read: {error}.") from error
     wanted = set(numbers)
     synonyms = {
         number: rest.strip()
-        for number, tab, rest in (line.partition("\t") for line in lines)
+        for number, tab, rest in (line.partition("\t") for line in lines_of(words))
         if tab and rest.strip() and number in wanted
     }
     names = [synonyms.get(number, number) for number in numbers]
