@@ -20,7 +20,7 @@ from softkin.training.objectives import mixed_targets
 from softkin.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from softkin.data import Labelled
+    from softkin.data import Labelled, Samples
 
 PADDING = 4  # pixels on each side, of which a random crop takes the original size
 CHUNK = 2**24  # values at a time, so that memory-mapped data need not fit into memory
@@ -40,7 +40,7 @@ class Standardisation:
     std: tuple[float, ...]
 
     @classmethod
-    def of(cls, data: "Labelled") -> "Standardisation":
+    def of(cls, data: "Samples") -> "Standardisation":
         """Mean and population deviation of the rows: exact for images; 0 and 1 for word counts."""
         values = data.values
         if data.kind == "text":
@@ -72,7 +72,7 @@ class Inputs:
     """Rows of a data set as standardised float32 inputs on a device."""
 
     def __init__(
-        self, data: "Labelled", standardisation: Standardisation, *, device: torch.device, channels_last: bool
+        self, data: "Samples", standardisation: Standardisation, *, device: torch.device, channels_last: bool
     ) -> None:
         self.values, self.kind, self.device = data.values, data.kind, device
         self.layout = torch.channels_last if channels_last else torch.contiguous_format

@@ -231,7 +231,7 @@ class _Run:
         found, error = None, None
         if self.rank == 0:
             try:
-                shapes = {name: list(value.shape) for name, value in self._weights().items()}
+                shapes = {name: "×".join(map(str, value.shape)) for name, value in self._weights().items()}
                 kept = ("method", "recipe", "seed", "training_digest")
                 checkpoints.claim(self.folder, {name: self.record[name] for name in kept} | {"weights": shapes})
                 found = checkpoints.latest(self.folder)

@@ -90,17 +90,17 @@ class Method:
             q = checks.square(self.soft_labels, "soft_labels")
             checks.rows_sum_to_one(q, "soft_labels")
             object.__setattr__(self, "soft_labels", q)
-            object.__setattr__(self, "alpha", 1 - float(q.diagonal().mean()))
+            object.__setattr__(self, "alpha", round(1 - float(q.diagonal().mean()), 12))
 
     @cached_property
     def label(self) -> str:
         """The way to label."""
-        return _parse(self.name)[0]
+        return parse(self.name)[0]
 
     @cached_property
     def mix(self) -> str | None:
         """The way to mix."""
-        return _parse(self.name)[1]
+        return parse(self.name)[1]
 
     @classmethod
     def from_distances(
@@ -176,7 +176,7 @@ class Method:
         return plain
 
 
-def _parse(name: str) -> tuple[str, str | None]:
+def parse(name: str) -> tuple[str, str | None]:
     """(way to label, way to mix) of a method's name."""
     if not isinstance(name, str):
         raise TypeError(f"`name` must be the name of a method, such as 'uniform', got {name!r}.")
