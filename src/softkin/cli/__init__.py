@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Sequence
 
 from softkin import SoftkinError, __version__
-from softkin.cli import similarity
+from softkin.cli import similarity, train
 
-COMMANDS = {"similarity": similarity}
+COMMANDS = {"similarity": similarity, "train": train}
 
 
 def parser() -> argparse.ArgumentParser:

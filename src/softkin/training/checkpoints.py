@@ -55,10 +55,10 @@ def flat(fields: Any, prefix: str = "") -> dict[str, Any]:
     """Nested mappings as one, with dots in the names."""
     if not isinstance(fields, Mapping):
         return {prefix: fields}
-    flat: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name, value in fields.items():
-        flat |= flat(value, f"{prefix}.{name}" if prefix else str(name))
-    return flat
+        found |= flat(value, f"{prefix}.{name}" if prefix else str(name))
+    return found
 
 
 def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Path:

@@ -13,7 +13,7 @@ from softkin import SoftkinError
 from softkin.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
+    from accelerate import Accelerator  # type: ignore[import-untyped]
 
 TRACKERS = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 
@@ -33,8 +33,8 @@ def accelerated(
     group, where there is one, stays.
     """
     from accelerate import Accelerator
-    from accelerate.state import AcceleratorState, GradientState, PartialState
-    from accelerate.utils import DistributedDataParallelKwargs, ProjectConfiguration
+    from accelerate.state import AcceleratorState, GradientState, PartialState  # type: ignore[import-untyped]
+    from accelerate.utils import DistributedDataParallelKwargs, ProjectConfiguration  # type: ignore[import-untyped]
 
     check_trackers(trackers)
     wanted = None if device is None else checked_device(device)
@@ -89,6 +89,16 @@ def check_trackers(trackers: Sequence[str]) -> None:
             raise ValueError(f"`trackers` must be among {', '.join(TRACKERS)}, got {name!r}{meant}")
         if importlib.util.find_spec(TRACKERS[name]) is None:
             raise SoftkinError(f"the tracker {name} is not installed: pip install {TRACKERS[name]}.")
+
+
+def reseed(seed: int, device: torch.device) -> None:
+    """Seed the generators that a network draws from: the CPU's and the device's.
+
+    ``torch.manual_seed`` would do both, but notes down a stack trace for each kind of device that is not in use yet.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type != "cpu":
+        getattr(torch, device.type).manual_seed(seed)
 
 
 @contextlib.contextmanager

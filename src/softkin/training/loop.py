@@ -20,7 +20,7 @@ from softkin.training.objectives import objective
 from softkin.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
+    from accelerate import Accelerator  # type: ignore[import-untyped]
 
     from softkin.data import Labelled
 
@@ -59,7 +59,7 @@ def fit(
     log_json: str | Path | None = None,
     trackers: Sequence[str] = (),
     checkpoint_every: float = 5.0,
-    validate_every: int = 1,
+    validate_every: int | None = None,
 ) -> Trained:
     """Train ``model`` in place.
 
@@ -82,12 +82,15 @@ def fit(
         trackers: "tensorboard", "wandb", "mlflow".
         checkpoint_every: Seconds that at least pass between two checkpoints; 0 writes one after every epoch. The last
             epoch's is always written.
-        validate_every: Epochs between two looks at the validation rows; the last epoch is always looked at.
+        validate_every: Epochs between two looks at the validation rows; the last epoch is always looked at. By default
+            as many as there are times more validation rows than training rows, so that looking costs less.
 
     Raises:
         SoftkinError: The loss is no longer a number; the folder is another run's; the device is not there.
     """
     seed = checks.count(seed, "seed", least=0)
+    if validate_every is None:
+        validate_every = 1 if validation is None else -(-len(validation.labels) // max(1, len(train.labels)))
     checks.count(validate_every, "validate_every")
     checks.at_least_zero(checkpoint_every, "checkpoint_every")
     _check_data(train, validation, method)
@@ -228,7 +231,7 @@ class _Run:
         found, error = None, None
         if self.rank == 0:
             try:
-                shapes = {name: list(value.shape) for name, value in self._weights().items()}
+                shapes = {name: "×".join(map(str, value.shape)) for name, value in self._weights().items()}
                 kept = ("method", "recipe", "seed", "training_digest")
                 checkpoints.claim(self.folder, {name: self.record[name] for name in kept} | {"weights": shapes})
                 found = checkpoints.latest(self.folder)
@@ -352,7 +355,7 @@ class _Run:
         for group in self.sgd.param_groups:
             group["lr"] = lr
         # Dropout and its kin draw from torch's own generators: those too depend on the step alone.
-        torch.manual_seed(key(self.seed, "network", self.rank, self.epoch, self.step))
+        launch.reseed(key(self.seed, "network", self.rank, self.epoch, self.step), self.device)
         total: Tensor | float = 0.0
         parts = self.batches.parts
         for place, part in enumerate(self.batches.batch(order, self.epoch, self.step)):
@@ -363,8 +366,9 @@ class _Run:
                 loss = self.objective(logits, part.targets) / part.whole
                 self.accelerator.backward(loss * self.world if self.world > 1 else loss)
             total = loss.detach() + total
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        # accelerate's own optimizer looks for an optional package at every step; it is needed for scaled losses.
+        (self.sgd if self.accelerator.scaler is None else self.optimizer).step()
+        self.sgd.zero_grad()
         assert isinstance(total, Tensor)
         self.pending.append(total)
         return lr
@@ -435,9 +439,7 @@ class _Run:
         }
         self.epoch, self.step = self.epoch + 1, 0
         self.epoch_loss = self.epoch_seconds = 0.0
-        if self.validation is not None and (
-            self.epoch % self.validate_every == 0 or self.epoch == self.recipe.epochs
-        ):
+        if self.validation is not None and (self.epoch % self.validate_every == 0 or self.epoch == self.recipe.epochs):
             entry |= self._validate(self.validation)
         entry["seconds"] = self._tick()
         self.history.append(entry)
@@ -473,7 +475,6 @@ class _Run:
         """Take off the model what accelerate put on it."""
         self.accelerator.unwrap_model(self.net, keep_fp32_wrapper=False, keep_torch_compile=False)
         self.model.__dict__.pop("_is_accelerate_prepared", None)
-        self.accelerator.free_memory()
 
     def result(self) -> Trained:
         self.model.eval()
