@@ -29,7 +29,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     what.add_argument("--config", type=Path, metavar="STUDY.TOML", help="a study as TOML; options here override it")
     what.add_argument("--data", help="digits, a folder, .npz, .parquet … (default: digits)")
     what.add_argument("--size", type=int, help="resize images to this many pixels, square")
-    what.add_argument("--per-class", type=int, help="at most so many training images a class (digits: 5)")
+    what.add_argument("--per-class", type=int, help="at most so many training images a class (digits: 10)")
     what.add_argument("--validation", type=int, help="rows for choosing and calibrating")
     what.add_argument("--test", type=int, help="rows for the table")
     what.add_argument("--model", help="a network by name, or package.module:callable (default: by the data)")
@@ -37,19 +37,30 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     what.add_argument("--seeds", type=_seeds, help="how many, or a list such as 3,4,5 (default: 5)")
     what.add_argument("--epochs", type=int, help="of every training (default: the recipe's)")
     what.add_argument("--recipe", help="a training recipe by name (default: small)")
-    what.add_argument("--alpha", type=_numbers, help="of similarity and uniform smoothing; a list is tried (default: 0.1)")
+    what.add_argument(
+        "--alpha", type=_numbers, help="of similarity and uniform smoothing; a list is tried (default: 0.1)"
+    )
     what.add_argument("--beta", type=_numbers, help="of the similarity; a list is tried (default: 1,2,4)")
-    what.add_argument("--mixing", type=_numbers, help="of mixup; a list is tried (default: as many as beta, around 0.2)")
-    what.add_argument("--select", help="how values are chosen on validation rows: nll, accuracy, ece_hist … (default: nll)")
+    what.add_argument(
+        "--mixing", type=_numbers, help="of mixup; a list is tried (default: as many as beta, around 0.2)"
+    )
+    what.add_argument(
+        "--select", help="how values are chosen on validation rows: nll, accuracy, ece_hist … (default: nll)"
+    )
     what.add_argument("--search", help="grid, or halving: the better half trains twice as long (default: grid)")
     what.add_argument(
-        "--accuracy-budget", type=float, metavar="POINTS", help="choose the lowest output ECE that loses at most this much"
+        "--accuracy-budget",
+        type=float,
+        metavar="POINTS",
+        help="choose the lowest output ECE that loses at most this much",
     )
     what.add_argument("--vectors", help="a file of word vectors for WE (default: GloVe, shipped with softkin)")
     what.add_argument(
         "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
     )
-    what.add_argument("--ood", type=_names, help="out-of-distribution sets: uniform, gaussian, any data; comma-separated")
+    what.add_argument(
+        "--ood", type=_names, help="out-of-distribution sets: uniform, gaussian, any data; comma-separated"
+    )
     how = command.add_argument_group("how it runs")
     how.add_argument("--output", type=Path, default=DEFAULT_FOLDER, metavar="FOLDER", help=f"default: {DEFAULT_FOLDER}")
     how.add_argument("--force", action="store_true", help="put this study in the place of another one in that folder")
@@ -83,7 +94,7 @@ def _seeds(text: str) -> int | list[int]:
 
 
 FIELDS = ("data", "size", "per_class", "validation", "test", "model", "methods", "seeds", "alpha", "beta", "mixing")
-FIELDS += ("select", "search", "accuracy_budget", "vectors", "ood")
+CHOICES = ("select", "search", "accuracy_budget", "vectors", "ood")
 
 
 def spec_of(arguments: argparse.Namespace) -> "StudySpec":
@@ -91,7 +102,7 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
     from softkin.study.spec import StudySpec, read_toml
 
     values: dict[str, Any] = {} if arguments.config is None else read_toml(arguments.config)
-    for name in FIELDS:
+    for name in (*FIELDS, *CHOICES):
         if getattr(arguments, name) is not None:
             values[name] = getattr(arguments, name)
     recipe = dict(values.get("recipe", {}))
@@ -108,9 +119,10 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin import checks
-    from softkin.study.run import ENGINES
+    from softkin import checks, models
     from softkin.study.methods import known
+    from softkin.study.perform import recipe_of
+    from softkin.study.run import ENGINES
 
     for alias in arguments.alias:
         if not all(part.strip() for part in alias.partition("=")):
@@ -118,7 +130,10 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.workers is not None:
         checks.count(arguments.workers, "--workers")
     known(arguments.engine, ENGINES, "engine")
-    spec_of(arguments)
+    spec = spec_of(arguments)
+    recipe_of(spec)
+    if spec.model is not None and ":" not in spec.model:
+        known(spec.model.partition("(")[0].strip(), models.names(), "network")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -171,7 +186,9 @@ def show(table: "Table", as_json: bool) -> None:
             cell = row.cells[column.key]
             # Bold is lost where the output is no terminal, so the best has a mark too.
             mark = "*" if cell.best else TIE if cell.tie else " "
-            texts.append(Text.assemble((f"{value}{mark}", "bold" if cell.best else ""), f" ({chance})" if chance else ""))
+            texts.append(
+                Text.assemble((f"{value}{mark}", "bold" if cell.best else ""), f" ({chance})" if chance else "")
+            )
         grid.add_row(Text(row.title), *texts)
     console.print(grid)
     for note in table.notes:

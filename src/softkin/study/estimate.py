@@ -1,11 +1,10 @@
 """A study before it runs: every run, what they share, and how long it may take, measured."""
 
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from softkin.study.perform import input_shape, perform, resolve, split
+from softkin.study.perform import input_shape, resolve, split
 from softkin.study.plan import Job, Plan, shortened
 from softkin.study.records import Kept, Records
 from softkin.study.spec import StudySpec
@@ -44,7 +43,9 @@ class Estimate:
         for job in self.jobs:
             parts = [job.title]
             if job.kind == "result" and job.needs:
-                parts.append("from " + (titles[job.needs[0]] if len(job.needs) == 1 else f"the best of {len(job.needs)}"))
+                parts.append(
+                    "from " + (titles[job.needs[0]] if len(job.needs) == 1 else f"the best of {len(job.needs)}")
+                )
             if users.get(job.digest, 0) > 1:
                 parts.append(f"shared by {users[job.digest]} runs")
             parts += ["done already"] if job.digest in self.done else []
@@ -62,9 +63,7 @@ class Estimate:
         return "\n".join(lines)
 
 
-def estimate(
-    spec: StudySpec, folder: str | Path, *, device: str | None = None, workers: int | None = None
-) -> Estimate:
+def estimate(spec: StudySpec, folder: str | Path, *, device: str | None = None, workers: int | None = None) -> Estimate:
     """Plan a study and time a few steps of its training; nothing is written."""
     from softkin.study.run import default_device, default_workers
 
@@ -85,14 +84,14 @@ def estimate(
 
 
 def _seconds_of_training(plan: Plan, device: str | None) -> float:
-    """One full one-hot training, extrapolated from ``STEPS`` steps on as many rows as they take, and its predictions."""
+    """One full one-hot training, extrapolated from ``STEPS`` steps on the rows that they take, and its predictions."""
     from softkin import models, training
     from softkin.study.work import one_thread
 
     spec = plan.spec
     job = plan.training("one-hot", {}, spec.seeds[0])
     parts = split(spec.data, job.spec["split"])
-    batch, epochs = plan.recipe["batch_size"], plan.recipe["epochs"]
+    batch, epochs = int(plan.recipe["batch_size"]), int(plan.recipe["epochs"])
     steps = max(1, len(parts.train.labels) // batch)
     rows = parts.train.take(range(min(len(parts.train.labels), batch * min(steps, STEPS))))
     few = max(1, STEPS // max(1, min(steps, STEPS)))
@@ -133,6 +132,3 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-__all__ = ["Estimate", "estimate", "perform", "tempfile"]

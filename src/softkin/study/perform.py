@@ -1,5 +1,6 @@
 """What a run does. The same for every engine: a job and the folders of what it needs in, files and a record out."""
 
+import math
 import platform
 import socket
 import time
@@ -208,7 +209,7 @@ def _training(
     )
     files = []
     ood = spec["ood"] or {"sets": [], "rows": 0}
-    sets = {"validation": parts.validation, "test": parts.test}
+    sets: dict[str, Any] = {"validation": parts.validation, "test": parts.test}
     for number, name in enumerate(ood["sets"]):
         sets[f"ood-{number}"] = data.out_of_distribution(name, like=parts.train, rows=ood["rows"], seed=0)
     measured: dict[str, float] = {}
@@ -225,21 +226,25 @@ def _training(
         "effective_target": trained.effective_target,
         "training_seconds": trained.seconds,
         "metrics": measured,
-        "history": trained.history,
+        "history": [{key: _plain(value) for key, value in epoch.items()} for epoch in trained.history],
         "ood": ood["sets"],
     }, files
 
 
+def _plain(value: Any) -> Any:
+    """JSON knows no NaN."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> Any:
     """The method as training knows it."""
-    from softkin import distances, similarity, smoothing, training
+    from softkin import distances, training
 
     base, values = job.spec["method"], job.spec["values"]
     if ENTRIES[base].kind != "similarity":
         return training.Method(base, **values)
     d = distances.load(inputs(job.spec["distances"]) / "distances.safetensors", class_names=class_names)
-    labels = smoothing.similarity_labels(similarity.from_distances(d, values["beta"]), values["alpha"])
-    return training.Method("similarity", alpha=values["alpha"], soft_labels=labels)
+    return training.Method.from_distances(d, alpha=values["alpha"], beta=values["beta"], distance=ENTRIES[base].title)
 
 
 def calibrator_named(name: str) -> Any:

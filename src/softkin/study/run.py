@@ -45,7 +45,7 @@ def run(
     Args:
         spec: The study.
         folder: Where its records are, or will be.
-        device: Where to train: "cpu" (default), "cuda", "cuda:1", "mps".
+        device: Where to train, such as "cpu" or "cuda:1"; by default the accelerator, if there is one.
         workers: How many runs at a time. None: one for each core, or for each GPU with "cuda". 1 works in this process.
         progress: Show how far it is; by default on a terminal.
         engine: "local", or "ray" for a cluster.
@@ -73,6 +73,7 @@ def run(
         with shown(plan, records, progress) as update:
             ray_engine.drive(kept, folder, device=device, update=update, **(ray_options or {}))
     else:
+        device = device or default_device()
         count = workers or default_workers(device)
         left = sum(records.find(job.digest) is None for job in plan.jobs(records.find))
         if count == 1 or left <= 1:
@@ -99,6 +100,15 @@ def finish(folder: str | Path) -> Table:
         )
     claims.forget({job.digest for job in end.done})
     return found
+
+
+def default_device() -> str:
+    """The accelerator, if there is one."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def default_workers(device: str | None) -> int:
