@@ -19,6 +19,17 @@ def _seeds():
     np.random.seed(0)  # noqa: NPY002  for code under test that draws from numpy's global state
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    """A cache of this test run alone: no test reads what another run left, none fills the user's own."""
+    before = os.environ.get("SOFTKIN_CACHE")
+    os.environ["SOFTKIN_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    os.environ.pop("SOFTKIN_CACHE")
+    if before is not None:
+        os.environ["SOFTKIN_CACHE"] = before
+
+
 @pytest.fixture(scope="session")
 def shared_data():
     """The folder of real data that lies beside the project, where it does."""
@@ -34,11 +45,12 @@ def cifar100(shared_data):
     """CIFAR-100's first 4,000 training images, labels and class names."""
     import pyarrow.parquet as pq
 
-    from softkin import data
+    from softkin.data import images as decoding
 
     file = pq.ParquetFile(shared_data / "cifar100" / "train-00000-of-00001.parquet")
     table = next(file.iter_batches(4000, columns=["img", "fine_label"]))
-    images = data._decode([cell["bytes"] for cell in table["img"].to_pylist()], None, False)
+    encoded = ((f"image {row}", cell["bytes"]) for row, cell in enumerate(table["img"].to_pylist()))
+    images = np.concatenate(list(decoding.decoded(encoded, total=4000, size=None, progress=False)))
     names = json.loads(file.schema_arrow.metadata[b"huggingface"])["info"]["features"]["fine_label"]["names"]
     return images, table["fine_label"].to_numpy(), names
 

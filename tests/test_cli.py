@@ -170,7 +170,7 @@ def test_options_that_do_not_fit_are_refused(capsys, tmp_path, names):
         (["digits", "--device", "cuda"], 1, "--device cuda cannot be used"),
         (["digits", "--device", "nonsense"], 1, "--device nonsense cannot be used"),
         ([names, "--output", names], 2, "--output must be a folder"),
-        ([tmp_path / "img"], 1, "holds splits, not classes; give one of them, such as"),
+        ([tmp_path / "img"], 1, "must hold one folder of images for each class, but no image was found"),
         ([tmp_path / "utf16.txt"], 1, "could not be read as UTF-8 text; save it in that encoding"),
         ([tmp_path / "names.md"], 1, "class names come in a .txt file"),
     ):

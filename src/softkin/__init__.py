@@ -6,6 +6,7 @@ The modules, in the order in which data flows through them:
 - ``softkin.similarity``: distances → how alike the classes are, rows that sum to 1
 - ``softkin.smoothing``: similarity + α → the smooth label of each class
 - ``softkin.losses``: logits, targets and smooth labels → the training loss
+- ``softkin.predictions``: a network and its samples → logits and labels that stay together, in files too
 - ``softkin.calibrators``: logits and labels of held-out samples → calibrated probabilities
 - ``softkin.metrics``: probabilities and labels → calibration errors and scores, with intervals and comparisons
 - ``softkin.diagrams``: the same → reliability diagrams and their relatives
@@ -29,6 +30,7 @@ _MODULES = (
     "distances",
     "losses",
     "metrics",
+    "predictions",
     "similarity",
     "smoothing",
     "word_vectors",

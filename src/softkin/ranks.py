@@ -74,3 +74,12 @@ def agree(error: Exception | None) -> None:
     for rank, message in enumerate(messages):
         if message is not None:
             raise ValueError(f"rank {rank} could not bring its shard: {message}")
+
+
+def from_first(tensor: Tensor) -> Tensor:
+    """Rank 0's ``tensor`` on every rank, on its own device; all ranks bring one of the same shape and type."""
+    if world()[1] == 1:
+        return tensor
+    moved = _reachable(tensor)
+    dist.broadcast(moved, 0)
+    return moved.to(tensor.device)

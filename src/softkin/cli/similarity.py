@@ -119,19 +119,18 @@ def _distances(arguments: argparse.Namespace) -> "ClassMatrix":
             "distances in .safetensors or .csv."
         )
     loaded = data.load(arguments.source, size=arguments.size)
-    values = loaded.values
-    kind = arguments.distance or ("words" if values is None else "l1" if loaded.are_images else "l2")
+    kind = arguments.distance or {"text": "words", "images": "l1", "features": "l2"}[loaded.kind]
     if kind == "words":
         return _from_words(loaded.class_names, list(loaded.class_names), arguments)
-    if values is None:
+    if loaded.kind == "text":
         raise ValueError(f"--distance {kind} needs images or features, and {source} holds text; use words.")
     options: dict[str, Any] = {
         "class_names": loaded.class_names,
         "max_per_class": arguments.max_per_class,
         "seed": arguments.seed,
     }
-    placed = _on_device(values, arguments.device)
-    if kind == "l2" and not loaded.are_images:
+    placed = _on_device(loaded.values, arguments.device)
+    if kind == "l2" and loaded.kind == "features":
         matrix = distances.from_features(placed, loaded.labels, **options)
     else:
         matrix = distances.from_images(placed, loaded.labels, p=1 if kind == "l1" else 2, **options)

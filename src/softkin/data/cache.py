@@ -1,0 +1,126 @@
+"""The folder in which softkin keeps what it downloaded and decoded, and digests of files remembered there.
+
+``SOFTKIN_CACHE`` names it; otherwise it is ``softkin`` in the platform's folder for caches of the user.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from softkin import SoftkinError, matrices
+from softkin.progress import track
+
+SETTLED = 2.0  # seconds: a file changed later than that ago may change again within one tick of the file system's clock
+
+
+def folder() -> Path:
+    """Where the cache lives; not made yet."""
+    named = os.environ.get("SOFTKIN_CACHE")
+    if named:
+        return Path(named).expanduser().absolute()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "softkin" / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "softkin"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softkin"
+
+
+def made(*parts: str) -> Path:
+    """A folder inside the cache, made if need be."""
+    path = folder().joinpath(*parts)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SoftkinError(unwritable(path, error)) from error
+    return path
+
+
+def unwritable(path: Path, error: OSError) -> str:
+    """The sentence for a cache that cannot be written."""
+    return (
+        f"{path} could not be written: {error.strerror or error}; set SOFTKIN_CACHE to a folder with room that you may "
+        "write to."
+    )
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Only one process at a time is inside, for this ``path``; the lock goes when its process does.
+
+    Where the file system has no locks everybody is let in: what is written inside is renamed into its place whole,
+    so that the worst is work done twice.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise SoftkinError(unwritable(path, error)) from error
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def stamp(path: Path) -> list[int]:
+    """What changes whenever a file is written: size, times and identity."""
+    about = path.stat()
+    return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino]
+
+
+def content_digest(root: Path, files: Sequence[Path], *, progress: bool | None = None) -> str:
+    """SHA-256 over the names and bytes of ``files`` below ``root``.
+
+    Bytes are read once: the digest is remembered together with every file's size, times and identity, and taken from
+    memory as long as none of these has changed.
+    """
+    try:
+        before = [stamp(file) for file in files]
+    except OSError as error:
+        raise SoftkinError(f"{error.filename} could not be read: {error.strerror}.") from error
+    # What a single file is called says nothing of its content; inside a folder names tell parts and classes apart.
+    names = ["" if file == root else Path(os.path.relpath(file, root)).as_posix() for file in files]
+    state = hashlib.sha256(json.dumps([names, before]).encode()).hexdigest()
+    memory = made("digests") / f"{hashlib.sha256(str(root.resolve()).encode()).hexdigest()}.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        remembered = json.loads(memory.read_text(encoding="utf-8"))
+        if remembered["state"] == state:
+            return str(remembered["digest"])
+    started = time.time()
+    whole = hashlib.sha256()
+    for name, file in track(zip(names, files, strict=True), "reading files", total=len(files), show=progress):
+        whole.update(f"{len(name)} {name} {_file_digest(file)}\n".encode())
+    if [stamp(file) for file in files] != before:
+        raise SoftkinError(f"{root} was changed while it was read; try again when it is complete.")
+    if all(started - about[1] / 1e9 > SETTLED for about in before):
+        matrices.write(memory, json.dumps({"state": state, "digest": whole.hexdigest()}).encode())
+    return whole.hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SoftkinError(f"{path} could not be read: {error.strerror or error}.") from error
+
+
+def remove(path: Path) -> None:
+    """Take a folder away: first out of its place at once, then piece by piece."""
+    away = path.with_name(f".gone-{path.name}-{os.getpid()}-{time.time_ns()}")
+    try:
+        os.rename(path, away)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(away, ignore_errors=True)

@@ -1,0 +1,99 @@
+"""Samples of no class: noise, other data sets, queries out of scope."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softkin import SoftkinError, checks
+from softkin.data import images, loading
+from softkin.data.labelled import Samples
+from softkin.data.source import OUT_OF_SCOPE, official
+
+NOISE = ("uniform", "gaussian")
+
+
+def out_of_distribution(
+    name: Any, like: Samples, *, rows: int = 10_000, seed: int = 0, progress: bool | None = None
+) -> Samples:
+    """Samples that a network trained on ``like`` should not be sure of; their labels are None.
+
+    Args:
+        name: "uniform": every pixel drawn evenly from all its values, as in the paper (every feature between its
+            least and largest value in ``like``). "gaussian": from a normal distribution with the mean and deviation of
+            its channel (feature) in ``like``, rounded and cut off to what a pixel can be. Otherwise any source that
+            ``load`` takes: its out-of-scope queries where it has some, else its test part, else all of it, images
+            resized to those of ``like``.
+        like: What the network was trained on.
+        rows: How many samples; of a data set that is larger, so many drawn by ``seed``.
+        seed: Of the noise, or of the rows drawn.
+        progress: As for ``load``.
+    """
+    checks.count(rows, "rows")
+    checks.count(seed, "seed", least=0)
+    if isinstance(name, str) and name in NOISE:
+        return _noise(name, like, rows, seed)
+    found = _other(name, progress)
+    if found.kind != like.kind:
+        raise SoftkinError(f"{found.source} holds {found.kind}, but {like.kind} are due, as in {like.source}.")
+    if len(found) > rows:
+        drawn = np.random.Generator(np.random.PCG64(seed)).random(len(found)).argsort(kind="stable")[:rows]
+        found = found.take(np.sort(drawn))
+    values = found.values
+    if like.kind == "images":
+        shape = like.values.shape[1:]
+        if values.shape[1:] != shape or found.peak != like.peak:
+            values = images.fitted(values, shape, peak=found.peak, new_peak=like.peak)
+    elif values.shape[1:] != like.values.shape[1:]:
+        raise SoftkinError(
+            f"{found.source} has {values.shape[1]} features, but {like.values.shape[1]} are due, as in {like.source}."
+        )
+    return _unlabelled(found, values, like, found.source)
+
+
+def _other(name: Any, progress: bool | None) -> Samples:
+    if isinstance(name, Samples):
+        return name
+    if not isinstance(name, str | Path) or str(name) == "digits":
+        return loading.load(name, progress=progress)
+    found = loading.recognise(name)
+    roles = official(found.parts)
+    part = next((part for part in (OUT_OF_SCOPE, "test") if part in roles), None)
+    if part is None:
+        return loading.load(name, progress=progress)
+    loaded = loading.read(found, roles[part], None, progress)
+    return replace(loaded, source=f"{loaded.source}, {'out of scope' if part == OUT_OF_SCOPE else part}")
+
+
+def _noise(name: str, like: Samples, rows: int, seed: int) -> Samples:
+    if like.kind == "text":
+        raise ValueError(f"`name` must be a data set of text for {like.source}, got {name!r}: text has no noise.")
+    rng = np.random.Generator(np.random.PCG64(seed))
+    shape = (rows, *like.values.shape[1:])
+    values: NDArray[Any]
+    if name == "uniform":
+        if like.kind == "images":
+            values = rng.integers(0, like.peak + 1, size=shape, dtype=np.uint8)
+        else:
+            low, high = like.values.min(axis=0), like.values.max(axis=0)
+            values = rng.uniform(low, high, size=shape).astype(np.float32)
+    else:
+        axes = tuple(range(like.values.ndim - 1))
+        sample = like.values[:: max(1, len(like) // 10_000)]  # enough for a mean, whatever the size
+        drawn = rng.normal(
+            sample.mean(axis=axes, dtype=np.float64), sample.std(axis=axes, dtype=np.float64), size=shape
+        )
+        values = (
+            np.rint(drawn).clip(0, like.peak).astype(np.uint8) if like.kind == "images" else drawn.astype(np.float32)
+        )
+    digest = hashlib.sha256(values.tobytes()).hexdigest()
+    ids = np.arange(rows, dtype=np.int64)
+    noise = Samples(values, None, [], "", like.kind, ids, digest, peak=like.peak)
+    return _unlabelled(noise, values, like, f"{name} noise like {like.source}")
+
+
+def _unlabelled(found: Samples, values: NDArray[Any], like: Samples, source: str) -> Samples:
+    return Samples(values, None, like.class_names, source, like.kind, found.ids, found.digest, found.texts, like.peak)

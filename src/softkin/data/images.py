@@ -1,0 +1,113 @@
+"""Image files and arrays → pixels, uint8, (height, width, channels)."""
+
+import io
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softkin import SoftkinError
+from softkin.progress import track
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+LARGEST = 4096  # pixels a side: what `size` may ask for
+TOGETHER = 64  # images decoded by one task
+AHEAD = 16  # tasks under way or waiting to be written: what bounds the memory
+
+Encoded = tuple[str, bytes | Path]
+"""What an image is called in messages, and its file or its bytes."""
+
+
+def decoded(
+    images: Iterable[Encoded], *, total: int, size: int | None, progress: bool | None
+) -> Iterator[NDArray[np.uint8]]:
+    """Pieces of (N, height, width, 3), decoded in parallel, never more than a few pieces in memory."""
+    if size is not None and size > LARGEST:
+        raise ValueError(f"`size` must be at most {LARGEST} pixels, got {size}.")
+    source, due = iter(images), deque[Future[list[tuple[str, NDArray[np.uint8]]]]]()
+    shape: tuple[int, ...] | None = None
+    with ThreadPoolExecutor() as pool:
+        try:
+            pieces = -(-total // TOGETHER)
+            for _ in track(range(pieces), f"decoding {total:,} images", total=pieces, show=progress):
+                while len(due) < AHEAD and (batch := list(itertools.islice(source, TOGETHER))):
+                    due.append(pool.submit(_decode, batch, size))
+                if not due:
+                    return  # the store counts, and says how many are missing
+                results = due.popleft().result()
+                for name, image in results:
+                    shape = shape or image.shape
+                    if image.shape != shape:
+                        raise SoftkinError(
+                            f"all images must have one size, but {name} has {image.shape[1]}×{image.shape[0]} pixels "
+                            f"and those before it {shape[1]}×{shape[0]}; pass size= (--size) to resize them."
+                        )
+                yield np.stack([image for _, image in results])
+        finally:
+            for future in due:
+                future.cancel()
+
+
+def _decode(batch: list[Encoded], size: int | None) -> list[tuple[str, NDArray[np.uint8]]]:
+    from PIL import Image, UnidentifiedImageError
+
+    results = []
+    for name, file in batch:
+        try:
+            with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as opened:
+                image = opened.convert("RGB")
+        except (OSError, UnidentifiedImageError, Image.DecompressionBombError, SyntaxError, ValueError) as error:
+            raise SoftkinError(f"{name} could not be read as an image: {error}.") from error
+        if size is not None and image.size != (size, size):
+            image = image.resize((size, size), Image.Resampling.BILINEAR)
+        results.append((name, np.asarray(image)))
+    return results
+
+
+def pixels(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
+    """(…, H, W) or (…, H, W, C) numbers as uint8: whole numbers from 0 to 255, or fractions from 0 to 1 times 255."""
+    if values.dtype == np.uint8:
+        return values
+    if values.dtype.kind not in "biuf":
+        raise SoftkinError(f"{name} must hold numbers, got {values.dtype}.")
+    low, high = (values.min(), values.max()) if values.size else (0, 0)
+    top = 255 if values.dtype.kind in "iu" else 1
+    if not (low >= 0 and high <= top):  # also refuses NaN
+        raise SoftkinError(
+            f"{name} must hold whole numbers from 0 to 255 or fractions from 0 to 1, got {values.dtype} from "
+            f"{low:g} to {high:g}; were they standardised? softkin does that itself."
+        )
+    return values.astype(np.uint8) if top == 255 else np.rint(values.astype(np.float64) * 255).astype(np.uint8)
+
+
+def with_channels(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """(N, H, W) → (N, H, W, 1); (N, H, W, C) as it is."""
+    if values.ndim == 3:
+        return values[..., None]
+    if values.ndim != 4 or values.shape[3] not in (1, 2, 3, 4):
+        raise SoftkinError(
+            f"{name} must have shape (N, H, W) or (N, H, W, C) with at most 4 channels, got {values.shape}; "
+            "channels that come first move with transpose(0, 2, 3, 1)."
+        )
+    return values
+
+
+def fitted(values: NDArray[np.uint8], shape: tuple[int, ...], *, peak: int, new_peak: int) -> NDArray[np.uint8]:
+    """(N, …) images resized to ``shape`` = (H, W, C), and from 0 … ``peak`` to 0 … ``new_peak``."""
+    from PIL import Image
+
+    height, width, channels = shape
+    if channels not in (1, 3):
+        raise ValueError(f"images can be fitted to 1 or 3 channels, got {channels}.")
+    result = np.empty((len(values), *shape), dtype=np.uint8)
+    for place, image in enumerate(values):
+        scaled = image if peak == 255 else np.rint(image.astype(np.float64) * (255 / peak)).astype(np.uint8)
+        opened = Image.fromarray(scaled[..., 0] if scaled.shape[2] == 1 else scaled[..., :3])
+        opened = opened.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BILINEAR)
+        result[place] = np.asarray(opened).reshape(shape)
+    return result if new_peak == 255 else np.rint(result * (new_peak / 255)).astype(np.uint8)

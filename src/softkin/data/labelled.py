@@ -1,0 +1,82 @@
+"""What every reader gives: samples, their classes, and where they come from."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Kind = Literal["images", "features", "text"]
+
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Samples whose classes may be unknown: out-of-distribution sets are these."""
+
+    values: NDArray[Any]
+    """Images (N, H, W, C) uint8, features (N, D) float32, or text as hashed word counts (N, 4096) uint8.
+
+    A memory-mapped file where it came from the cache; it is mapped copy-on-write, so that torch takes it as it is
+    and whoever writes into it changes his own memory, never the file.
+    """
+    labels: NDArray[np.int64] | None
+    """(N,), or None where the samples belong to none of the classes."""
+    class_names: list[str]
+    source: str
+    """Where they come from, in words."""
+    kind: Kind
+    ids: NDArray[np.int64]
+    """(N,), the row of each sample in its source."""
+    digest: str
+    """Of the content: values, labels, class names."""
+    texts: list[str] | None = None
+    peak: int = 255
+    """The largest value that a pixel can have: 16 in scikit-learn's digits."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> Self:
+        """These rows, in this order. Larger results than memory should hold lie in a file of the cache."""
+        from softkin.data import store
+
+        index = np.asarray(rows, dtype=np.int64)
+        if index.ndim != 1:
+            raise ValueError(f"`rows` must be a list of row numbers, got an array of shape {index.shape}.")
+        if len(index) and (index.min() < 0 or index.max() >= len(self)):
+            wrong = index[(index < 0) | (index >= len(self))][0]
+            raise ValueError(f"`rows` must be from 0 to {len(self) - 1}, got {wrong}.")
+        digest = hashlib.sha256(f"{self.digest} rows ".encode() + index.astype("<i8").tobytes()).hexdigest()
+        return replace(
+            self,
+            values=store.rows_of(self.values, index, digest),
+            labels=None if self.labels is None else self.labels[index],
+            ids=self.ids[index],
+            digest=digest,
+            texts=None if self.texts is None else [self.texts[row] for row in index.tolist()],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled(Samples):
+    """Samples with their classes."""
+
+    labels: NDArray[np.int64]
+    """(N,), from 0 to K−1."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a reader hands over for keeping: labels at once, values piece by piece."""
+
+    labels: NDArray[np.int64]
+    class_names: list[str]
+    kind: Kind
+    chunks: Iterable[NDArray[Any]]
+    """Pieces that together are the (N, …) values; each may be dropped once it was seen."""
+    texts: list[str] | None = None
+    peak: int = 255

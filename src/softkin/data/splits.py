@@ -1,0 +1,144 @@
+"""Training, validation and test rows: stratified, drawn by seed, with a digest that says which."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softkin import checks
+from softkin.data import loading
+from softkin.data.labelled import Labelled
+from softkin.data.source import official
+
+CIFAR_100 = (50_000, 100)  # rows and classes of its training set, for which 5,000 validation rows are usual
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Three sets that share no row."""
+
+    train: Labelled
+    validation: Labelled
+    test: Labelled
+    seed: int
+    digest: str
+    """Of the content and of the rows of each set: equal digests, equal splits."""
+
+
+def split(
+    source: Any,
+    *,
+    seed: int = 0,
+    validation: int | None = None,
+    test: int | None = None,
+    per_class: int | None = None,
+    size: int | None = None,
+    progress: bool | None = None,
+) -> Split:
+    """Training, validation and test sets of a source.
+
+    Official test and validation sets are kept where there are any; what is missing is drawn from the training rows,
+    as many of each class as its share. Sample ids count all rows of the source, its training part first, so that no two
+    samples of a split share one.
+
+    Args:
+        source: As for ``load``, or what ``load`` gave.
+        seed: Decides which rows are drawn.
+        validation: Rows of the validation set; by default 5,000 of CIFAR-100, else 10 % of the training rows.
+        test: Rows of the test set; by default the whole official one, else 20 %.
+        per_class: At most so many training rows of each class; the rest is not used.
+        size: As for ``load``.
+        progress: As for ``load``.
+    """
+    checks.count(seed, "seed", least=0)
+    for name, value in (("validation", validation), ("test", test), ("per_class", per_class)):
+        if value is not None:
+            checks.count(value, name)
+    parts = _parts(source, size, progress)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    train = parts["train"]
+    rest = np.arange(len(train), dtype=np.int64)
+    rows: dict[str, tuple[str, NDArray[np.int64]]] = {}
+    usual = 5_000 if (len(train), len(train.class_names)) == CIFAR_100 else max(1, round(len(train) / 10))
+    for name, wanted, default in (("test", test, max(1, round(len(train) / 5))), ("validation", validation, usual)):
+        if name in parts:
+            every = np.arange(len(parts[name]), dtype=np.int64)
+            drawn = (
+                every if wanted is None else every[stratified(parts[name].labels, wanted, rng, name, keep_one=False)]
+            )
+            rows[name] = (name, drawn)
+        else:
+            chosen = stratified(train.labels[rest], default if wanted is None else wanted, rng, name)
+            rows[name] = ("train", rest[chosen])
+            rest = np.delete(rest, chosen)
+    if per_class is not None:
+        rest = rest[_at_most(train.labels[rest], per_class, rng)]
+    rows["train"] = ("train", rest)
+    offsets = dict(zip(parts, np.cumsum([0, *(len(part) for part in parts.values())]).tolist(), strict=False))
+    sets = {}
+    whole = hashlib.sha256()
+    for name in ("train", "validation", "test"):
+        part, chosen = rows[name]
+        taken = parts[part].take(chosen)
+        sets[name] = replace(taken, ids=taken.ids + offsets[part], source=f"{taken.source}, {name}")
+        whole.update(f"{name} {parts[part].digest} {len(chosen)} ".encode() + chosen.astype("<i8").tobytes())
+    return Split(sets["train"], sets["validation"], sets["test"], seed, whole.hexdigest())
+
+
+def _parts(source: Any, size: int | None, progress: bool | None) -> dict[str, Labelled]:
+    """The official parts, training rows first; whatever has no parts is all training rows."""
+    if isinstance(source, Labelled):
+        return {"train": source}
+    if not isinstance(source, str | Path) or str(source) == "digits":
+        return {"train": loading.load(source, size=size, progress=progress)}
+    found = loading.recognise(source)
+    roles = official(found.parts)
+    if "train" not in roles:
+        return {"train": loading.load(source, size=size, progress=progress)}
+    return {
+        name: loading.read(found, roles[name], size, progress)
+        for name in ("train", "validation", "test")
+        if name in roles
+    }
+
+
+def stratified(
+    labels: NDArray[np.int64], rows: int, rng: np.random.Generator, name: str, *, keep_one: bool = True
+) -> NDArray[np.int64]:
+    """``rows`` places, ascending, as many of each class as its share (largest remainders first).
+
+    ``keep_one`` leaves at least one row of each class behind.
+    """
+    counts = np.bincount(labels)
+    room = np.maximum(counts - 1, 0) if keep_one else counts
+    if rows > room.sum():
+        raise ValueError(
+            f"`{name}` must be at most {int(room.sum())} rows, got {rows}"
+            + ("; each class keeps one row for training." if keep_one else ".")
+        )
+    share = counts * (rows / max(1, len(labels)))
+    quota = np.minimum(np.floor(share).astype(np.int64), room)
+    order = np.argsort(quota - share, kind="stable")  # largest remainder first, the lower class on a tie
+    while (missing := rows - int(quota.sum())) > 0:
+        open_ = [k for k in order.tolist() if quota[k] < room[k]]
+        for k in open_[:missing]:
+            quota[k] += 1
+    keys = rng.random(len(labels))
+    order = np.lexsort((keys, labels))
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    rank = np.empty(len(labels), dtype=np.int64)
+    rank[order] = np.arange(len(labels)) - first[labels[order]]
+    return np.flatnonzero(rank < quota[labels])
+
+
+def _at_most(labels: NDArray[np.int64], per_class: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    keys = rng.random(len(labels))
+    order = np.lexsort((keys, labels))
+    counts = np.bincount(labels)
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    rank = np.empty(len(labels), dtype=np.int64)
+    rank[order] = np.arange(len(labels)) - first[labels[order]]
+    return np.flatnonzero(rank < per_class)

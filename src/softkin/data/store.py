@@ -1,0 +1,222 @@
+"""Decoded data on disk: one folder an entry, memory-mapped when read, written whole or not at all.
+
+An entry is keyed by the content that it was decoded from, and carries the digest of what it holds. As long as its
+files are as they were when it was written they are trusted; if not, the digest is computed again, and an entry that
+does not match is decoded anew.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softkin import SoftkinError
+from softkin.data import cache
+from softkin.data.labelled import Content, Labelled
+
+FORMAT = 1  # of entries, and of everything that decides how sources are decoded
+IN_MEMORY = 2**30  # bytes: larger selections of rows go to a file
+CHUNK = 2**24  # bytes read or copied at a time
+
+VALUES, LABELS, TEXTS, ABOUT = "values.npy", "labels.npy", "texts.json", "about.json"
+
+
+def open_or_build(key: str, source: str, make: Callable[[], Content]) -> Labelled:
+    """The entry of this key; decoded by ``make`` if there is none that is whole."""
+    name = hashlib.sha256(f"{FORMAT} {key}".encode()).hexdigest()
+    path = cache.made("decoded") / name
+    found = _open(path, source)
+    if found is not None:
+        return found
+    with cache.locked(path.with_name(f"{name}.lock")):
+        found = _open(path, source)  # another process may have made it while we waited
+        if found is None:
+            _build(path, make())
+            found = _open(path, source)
+    if found is None:
+        raise SoftkinError(f"{path} was damaged right after it was written; is the disk full or failing?")
+    return found
+
+
+def keep(content: Content, source: str) -> Labelled:
+    """Keep what can only be known by reading it: the key is the digest of what was read."""
+    decoded = cache.made("decoded")
+    with _building(decoded / "object") as temporary:
+        _write(temporary, content)
+        path = decoded / str(json.loads((temporary / ABOUT).read_text(encoding="utf-8"))["digest"])
+        if _open(path, source) is None:
+            _put(temporary, path)
+    found = _open(path, source)
+    if found is None:
+        raise SoftkinError(f"{path} was damaged right after it was written; is the disk full or failing?")
+    return found
+
+
+def rows_of(values: NDArray[Any], rows: NDArray[np.int64], digest: str) -> NDArray[Any]:
+    """``values[rows]``: a view of neighbours, a copy in memory, or a memory-mapped file where it is large."""
+    if len(rows) and len(rows) == rows[-1] - rows[0] + 1 and bool((np.diff(rows) == 1).all()):
+        return values[rows[0] : rows[-1] + 1]
+    row_bytes = int(np.prod(values.shape[1:], dtype=np.int64)) * values.itemsize
+    if row_bytes * len(rows) <= IN_MEMORY:
+        return np.ascontiguousarray(values[rows])
+    step = max(1, CHUNK // max(1, row_bytes))
+    chunks = (values[rows[start : start + step]] for start in range(0, len(rows), step))
+    kept = open_or_build(f"rows {digest}", "", lambda: Content(np.zeros(len(rows), np.int64), [], "features", chunks))
+    return kept.values
+
+
+def _build(path: Path, content: Content) -> None:
+    for left in path.parent.glob(f".building-{path.name}-*"):  # by a process that was killed: we hold the lock
+        shutil.rmtree(left, ignore_errors=True)
+    with _building(path) as temporary:
+        _write(temporary, content)
+        cache.remove(path)
+        _put(temporary, path)
+
+
+@contextlib.contextmanager
+def _building(path: Path) -> Iterator[Path]:
+    """A folder to write in, gone afterwards whatever happens."""
+    try:
+        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".building-{path.name}-"))
+    except OSError as error:
+        raise SoftkinError(cache.unwritable(path.parent, error)) from error
+    try:
+        yield temporary
+    except OSError as error:
+        raise SoftkinError(cache.unwritable(path.parent, error)) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _put(temporary: Path, path: Path) -> None:
+    try:
+        os.rename(temporary, path)
+    except OSError:
+        if not path.is_dir():  # unless another process was first, where there are no locks
+            raise
+
+
+def _write(folder: Path, content: Content) -> None:
+    """All files of an entry, on the disk when this returns."""
+    rows, seen = len(content.labels), 0
+    labels = np.ascontiguousarray(content.labels, dtype="<i8")
+    whole: Any = None
+    with (folder / VALUES).open("wb") as file:
+        for chunk in content.chunks:
+            if whole is None:
+                shape = (rows, *chunk.shape[1:])
+                _room(folder, shape, chunk.dtype)
+                header = {"descr": np.lib.format.dtype_to_descr(chunk.dtype), "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+                whole = _digest(content, shape, chunk.dtype, labels)
+            piece = np.ascontiguousarray(chunk).reshape(-1).data.cast("B")
+            whole.update(piece)
+            file.write(piece)
+            seen += len(chunk)
+        _flush(file)
+    if whole is None or seen != rows:
+        raise SoftkinError(f"there must be a sample for each label, got {seen} samples for {rows} labels.")
+    with (folder / LABELS).open("wb") as file:
+        np.save(file, labels, allow_pickle=False)
+        _flush(file)
+    names = [VALUES, LABELS]
+    if content.texts is not None:
+        with (folder / TEXTS).open("wb") as file:
+            file.write(json.dumps(content.texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+            _flush(file)
+        names.append(TEXTS)
+    _write_about(
+        folder,
+        {
+            "class_names": content.class_names,
+            "kind": content.kind,
+            "peak": content.peak,
+            "digest": whole.hexdigest(),
+            "files": {name: cache.stamp(folder / name) for name in names},
+        },
+    )
+
+
+def _room(folder: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise SoftkinError(
+            f"decoding needs {needed / 2**30:.1f} GiB in {cache.folder()}, where {free / 2**30:.1f} GiB are free; set "
+            "SOFTKIN_CACHE to a folder with more room, or pass a smaller size."
+        )
+
+
+def _flush(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _digest(content: Content, shape: tuple[int, ...], dtype: np.dtype[Any], labels: NDArray[Any]) -> Any:
+    """The digest up to the values, which follow."""
+    about = [content.kind, content.class_names, content.peak, content.texts, list(shape), dtype.str]
+    whole = hashlib.sha256(json.dumps(about).encode())
+    whole.update(labels.tobytes())
+    return whole
+
+
+def _write_about(folder: Path, about: dict[str, Any]) -> None:
+    sealed = {**about, "seal": _seal(about)}
+    temporary = folder / f".{ABOUT}.{os.getpid()}"
+    with temporary.open("wb") as file:
+        file.write(json.dumps(sealed, ensure_ascii=True).encode())
+        _flush(file)
+    os.replace(temporary, folder / ABOUT)
+
+
+def _seal(about: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+
+
+def _open(path: Path, source: str) -> Labelled | None:
+    """The entry, or None if it is not there or not whole."""
+    try:
+        about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
+        if about.pop("seal") != _seal(about):
+            return None
+        stamps = {name: cache.stamp(path / name) for name in about["files"]}
+        values = np.load(path / VALUES, mmap_mode="c", allow_pickle=False)
+        labels = np.load(path / LABELS, allow_pickle=False)
+        texts = json.loads((path / TEXTS).read_bytes()) if TEXTS in about["files"] else None
+        if stamps != about["files"]:
+            content = Content(labels, about["class_names"], about["kind"], _pieces(values), texts, about["peak"])
+            whole = _digest(content, values.shape, values.dtype, labels)
+            for piece in content.chunks:
+                whole.update(piece.reshape(-1).data.cast("B"))
+            if whole.hexdigest() != about["digest"]:
+                return None
+            with contextlib.suppress(OSError):  # a cache that others filled may be read-only
+                _write_about(path, {**about, "files": stamps})
+    except (OSError, ValueError, KeyError, TypeError, EOFError):
+        return None
+    return Labelled(
+        values=values,
+        labels=labels.astype(np.int64, copy=False),
+        class_names=about["class_names"],
+        source=source,
+        kind=about["kind"],
+        ids=np.arange(len(labels), dtype=np.int64),
+        digest=about["digest"],
+        texts=texts,
+        peak=about["peak"],
+    )
+
+
+def _pieces(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    step = max(1, CHUNK // max(1, values[:1].nbytes))
+    for start in range(0, len(values), step):
+        yield np.ascontiguousarray(values[start : start + step])

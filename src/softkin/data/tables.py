@@ -1,0 +1,245 @@
+"""Tables with a column of labels and one of images or text: parquet as Hugging Face data sets have it, CSV, JSONL."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softkin import SoftkinError
+from softkin.data import images, text
+from softkin.data.labelled import Content
+from softkin.data.source import OUT_OF_SCOPE, WHOLE, Source, canonical
+from softkin.data.wordnet import named
+
+SUFFIXES = {".parquet", ".csv", ".jsonl"}
+LABEL_COLUMNS = ("label", "fine_label", "labels", "target", "intent", "category", "class")
+IMAGE_COLUMNS = ("image", "img", "images")
+TEXT_COLUMNS = ("text", "sentence", "query", "utterance", "question", "review", "content")
+
+_SHARD = re.compile(r"-\d+-of-\d+$")  # train-00003-of-00017.parquet is a piece of train
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are which; where there is no column of parts, the files are the parts."""
+
+    label: str
+    value: str
+    are_images: bool
+    part: str | None
+
+
+def file_source(path: Path) -> Source:
+    """One file; its parts are those of its column ``split``, where it has one."""
+    return _source(path, {WHOLE: [path]}, f"{path.name}")
+
+
+def folder_source(path: Path) -> Source | None:
+    """A folder of ``train….parquet``, ``test….parquet`` and so on, perhaps one folder deeper; None if it is not."""
+    tables = _tables(path)
+    if not tables:
+        below = {folder: _tables(folder) for folder in sorted(path.iterdir()) if folder.is_dir()}
+        below = {folder: found for folder, found in below.items() if found}
+        if len(below) > 1:
+            names = ", ".join(folder.name for folder in below)
+            raise SoftkinError(f"{path} holds several data sets: {names}; give one of these folders.")
+        if not below:
+            return None
+        tables = next(iter(below.values()))
+    parts: dict[str, list[Path]] = {}
+    for file in tables:
+        parts.setdefault(_part_of(file), []).append(file)
+    if len(parts) == 1 and not set(parts) & {"train", "test", "validation"}:
+        parts = {WHOLE: tables}
+    return _source(path, parts, f"{path.name}")
+
+
+def _tables(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+
+
+def _part_of(file: Path) -> str:
+    stem = _SHARD.sub("", file.stem)
+    first = re.split(r"[-_.]", stem)[0]  # train-subset is of train
+    return canonical(first) if canonical(first) in ("train", "validation", "test") else stem.lower()
+
+
+def _source(root: Path, files: Mapping[str, Sequence[Path]], words: str) -> Source:
+    every = [file for several in files.values() for file in several]
+    columns = _columns(every[0])
+    words_file = (root if root.is_dir() else root.parent) / "words.txt"
+    beside = [words_file] if words_file.is_file() else []
+    parts: list[str] = list(files)
+    if columns.part is not None and parts == [WHOLE]:
+        written = _column(every, columns.part)
+        parts = list(dict.fromkeys(canonical(str(part)) for part in written if not str(part).startswith("oos")))
+    if not columns.are_images and _out_of_scope(every, columns):
+        parts.append(OUT_OF_SCOPE)
+
+    def read(part: str, size: int | None, progress: bool | None) -> Content:
+        return _read(files, columns, part, beside, size, progress)
+
+    return Source(words, root, [*every, *beside], parts, read)
+
+
+def _columns(path: Path) -> Columns:
+    names = _schema(path).names
+    label = next((name for name in LABEL_COLUMNS if name in names), None)
+    if label is None:
+        *first, last = (f"`{name}`" for name in LABEL_COLUMNS)
+        raise SoftkinError(f"{path} must have a column {', '.join(first)} or {last}, it has {', '.join(names)}.")
+    image = next((name for name in IMAGE_COLUMNS if name in names), None)
+    value = image or next((name for name in TEXT_COLUMNS if name in names), None)
+    if value is None or (image is not None and path.suffix.lower() != ".parquet"):
+        raise SoftkinError(
+            f"{path} must have a column of images (parquet only; {', '.join(IMAGE_COLUMNS)}) or of text "
+            f"({', '.join(TEXT_COLUMNS)}), it has {', '.join(names)}."
+        )
+    return Columns(label, value, image is not None, "split" if "split" in names else None)
+
+
+def _schema(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_schema(path) if path.suffix.lower() == ".parquet" else _table(path).schema
+    except (pa.ArrowException, OSError) as error:
+        raise SoftkinError(f"{path} could not be read as parquet: {error}") from error
+
+
+def _table(path: Path, columns: Sequence[str] | None = None) -> Any:
+    """A whole table, or some of its columns."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.json
+    import pyarrow.parquet as pq
+
+    form = path.suffix.lower().lstrip(".")
+    try:
+        if form == "parquet":
+            return pq.read_table(path, columns=columns)
+        if form == "csv":
+            options = pa.csv.ParseOptions(newlines_in_values=True)
+            table = pa.csv.read_csv(path, parse_options=options)
+        else:
+            table = pa.json.read_json(path)
+        return table if columns is None else table.select(columns)
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise SoftkinError(f"{path} could not be read as {form}: {error}") from error
+
+
+def _column(files: Sequence[Path], name: str) -> list[Any]:
+    return [cell for file in files for cell in _table(file, [name])[name].to_pylist()]
+
+
+def _out_of_scope(files: Sequence[Path], columns: Columns) -> bool:
+    names = _known_names(files[0], columns.label)
+    if names is not None:
+        return OUT_OF_SCOPE in names
+    return OUT_OF_SCOPE in _column(files, columns.label)
+
+
+def _known_names(path: Path, label: str) -> list[str] | None:
+    """The class names that a Hugging Face data set carries along."""
+    try:
+        about = json.loads((_schema(path).metadata or {})[b"huggingface"])
+        names = about["info"]["features"][label]["names"]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return [str(name) for name in names]
+
+
+def _classes(files: Sequence[Path], columns: Columns) -> tuple[list[str], dict[Any, int]]:
+    """Class names, and the class of each value that the label column holds; out of scope is none."""
+    known = _known_names(files[0], columns.label)
+    if known is not None:
+        written: list[Any] = list(range(len(known)))
+        names = known
+    else:
+        found = {cell for cell in _column(files, columns.label) if cell is not None}
+        if all(isinstance(cell, int) and not isinstance(cell, bool) for cell in found):
+            written = list(range(max(found, default=-1) + 1))
+            names = [f"class {k}" for k in written]
+        else:
+            written = sorted(found, key=str)
+            names = [str(cell) for cell in written]
+    if not columns.are_images:
+        kept = [(cell, name) for cell, name in zip(written, names, strict=True) if name != OUT_OF_SCOPE]
+        written, names = [cell for cell, _ in kept], [name for _, name in kept]
+    return names, {cell: k for k, cell in enumerate(written)}
+
+
+def _read(
+    files: Mapping[str, Sequence[Path]],
+    columns: Columns,
+    part: str,
+    beside: Sequence[Path],
+    size: int | None,
+    progress: bool | None,
+) -> Content:
+    every = [file for several in files.values() for file in several]
+    names, class_of = _classes(every, columns)
+    if beside:
+        names = named(names, beside[0])
+    own = files.get(part, every)
+    cells = _column(own, columns.label)
+    rows = np.ones(len(cells), dtype=bool)
+    if part == OUT_OF_SCOPE or not columns.are_images:
+        out = {OUT_OF_SCOPE}
+        known = _known_names(every[0], columns.label)
+        if known is not None and OUT_OF_SCOPE in known:
+            out.add(known.index(OUT_OF_SCOPE))  # type: ignore[arg-type]
+        outside = np.array([cell in out for cell in cells], dtype=bool)
+        rows = outside if part == OUT_OF_SCOPE else ~outside
+    if part not in files and part != OUT_OF_SCOPE and columns.part is not None:
+        rows &= np.array([canonical(str(cell)) == part for cell in _column(own, columns.part)], dtype=bool)
+    where = np.flatnonzero(rows)
+    if part == OUT_OF_SCOPE:
+        labels = np.zeros(len(where), dtype=np.int64)
+    else:
+        labels = _labels([cells[row] for row in where.tolist()], class_of, own[0], columns.label)
+    if not len(labels):
+        raise SoftkinError(f"{own[0]} must hold samples, got none.")
+    if columns.are_images:
+        encoded = _encoded(own, columns.value, rows)
+        chunks = images.decoded(encoded, total=len(labels), size=size, progress=progress)
+        return Content(labels, names, "images", chunks)
+    written = _column(own, columns.value)
+    texts = [str(written[row]) if written[row] is not None else "" for row in where.tolist()]
+    return Content(labels, names, "text", text.pieces(texts), texts)
+
+
+def _labels(cells: Sequence[Any], class_of: Mapping[Any, int], path: Path, column: str) -> NDArray[np.int64]:
+    try:
+        return np.array([class_of[cell] for cell in cells], dtype=np.int64)
+    except KeyError as error:
+        raise SoftkinError(
+            f"{path}: `{column}` must hold classes from 0 to {len(class_of) - 1}, got {error.args[0]!r}; "
+            "labels of −1 or nothing are how data sets hide the labels of a test set."
+        ) from error
+
+
+def _encoded(files: Sequence[Path], column: str, rows: NDArray[np.bool_]) -> Iterator[images.Encoded]:
+    """The bytes of each image, a few at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    row = 0
+    for path in files:
+        try:
+            for batch in pq.ParquetFile(path).iter_batches(images.TOGETHER, columns=[column]):
+                for cell in batch[column].to_pylist():
+                    content = cell.get("bytes") if isinstance(cell, dict) else cell
+                    if not isinstance(content, bytes):
+                        raise SoftkinError(f"{path}: row {row} of `{column}` holds no bytes of an image.")
+                    if rows[row]:
+                        yield f"{path}: image {row}", content
+                    row += 1
+        except (pa.ArrowException, OSError) as error:
+            raise SoftkinError(f"{path} could not be read as parquet: {error}") from error

@@ -1,0 +1,126 @@
+"""Checkpoints: tensors as safetensors, the rest as JSON, each written whole or not at all, and checked when read.
+
+``step-00000704.safetensors`` is written first, then ``step-00000704.json``, which holds its digest; without the second
+the first counts for nothing. The two newest are kept. ``run.json`` says which run the folder belongs to.
+"""
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from softkin import SoftkinError, matrices
+
+KEPT = 2  # so that one may be damaged
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run stood: tensors by name, and plain data."""
+
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+    path: Path
+
+
+def claim(folder: Path, run: Mapping[str, Any]) -> None:
+    """Make ``folder`` that of this run, or refuse if it is another's."""
+    path = folder / "run.json"
+    plain = json.loads(json.dumps(run))
+    if not path.exists():
+        if any(folder.glob("step-*.json")):
+            raise SoftkinError(f"{folder} holds checkpoints but no run.json; use another folder.")
+        matrices.write(path, (json.dumps(plain, indent=1, ensure_ascii=False) + "\n").encode())
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SoftkinError(f"{path} could not be read ({error}); use another folder.") from error
+    there, here = flat(found), flat(plain)
+    for name in sorted(there.keys() | here.keys()):
+        if there.get(name) != here.get(name):
+            raise SoftkinError(
+                f"{folder} holds another run: its {name} is {there.get(name)}, here it is {here.get(name)}; "
+                "use another folder, or delete that one."
+            )
+
+
+def flat(fields: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dots in the names."""
+    if not isinstance(fields, Mapping):
+        return {prefix: fields}
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        found |= flat(value, f"{prefix}.{name}" if prefix else str(name))
+    return found
+
+
+def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Path:
+    """Write the checkpoint of ``step``, then delete those beyond the newest two."""
+    from safetensors.torch import save as to_bytes
+
+    # Copies: tied weights share memory, which safetensors refuses.
+    content = to_bytes({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
+    path = folder / f"step-{step:08d}.json"
+    matrices.write(path.with_suffix(".safetensors"), content)
+    body: dict[str, Any] = {"step": step, "tensors": hashlib.sha256(content).hexdigest(), "state": dict(state)}
+    body["digest"] = _digest(body)
+    matrices.write(path, json.dumps(body).encode())
+    _sync(folder)
+    for old in sorted(folder.glob("step-*.json"))[:-KEPT]:
+        old.unlink(missing_ok=True)
+    kept = {one.stem for one in folder.glob("step-*.json")}
+    for old in folder.glob("step-*.safetensors"):
+        if old.stem not in kept:
+            old.unlink(missing_ok=True)
+    return path
+
+
+def latest(folder: Path) -> Checkpoint | None:
+    """The newest whole checkpoint; damaged ones are set aside with a warning."""
+    for path in sorted(folder.glob("step-*.json"), reverse=True):
+        try:
+            return read(path)
+        except SoftkinError as error:
+            for part in (path, path.with_suffix(".safetensors")):
+                if part.exists():
+                    os.replace(part, part.with_name(part.name + ".damaged"))
+            warnings.warn(f"{error} It was set aside as {path.name}.damaged, and the one before is used.", stacklevel=3)
+    return None
+
+
+def read(path: Path) -> Checkpoint:
+    """One checkpoint, verified against its digests."""
+    from safetensors.torch import load
+
+    try:
+        body = json.loads(path.read_bytes())
+        if body.pop("digest") != _digest(body):
+            raise ValueError("its digest does not fit")
+        content = path.with_suffix(".safetensors").read_bytes()
+        if hashlib.sha256(content).hexdigest() != body["tensors"]:
+            raise ValueError("the digest of its tensors does not fit")
+        return Checkpoint(load(content), body["state"], path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SoftkinError(f"the checkpoint {path} is damaged: {error}.") from error
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _sync(folder: Path) -> None:
+    """Bring the folder's entries to the disk before older files go."""
+    if os.name == "nt":  # which cannot open folders
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

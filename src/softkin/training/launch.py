@@ -1,0 +1,125 @@
+"""Hugging Face accelerate underneath: one process or many, whichever device, precision and trackers."""
+
+import contextlib
+import difflib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from softkin import SoftkinError
+from softkin.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator  # type: ignore[import-untyped]
+
+TRACKERS = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
+
+
+@contextlib.contextmanager
+def accelerated(
+    recipe: Recipe,
+    *,
+    device: str | torch.device | None = None,
+    trackers: Sequence[str] = (),
+    folder: Path | None = None,
+) -> "Iterator[Accelerator]":
+    """An accelerator for one run.
+
+    accelerate keeps its device and precision for the life of a process; several runs may want several, and the caller
+    may have an accelerator of her own. So its state is put away for the while and put back afterwards. The process
+    group, where there is one, stays.
+    """
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState, GradientState, PartialState  # type: ignore[import-untyped]
+    from accelerate.utils import DistributedDataParallelKwargs, ProjectConfiguration  # type: ignore[import-untyped]
+
+    check_trackers(trackers)
+    wanted = None if device is None else checked_device(device)
+    shared: list[dict[str, Any]] = [one._shared_state for one in (AcceleratorState, PartialState, GradientState)]
+    before = [dict(state) for state in shared]
+    variable = "ACCELERATE_TORCH_DEVICE"
+    environment = os.environ.get(variable)
+    for state in shared:
+        state.clear()
+    try:
+        if wanted is not None and wanted.type != "cpu" and "LOCAL_RANK" not in os.environ:
+            os.environ[variable] = str(wanted)
+        place = str(folder or Path("runs"))
+        yield Accelerator(
+            cpu=wanted is not None and wanted.type == "cpu",
+            mixed_precision=recipe.mixed_precision,
+            dynamo_backend="inductor" if recipe.compile is True else recipe.compile or "no",
+            log_with=list(trackers) or None,
+            project_config=ProjectConfiguration(project_dir=place, logging_dir=place) if trackers else None,
+            kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True)],
+        )
+    finally:
+        if environment is None:
+            os.environ.pop(variable, None)
+        else:
+            os.environ[variable] = environment
+        for state, old in zip(shared, before, strict=True):
+            state.clear()
+            state.update(old)
+
+
+def checked_device(device: str | torch.device) -> torch.device:
+    """A device that is there."""
+    try:
+        found = torch.device(device)
+        torch.empty(1, device=found)
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
+        raise SoftkinError(f"the device {device} cannot be used: {str(error).splitlines()[0]}") from error
+    return found
+
+
+def check_trackers(trackers: Sequence[str]) -> None:
+    """Refuse trackers that are unknown or not installed."""
+    import importlib.util
+
+    if isinstance(trackers, str):
+        raise TypeError(f"`trackers` must be a list of names, got the single text {trackers!r}.")
+    for name in trackers:
+        if name not in TRACKERS:
+            near = difflib.get_close_matches(str(name), TRACKERS, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else "."
+            raise ValueError(f"`trackers` must be among {', '.join(TRACKERS)}, got {name!r}{meant}")
+        if importlib.util.find_spec(TRACKERS[name]) is None:
+            raise SoftkinError(f"the tracker {name} is not installed: pip install {TRACKERS[name]}.")
+
+
+def reseed(seed: int, device: torch.device) -> None:
+    """Seed the generators that a network draws from: the CPU's and the device's.
+
+    ``torch.manual_seed`` would do both, but notes down a stack trace for each kind of device that is not in use yet.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type != "cpu":
+        getattr(torch, device.type).manual_seed(seed)
+
+
+@contextlib.contextmanager
+def settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
+    """What torch keeps for the whole process, set for a run and put back: determinism, denormals, its generators."""
+    cudnn = torch.backends.cudnn
+    before = cudnn.deterministic, cudnn.benchmark
+    flushes = _flushes_denormals()
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        try:
+            if recipe.deterministic:
+                cudnn.deterministic, cudnn.benchmark = True, False
+            if recipe.flush_denormals:
+                torch.set_flush_denormal(True)
+            yield
+        finally:
+            cudnn.deterministic, cudnn.benchmark = before
+            torch.set_flush_denormal(flushes)
+
+
+def _flushes_denormals() -> bool:
+    """Whether this thread flushes them now; torch can set that but not tell it."""
+    return float(torch.tensor([1e-310], dtype=torch.float64) * 1.0) == 0.0

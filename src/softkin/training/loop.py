@@ -1,0 +1,506 @@
+"""The training loop: one plain loop for every method, on one process or many, that a crash cannot set back far."""
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from softkin import SoftkinError, checks, metrics, ranks
+from softkin.training import checkpoints, launch, stopping
+from softkin.training.batches import Batches, Inputs, Standardisation, key
+from softkin.training.live import Listener, Live, live
+from softkin.training.methods import Method
+from softkin.training.objectives import objective
+from softkin.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator  # type: ignore[import-untyped]
+
+    from softkin.data import Labelled
+
+EVALUATED = 512  # rows at a time without gradients
+PATIENCE = 10  # steps between two looks at losses and signals where looking stalls a device or other processes
+
+
+@dataclass(eq=False)
+class Trained:
+    """A trained network and how it became one."""
+
+    model: nn.Module
+    history: list[dict[str, Any]]
+    """One entry an epoch: loss, learning rate, images a second, validation accuracy, ECE and NLL"""
+    seconds: float
+    """Of all sessions, if the run was resumed"""
+    effective_target: str
+    resumed: bool
+    standardisation: Standardisation
+    class_names: list[str]
+    record: dict[str, Any] = field(default_factory=dict)
+    """Plain data: method, recipe, seed, device, processes, versions, what batch statistics were taken over"""
+
+
+def fit(
+    model: nn.Module,
+    train: "Labelled",
+    validation: "Labelled | None" = None,
+    *,
+    method: Method,
+    recipe: Recipe,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    device: str | torch.device | None = None,
+    progress: bool | Listener | None = None,
+    log_json: str | Path | None = None,
+    trackers: Sequence[str] = (),
+    checkpoint_every: float = 5.0,
+    validate_every: int | None = None,
+) -> Trained:
+    """Train ``model`` in place.
+
+    With a ``folder``, the state is written there after an epoch and when the process is asked to end (SIGTERM,
+    Ctrl-C); the same call on the same folder goes on from there and comes to the same weights, to the bit, as if
+    nothing had happened. Started by ``accelerate launch`` or ``torchrun``, the processes share each batch.
+
+    Args:
+        model: Takes standardised inputs (n, C, H, W) or (n, D), returns logits (n, K).
+        train: What to train on; its channel means and deviations standardise all inputs.
+        validation: What accuracy, ECE and NLL are reported on; it changes nothing of the training.
+        method: What the network is trained towards.
+        recipe: Optimizer, learning rate, batches, precision.
+        seed: Of the order of the rows, augmentation, mixing and dropout; not of the initial weights, which ``model``
+            brings.
+        folder: Where checkpoints go.
+        device: Such as "cuda:1"; by default the first accelerator that is there, else the CPU.
+        progress: True or False; by default where stderr is a terminal. Or a function that is told what happens.
+        log_json: A file that gets a JSON line for each step, epoch and checkpoint.
+        trackers: "tensorboard", "wandb", "mlflow".
+        checkpoint_every: Seconds that at least pass between two checkpoints; 0 writes one after every epoch. The last
+            epoch's is always written.
+        validate_every: Epochs between two looks at the validation rows; the last epoch is always looked at. By default
+            as many as there are times more validation rows than training rows, so that looking costs less.
+
+    Raises:
+        SoftkinError: The loss is no longer a number; the folder is another run's; the device is not there.
+    """
+    seed = checks.count(seed, "seed", least=0)
+    if validate_every is None:
+        validate_every = 1 if validation is None else -(-len(validation.labels) // max(1, len(train.labels)))
+    checks.count(validate_every, "validate_every")
+    checks.at_least_zero(checkpoint_every, "checkpoint_every")
+    _check_data(train, validation, method)
+    place = None if folder is None else Path(folder)
+    with launch.accelerated(recipe, device=device, trackers=trackers, folder=place) as accelerator:
+        rank, world = accelerator.process_index, accelerator.num_processes
+        with (
+            launch.settings(recipe, accelerator.device),
+            stopping.watched(place is not None) as stop,
+            live(progress, log_json, description=method.name, main=rank == 0) as told,
+        ):
+            run = _Run(model, train, validation, method, recipe, seed, place, accelerator, told, stop)
+            run.checkpoint_every, run.validate_every = checkpoint_every, validate_every
+            if trackers:
+                accelerator.init_trackers("softkin", config=_flat_config(run.record))
+            try:
+                run.train()
+            finally:
+                run.release()
+                if trackers:
+                    accelerator.end_training()
+            assert world == run.world
+            return run.result()
+
+
+def _flat_config(record: dict[str, Any]) -> dict[str, Any]:
+    """What trackers take as the settings of a run: numbers and texts."""
+    flat = checkpoints.flat(record)
+    return {name: value if isinstance(value, int | float | str) else str(value) for name, value in flat.items()}
+
+
+def _check_data(train: "Labelled", validation: "Labelled | None", method: Method) -> None:
+    if len(train.labels) == 0:
+        raise ValueError("`train` must hold at least one row, got none.")
+    if method.mix == "cutmix" and train.kind != "images":
+        raise ValueError(f"cutmix pastes parts of images, and `train` holds {train.kind}; use mixup.")
+    if validation is not None and list(validation.class_names) != list(train.class_names):
+        raise ValueError("`validation` must have the classes of `train`, in the same order, but they differ.")
+
+
+class _Run:
+    """One run: what it needs, and where it stands."""
+
+    checkpoint_every = 5.0
+    validate_every = 1
+
+    def __init__(
+        self,
+        model: nn.Module,
+        train: "Labelled",
+        validation: "Labelled | None",
+        method: Method,
+        recipe: Recipe,
+        seed: int,
+        folder: Path | None,
+        accelerator: "Accelerator",
+        told: Live,
+        stop: stopping.Stop,
+    ) -> None:
+        self.model, self.method, self.recipe, self.seed, self.folder = model, method, recipe, seed, folder
+        self.accelerator, self.told, self.stop = accelerator, told, stop
+        self.rank, self.world, self.device = accelerator.process_index, accelerator.num_processes, accelerator.device
+        self.class_names = list(train.class_names)
+        self.standardisation = Standardisation.of(train)
+        channels_last = recipe.channels_last and train.kind == "images" and self.device.type != "mps"
+        if channels_last:
+            model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model.to(self.device)
+        self.batches = Batches(
+            train,
+            self.standardisation,
+            method=method,
+            recipe=recipe,
+            seed=seed,
+            device=self.device,
+            channels_last=channels_last,
+            rank=self.rank,
+            world=self.world,
+        )
+        self.validation = validation
+        if validation is not None:
+            self.validation_inputs = Inputs(
+                validation, self.standardisation, device=self.device, channels_last=channels_last
+            )
+        self.objective = objective(method, len(self.class_names)).to(self.device)
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.sgd = torch.optim.SGD(
+            parameters,
+            lr=recipe.lr,
+            momentum=recipe.momentum,
+            nesterov=recipe.nesterov,
+            weight_decay=recipe.weight_decay,
+        )
+        self.effective_target = method.effective_target(len(self.class_names))
+        self.record = self._record(train)
+        # Where the run stands. Everything that a checkpoint must hold, besides tensors, is here.
+        self.epoch, self.step = 0, 0
+        self.history: list[dict[str, Any]] = []
+        self.seconds = self.epoch_seconds = self.epoch_loss = 0.0
+        self.resumed = False
+        self.last_good: Path | None = None
+        self._resume(train)
+        self.net, self.optimizer = accelerator.prepare(model, self.sgd)
+        if accelerator.scaler is not None and self._scaler is not None:
+            accelerator.scaler.load_state_dict(self._scaler)
+        self.saved = self.clock = time.monotonic()
+        self.every = 1 if self.device.type == "cpu" and self.world == 1 else PATIENCE
+        self.pending: list[Tensor] = []
+
+    def _record(self, train: "Labelled") -> dict[str, Any]:
+        import accelerate
+
+        record: dict[str, Any] = {
+            "method": self.method.to_dict(),
+            "effective_target": self.effective_target,
+            "recipe": self.recipe.to_dict(),
+            "seed": self.seed,
+            "device": str(self.device),
+            "processes": self.world,
+            "versions": {"torch": str(torch.__version__), "accelerate": accelerate.__version__},
+            "training_rows": len(train.labels),
+            "training_digest": train.digest,
+        }
+        kinds = (nn.modules.batchnorm._BatchNorm,)
+        normed = [m for m in self.model.modules() if isinstance(m, kinds) and not isinstance(m, nn.SyncBatchNorm)]
+        if normed:
+            record["batch_statistics"] = "per process" if self.world > 1 else "whole batches"
+            if self.recipe.gradient_accumulation > 1:
+                record["batch_statistics"] = "per part of an accumulated batch" + " and process" * (self.world > 1)
+        return record
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def _resume(self, train: "Labelled") -> None:
+        self._scaler: dict[str, Any] | None = None
+        if self.folder is None:
+            return
+        found, error = None, None
+        if self.rank == 0:
+            try:
+                shapes = {name: "×".join(map(str, value.shape)) for name, value in self._weights().items()}
+                kept = ("method", "recipe", "seed", "training_digest")
+                checkpoints.claim(self.folder, {name: self.record[name] for name in kept} | {"weights": shapes})
+                found = checkpoints.latest(self.folder)
+            except SoftkinError as refused:
+                error = refused
+        if error is None or self.world > 1:
+            ranks.agree(error)
+        elif error is not None:
+            raise error
+        state = ranks.gather(None if found is None else found.state)[0]
+        if state is None:
+            return
+        tensors = self._spread(found.tensors if found is not None else None)
+        self.resumed, self.last_good = True, found.path if found is not None else None
+        self.epoch, self.step, self.history = state["epoch"], state["step"], state["history"]
+        self.seconds, self.epoch_seconds, self.epoch_loss = (
+            state[name] for name in ("seconds", "epoch_seconds", "epoch_loss")
+        )
+        self._scaler = state["scaler"]
+        with torch.no_grad():
+            for name, weight in self._weights().items():
+                weight.copy_(tensors[f"model.{name}"])
+            for name, parameter in self._trained().items():
+                if f"momentum.{name}" in tensors:
+                    buffer = torch.empty_like(parameter).copy_(tensors[f"momentum.{name}"])
+                    self.sgd.state[parameter]["momentum_buffer"] = buffer
+            for name, kept_tensor in self._labels().items():
+                parts = tensors[f"labels.{name}"]
+                # Each process goes on with its own sums; with another number of processes the first has them all.
+                mine = parts[self.rank] if len(parts) == self.world else parts.sum(dim=0) * (self.rank == 0)
+                kept_tensor.copy_(parts[0] if name == "table" else mine)
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: value for name, value in self.model.state_dict().items() if isinstance(value, Tensor)}
+
+    def _trained(self) -> dict[str, nn.Parameter]:
+        return {name: value for name, value in self.model.named_parameters() if value.requires_grad}
+
+    def _labels(self) -> dict[str, Tensor]:
+        """What a method learns about labels on the way."""
+        return dict(self.objective.named_buffers(recurse=False))
+
+    def _spread(self, tensors: dict[str, Tensor] | None) -> dict[str, Tensor]:
+        """The first process's tensors on all of them: only its disk need hold the folder."""
+        if self.world == 1:
+            return tensors or {}
+        about = None if tensors is None else [(name, tuple(one.shape), one.dtype) for name, one in tensors.items()]
+        spread = {}
+        for name, shape, dtype in ranks.gather(about)[0]:
+            mine = torch.empty(shape, dtype=dtype) if tensors is None else tensors[name]
+            spread[name] = ranks.from_first(mine)
+        return spread
+
+    def _checkpoint(self) -> None:
+        if self.folder is None:
+            return
+        tensors = {f"model.{name}": value for name, value in self._weights().items()}
+        for name, parameter in self._trained().items():
+            buffer = self.sgd.state[parameter].get("momentum_buffer") if parameter in self.sgd.state else None
+            if buffer is not None:
+                tensors[f"momentum.{name}"] = buffer
+        for name, value in self._labels().items():
+            tensors[f"labels.{name}"] = ranks.gather_rows(value[None])
+        scaler = self.accelerator.scaler
+        state = {
+            "epoch": self.epoch,
+            "step": self.step,
+            "history": self.history,
+            "seconds": self._tick(),
+            "epoch_seconds": self.epoch_seconds,
+            "epoch_loss": self.epoch_loss,
+            "scaler": None if scaler is None else scaler.state_dict(),
+        }
+        if self.rank == 0:
+            number = self.epoch * self.batches.steps + self.step
+            self.last_good = checkpoints.save(self.folder, number, tensors, state)
+            self.told.tell("checkpoint", step=number, path=str(self.last_good))
+        self.saved = time.monotonic()
+
+    def _due(self) -> bool:
+        """Whether it is time for a checkpoint: as the first process's clock says."""
+        late = self.epoch == self.recipe.epochs or time.monotonic() - self.saved >= self.checkpoint_every
+        return bool(ranks.gather(late)[0])
+
+    def _tick(self) -> float:
+        now = time.monotonic()
+        self.seconds, self.clock = self.seconds + now - self.clock, now
+        return self.seconds
+
+    # -- training ------------------------------------------------------------------------------------------------
+
+    def train(self) -> None:
+        """Go through the epochs that are left."""
+        steps = self.batches.steps
+        self.told.tell(
+            "start",
+            method=self.method.name,
+            effective_target=self.effective_target,
+            epochs=self.recipe.epochs,
+            steps=self.recipe.epochs * steps,
+            step=self.epoch * steps + self.step,
+            resumed=self.resumed,
+        )
+        while self.epoch < self.recipe.epochs:
+            order = self.batches.order(self.epoch)
+            self.net.train()
+            self.objective.train()
+            while self.step < steps:
+                started = time.monotonic()
+                lr = self._one_step(order)
+                self.epoch_seconds += time.monotonic() - started
+                self.step += 1
+                if self.step % self.every == 0 or self.step == steps:
+                    self._look(lr)
+            self._end_epoch(lr)
+        self.told.tell("end", seconds=self._tick())
+
+    def _one_step(self, order: "np.ndarray[Any, Any]") -> float:
+        number = self.epoch * self.batches.steps + self.step
+        lr = self.recipe.learning_rate(number, self.batches.steps)
+        for group in self.sgd.param_groups:
+            group["lr"] = lr
+        # Dropout and its kin draw from torch's own generators: those too depend on the step alone.
+        launch.reseed(key(self.seed, "network", self.rank, self.epoch, self.step), self.device)
+        total: Tensor | float = 0.0
+        parts = self.batches.parts
+        for place, part in enumerate(self.batches.batch(order, self.epoch, self.step)):
+            waits = self.world > 1 and place < parts - 1
+            with self.accelerator.no_sync(self.net) if waits else contextlib.nullcontext():
+                logits = self._logits(self.net(part.inputs))
+                # The processes' gradients are averaged, so each brings its rows' sum times the number of processes.
+                loss = self.objective(logits, part.targets) / part.whole
+                self.accelerator.backward(loss * self.world if self.world > 1 else loss)
+            total = loss.detach() + total
+        # accelerate's own optimizer looks for an optional package at every step; it is needed for scaled losses.
+        (self.sgd if self.accelerator.scaler is None else self.optimizer).step()
+        self.sgd.zero_grad()
+        assert isinstance(total, Tensor)
+        self.pending.append(total)
+        return lr
+
+    def _logits(self, output: Any) -> Tensor:
+        logits = getattr(output, "logits", output)
+        k = len(self.class_names)
+        if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] != k:
+            came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            raise ValueError(f"`model` must return logits (n, {k}), one column for each class, got {came}.")
+        return logits
+
+    def _look(self, lr: float) -> None:
+        """At the losses since the last look, and at signals: all processes at the same steps, so that all agree."""
+        news = torch.stack(self.pending).to(torch.float32 if self.device.type == "mps" else torch.float64)
+        losses = ranks.total(news).tolist()
+        self.pending.clear()
+        steps, first = self.batches.steps, self.step - len(losses)
+        for place, loss in enumerate(losses):
+            if not abs(loss) < float("inf"):
+                self._not_a_number(first + place, loss)
+            self.epoch_loss += loss
+            number = self.epoch * steps + first + place
+            self.told.tell(
+                "step",
+                epoch=self.epoch + 1,
+                epochs=self.recipe.epochs,
+                step=number + 1,
+                loss=loss,
+                learning_rate=self.recipe.learning_rate(number, steps),
+                images_per_second=self._images_per_second(),
+            )
+        if self.step < steps:
+            self._end_if_asked(lr)
+
+    def _images_per_second(self) -> float:
+        return self.batches.size * self.step / self.batches.steps / max(self.epoch_seconds, 1e-9)
+
+    def _not_a_number(self, step: int, loss: float) -> None:
+        number = self.epoch * self.batches.steps + step
+        lr = self.recipe.learning_rate(number, self.batches.steps)
+        good = ranks.gather(None if self.last_good is None else str(self.last_good))[0]
+        raise SoftkinError(
+            f"the loss became {loss:g} at step {number + 1} (epoch {self.epoch + 1}) with learning rate {lr:g}; "
+            f"the last good checkpoint is {good or 'none, as none was written'}. Try a lower lr or a longer warm-up."
+        )
+
+    def _end_if_asked(self, lr: float) -> None:
+        if self.folder is None:
+            return
+        number = ranks.largest(self.stop.signal)
+        if number:
+            self._checkpoint()
+            self.accelerator.wait_for_everyone()
+            self.stop.deliver(number)
+            # Still here: the caller handles the signal herself.
+            raise SoftkinError(
+                f"training was stopped by signal {number} in epoch {self.epoch + 1}; the same call resumes it."
+            )
+
+    def _end_epoch(self, lr: float) -> None:
+        self.objective.end_epoch()
+        entry: dict[str, Any] = {
+            "epoch": self.epoch + 1,
+            "loss": self.epoch_loss / self.batches.steps,
+            "learning_rate": lr,
+            "images_per_second": self._images_per_second(),
+        }
+        self.epoch, self.step = self.epoch + 1, 0
+        self.epoch_loss = self.epoch_seconds = 0.0
+        if self.validation is not None and (self.epoch % self.validate_every == 0 or self.epoch == self.recipe.epochs):
+            entry |= self._validate(self.validation)
+        entry["seconds"] = self._tick()
+        self.history.append(entry)
+        left = (self.recipe.epochs - self.epoch) * self.seconds / self.epoch
+        self.told.tell(
+            "epoch", **entry, epochs=self.recipe.epochs, step=self.epoch * self.batches.steps, seconds_left=left
+        )
+        if self.accelerator.log_with:
+            numbers = {name: value for name, value in entry.items() if name != "epoch" and value is not None}
+            self.accelerator.log(numbers, step=self.epoch)
+        if self.folder is not None and self._due():
+            self._checkpoint()
+        self._end_if_asked(lr)
+
+    def _validate(self, validation: "Labelled") -> dict[str, float]:
+        if self.world > 1:  # running statistics are the first process's
+            for buffer in self.model.buffers():
+                buffer.copy_(ranks.from_first(buffer))
+        n = len(validation.labels)
+        mine = range(n * self.rank // self.world, n * (self.rank + 1) // self.world)
+        logits = ranks.gather_rows(evaluate(self.model, self.validation_inputs, mine, len(self.class_names)))
+        labels = torch.from_numpy(np.array(validation.labels, dtype=np.int64))
+        if not bool(torch.isfinite(logits).all()):
+            return {name: float("nan") for name in ("validation_accuracy", "validation_ece", "validation_nll")}
+        p = logits.double().softmax(dim=1)
+        return {
+            "validation_accuracy": metrics.accuracy(p, labels),
+            "validation_ece": metrics.ece_hist(p, labels),
+            "validation_nll": metrics.nll(p, labels),
+        }
+
+    def release(self) -> None:
+        """Take off the model what accelerate put on it."""
+        self.accelerator.unwrap_model(self.net, keep_fp32_wrapper=False, keep_torch_compile=False)
+        self.model.__dict__.pop("_is_accelerate_prepared", None)
+
+    def result(self) -> Trained:
+        self.model.eval()
+        return Trained(
+            self.model,
+            self.history,
+            self.seconds,
+            self.effective_target,
+            self.resumed,
+            self.standardisation,
+            self.class_names,
+            self.record,
+        )
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, inputs: Inputs, rows: range, num_classes: int) -> Tensor:
+    """Logits (n, K) of some rows, float32 on the CPU; the model is left in the mode in which it came."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        logits = [torch.empty(0, num_classes)]
+        for start in range(rows.start, rows.stop, EVALUATED):
+            output = model(inputs.rows(slice(start, min(start + EVALUATED, rows.stop))))
+            logits.append(getattr(output, "logits", output).float().cpu())
+        return torch.cat(logits)
+    finally:
+        for module, mode in modes:
+            module.training = mode

@@ -1,0 +1,60 @@
+"""A trained network and data → ``Predictions``, standardised as in training."""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from softkin.predictions import Predictions
+from softkin.training.batches import Inputs, Standardisation
+from softkin.training.launch import checked_device
+from softkin.training.loop import Trained, evaluate
+
+if TYPE_CHECKING:
+    from softkin.data import Samples
+
+
+def predict(
+    trained: Trained | nn.Module,
+    data: "Samples",
+    *,
+    standardisation: Standardisation | None = None,
+    device: str | torch.device | None = None,
+    split_digest: str | None = None,
+    name: str | None = None,
+) -> Predictions:
+    """What a network says of each row of ``data``.
+
+    Args:
+        trained: What ``fit`` returned, or a network; a network needs ``standardisation``.
+        data: Rows with or without labels: those that are of none of the classes have none.
+        standardisation: That of the training, where ``trained`` is only a network.
+        device: Where to compute; by default where the network is.
+        split_digest: Digest of the split that the rows came from, kept with the predictions.
+        name: What to call the rows, such as "test".
+    """
+    model, class_names = (trained.model, trained.class_names) if isinstance(trained, Trained) else (trained, None)
+    how = trained.standardisation if isinstance(trained, Trained) else standardisation
+    if how is None:
+        raise ValueError(
+            "`standardisation` must be given with a bare network: pass what fit returned, or its standardisation."
+        )
+    weight = next(model.parameters(), torch.empty(0))
+    place = weight.device if device is None else checked_device(device)
+    model.to(place)
+    laid_out = any(
+        one.ndim == 4 and not one.is_contiguous() and one.is_contiguous(memory_format=torch.channels_last)
+        for one in model.parameters()
+    )
+    inputs = Inputs(data, how, device=place, channels_last=laid_out and data.kind == "images")
+    known = class_names or (list(data.class_names) if data.class_names else None)
+    logits = evaluate(model, inputs, range(len(data.values)), len(known or ()))
+    labels = None if data.labels is None else torch.from_numpy(data.labels.copy())
+    return Predictions(
+        logits,
+        labels,
+        class_names=known,
+        sample_ids=None if data.ids is None else torch.from_numpy(data.ids.copy()),
+        split_digest=split_digest,
+        name=name,
+    )

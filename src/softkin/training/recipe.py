@@ -1,0 +1,155 @@
+"""How a network is trained, apart from its labels: optimizer, learning rate, batches, precision. Plain data."""
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from softkin import checks
+
+SCHEDULES = ("step", "cosine", "one-cycle", "constant")
+AUGMENTATIONS = ("none", "flip", "crop-flip")
+PRECISIONS = ("no", "bf16", "fp16")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Stochastic gradient descent with momentum, and a learning rate that is a function of the step.
+
+    The defaults are those of the field for CIFAR-100, the "paper" recipe: lr 0.1, momentum 0.9 without Nesterov, weight
+    decay 5e-4 on every parameter, batches of 128, 200 epochs, ×0.2 at 60, 120 and 160, one epoch of linear warm-up,
+    random crops and flips.
+
+    Schedules, with t the step, w the warm-up's steps, T all steps, each after lr·(t+1)/w in the warm-up:
+
+    - "step": lr·γ^(number of milestones, in epochs, that have passed)
+    - "cosine": lr·½(1 + cos π(t−w)/(T−w))
+    - "one-cycle": half a cosine from lr/25 up to lr over the first 30 % of the steps, then one down to lr/250000, as
+      ``torch.optim.lr_scheduler.OneCycleLR``; it has its own warm-up, and leaves the momentum alone
+    - "constant": lr
+    """
+
+    epochs: int = 200
+    batch_size: int = 128
+    """Images in a step of the optimizer, over all processes and all parts of an accumulated batch"""
+    lr: float = 0.1
+    momentum: float = 0.9
+    nesterov: bool = False
+    weight_decay: float = 5e-4
+    schedule: Literal["step", "cosine", "one-cycle", "constant"] = "step"
+    milestones: tuple[int, ...] = (60, 120, 160)
+    gamma: float = 0.2
+    warmup_epochs: float = 1
+    augmentation: Literal["none", "flip", "crop-flip"] = "crop-flip"
+    """Of images only: features and texts are left alone"""
+    gradient_accumulation: int = 1
+    """In how many parts a batch goes through the network, to save memory; the mathematics stays the same"""
+    mixed_precision: Literal["no", "bf16", "fp16"] = "no"
+    compile: bool | str = False
+    """``torch.compile``: True for its default backend, or a backend's name"""
+    channels_last: bool = True
+    """Images with their channels innermost in memory: the same numbers, 1.3 times as fast on a CPU"""
+    flush_denormals: bool = True
+    deterministic: bool = True
+    """Ask cuDNN for deterministic algorithms, without which a resumed run on a GPU differs in the last bits"""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "milestones", tuple(self.milestones))
+        checks.count(self.epochs, "epochs")
+        checks.count(self.batch_size, "batch_size")
+        checks.count(self.gradient_accumulation, "gradient_accumulation")
+        if checks.at_least_zero(self.lr, "lr") == 0:
+            raise ValueError("`lr` must be above 0, got 0.")
+        if not 0 <= checks.number(self.momentum, "momentum") < 1:
+            raise ValueError(f"`momentum` must be at least 0 and below 1, got {self.momentum:g}.")
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("`nesterov` needs a momentum above 0, got 0.")
+        checks.at_least_zero(self.weight_decay, "weight_decay")
+        checks.at_least_zero(self.gamma, "gamma")
+        checks.at_least_zero(self.warmup_epochs, "warmup_epochs")
+        checks.option(self.schedule, "schedule", SCHEDULES)
+        checks.option(self.augmentation, "augmentation", AUGMENTATIONS)
+        checks.option(self.mixed_precision, "mixed_precision", PRECISIONS)
+        for milestone in self.milestones:
+            checks.count(milestone, "milestones")
+
+    @classmethod
+    def named(cls, name: str, **changes: Any) -> Self:
+        """A recipe by name, with some of its fields changed.
+
+        With other ``epochs`` the milestones move along: "paper" for 20 epochs steps down at 6, 12 and 16.
+
+        Example:
+            >>> Recipe.named("paper", epochs=20).milestones
+            (6, 12, 16)
+        """
+        if name not in RECIPES:
+            near = difflib.get_close_matches(name, RECIPES, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else "."
+            raise ValueError(f"`recipe` must be {' or '.join(map(repr, RECIPES))}, got {name!r}{meant}")
+        known = [field.name for field in dataclasses.fields(cls)]
+        _known(changes, known)
+        base = cls(**RECIPES[name])
+        if "epochs" in changes and "milestones" not in changes:
+            epochs = checks.count(changes["epochs"], "epochs")
+            moved = (max(1, round(milestone * epochs / base.epochs)) for milestone in base.milestones)
+            changes["milestones"] = tuple(moved)
+        return dataclasses.replace(base, **changes)
+
+    def learning_rate(self, step: int, steps_per_epoch: int) -> float:
+        """The learning rate of step ``step``, counted from 0 over all epochs."""
+        total, warm = self.epochs * steps_per_epoch, round(self.warmup_epochs * steps_per_epoch)
+        if self.schedule == "one-cycle":
+            return self._one_cycle(step, total)
+        if step < warm:
+            return self.lr * (step + 1) / warm
+        if self.schedule == "step":
+            passed = sum(step >= milestone * steps_per_epoch for milestone in self.milestones)
+            return self.lr * self.gamma**passed
+        if self.schedule == "cosine":
+            return self.lr * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, total - warm)))
+        return self.lr
+
+    def _one_cycle(self, step: int, total: int) -> float:
+        top, last = 0.3 * total - 1, total - 1
+        if step <= top:
+            return _half_cosine(self.lr / 25, self.lr, step / top if top > 0 else 1.0)
+        return _half_cosine(self.lr, self.lr / 25e4, (step - top) / max(1e-9, last - top))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a record, which ``from_dict`` reads."""
+        return dataclasses.asdict(self) | {"milestones": list(self.milestones)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """A recipe from plain data; unknown fields are refused by name."""
+        _known(fields, [field.name for field in dataclasses.fields(cls)])
+        return cls(**fields)
+
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "paper": {},
+    # For a hundred images and a small network, in seconds.
+    "small": {
+        "epochs": 60,
+        "batch_size": 32,
+        "lr": 0.05,
+        "nesterov": True,
+        "schedule": "cosine",
+        "milestones": (),
+        "augmentation": "none",
+    },
+}
+
+
+def _half_cosine(start: float, end: float, part: float) -> float:
+    return end + (start - end) * 0.5 * (1 + math.cos(math.pi * part))
+
+
+def _known(fields: Mapping[str, Any], known: list[str]) -> None:
+    for field in fields:
+        if field not in known:
+            near = difflib.get_close_matches(field, known, 1)
+            raise ValueError(f"a recipe has no field {field!r}" + (f"; did you mean {near[0]!r}?" if near else "."))
