@@ -21,6 +21,7 @@ FEWEST = 20  # rows: two of them held out
 SHARE = 12  # values for each latent number: the paper's 256 of 3·32², and 1024 of 3·64²
 COLOURS = (1, 3, 4)  # how many channels images have
 ENCODE = 1024  # rows at a time where nothing is learnt
+LEAST = 2e-3  # a fall of the error by less than this share of it counts as none
 RATE = 2e-3  # of the parts that start at zero
 SHAKE = 1e-3  # of the linear ones, in units of their entries' size 1/√D: they start at the best linear solution
 
@@ -229,7 +230,7 @@ def _train(
         ]
     )
     best, weights = start, copy.deepcopy(model.state_dict())
-    stalled, lowered = 0, False
+    mark, stalled, lowered = start, 0, False
     history: list[float] = []
     batches = -(-len(kept) // batch_size)
     order = kept
@@ -248,9 +249,10 @@ def _train(
             continue
         history.append(_error(model, rows, held_out) / variance)
         if history[-1] < best:
-            best, weights, stalled = history[-1], copy.deepcopy(model.state_dict()), 0
-            continue
+            best, weights = history[-1], copy.deepcopy(model.state_dict())
         stalled += 1
+        if best < (1 - LEAST) * mark:
+            mark, stalled = best, 0
         if stalled < patience:
             continue
         if lowered:
