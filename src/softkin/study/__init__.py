@@ -14,7 +14,7 @@ from softkin.study.records import Kept, Records, kept_in
 from softkin.study.run import finish, run
 from softkin.study.spec import StudySpec
 from softkin.study.tables import Cell, Column, Result, Row, Table, results, table
-from softkin.study.work import Standing, standing, work
+from softkin.study.worker import Standing, standing, work
 
 __all__ = [
     "Cell",

@@ -1,6 +1,7 @@
 """What a run does. The same for every engine: a job and the folders of what it needs in, files and a record out."""
 
 import math
+import os
 import platform
 import socket
 import time
@@ -54,6 +55,7 @@ def perform(
         "device": str(device or "cpu"),
         "threads": torch.get_num_threads(),
         "host": socket.gethostname(),
+        "pid": os.getpid(),
         "seconds": time.perf_counter() - start,
         **found,
     }

@@ -19,7 +19,7 @@ from softkin.study.plan import Plan
 from softkin.study.records import Kept, Records, keep, kept_in
 from softkin.study.spec import StudySpec
 from softkin.study.tables import Table, table
-from softkin.study.work import STOPPED, Standing, look, work
+from softkin.study.worker import STOPPED, Standing, look, work
 
 ENGINES = ("local", "ray")
 MOST_RESTARTS = 10  # of workers that died, over a whole study
@@ -166,7 +166,7 @@ class _Worker:
     def __init__(self, folder: Path, device: str | None) -> None:
         self.device = device
         self._errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  closed with the object
-        command = [sys.executable, "-m", "softkin.study.work", str(folder), "--parent", str(os.getpid())]
+        command = [sys.executable, "-m", "softkin.study", str(folder), "--parent", str(os.getpid())]
         command += ["--device", device] if device else []
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(command, stderr=self._errors, stdin=subprocess.DEVNULL, env=environment)

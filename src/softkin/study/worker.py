@@ -1,6 +1,6 @@
 """One worker: takes a run that is ready and that nobody has, does it, and looks for the next, until none is left.
 
-``python -m softkin.study.work FOLDER`` is what ``softkin.study.run`` starts, and what joins a study by hand from
+``python -m softkin.study FOLDER`` is what ``softkin.study.run`` starts, and what joins a study by hand from
 another machine that sees the folder.
 """
 
@@ -187,7 +187,7 @@ def _end_with(parent: int) -> None:
 
 def main() -> int:
     """A worker as a process of its own."""
-    parser = argparse.ArgumentParser(prog="python -m softkin.study.work", description="Join a study.")
+    parser = argparse.ArgumentParser(prog="python -m softkin.study", description="Join a study.")
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a study that was started")
     parser.add_argument("--device", help="where to compute, such as cuda:1 (default: cpu)")
     parser.add_argument("--threads", type=int, default=1, help="to compute with (default: 1)")
@@ -204,7 +204,3 @@ def main() -> int:
         print(error, file=sys.stderr)
         return STOPPED
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
