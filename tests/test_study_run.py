@@ -369,8 +369,6 @@ def test_own_features_and_out_of_distribution(tmp_path):
         assert len(one.ood("uniform")) == 50
         assert 0 <= one.metrics["auroc uniform"] <= 1
     assert "WE+TS" in table.to_markdown()
-    with pytest.raises(ValueError, match="method ae needs images"):
-        study.run(study.StudySpec(data=str(path), methods=("ae",)), tmp_path / "t")
 
 
 def test_halving_and_budget_run(tmp_path):
