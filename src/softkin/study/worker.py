@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,10 +71,16 @@ def look(plan: Plan, records: Records, claims: Claims) -> Standing:
     return found
 
 
-def work(folder: str | Path, *, device: str | None = None, threads: int | None = 1) -> None:
+def work(
+    folder: str | Path,
+    *,
+    device: str | None = None,
+    threads: int | None = 1,
+    update: Callable[[Standing], None] | None = None,
+) -> None:
     """Do runs of the study in ``folder`` until none is left that could be done.
 
-    Runs that fail leave their reason and do not stop the others.
+    Runs that fail leave their reason and do not stop the others. ``update`` is told how far it is before each run.
 
     Raises:
         SoftkinError: The folder cannot be written (full, read-only …): whatever was done is kept.
@@ -86,6 +92,8 @@ def work(folder: str | Path, *, device: str | None = None, threads: int | None =
             before = len(records.known())
             taken, others = _take(plan, records, claims)
             if taken is not None:
+                if update is not None:
+                    update(look(plan, records, claims))
                 _do(*taken, records, device)
             elif others:
                 time.sleep(LOOK_AGAIN)
