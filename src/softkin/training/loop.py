@@ -193,6 +193,7 @@ class _Run:
         self.resumed = False
         self.last_good: Path | None = None
         self._resume(train)
+        self.had_forward = "forward" in vars(model)
         self.net, self.optimizer = accelerator.prepare(model, self.sgd)
         if accelerator.scaler is not None and self._scaler is not None:
             accelerator.scaler.load_state_dict(self._scaler)
@@ -474,7 +475,9 @@ class _Run:
     def release(self) -> None:
         """Take off the model what accelerate put on it."""
         self.accelerator.unwrap_model(self.net, keep_fp32_wrapper=False, keep_torch_compile=False)
-        self.model.__dict__.pop("_is_accelerate_prepared", None)
+        vars(self.model).pop("_is_accelerate_prepared", None)
+        if not self.had_forward:
+            vars(self.model).pop("forward", None)
 
     def result(self) -> Trained:
         self.model.eval()
