@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Sequence
 
 from softkin import SoftkinError, __version__
-from softkin.cli import similarity, train
+from softkin.cli import data, similarity, train
 
-COMMANDS = {"similarity": similarity, "train": train}
+COMMANDS = {"similarity": similarity, "train": train, "data": data}
 
 
 def parser() -> argparse.ArgumentParser:
