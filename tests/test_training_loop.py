@@ -5,6 +5,7 @@ import json
 import math
 import os
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -156,6 +157,16 @@ def test_the_callers_accelerator_stays(split):
             state._shared_state.clear()
 
 
+def test_a_launch_that_contradicts_the_recipe_is_noticed(split, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
+    plain = fit(split, epochs=1, mixed_precision="bf16")
+    monkeypatch.delenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS")
+    assert same(plain.model, fit(split, epochs=1, mixed_precision="bf16").model)
+    with pytest.warns(UserWarning, match="accelerate was launched with mixed precision bf16, but the recipe says no"):
+        fit(split, epochs=1)
+
+
 # -- resuming ----------------------------------------------------------------------------------------------------------
 
 
@@ -302,6 +313,9 @@ def test_arguments_are_refused_in_a_sentence(split):
         training.fit(nn.Linear(4, 2), features, method=Method("cutmix"), recipe=Recipe(), device="cpu")
     with pytest.raises(ValueError, match="`validation` must have the classes of `train`, in the same order"):
         training.fit(nn.Linear(4, 2), features, split.validation, method=Method("mixup"), recipe=Recipe(), device="cpu")
+    floats = replace(split.train, values=split.train.values / 16)
+    with pytest.raises(TypeError, match="`train` must hold images of uint8, 0 to 255, got float64."):
+        training.fit(network(), floats, method=Method("mixup"), recipe=Recipe(), device="cpu")
     with pytest.raises(SoftkinError, match="the device cuda:7 cannot be used: "):
         training.fit(network(), split.train, method=Method("one-hot"), recipe=Recipe(), device="cuda:7")
     with pytest.raises(
