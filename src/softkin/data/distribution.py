@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from softkin import SoftkinError, checks
 from softkin.data import images, loading
 from softkin.data.labelled import Samples
-from softkin.data.source import OUT_OF_SCOPE, official
+from softkin.data.source import OUT_OF_SCOPE, chosen, official
 
 NOISE = ("uniform", "gaussian")
 
@@ -55,15 +54,11 @@ def out_of_distribution(
 
 
 def _other(name: Any, progress: bool | None) -> Samples:
-    if isinstance(name, Samples):
-        return name
-    if not isinstance(name, str | Path) or str(name) == "digits":
-        return loading.load(name, progress=progress)
-    found = loading.recognise(name)
+    found = loading.recognise(name, progress=progress)
     roles = official(found.parts)
     part = next((part for part in (OUT_OF_SCOPE, "test") if part in roles), None)
     if part is None:
-        return loading.load(name, progress=progress)
+        return loading.read(found, chosen(found, None), None, progress)
     loaded = loading.read(found, roles[part], None, progress)
     return replace(loaded, source=f"{loaded.source}, {'out of scope' if part == OUT_OF_SCOPE else part}")
 

@@ -27,8 +27,6 @@ def decoded(
     images: Iterable[Encoded], *, total: int, size: int | None, progress: bool | None
 ) -> Iterator[NDArray[np.uint8]]:
     """Pieces of (N, height, width, 3), decoded in parallel, never more than a few pieces in memory."""
-    if size is not None and size > LARGEST:
-        raise ValueError(f"`size` must be at most {LARGEST} pixels, got {size}.")
     source, due = iter(images), deque[Future[list[tuple[str, NDArray[np.uint8]]]]]()
     shape: tuple[int, ...] | None = None
     with ThreadPoolExecutor() as pool:
@@ -95,6 +93,13 @@ def with_channels(values: NDArray[Any], name: str) -> NDArray[Any]:
             "channels that come first move with transpose(0, 2, 3, 1)."
         )
     return values
+
+
+def resized(values: NDArray[np.uint8], size: int, *, peak: int) -> NDArray[np.uint8]:
+    """(N, size, size, C); as it is where it has that size."""
+    if values.shape[1:3] == (size, size):
+        return values
+    return fitted(values, (size, size, values.shape[3]), peak=peak, new_peak=peak)
 
 
 def fitted(values: NDArray[np.uint8], shape: tuple[int, ...], *, peak: int, new_peak: int) -> NDArray[np.uint8]:

@@ -20,8 +20,8 @@ class Samples:
     values: NDArray[Any]
     """Images (N, H, W, C) uint8, features (N, D) float32, or text as hashed word counts (N, 4096) uint8.
 
-    A memory-mapped file where it came from the cache; it is mapped copy-on-write, so that torch takes it as it is
-    and whoever writes into it changes his own memory, never the file.
+    A memory-mapped file where it came from the cache. Up to 1 GiB it is mapped copy-on-write, so that torch takes it
+    without a warning and whoever writes into it changes his own memory, never the file; above that it is read-only.
     """
     labels: NDArray[np.int64] | None
     """(N,), or None where the samples belong to none of the classes."""
@@ -71,7 +71,7 @@ class Labelled(Samples):
 
 @dataclass(frozen=True)
 class Content:
-    """What a reader hands over for keeping: labels at once, values piece by piece."""
+    """What a reader hands over for keeping: values piece by piece, the rest complete when the last piece was drawn."""
 
     labels: NDArray[np.int64]
     class_names: list[str]

@@ -107,24 +107,26 @@ def _put(temporary: Path, path: Path) -> None:
 
 def _write(folder: Path, content: Content) -> None:
     """All files of an entry, on the disk when this returns."""
-    rows, seen = len(content.labels), 0
-    labels = np.ascontiguousarray(content.labels, dtype="<i8")
-    whole: Any = None
+    rows, seen, shape, dtype = len(content.labels), 0, None, None
+    whole = hashlib.sha256()
     with (folder / VALUES).open("wb") as file:
         for chunk in content.chunks:
-            if whole is None:
-                shape = (rows, *chunk.shape[1:])
-                _room(folder, shape, chunk.dtype)
-                header = {"descr": np.lib.format.dtype_to_descr(chunk.dtype), "fortran_order": False, "shape": shape}
+            if shape is None:
+                shape, dtype = (rows, *chunk.shape[1:]), chunk.dtype
+                _room(folder, shape, dtype)
+                header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(file, header)
-                whole = _digest(content, shape, chunk.dtype, labels)
+            if chunk.shape[1:] != shape[1:] or chunk.dtype != dtype:
+                raise SoftkinError(f"all samples must have one shape, got {chunk.shape[1:]} after {shape[1:]}.")
             piece = np.ascontiguousarray(chunk).reshape(-1).data.cast("B")
             whole.update(piece)
             file.write(piece)
             seen += len(chunk)
         _flush(file)
-    if whole is None or seen != rows:
+    if shape is None or seen != rows:
         raise SoftkinError(f"there must be a sample for each label, got {seen} samples for {rows} labels.")
+    labels = np.ascontiguousarray(content.labels, dtype="<i8")
+    _close(whole, content, shape, np.dtype(dtype))
     with (folder / LABELS).open("wb") as file:
         np.save(file, labels, allow_pickle=False)
         _flush(file)
@@ -161,12 +163,11 @@ def _flush(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def _digest(content: Content, shape: tuple[int, ...], dtype: np.dtype[Any], labels: NDArray[Any]) -> Any:
-    """The digest up to the values, which follow."""
+def _close(whole: Any, content: Content, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Bring everything else after the values into the digest."""
+    whole.update(content.labels.astype("<i8").tobytes())
     about = [content.kind, content.class_names, content.peak, content.texts, list(shape), dtype.str]
-    whole = hashlib.sha256(json.dumps(about).encode())
-    whole.update(labels.tobytes())
-    return whole
+    whole.update(json.dumps(about).encode())
 
 
 def _write_about(folder: Path, about: dict[str, Any]) -> None:
@@ -189,14 +190,17 @@ def _open(path: Path, source: str) -> Labelled | None:
         if about.pop("seal") != _seal(about):
             return None
         stamps = {name: cache.stamp(path / name) for name in about["files"]}
-        values = np.load(path / VALUES, mmap_mode="c", allow_pickle=False)
+        # Copy-on-write spares torch's warning, but the kernel grants it only where it could hold the copy.
+        mode: Any = "c" if stamps[VALUES][0] <= IN_MEMORY else "r"
+        values = np.load(path / VALUES, mmap_mode=mode, allow_pickle=False)
         labels = np.load(path / LABELS, allow_pickle=False)
         texts = json.loads((path / TEXTS).read_bytes()) if TEXTS in about["files"] else None
         if stamps != about["files"]:
             content = Content(labels, about["class_names"], about["kind"], _pieces(values), texts, about["peak"])
-            whole = _digest(content, values.shape, values.dtype, labels)
+            whole = hashlib.sha256()
             for piece in content.chunks:
                 whole.update(piece.reshape(-1).data.cast("B"))
+            _close(whole, content, values.shape, values.dtype)
             if whole.hexdigest() != about["digest"]:
                 return None
             with contextlib.suppress(OSError):  # a cache that others filled may be read-only

@@ -1,6 +1,5 @@
 """What a run does. The same for every engine: a job and the folders of what it needs in, files and a record out."""
 
-import difflib
 import math
 import os
 import platform
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from softkin import SoftkinError, __version__, predictions
+from softkin import __version__, predictions
 from softkin.study import measure
 from softkin.study.methods import ENTRIES, PAPER
 from softkin.study.plan import Job
@@ -99,7 +98,6 @@ def resolve(spec: StudySpec) -> Kept:
 
     if spec.data == "digits" and spec.per_class is spec.validation is spec.test is None:
         spec = replace(spec, **DIGITS)  # type: ignore[arg-type]
-    _known_data(spec.data)
     about = {key: getattr(spec, key) for key in ("per_class", "validation", "test", "size")}
     parts = split(spec.data, {"seed": spec.seeds[0], **about})
     kind = parts.train.kind
@@ -132,19 +130,6 @@ def resolve(spec: StudySpec) -> Kept:
         "rows": ", ".join(f"{count:,} {name}" for name, count in rows.items()) + " rows",
     }
     return Kept(spec, about_data)
-
-
-def _known_data(source: str) -> None:
-    """Refuse a name that is neither ours nor a file's, with the nearest that is."""
-    path = Path(source)
-    if source == "digits" or path.exists():
-        return
-    beside = [str(path.parent / one.name) for one in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = difflib.get_close_matches(source, ["digits", *beside], n=1, cutoff=0.5)
-    raise SoftkinError(
-        f"data {source!r} is not known: it is neither digits nor a file or folder that is there"
-        + (f"; did you mean {near[0]}?" if near else ".")
-    )
 
 
 def recipe_of(spec: StudySpec) -> dict[str, Any]:
