@@ -162,7 +162,10 @@ def test_class_folders_inside_parts(tmp_path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 Image.new("RGB", (4, 4), (colour, row, 0)).save(path)
     (tmp_path / "train" / "labels.csv").write_text("a table,among the folders\n")
+    (tmp_path / "devkit").mkdir()  # holds no images: no class
+    (tmp_path / "train" / "ant" / "up").symlink_to(tmp_path / "train", target_is_directory=True)  # and no end
     assert data.load(tmp_path).labels.tolist() == [0, 0, 0, 1, 1, 1]
+    (tmp_path / "train" / "ant" / "up").unlink()
     assert data.load(tmp_path, split="val").values[:, 0, 0].tolist() == [
         [10, 0, 0],
         [10, 1, 0],
@@ -397,11 +400,12 @@ def test_a_folder_of_several_data_sets(few, tmp_path):
 HUB = """
 import sys
 from softkin import data, SoftkinError
-try:
-    found = data.split(sys.argv[1])
-    print(len(found.train), len(found.validation), len(found.test), found.train.class_names[:2], found.train.source)
-except SoftkinError as error:
-    print(error)
+for name in sys.argv[1:]:
+    try:
+        found = data.split(name)
+        print(len(found.train), len(found.validation), len(found.test), found.train.class_names[:2], found.train.source)
+    except SoftkinError as error:
+        print(error)
 """
 
 
@@ -459,13 +463,14 @@ def hub(few, tmp_path):
 def test_a_name_of_the_hub(hub, tmp_path):
     import os
 
-    def ask(name, endpoint):
+    def ask(endpoint, *names):
         environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "hf"), "NO_PROXY": "127.0.0.1"}
         environment |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-        done = subprocess.run([sys.executable, "-c", HUB, name], env=environment, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-c", HUB, *names], env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        return done.stdout.strip().splitlines()[-1]
+        return done.stdout.splitlines()
 
-    assert ask("someone/cifar100", hub) == "225 25 50 ['apple', 'aquarium_fish'] someone/cifar100, train"
-    assert "the Hugging Face hub knows no public data set of that name" in ask("someone/else", hub)
-    assert "the Hugging Face hub could not be asked for it" in ask("no/network", "http://127.0.0.1:9")
+    there, unknown = ask(hub, "someone/cifar100", "someone/else")
+    assert there == "225 25 50 ['apple', 'aquarium_fish'] someone/cifar100, train"
+    assert "the Hugging Face hub knows no public data set of that name" in unknown
+    assert "the Hugging Face hub could not be asked for it" in ask("http://127.0.0.1:9", "no/network")[0]

@@ -91,7 +91,7 @@ def content_digest(root: Path, files: Sequence[str | Path], *, progress: bool | 
     # What a single file is called says nothing of its content; inside a folder names tell parts and classes apart.
     names = [path[len(base) :] if path.startswith(base) else "" for path in paths]
     before, newest = _state(names, paths)
-    memory = made("digests") / f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()}.json"
+    memory = folder() / "digests" / f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(memory.read_text(encoding="utf-8"))
         if kept["state"] == before:
@@ -103,7 +103,7 @@ def content_digest(root: Path, files: Sequence[str | Path], *, progress: bool | 
     if _state(names, paths)[0] != before:
         raise SoftkinError(f"{root} was changed while it was read; try again when it is complete.")
     if started - newest > SETTLED:
-        matrices.write(memory, json.dumps({"state": before, "digest": whole.hexdigest()}).encode())
+        _remember(memory, {"state": before, "digest": whole.hexdigest()})
     return whole.hexdigest()
 
 
@@ -123,14 +123,19 @@ def _state(names: Sequence[str], paths: Sequence[str]) -> tuple[str, float]:
 
 def remembered(key: str, make: Callable[[], Any]) -> Any:
     """What ``make`` gives, plain data, made once for each key."""
-    memory = made("digests") / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+    memory = folder() / "digests" / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(memory.read_text(encoding="utf-8"))
         if kept["key"] == key:
             return kept["value"]
     value = make()
-    matrices.write(memory, json.dumps({"key": key, "value": value}).encode())
+    _remember(memory, {"key": key, "value": value})
     return value
+
+
+def _remember(memory: Path, content: Any) -> None:
+    with contextlib.suppress(SoftkinError):  # a cache that others filled may be read-only: then it is only slower
+        matrices.write(memory, json.dumps(content).encode())
 
 
 def _file_digest(path: str) -> str:
@@ -139,6 +144,21 @@ def _file_digest(path: str) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise SoftkinError(f"{path} could not be read: {error.strerror or error}.") from error
+
+
+def workplace(target: Path, doing: str) -> Path:
+    """A new folder beside ``target`` to write in, open to whom the user's mask says; what was left there goes.
+
+    The caller holds the lock of ``target``, so that nobody else is at work there.
+    """
+    try:
+        for left in target.parent.glob(f".{doing}-{target.name}-*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        path = target.with_name(f".{doing}-{target.name}-{os.getpid()}-{time.time_ns()}")
+        path.mkdir()
+    except OSError as error:
+        raise SoftkinError(unwritable(target.parent, error)) from error
+    return path
 
 
 def remove(path: Path) -> None:

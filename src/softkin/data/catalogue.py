@@ -3,7 +3,6 @@
 import difflib
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -203,11 +202,10 @@ def _unpack(archive: Path, known: Entry, place: Path, progress: bool | None) -> 
 
 
 def _gather(files: list[Path], place: Path) -> None:
-    temporary = Path(tempfile.mkdtemp(dir=cache.made("data"), prefix=f".{place.name}-"))
+    temporary = cache.workplace(cache.made("data") / place.name, "gathering")
     try:
         for file in files:
             shutil.move(file, temporary / file.name)
-        os.chmod(temporary, 0o755)
         cache.remove(place)
         os.rename(temporary, place)
     finally:

@@ -96,6 +96,8 @@ def _complete(url: str, part: Path, note: Path, size: int | None, progress: bool
 
 def _attempt(url: str, part: Path, note: Path, size: int | None, progress: bool | None) -> None:
     have = part.stat().st_size if part.exists() else 0
+    if size is not None and have == size:  # all of it came before, and the checksum will tell
+        return
     version = _noted(note)
     headers = {"User-Agent": f"softkin/{__version__}", "Accept-Encoding": "identity"}
     if have and version is not None:
@@ -113,7 +115,9 @@ def _attempt(url: str, part: Path, note: Path, size: int | None, progress: bool 
             _receive(response, part, start, total, progress)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416:  # what we have reaches beyond what there is
+        if error.code == 416:  # there is nothing beyond what we have
+            if error.headers.get("Content-Range") == f"bytes */{have}":
+                return
             _discard(part, note)
             raise Broken("the file there is shorter than what came before") from error
         if error.code in (500, 502, 503, 504, 429):

@@ -23,14 +23,7 @@ Classes = tuple[list[str], list[tuple[str, int]]]
 
 def class_folders(path: Path) -> Source:
     """One folder of images for each class, or such folders inside folders of parts."""
-    inside = _folders(path)
-    parts = {WHOLE: path}
-    if inside and all(is_part(folder.name) for folder in inside):
-        parts = {}
-        for folder in inside:
-            if canonical(folder.name) in parts:
-                raise SoftkinError(f"{path} must hold each part once, but {folder.name} and another mean the same.")
-            parts[canonical(folder.name)] = folder
+    parts = _parts(path)
     classes = {part: [folder.name for folder in _folders(root)] for part, root in parts.items()}
     names = sorted({name for several in classes.values() for name in several})
     for part in parts if "train" in parts else ():
@@ -49,6 +42,20 @@ def class_folders(path: Path) -> Source:
 
     every = [file for found in files.values() for file in found]
     return _source(path, f"image folder {path.name}", every, list(files), sort)
+
+
+def _parts(path: Path) -> dict[str, Path]:
+    """The folders of parts; other folders beside them must hold no images, or all of them are classes."""
+    inside = _folders(path)
+    named_so = [folder for folder in inside if is_part(folder.name)]
+    if not named_so or any(_images(folder.parent, [folder]) for folder in inside if folder not in named_so):
+        return {WHOLE: path}
+    parts: dict[str, Path] = {}
+    for folder in named_so:
+        if canonical(folder.name) in parts:
+            raise SoftkinError(f"{path} must hold each part once, but {folder.name} and another mean the same.")
+        parts[canonical(folder.name)] = folder
+    return parts
 
 
 def is_tiny_imagenet(path: Path) -> bool:
@@ -116,11 +123,18 @@ def _folders(path: Path) -> list[Path]:
     return sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
 
 
-def _images(folder: Path) -> list[str]:
-    """All images inside the folders of ``folder``, in order; what is hidden is left out."""
-    found, due = [], [str(inner) for inner in _folders(folder)]
+def _images(folder: Path, inside: Sequence[Path] | None = None) -> list[str]:
+    """All images inside the folders of ``folder``, or some of them, in order; what is hidden is left out."""
+    found: list[str] = []
+    due = [str(inner) for inner in (_folders(folder) if inside is None else inside)]
+    seen: set[tuple[int, int]] = set()
     while due:
-        with os.scandir(due.pop()) as entries:
+        where = due.pop()
+        about = os.stat(where)
+        if (about.st_dev, about.st_ino) in seen:  # a link to a folder above it would have no end
+            continue
+        seen.add((about.st_dev, about.st_ino))
+        with os.scandir(where) as entries:
             for entry in entries:
                 if entry.name.lower().endswith(_SUFFIXES):
                     found.append(entry.path)

@@ -1,6 +1,7 @@
 """One call for whatever people have on disk: what it is, and which reader reads it."""
 
 import difflib
+import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -87,7 +88,8 @@ def _resized_at_once(samples: Samples, size: int | None) -> Samples:
     if samples.kind != "images":
         raise ValueError(f"`size` must be left out, since {samples.source} holds {samples.kind}.")
     values: NDArray[np.uint8] = images.resized(samples.values, size, peak=samples.peak)
-    return replace(samples, values=values, digest=f"{samples.digest} at {size}")
+    digest = hashlib.sha256(f"{samples.digest} at {size} pixels".encode()).hexdigest()
+    return replace(samples, values=values, digest=digest)
 
 
 def recognise(source: Any, *, progress: bool | None = None) -> Source:
@@ -135,6 +137,11 @@ def _file(path: Path, progress: bool | None) -> Source:
         f"{path} is of no known form; a folder of class folders, .parquet, .csv, .jsonl, .npz, the official archives "
         "of CIFAR and Tiny-ImageNet (.tar.gz, .zip), or a folder of idx files is."
     )
+
+
+def is_known_file(path: Path) -> bool:
+    """Whether a file of this name can be a source of samples."""
+    return archives.is_archive(path) or path.suffix.lower() in {".npz", *tables.SUFFIXES}
 
 
 def _name(name: str, progress: bool | None) -> Source:

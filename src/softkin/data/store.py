@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -49,7 +49,7 @@ def open_or_build(key: str, source: str, make: Callable[[], Content]) -> Labelle
 def keep(content: Content, source: str) -> Labelled:
     """Keep what can only be known by reading it: the key is the digest of what was read."""
     decoded = cache.made("decoded")
-    with _building(decoded / "object") as temporary:
+    with _building(decoded / f"object-{os.getpid()}-{threading.get_ident()}") as temporary:
         _write(temporary, content)
         path = decoded / str(json.loads((temporary / ABOUT).read_text(encoding="utf-8"))["digest"])
         if _open(path, source) is None:
@@ -74,8 +74,6 @@ def rows_of(values: NDArray[Any], rows: NDArray[np.int64], digest: str) -> NDArr
 
 
 def _build(path: Path, content: Content) -> None:
-    for left in path.parent.glob(f".building-{path.name}-*"):  # by a process that was killed: we hold the lock
-        shutil.rmtree(left, ignore_errors=True)
     with _building(path) as temporary:
         _write(temporary, content)
         cache.remove(path)
@@ -85,10 +83,7 @@ def _build(path: Path, content: Content) -> None:
 @contextlib.contextmanager
 def _building(path: Path) -> Iterator[Path]:
     """A folder to write in, gone afterwards whatever happens."""
-    try:
-        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".building-{path.name}-"))
-    except OSError as error:
-        raise SoftkinError(cache.unwritable(path.parent, error)) from error
+    temporary = cache.workplace(path, "building")
     try:
         yield temporary
     except OSError as error:

@@ -20,6 +20,7 @@ SUFFIXES = {".parquet", ".csv", ".jsonl"}
 LABEL_COLUMNS = ("label", "fine_label", "labels", "target", "intent", "category", "class")
 IMAGE_COLUMNS = ("image", "img", "images")
 TEXT_COLUMNS = ("text", "sentence", "query", "utterance", "question", "review", "content")
+BLOCK = 2**26  # bytes: a row of CSV or JSONL may be as long
 
 _SHARD = re.compile(r"-\d+-of-\d+$")  # train-00003-of-00017.parquet is a piece of train
 
@@ -142,10 +143,14 @@ def _table(path: Path, columns: Sequence[str] | None = None) -> Any:
         if form == "parquet":
             return pq.read_table(path, columns=columns)
         if form == "csv":
-            options = pa.csv.ParseOptions(newlines_in_values=True)
-            table = pa.csv.read_csv(path, parse_options=options)
+            table = pa.csv.read_csv(
+                path,
+                read_options=pa.csv.ReadOptions(block_size=BLOCK),
+                parse_options=pa.csv.ParseOptions(newlines_in_values=True),
+                convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(TEXT_COLUMNS, pa.string())),
+            )
         else:
-            table = pa.json.read_json(path)
+            table = pa.json.read_json(path, read_options=pa.json.ReadOptions(block_size=BLOCK))
         return table if columns is None else table.select(columns)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise SoftkinError(f"{path} could not be read as {form}: {error}") from error
