@@ -6,7 +6,20 @@ from softkin import study
 from softkin.cli import main
 from softkin.cli.compare import spec_of
 
-SMALL = ["--per-class", "3", "--validation", "60", "--test", "80", "--model", "mlp(hidden=32)", "--epochs", "12", "--workers", "1"]
+SMALL = [
+    "--per-class",
+    "3",
+    "--validation",
+    "60",
+    "--test",
+    "80",
+    "--model",
+    "mlp(hidden=32)",
+    "--epochs",
+    "12",
+    "--workers",
+    "1",
+]
 
 
 def parsed(*options):
@@ -17,8 +30,34 @@ def parsed(*options):
 
 def test_options_describe_a_study():
     spec = parsed(
-        *["--data", "digits", "--model", "mlp", "--methods", "one-hot,ts,we", "--alpha", "0.05", "--beta", "1,2", "--seeds", "3", "--epochs", "9"],
-        *["--select", "accuracy", "--search", "halving", "--accuracy-budget", "0.3", "--ood", "uniform,gaussian", "--alias", "gasmask=mask"],
+        *[
+            "--data",
+            "digits",
+            "--model",
+            "mlp",
+            "--methods",
+            "one-hot,ts,we",
+            "--alpha",
+            "0.05",
+            "--beta",
+            "1,2",
+            "--seeds",
+            "3",
+            "--epochs",
+            "9",
+        ],
+        *[
+            "--select",
+            "accuracy",
+            "--search",
+            "halving",
+            "--accuracy-budget",
+            "0.3",
+            "--ood",
+            "uniform,gaussian",
+            "--alias",
+            "gasmask=mask",
+        ],
     )
     assert spec == study.StudySpec(
         model="mlp",
@@ -139,5 +178,8 @@ def test_no_numbers(option, capsys):
 def test_unknown_data(capsys, tmp_path):
     assert main(["compare", "--data", "digit", "--output", str(tmp_path / "s")]) == 1
     error = capsys.readouterr().err
-    assert "data 'digit' is not known: it is neither digits nor a file or folder that is there; did you mean digits?" in error
+    assert (
+        "data 'digit' is not known: it is neither digits nor a file or folder that is there; did you mean digits?"
+        in error
+    )
     assert error.count("\n") == 1

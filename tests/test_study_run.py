@@ -152,8 +152,9 @@ def test_killed_at_any_moment_it_ends_in_the_same_table(done, tmp_path):
     assert tables(folder) == tables(done)
 
 
-def test_killed_in_mid_training_it_resumes(tmp_path, done):
+def test_killed_in_mid_training_it_resumes(tmp_path, done, monkeypatch):
     """A long training is killed after a checkpoint: the next one starts from there, and ends the same."""
+    monkeypatch.setattr(perform_module, "CHECKPOINT_EVERY", 0)
     spec = quick(methods=["one-hot"], seeds=[0], recipe={"name": "small", "epochs": 400})
     child = start(tmp_path / "s", spec)
     while not list((tmp_path / "s").rglob("step-*.json")):
@@ -166,6 +167,8 @@ def test_killed_in_mid_training_it_resumes(tmp_path, done):
     study.run(spec, tmp_path / "s", workers=1, progress=False)
     study.run(spec, tmp_path / "t", workers=1, progress=False)
     assert tables(tmp_path / "s") == tables(tmp_path / "t")
+    assert runs(tmp_path / "s")["one-hot, seed 0"]["resumed"]
+    assert not runs(tmp_path / "t")["one-hot, seed 0"]["resumed"]
     assert not list((tmp_path / "s").rglob("work-*"))
 
 

@@ -10,7 +10,7 @@ Example:
     >>> print(table.to_markdown())  # doctest: +SKIP
 """
 
-from softkin.study.records import Kept, Records, kept_in
+from softkin.study.records import Kept, Records, keep, kept_in
 from softkin.study.run import finish, run
 from softkin.study.spec import StudySpec
 from softkin.study.tables import Cell, Column, Result, Row, Table, results, table
@@ -27,6 +27,7 @@ __all__ = [
     "StudySpec",
     "Table",
     "finish",
+    "keep",
     "kept_in",
     "results",
     "run",

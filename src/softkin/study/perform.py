@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DIGITS = {"per_class": 10, "validation": 697, "test": 1000}
 """So few training images that a network becomes over-confident, and enough test images to see it"""
 
+CHECKPOINT_EVERY = 5.0  # seconds of a training that a crash may cost
+
 Inputs = Callable[[str], Path]
 """The folder of a run that is done, by its digest"""
 
@@ -218,6 +220,7 @@ def _training(
         folder=work,
         device=device,
         progress=False,
+        checkpoint_every=CHECKPOINT_EVERY,
     )
     files = []
     ood = spec["ood"] or {"sets": [], "rows": 0}
@@ -237,6 +240,7 @@ def _training(
         "split_digest": parts.digest,
         "effective_target": trained.effective_target,
         "training_seconds": trained.seconds,
+        "resumed": trained.resumed,
         "metrics": measured,
         "history": [{key: _plain(value) for key, value in epoch.items()} for epoch in trained.history],
         "ood": ood["sets"],
