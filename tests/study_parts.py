@@ -29,8 +29,8 @@ def quick(**changes):
         "validation": 60,
         "test": 80,
         "model": "mlp",
-        "model_options": {"hidden": 16},
-        "recipe": {"name": "small", "epochs": 3},
+        "model_options": {"hidden": 32},
+        "recipe": {"name": "small", "epochs": 12},
     }
     return StudySpec.from_dict({**values, **changes})
 

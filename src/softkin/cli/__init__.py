@@ -8,9 +8,16 @@ import warnings
 from collections.abc import Sequence
 
 from softkin import SoftkinError, __version__
-from softkin.cli import compare, paper, similarity, status, train
+from softkin.cli import compare, data, paper, similarity, status, train
 
-COMMANDS = {"compare": compare, "paper": paper, "similarity": similarity, "status": status, "train": train}
+COMMANDS = {
+    "compare": compare,
+    "data": data,
+    "paper": paper,
+    "similarity": similarity,
+    "status": status,
+    "train": train,
+}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -86,7 +86,7 @@ def estimate(spec: StudySpec, folder: str | Path, *, device: str | None = None, 
 def _seconds_of_training(plan: Plan, device: str | None) -> float:
     """One full one-hot training, extrapolated from ``STEPS`` steps on the rows that they take, and its predictions."""
     from softkin import models, training
-    from softkin.study.work import one_thread
+    from softkin.study.worker import one_thread
 
     spec = plan.spec
     job = plan.training("one-hot", {}, spec.seeds[0])

@@ -10,13 +10,17 @@ TABLES = {"table.md": "to_markdown", "table.csv": "to_csv", "table.tex": "to_lat
 
 
 def write(folder: Path, table: Table) -> None:
-    """Write them into the study's folder."""
+    """Write them into the study's folder; nothing, if they are there for this very table."""
+    content = json.dumps(table.to_dict(), indent=1, ensure_ascii=False).encode()
+    last = folder / "table.json"  # written last: where it is, the rest is
+    if last.exists() and last.read_bytes() == content:
+        return
     for name, form in TABLES.items():
         matrices.write(folder / name, getattr(table, form)().encode())
-    matrices.write(folder / "table.json", json.dumps(table.to_dict(), indent=1, ensure_ascii=False).encode())
     if table.rows:
         _figures(folder)
         _report(folder)
+    matrices.write(last, content)
 
 
 def written(folder: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from softkin import SoftkinError, matrices
 from softkin.study.claims import BEAT, Claim, Claims
 from softkin.study.plan import Job, Plan
 from softkin.study.records import Kept, Record, Records, kept_in, remove
-from softkin.study.work import LOOK_AGAIN, Standing, look, one_thread, ready
+from softkin.study.worker import LOOK_AGAIN, Standing, look, one_thread, ready
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -32,6 +32,8 @@ class Checkpoint:
 def claim(folder: Path, run: Mapping[str, Any]) -> None:
     """Make ``folder`` that of this run, or refuse if it is another's."""
     path = folder / "run.json"
+    for half_written in folder.glob(".step-*"):  # by a process that was killed
+        half_written.unlink(missing_ok=True)
     plain = json.loads(json.dumps(run))
     if not path.exists():
         if any(folder.glob("step-*.json")):

@@ -35,8 +35,8 @@ def class_distances(
     Args:
         train: What the network is trained on.
         distance: "l1" or "l2": mean distance of all pairs of inputs. "ae": the same over an autoencoder's codes.
-            "words" ("we"): between the words that name the classes. A .safetensors or .csv file of distances, whose classes
-            are put in the order of ``train``. Or a matrix.
+            "words" ("we"): between the words that name the classes. A .safetensors or .csv file of distances, whose
+            classes are put in the order of ``train``. Or a matrix.
         seed: Of the autoencoder, and of the rows that ``max_per_class`` draws.
         device: Where inputs are compared and the autoencoder is trained; by default the CPU.
         vectors: Word vectors; see ``distances.from_words``.

@@ -96,11 +96,11 @@ def fit(
     _check_data(train, validation, method)
     place = None if folder is None else Path(folder)
     with launch.accelerated(recipe, device=device, trackers=trackers, folder=place) as accelerator:
-        rank, world = accelerator.process_index, accelerator.num_processes
+        main = accelerator.process_index == 0
         with (
             launch.settings(recipe, accelerator.device),
             stopping.watched(place is not None) as stop,
-            live(progress, log_json, description=method.name, main=rank == 0) as told,
+            live(progress, log_json, description=method.name, main=main) as told,
         ):
             run = _Run(model, train, validation, method, recipe, seed, place, accelerator, told, stop)
             run.checkpoint_every, run.validate_every = checkpoint_every, validate_every
@@ -112,7 +112,6 @@ def fit(
                 run.release()
                 if trackers:
                     accelerator.end_training()
-            assert world == run.world
             return run.result()
 
 
@@ -125,6 +124,8 @@ def _flat_config(record: dict[str, Any]) -> dict[str, Any]:
 def _check_data(train: "Labelled", validation: "Labelled | None", method: Method) -> None:
     if len(train.labels) == 0:
         raise ValueError("`train` must hold at least one row, got none.")
+    if train.kind == "images" and train.values.dtype != np.uint8:
+        raise TypeError(f"`train` must hold images of uint8, 0 to 255, got {train.values.dtype}.")
     if method.mix == "cutmix" and train.kind != "images":
         raise ValueError(f"cutmix pastes parts of images, and `train` holds {train.kind}; use mixup.")
     if validation is not None and list(validation.class_names) != list(train.class_names):
@@ -193,6 +194,7 @@ class _Run:
         self.resumed = False
         self.last_good: Path | None = None
         self._resume(train)
+        self.had_forward = "forward" in vars(model)
         self.net, self.optimizer = accelerator.prepare(model, self.sgd)
         if accelerator.scaler is not None and self._scaler is not None:
             accelerator.scaler.load_state_dict(self._scaler)
@@ -237,10 +239,7 @@ class _Run:
                 found = checkpoints.latest(self.folder)
             except SoftkinError as refused:
                 error = refused
-        if error is None or self.world > 1:
-            ranks.agree(error)
-        elif error is not None:
-            raise error
+        ranks.agree(error)
         state = ranks.gather(None if found is None else found.state)[0]
         if state is None:
             return
@@ -345,7 +344,7 @@ class _Run:
                 self.epoch_seconds += time.monotonic() - started
                 self.step += 1
                 if self.step % self.every == 0 or self.step == steps:
-                    self._look(lr)
+                    self._look()
             self._end_epoch(lr)
         self.told.tell("end", seconds=self._tick())
 
@@ -381,7 +380,7 @@ class _Run:
             raise ValueError(f"`model` must return logits (n, {k}), one column for each class, got {came}.")
         return logits
 
-    def _look(self, lr: float) -> None:
+    def _look(self) -> None:
         """At the losses since the last look, and at signals: all processes at the same steps, so that all agree."""
         news = torch.stack(self.pending).to(torch.float32 if self.device.type == "mps" else torch.float64)
         losses = ranks.total(news).tolist()
@@ -402,7 +401,7 @@ class _Run:
                 images_per_second=self._images_per_second(),
             )
         if self.step < steps:
-            self._end_if_asked(lr)
+            self._end_if_asked()
 
     def _images_per_second(self) -> float:
         return self.batches.size * self.step / self.batches.steps / max(self.epoch_seconds, 1e-9)
@@ -416,7 +415,7 @@ class _Run:
             f"the last good checkpoint is {good or 'none, as none was written'}. Try a lower lr or a longer warm-up."
         )
 
-    def _end_if_asked(self, lr: float) -> None:
+    def _end_if_asked(self) -> None:
         if self.folder is None:
             return
         number = ranks.largest(self.stop.signal)
@@ -452,7 +451,7 @@ class _Run:
             self.accelerator.log(numbers, step=self.epoch)
         if self.folder is not None and self._due():
             self._checkpoint()
-        self._end_if_asked(lr)
+        self._end_if_asked()
 
     def _validate(self, validation: "Labelled") -> dict[str, float]:
         if self.world > 1:  # running statistics are the first process's
@@ -474,7 +473,9 @@ class _Run:
     def release(self) -> None:
         """Take off the model what accelerate put on it."""
         self.accelerator.unwrap_model(self.net, keep_fp32_wrapper=False, keep_torch_compile=False)
-        self.model.__dict__.pop("_is_accelerate_prepared", None)
+        vars(self.model).pop("_is_accelerate_prepared", None)
+        if not self.had_forward:
+            vars(self.model).pop("forward", None)
 
     def result(self) -> Trained:
         self.model.eval()

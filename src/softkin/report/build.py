@@ -1,0 +1,266 @@
+"""Predictions of one model → everything that its page shows, as plain data."""
+
+import re
+import warnings
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softkin import __version__, binning, calibrators, checks, metrics
+from softkin.calibrators import Calibrator, TemperatureScaling
+from softkin.calibrators.selection import cross_fit
+from softkin.checks import Array
+from softkin.metrics import scopes
+from softkin.metrics.uncertainty import Interval
+from softkin.predictions import Predictions
+from softkin.progress import track
+from softkin.report import curves, matrix, mistakes, plain, sentence
+
+CLASS_BINS = 15
+MOST_POINTS = 400  # of the risk–coverage curve: more than it has pixels
+LEAST_TO_CALIBRATE = 50  # samples: a fit on half of fewer tells nothing
+MANY_SCORES = (
+    5 * 10**6
+)  # beyond them only calibrators of a few seconds are tried; those with parameters a class take minutes
+
+
+def build(
+    predictions: Predictions,
+    *,
+    distances: Array | None = None,
+    images: Any = None,
+    texts: Sequence[str] | None = None,
+    name: str | None = None,
+    source: str | None = None,
+    confidence: float = 0.95,
+    candidates: Sequence[Calibrator] | None = None,
+    alpha: float = 0.1,
+    beta: float = 2.0,
+    asymmetric: bool = False,
+    resamples: int = 1000,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> dict[str, Any]:
+    """Everything that the page of one model shows; docs/report.md describes each field.
+
+    What temperature scaling and the best of the ``candidates`` (by NLL) would do is cross-fitted in two folds: each
+    half of the samples is calibrated by a fit on the other half. So it needs no second file, and flatters nobody but
+    the winner, who was chosen on the same numbers.
+
+    Args:
+        predictions: With labels.
+        distances: (K, K) class distances, for the heat-map and the smooth labels; without them the page has neither.
+        images: (N, H, W) or (N, H, W, C) uint8, for thumbnails of the mistakes.
+        texts: The samples' texts, to be shown with the mistakes.
+        name: What to call the model; by default the predictions' own name.
+        source: Where the numbers come from, such as a file's name; shown as text.
+        confidence: The level of all intervals and bands.
+        candidates: Unfitted calibrators to choose from; None for ``calibrators.default_candidates()`` (the quick ones
+            of them beyond 5 million scores), an empty list for none at all. Temperature scaling is always among them
+            unless the list is empty.
+        alpha: Where the page's slider of smooth labels starts.
+        beta: The same for β.
+        asymmetric: Allow distances that differ by direction.
+        resamples: How many resamples make an interval.
+        seed: Of resampling and of the two folds.
+        progress: Show a bar; by default on a terminal, for work longer than a second.
+
+    Returns:
+        Plain data: dictionaries, lists, texts, numbers. ``report.write`` makes the page of it.
+    """
+    y = predictions.known_labels
+    level = checks.level(confidence)
+    p, k = predictions.probabilities, predictions.num_classes
+    names = mistakes.display_names(predictions.class_names, k)
+    pictures = None if images is None else mistakes.checked_images(images, len(p))
+    words = None if texts is None else mistakes.checked_texts(texts, len(p))
+    alike = None
+    if distances is not None:
+        alike = matrix.encoded(distances, num_classes=k, source=None, alpha=alpha, beta=beta, asymmetric=asymmetric)
+    options: dict[str, Any] = {"level": level, "resamples": resamples, "seed": seed}
+    variants = [{"key": "raw", "name": "As it is", "note": None} | _variant(p, y, **options)]
+    tried, calibrated = _calibrated(predictions, candidates, seed, progress)
+    for about, changed in calibrated:
+        variants.append(about | _variant(changed, y, **options))
+    shown = [one["row"] for variant in variants for one in variant["mistakes"]]
+    shown += [row for variant in variants for lines in variant["classes"]["mistakes"] for row, _ in lines]
+    return {
+        "format": "softkin report",
+        "version": plain.VERSION,
+        "kind": "model",
+        "softkin": __version__,
+        "name": name or predictions.name or "A model",
+        "source": source,
+        "num_samples": len(p),
+        "num_classes": k,
+        "class_names": names,
+        "class_sizes": torch.bincount(y, minlength=k).tolist(),
+        "level": level,
+        "quantile": NormalDist().inv_cdf((1 + level) / 2),
+        "resamples": resamples,
+        "bins": list(curves.BINS),
+        "class_bins": CLASS_BINS,
+        "variants": variants,
+        "calibrators": tried,
+        "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
+        "similarity": alike,
+    }
+
+
+def _variant(p: Tensor, y: Tensor, *, level: float, resamples: int, seed: int) -> dict[str, Any]:
+    """What the page shows of one set of probabilities."""
+    p, y = scopes.checked(p, y)
+    answers, outputs = scopes.pool(p, y, "prediction"), scopes.pool(p, y, "output")
+    how: dict[str, Any] = {"confidence": level, "resamples": resamples, "seed": seed}
+    ece, gap = metrics.ece_hist(p, y, **how), metrics.signed_gap(p, y, **how)
+    assert isinstance(ece, Interval)
+    assert isinstance(gap, Interval)
+    values: dict[str, Any] = {
+        "accuracy": plain.measured(metrics.accuracy(p, y, **how)),
+        "ece_prediction": plain.measured(ece) | _if_calibrated(p, level, seed, "ece_hist", scope="prediction"),
+        "ece_output": plain.measured(metrics.ece_hist(p, y, scope="output", **how))
+        | _if_calibrated(p, level, seed, "ece_hist", scope="output"),
+        "signed_gap": plain.measured(gap),
+        "nll": plain.measured(metrics.nll(p, y, **how)),
+        "brier": plain.measured(metrics.brier(p, y, **how)),
+        "kde_prediction": plain.measured(metrics.ece_kde(p, y)),
+        "kde_output": plain.measured(metrics.ece_kde(p, y, scope="output"))
+        | {"floor": plain.number(metrics.kde_floor(p))},
+        "classwise_ece": plain.measured(metrics.classwise_ece(p, y)),
+        "aurc": plain.measured(metrics.aurc(p, y)),
+    }
+    if p.shape[1] > 5:
+        values["top_5_accuracy"] = plain.measured(metrics.top_k_accuracy(p, y, k=5, **how))
+    cells = curves.of_pool(answers)
+    return {
+        "verdict": sentence.verdict(gap, ece, cells),
+        "metrics": values,
+        "prediction": cells | {"bands": curves.bands(answers, level, seed=seed)},
+        "output": curves.of_pool(outputs) | {"bands": curves.bands(outputs, level, seed=seed)},
+        "risk_coverage": risk_coverage(answers.scores, answers.is_hit[:, 0]),
+        "classes": _classes(p, y),
+        "mistakes": mistakes.most_confident(p, y),
+    }
+
+
+def _if_calibrated(p: Tensor, level: float, seed: int, metric: str, **options: Any) -> dict[str, Any]:
+    """What the metric would show if the confidences were right: chance alone."""
+    found = metrics.when_calibrated(metric, p, confidence=level, seed=seed, **options)
+    return {"calibrated": plain.measured(found)}
+
+
+def risk_coverage(scores: Tensor, hits: Tensor) -> dict[str, Any]:
+    """Thresholds from strict to none: how many samples score at least that much, and how many of them are wrong.
+
+    Samples of equal score are accepted together. Of very many thresholds 400 are kept, evenly spread over coverage.
+    """
+    values, group = torch.unique(scores, return_inverse=True)
+    size = torch.bincount(group, minlength=len(values)).flip(0).cumsum(dim=0)
+    right = torch.bincount(group, weights=hits, minlength=len(values)).flip(0).cumsum(dim=0)
+    thresholds = values.flip(0)
+    if len(thresholds) > MOST_POINTS:
+        wanted = torch.linspace(0, len(scores), MOST_POINTS + 1, dtype=torch.float64)[1:]
+        keep = torch.unique(torch.searchsorted(size.to(torch.float64), wanted).clamp_(max=len(size) - 1))
+        thresholds, size, right = thresholds[keep], size[keep], right[keep]
+    return {
+        "threshold": plain.numbers(thresholds.to(torch.float64)),
+        "answered": size.tolist(),
+        "wrong": [int(total) - round(hit) for total, hit in zip(size.tolist(), right.tolist(), strict=True)],
+    }
+
+
+def _classes(p: Tensor, y: Tensor) -> dict[str, Any]:
+    """Class by class: the answers, the class's own reliability, its confusions and its surest mistakes."""
+    answered = binning.by_answer(p, y)
+    own = binning.class_curves(p, y, binning.equal_width(CLASS_BINS))
+    lines = []
+    for count, score, hit in zip(*(sums.tolist() for sums in (own.count, own.score_sum, own.hit_sum)), strict=True):
+        lines.append([[m, round(c), plain.number(score[m], 6), round(hit[m])] for m, c in enumerate(count) if c])
+    instead, truly = mistakes.confusions(p, y)
+    return {
+        "answered": plain.whole(answered.count),
+        "score_sum": plain.numbers(answered.score_sum, 6),
+        "right": plain.whole(answered.hit_sum),
+        "ece": plain.numbers(own.error(), 8),
+        "bins": lines,
+        "instead": instead,
+        "truly": truly,
+        "mistakes": mistakes.by_class(p, y),
+    }
+
+
+def _calibrated(
+    predictions: Predictions, candidates: Sequence[Calibrator] | None, seed: int, progress: bool | None
+) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], Tensor]]]:
+    """(how every candidate did, [(what to call it, its cross-fitted probabilities)] of temperature and winner)."""
+    given = predictions.given is not None
+    z = predictions.probabilities if given else predictions.logits
+    y = predictions.known_labels
+    if len(z) < LEAST_TO_CALIBRATE or (candidates is not None and len(candidates) == 0):
+        return [], []
+    if candidates is None:
+        candidates = calibrators.default_candidates() if z.numel() <= MANY_SCORES else quick_candidates()
+    if not any(isinstance(one, TemperatureScaling) for one in candidates):
+        candidates = [TemperatureScaling(), *candidates]
+    tried: list[dict[str, Any]] = []
+    kept: dict[str, tuple[float, Calibrator, Tensor]] = {}
+    for candidate in track(candidates, "calibrators", total=len(candidates), show=progress):
+        about: dict[str, Any] = {"name": in_words(candidate), "code": repr(candidate)}
+        tried.append(about)
+        try:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                p = cross_fit(candidate, z, y, folds=2, from_probabilities=given, seed=seed)
+        except ValueError as error:  # some need every class, or more samples than half of few
+            about["failed"] = str(error)
+            continue
+        about["warnings"] = sorted({str(one.message) for one in said})
+        nll = metrics.nll(p, y)
+        about |= {
+            "nll": plain.number(nll),
+            "ece_prediction": plain.number(metrics.ece_hist(p, y)),
+            "ece_output": plain.number(metrics.ece_hist(p, y, scope="output")),
+            "accuracy": plain.number(metrics.accuracy(p, y)),
+        }
+        if isinstance(candidate, TemperatureScaling) and "temperature" not in kept:
+            kept["temperature"] = (nll, candidate, p)
+        if "best" not in kept or nll < kept["best"][0]:
+            kept["best"] = (nll, candidate, p)
+    tried.sort(key=lambda one: float(one.get("nll", "inf")))
+    found = []
+    for key, (_, candidate, p) in sorted(kept.items(), reverse=True):  # temperature first
+        same = kept["best"][1] is candidate
+        if key == "best" and "temperature" in kept and kept["temperature"][1] is candidate:
+            continue
+        note = (
+            f"{FOLDED}, {len(tried)} were tried and this one had the lowest NLL" if same and len(tried) > 1 else FOLDED
+        )
+        found.append(({"key": key, "name": in_words(candidate), "note": f"{note}."}, p))
+    return tried, found
+
+
+FOLDED = "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half"
+
+
+def quick_candidates() -> list[Calibrator]:
+    """Those of ``calibrators.default_candidates`` whose cost does not grow with parameters for each class."""
+    return [
+        TemperatureScaling(),
+        calibrators.EnsembleTemperatureScaling(),
+        calibrators.EnsembleTemperatureScaling(objective="nll"),
+        calibrators.IsotonicCalibration(classes="pooled"),
+    ]
+
+
+def in_words(calibrator: Calibrator) -> str:
+    """A calibrator's name for people: ``TemperatureScaling()`` is "Temperature scaling"."""
+    code = repr(calibrator)
+    if " | " in code:
+        return code
+    name, _, options = code.partition("(")
+    words = re.sub(r"(?<!^)(?=[A-Z])", " ", name).capitalize()
+    options = options.rstrip(")")
+    return f"{words} ({options})" if options else words

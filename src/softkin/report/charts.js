@@ -1,0 +1,164 @@
+// Plain SVG: axes, marks, and one way to look at a chart's parts by pointer, touch or arrow keys.
+
+// A chart is drawn for the width that it has, again when that changes, and on request.
+function chart(label, draw) {
+  const node = el("div", { class: "chart" });
+  let width = 0;
+  const run = () => width > 0 && node.replaceChildren(...[draw(width, node)].flat());
+  new ResizeObserver((entries) => {
+    const next = Math.floor(entries[0].contentRect.width);
+    if (next !== width) {
+      width = next;
+      run();
+    }
+  }).observe(node);
+  node.redraw = run;
+  return node;
+}
+
+const ticks = (low, high, count) => Array.from({ length: count + 1 }, (_, i) => low + ((high - low) * i) / count);
+
+const sharesFor = (width, many = 5) => ticks(0, 1, width < 460 ? 4 : many);
+
+// Round steps: 1, 2 or 5 times a power of ten.
+function niceTicks(low, high, about = 5) {
+  const span = high - low || 1;
+  const power = 10 ** Math.floor(Math.log10(span / about));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => span / s <= about + 0.5);
+  const found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(i * step + 0); // not −0
+  return found;
+}
+
+function frame(width, height, options) {
+  const { x, y, label, xLabel, yLabel, left = 46, right = 20, top = 10, bottom = 40 } = options;
+  const { xTicks = [], yTicks = [], xFormat = String, yFormat = String, yScale = (v) => v } = options;
+  const X = (v) => left + ((v - x[0]) / (x[1] - x[0])) * (width - left - right);
+  const [y0, y1] = y.map(yScale);
+  const Y = (v) => height - bottom - ((yScale(v) - y0) / (y1 - y0)) * (height - top - bottom);
+  const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
+  const axes = svg("g", { class: "axes", "aria-hidden": "true" });
+  for (const v of yTicks) {
+    axes.append(
+      svg("line", { class: "grid", x1: left, x2: width - right, y1: Y(v), y2: Y(v) }),
+      svg("text", { x: left - 7, y: Y(v) + 4, "text-anchor": "end" }, yFormat(v)),
+    );
+  }
+  for (const v of xTicks) {
+    axes.append(svg("text", { x: X(v), y: height - bottom + 17, "text-anchor": "middle" }, xFormat(v)));
+  }
+  axes.append(svg("line", { class: "axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }));
+  if (xLabel) axes.append(svg("text", { class: "title", x: (left + width - right) / 2, y: height - 5, "text-anchor": "middle" }, xLabel));
+  if (yLabel) {
+    const middle = (top + height - bottom) / 2;
+    axes.append(svg("text", { class: "title", x: 12, y: middle, "text-anchor": "middle", transform: yLabel.length > 2 ? `rotate(-90 12 ${middle})` : null }, yLabel));
+  }
+  root.append(axes);
+  return { root, X, Y, left, right, top, bottom, width, height, base: height - bottom };
+}
+
+// Pointer, touch and arrow keys choose one of `count()` parts; a tip beside it says what it is, aloud too.
+function inspect(root, { count, at, pick, describe, mark }) {
+  const tip = el("div", { class: "tip", role: "status", "aria-live": "polite", hidden: true });
+  let current = -1;
+  const show = (i) => {
+    if (i < 0 || i >= count()) return hide();
+    if (i === current) return;
+    current = i;
+    const lines = describe(i);
+    tip.replaceChildren(...lines.map((line, place) => el(place ? "span" : "strong", {}, line)));
+    tip.hidden = false;
+    const { x, y } = at(i);
+    const room = root.parentNode ? root.parentNode.clientWidth : 0;
+    const scale = room && root.viewBox ? root.getBoundingClientRect().width / root.viewBox.baseVal.width : 1;
+    const half = tip.offsetWidth / 2;
+    tip.style.left = `${Math.max(half, Math.min(room - half, x * scale))}px`;
+    tip.style.top = `${y * scale}px`;
+    tip.classList.toggle("below", y * scale < tip.offsetHeight + 14);
+    if (mark) mark(i);
+  };
+  const hide = () => {
+    current = -1;
+    tip.hidden = true;
+    if (mark) mark(-1);
+  };
+  const over = (event) => {
+    const box = root.getBoundingClientRect();
+    const scale = root.viewBox ? root.viewBox.baseVal.width / box.width : 1;
+    show(pick((event.clientX - box.left) * scale, (event.clientY - box.top) * scale));
+  };
+  root.setAttribute("tabindex", "0");
+  root.addEventListener("pointermove", over);
+  root.addEventListener("pointerdown", over);
+  root.addEventListener("pointerleave", hide);
+  root.addEventListener("blur", hide);
+  root.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape") hide();
+    else if (event.key === "Home" || event.key === "End") show(event.key === "Home" ? 0 : count() - 1);
+    else if (step) show(current < 0 ? (step > 0 ? 0 : count() - 1) : Math.max(0, Math.min(count() - 1, current + step)));
+    else return;
+    event.preventDefault();
+  });
+  return tip;
+}
+
+const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`).join("");
+
+const nearest = (values, wanted) => {
+  let best = -1;
+  values.forEach((value, i) => {
+    if (best < 0 || Math.abs(value - wanted) < Math.abs(values[best] - wanted)) best = i;
+  });
+  return best;
+};
+
+// Methods differ in colour, dash and marker, so that no one of them has to be told apart by colour alone.
+const DASHES = ["", "7 3", "2 2.5", "8 3 2 3", "4 2", "1 3", "12 3", "6 2 2 2 2 2", "3 5", "10 2 4 2"];
+const MARKERS = [
+  (x, y, r) => `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`,
+  (x, y, r) => `M${x - r} ${y - r}h${2 * r}v${2 * r}h${-2 * r}Z`,
+  (x, y, r) => `M${x} ${y - r * 1.3}L${x + r * 1.3} ${y}L${x} ${y + r * 1.3}L${x - r * 1.3} ${y}Z`,
+  (x, y, r) => `M${x} ${y - r * 1.2}L${x + r * 1.2} ${y + r}L${x - r * 1.2} ${y + r}Z`,
+  (x, y, r) => `M${x} ${y + r * 1.2}L${x + r * 1.2} ${y - r}L${x - r * 1.2} ${y - r}Z`,
+];
+const marker = (i, x, y, r = 3.4) => svg("path", { class: `mark m${i % 8}`, d: MARKERS[i % MARKERS.length](x, y, r) });
+
+function swatch(i) {
+  return svg(
+    "svg",
+    { class: "swatch", viewBox: "0 0 30 12", width: 30, height: 12, "aria-hidden": "true" },
+    svg("path", { class: `line m${i % 8}`, "stroke-dasharray": DASHES[i % DASHES.length], d: "M0 6H30" }),
+    marker(i, 15, 6),
+  );
+}
+
+// The patterns of gaps: over- and under-confidence lean different ways.
+function patterns() {
+  const hatch = (id, kind, turn) =>
+    svg(
+      "pattern",
+      { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: `rotate(${turn})` },
+      svg("rect", { class: `hatch-ground ${kind}`, width: 6, height: 6 }),
+      svg("line", { class: `hatch ${kind}`, x1: 0, y1: 0, x2: 0, y2: 6 }),
+    );
+  return svg("svg", { class: "patterns", width: 0, height: 0, "aria-hidden": "true" }, svg("defs", {}, hatch("hatch-over", "over", 45), hatch("hatch-under", "under", -45)));
+}
+
+// From pale to dark on light ground, the reverse on dark: one hue family, so lightness alone tells the order.
+const RAMPS = {
+  light: [[247, 246, 241], [205, 222, 233], [134, 181, 212], [49, 124, 177], [10, 70, 122], [6, 34, 68]],
+  dark: [[27, 30, 36], [22, 54, 84], [23, 92, 138], [55, 140, 184], [134, 191, 216], [226, 239, 243]],
+};
+function ramp(t) {
+  const stops = RAMPS[dark() ? "dark" : "light"];
+  const place = Math.max(0, Math.min(1, t)) * (stops.length - 1);
+  const i = Math.min(stops.length - 2, Math.floor(place));
+  return stops[i].map((c, channel) => Math.round(c + (stops[i + 1][channel] - c) * (place - i)));
+}
+
+function stripe(from = 0, to = 1) {
+  const strip = el("i", { "aria-hidden": "true" });
+  strip.style.background = `linear-gradient(to right, ${ticks(from, to, 5).map((t) => `rgb(${ramp(t)})`).join(", ")})`;
+  return strip;
+}

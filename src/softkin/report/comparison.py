@@ -1,0 +1,282 @@
+"""A study, or the same as plain data → everything that the page of a comparison shows."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from softkin import __version__, checks, distances
+from softkin.metrics import scopes
+from softkin.metrics.scopes import Scope
+from softkin.predictions import Predictions
+from softkin.report import curves, matrix, mistakes, plain, render
+
+PARTS = ("curves", "sweep", "ood", "histories", "similarity")
+"""Of the comparison's data; a part that is absent leaves out its section of the page"""
+NEEDED = ("name", "methods", "table", "num_samples", "num_classes")
+ALLOWED = (*NEEDED, *PARTS, "source", "notes", "seeds", "class_names")
+SCOPES: tuple[Scope, ...] = ("prediction", "output")
+LONGEST_HISTORY = 400  # points of a training curve; more than it has pixels
+
+
+def build_comparison(content: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that the page of a comparison shows; docs/report.md describes each field.
+
+    Args:
+        content: The folder of a study (``softkin compare``), finished or not, or the same as plain data: what
+            ``from_study`` returns, for results that come from elsewhere.
+
+    Returns:
+        Plain data for ``report.write``.
+    """
+    given = dict(content) if isinstance(content, Mapping) else from_study(content)
+    _check(given)
+    parts = {part: given.get(part) for part in PARTS}
+    names = mistakes.display_names(given.get("class_names"), given["num_classes"])
+    return {
+        "format": "softkin report",
+        "version": plain.VERSION,
+        "kind": "comparison",
+        "softkin": __version__,
+        "name": given["name"],
+        "source": given.get("source"),
+        "notes": list(given.get("notes") or ()),
+        "seeds": list(given.get("seeds") or ()),
+        "num_samples": given["num_samples"],
+        "num_classes": given["num_classes"],
+        "class_names": names,
+        "bins": list(curves.BINS),
+        "methods": list(given["methods"]),
+        "table": given["table"],
+        **parts,
+    }
+
+
+def write_comparison(
+    content: str | Path | Mapping[str, Any], path: str | Path, *, force: bool = True
+) -> tuple[Path, Path]:
+    """Write the page of a comparison, and beside it its data as JSON.
+
+    Args:
+        content: A study's folder, or plain data, as for ``build_comparison``.
+        path: Ends in .html.
+        force: Overwrite. By default, as a study that goes on writes its page again.
+    """
+    return render.write(path, build_comparison(content), force=force)
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    import difflib
+
+    for key in given:
+        if key not in ALLOWED:
+            near = difflib.get_close_matches(key, ALLOWED, n=1)
+            guess = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(ALLOWED)}."
+            raise ValueError(f"comparison data have no part {key!r}{guess}")
+    for key in NEEDED:
+        if key not in given:
+            raise ValueError(f"comparison data must have {key!r}; it is missing.")
+    known = [method["key"] for method in given["methods"]]
+    used = {
+        "table": [row["method"] for row in given["table"]["rows"]],
+        "curves": list(given.get("curves") or ()),
+        "sweep": [point["method"] for point in (given.get("sweep") or {"points": ()})["points"]],
+        "ood": [method for one in given.get("ood") or () for method in one["count"]],
+        "histories": [line["method"] for line in given.get("histories") or ()],
+    }
+    for part, methods in used.items():
+        for method in methods:
+            if method not in known:
+                raise ValueError(f"{part!r} of the comparison data must use known methods, got {method!r}.")
+
+
+# From a study's folder
+
+
+def from_study(folder: str | Path) -> dict[str, Any]:
+    """A study's records and predictions as comparison data.
+
+    Curves pool the test samples of all seeds; the calibration errors beside them are each seed's own. What was tried
+    is shown with its validation metrics, averaged over the seeds that tried it.
+    """
+    import json
+
+    from softkin import study
+
+    folder = Path(folder)
+    kept, found = study.kept_in(folder), study.results(folder)
+    if not found:
+        from softkin import SoftkinError
+
+        raise SoftkinError(f"{folder} holds no results yet; the page can be made once a method is done.")
+    saved = folder / "table.json"
+    # The table costs a bootstrap, and who finishes a study has just written it.
+    table = json.loads(saved.read_bytes()) if saved.is_file() else study.table(folder).to_dict()
+    methods = [{"key": row["method"], "name": row["title"]} for row in table["rows"]]
+    known = {method["key"] for method in methods}
+    by_method: dict[str, list[Any]] = {}
+    for result in found:
+        if result.method in known:
+            by_method.setdefault(result.method, []).append(result)
+    tests = {name: [result.test() for result in every] for name, every in by_method.items()}
+    first = next(iter(tests.values()))[0]
+    return {
+        "name": kept.spec.name if kept.spec.name != "compare" else f"Methods compared on {kept.spec.data}",
+        "source": f"{kept.data.get('source', kept.spec.data)}, {kept.data.get('rows', '')}; network {kept.spec.model}",
+        "notes": table["notes"],
+        "seeds": list(kept.spec.seeds),
+        "num_samples": len(first),
+        "num_classes": first.num_classes,
+        "class_names": first.class_names,
+        "methods": methods,
+        "table": {"columns": table["columns"], "rows": [_row(row) for row in table["rows"]]},
+        "curves": {name: pooled(every) for name, every in tests.items()},
+        "sweep": _sweep(by_method),
+        "ood": _ood(kept.spec.ood, by_method),
+        "histories": _histories(folder, by_method),
+        "similarity": _similarity(folder, by_method, first),
+    }
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    cells = {key: {name: _plain(value) for name, value in cell.items()} for key, cell in row["cells"].items()}
+    chosen = "; ".join(sorted({_in_words(values) for values in row["chosen"]} - {""}))
+    return {"method": row["method"], "cells": cells, "chosen": chosen or None, "target": row["effective_target"]}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return plain.number(value) if isinstance(value, float) else value
+
+
+LETTERS = {"alpha": "α", "beta": "β", "mixing": "a", "gamma": "γ", "margin": "m"}
+
+
+def _in_words(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{LETTERS.get(key, key)} = {value:.3g}" for key, value in values.items())
+
+
+def pooled(every: Sequence[Predictions]) -> dict[str, Any]:
+    """Predictions of one method, a seed each: sums in cells over all of them, and each one's calibration errors."""
+    found: dict[str, Any] = {"num_samples": sum(len(one) for one in every)}
+    for scope in SCOPES:
+        cells = []
+        for one in every:
+            p, y = scopes.checked(one.probabilities, one.known_labels)
+            cells.append(curves.of_pool(scopes.pool(p, y, scope)))
+        found[scope] = {part: [sum(values) for values in zip(*(cell[part] for cell in cells), strict=True)]
+                        for part in ("count", "score_sum", "hit_sum")}  # fmt: skip
+        found[scope]["ece"] = {
+            str(m): [
+                float(curves.of_cells(cell, m).error(samples=len(one))) for cell, one in zip(cells, every, strict=True)
+            ]
+            for m in curves.BINS
+        }
+    return found
+
+
+def _sweep(by_method: Mapping[str, Sequence[Any]]) -> dict[str, Any] | None:
+    """Every set of values that a method tried, with the mean of its validation metrics over seeds."""
+    points: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for method, every in by_method.items():
+        for result in every:
+            if result.record["predictions"] != result.record["chosen"] or len(result.record["tried"]) < 2:
+                continue  # a calibrator tries what its network tried; one value is no sweep
+            for trial in result.record["tried"]:
+                if trial["validation"] is None:
+                    continue
+                key = (method, *sorted(trial["values"].items()), trial["epochs"])
+                point = points.setdefault(
+                    key,
+                    {"method": method, "values": trial["values"], "epochs": trial["epochs"], "chosen": 0, "all": []},
+                )
+                point["all"].append(trial["validation"])
+                point["chosen"] += trial["run"] == result.record["chosen"]
+    if not points:
+        return None
+    for point in points.values():
+        every = point.pop("all")
+        point["seeds"] = len(every)
+        point["validation"] = {
+            key: plain.number(sum(float(one[key]) for one in every) / len(every)) for key in every[0]
+        }
+    return {"points": list(points.values())}
+
+
+def _ood(sets: Sequence[str], by_method: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]] | None:
+    """For each set of samples of no class: how many winning scores lie in each cell, and how well they are told."""
+    found = []
+    for name in sets:
+        about: dict[str, Any] = {"name": name, "count": {}, "auroc": {}, "fpr_at_95": {}, "mean": {}}
+        for method, every in by_method.items():
+            have = [result for result in every if name in result.record["ood"]]
+            if not have:
+                continue
+            winning = torch.cat([result.ood(name).probabilities.amax(dim=1) for result in have])
+            pool = scopes.Pool(winning, torch.empty(0, dtype=torch.int64), len(winning), 1)
+            about["count"][method] = curves.of_pool(pool)["count"]
+            about["mean"][method] = float(winning.mean())
+            for metric in ("auroc", "fpr_at_95"):
+                values = [float(result.metrics[f"{metric} {name}"]) for result in have]
+                about[metric][method] = sum(values) / len(values)
+        found.append(about)
+    return found or None
+
+
+def _histories(folder: Path, by_method: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """The training curves of the networks behind the results; a calibrator has none of its own."""
+    from softkin.study import Records
+
+    records, found = Records(folder), []
+    for method, every in by_method.items():
+        for result in every:
+            record = records.find(result.record["chosen"])
+            if record is None or result.record["predictions"] != result.record["chosen"]:
+                continue
+            history = record["history"]
+            step = -(-len(history) // LONGEST_HISTORY)
+            entries = history[step - 1 :: step]
+            keys = [key for key in ("loss", "validation_nll", "validation_accuracy", "validation_ece")
+                    if any(key in entry for entry in entries)]  # fmt: skip
+            values = {
+                key: [None if entry.get(key) is None else plain.number(entry[key], 6) for entry in entries]
+                for key in keys
+            }
+            epochs = [entry["epoch"] for entry in entries]
+            found.append({"method": method, "seed": result.seed, "epochs": epochs, "values": values})
+    return found
+
+
+def _similarity(
+    folder: Path, by_method: Mapping[str, Sequence[Any]], first: Predictions
+) -> list[dict[str, Any]] | None:
+    """The class distances of each similarity method, those of its first seed, with the values that were chosen."""
+    from softkin.study import Records
+    from softkin.study.methods import title
+
+    if first.num_classes > matrix.MOST_CLASSES:
+        return None
+    records, found = Records(folder), []
+    for method, every in by_method.items():
+        result = every[0]
+        record = records.find(result.record["chosen"])
+        digest = None if record is None else record["spec"].get("distances")
+        if digest is None or result.record["predictions"] != result.record["chosen"]:
+            continue
+        read = distances.read(records.path(digest) / "distances.safetensors")
+        d = read.values if first.class_names is None else distances.load(
+            records.path(digest) / "distances.safetensors", class_names=first.class_names
+        )  # fmt: skip
+        values = result.record["values"]
+        content = matrix.encoded(
+            d,
+            num_classes=first.num_classes,
+            source=read.source,
+            alpha=checks.alpha(values.get("alpha", 0.1)),
+            beta=checks.beta(values.get("beta", 2.0)),
+            asymmetric=True,
+        )
+        found.append({"name": title(method)} | content)
+    return found or None

@@ -1,0 +1,63 @@
+"""Reliability for every number of bins at once: sums in 300 cells, which the page adds up to bins.
+
+The cells are right-closed, ((j−1)/300, j/300] with 0 in the first, as bins are. An edge m/M of M bins, M a divisor of
+300, is the very float of the cells' edge (300/M·m)/300, as division rounds the same ratio the same way. So sums over
+cells are sums over bins, and every ECE that the page computes is ``metrics.ece_hist``'s, up to the order of additions.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from softkin.binning import ReliabilityCurve, equal_width
+from softkin.metrics.scopes import Pool
+from softkin.metrics.statistics import Binned
+from softkin.metrics.uncertainty import likelihood_band, resampled_sums
+from softkin.report import plain
+
+CELLS = 300
+BINS = tuple(m for m in range(5, 51) if CELLS % m == 0)
+"""What the page's slider offers: 5, 6, 10, 12, 15, 20, 25, 30, 50"""
+RESAMPLES = 200
+
+
+def of_pool(pool: Pool) -> dict[str, Any]:
+    """The sums of each cell, whole where they count."""
+    curve = Binned(pool, equal_width(CELLS)).curve()
+    return {
+        "count": plain.whole(curve.count),
+        "score_sum": plain.numbers(curve.score_sum),
+        "hit_sum": plain.whole(curve.hit_sum),
+    }
+
+
+def of_cells(cells: dict[str, Any], n_bins: int) -> ReliabilityCurve:
+    """The curve that the page draws: cells added up to M bins."""
+    sums = [
+        torch.tensor(cells[part], dtype=torch.float64).view(n_bins, -1).sum(dim=1)
+        for part in ("count", "score_sum", "hit_sum")
+    ]
+    return ReliabilityCurve(equal_width(n_bins).edges, *sums)
+
+
+def bands(pool: Pool, level: float, *, seed: int) -> dict[str, Any]:
+    """For each number of bins [low, high]: between what each bin's share of hits may be, None in empty bins.
+
+    The same as ``diagrams.reliability`` draws: Clopper and Pearson's for prediction, for output percentiles over
+    resampled rows, here resampled once for all numbers of bins.
+    """
+    if pool.columns == 1:
+        return {
+            str(m): [plain.numbers(end, 6) for end in likelihood_band(Binned(pool, equal_width(m)), level, 100, seed)]
+            for m in BINS
+        }
+    parts = Binned(pool, equal_width(CELLS), norm=2)  # keeps counts, scores and hits apart
+    sums = resampled_sums(parts, RESAMPLES, np.random.default_rng(seed)).cpu().view(RESAMPLES, 3, CELLS)
+    found = {}
+    tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=sums.dtype)
+    for m in BINS:
+        size, _, hits = sums.view(RESAMPLES, 3, m, -1).sum(dim=3).unbind(dim=1)
+        ends = torch.nanquantile(hits / size, tails, dim=0)
+        found[str(m)] = [plain.numbers(end, 6) for end in ends]
+    return found

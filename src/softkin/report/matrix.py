@@ -1,0 +1,55 @@
+"""Class distances for the page: small enough for 1,000 classes, exact enough for labels to 1e-6."""
+
+import base64
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softkin import checks, diagrams, similarity
+from softkin.checks import Array
+from softkin.report import plain
+
+MOST_CLASSES = 2000  # 21 MB of page
+
+
+def encoded(
+    distances: Array, *, num_classes: int, source: str | None, alpha: float, beta: float, asymmetric: bool
+) -> dict[str, Any]:
+    """(K, K) distances as whole numbers of 32 bits: d(k, j) = low[k] + step[k] · code[k, j].
+
+    Each row has a scale of its own, so the rounding is 2^-33 of the row's range. The label of a class takes β times
+    the distance in standard deviations of its row, and range/σ is at most √(2(K−1)): for 1,000 classes and β = 10 that
+    is an error of 5e-8 of a label's entry.
+    """
+    d = checks.square(distances, "distances", without_diagonal=True)
+    if len(d) != num_classes:
+        raise ValueError(f"`distances` must cover the {num_classes} classes of the predictions, got {len(d)}.")
+    if len(d) > MOST_CLASSES:
+        raise ValueError(
+            f"`distances` must cover at most {MOST_CLASSES:,} classes to fit on a page, got {len(d):,}; leave them out."
+        )
+    if not asymmetric:
+        checks.symmetric(d, "distances")
+    rows = d.numpy()
+    other = ~np.eye(len(rows), dtype=bool)
+    low = np.where(other, rows, np.inf).min(axis=1)
+    step = (np.where(other, rows, -np.inf).max(axis=1) - low) / (2**32 - 1)
+    codes = np.rint(np.where(other, rows - low[:, None], 0) / np.where(step > 0, step, 1)[:, None]).astype("<u4")
+    return {
+        "source": source,
+        "alpha": checks.alpha(alpha),
+        "beta": checks.beta(beta),
+        "low": [plain.number(value) for value in low],
+        "step": [plain.number(value) for value in step],
+        "codes": base64.b64encode(codes.tobytes()).decode("ascii"),
+        "order": diagrams._clustered(similarity.from_distances(d, 2.0, asymmetric=True)),
+    }
+
+
+def decoded(content: dict[str, Any]) -> NDArray[np.float64]:
+    """The (K, K) distances that ``encoded`` made plain, the diagonal 0."""
+    codes = np.frombuffer(base64.b64decode(content["codes"]), dtype="<u4").reshape(len(content["low"]), -1)
+    values: NDArray[np.float64] = np.array(content["low"])[:, None] + np.array(content["step"])[:, None] * codes
+    np.fill_diagonal(values, 0)
+    return values

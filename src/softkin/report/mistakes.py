@@ -1,0 +1,137 @@
+"""The wrong answers that a model was most sure of, and what those samples look like."""
+
+import base64
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softkin import checks
+from softkin.report import plain
+
+SHOWN = 48  # on the page
+FOR_A_CLASS = 4  # in its drill-down
+LARGEST = 96  # pixels of a thumbnail's longer side
+BUDGET = 1_500_000  # characters of thumbnails in all: half of what a page for 100 classes may weigh
+LONGEST = 500  # characters of a text
+
+
+def most_confident(p: Tensor, y: Tensor) -> list[dict[str, Any]]:
+    """The mistakes, the surest first: row, answer, its score, the true class's score, the next best classes."""
+    score, answer = p.max(dim=1)
+    wrong = (answer != y).nonzero()[:, 0]
+    order = wrong[score[wrong].argsort(descending=True, stable=True)][:SHOWN]
+    best = p[order].topk(min(4, p.shape[1]), dim=1)
+    return [
+        {
+            "row": row,
+            "answer": int(answer[row]),
+            "confidence": plain.number(float(score[row]), 6),
+            "truth": plain.number(float(p[row, y[row]]), 6),
+            "best": [[k, plain.number(s, 6)] for k, s in zip(ks, ss, strict=True)],
+        }
+        for row, ks, ss in zip(order.tolist(), best.indices.tolist(), best.values.tolist(), strict=True)
+    ]
+
+
+def by_class(p: Tensor, y: Tensor) -> list[list[list[Any]]]:
+    """For each class its surest wrong answers: [row, score]."""
+    score, answer = p.max(dim=1)
+    wrong = (answer != y).nonzero()[:, 0]
+    order = wrong[score[wrong].argsort(descending=True, stable=True)]
+    found: list[list[list[Any]]] = [[] for _ in range(p.shape[1])]
+    for row, k in zip(order.tolist(), answer[order].tolist(), strict=True):
+        if len(found[k]) < FOR_A_CLASS:
+            found[k].append([row, plain.number(float(score[row]), 6)])
+    return found
+
+
+def confusions(p: Tensor, y: Tensor, most: int = 5) -> tuple[list[list[list[int]]], list[list[list[int]]]]:
+    """([what samples of class k were answered with], [what the wrong answers "k" truly were]): [class, count] pairs."""
+    k = p.shape[1]
+    answer = p.argmax(dim=1)
+    wrong = answer != y
+    pairs, counts = torch.unique(y[wrong] * k + answer[wrong], return_counts=True)
+    instead: list[list[list[int]]] = [[] for _ in range(k)]
+    truly: list[list[list[int]]] = [[] for _ in range(k)]
+    for place in counts.argsort(descending=True, stable=True).tolist():
+        truth, given = divmod(int(pairs[place]), k)
+        for lists, own, other in ((instead, truth, given), (truly, given, truth)):
+            if len(lists[own]) < most:
+                lists[own].append([other, int(counts[place])])
+    return instead, truly
+
+
+def described(
+    rows: Iterable[int],
+    labels: Tensor,
+    *,
+    sample_ids: Tensor | Sequence[str] | None,
+    images: NDArray[np.uint8] | None,
+    texts: Sequence[str] | None,
+) -> dict[str, dict[str, Any]]:
+    """What the page tells of each sample it shows, by its row; thumbnails as long as the budget lasts."""
+    found: dict[str, dict[str, Any]] = {}
+    spent = 0
+    for row in rows:
+        if str(row) in found:
+            continue
+        about: dict[str, Any] = {"label": int(labels[row])}
+        if sample_ids is not None:
+            known = sample_ids[row]
+            about["id"] = int(known) if isinstance(known, Tensor) else known
+        if texts is not None:
+            about["text"] = texts[row] if len(texts[row]) <= LONGEST else texts[row][: LONGEST - 1] + "…"
+        if images is not None and spent < BUDGET:
+            about["image"] = thumbnail(images[row])
+            spent += len(about["image"])
+        found[str(row)] = about
+    return found
+
+
+def checked_images(images: Any, num_samples: int) -> NDArray[np.uint8]:
+    """Images as (N, H, W) or (N, H, W, C) uint8, C = 1, 3 or 4."""
+    array = images.cpu().numpy() if isinstance(images, Tensor) else np.asanyarray(images)
+    shape = tuple(array.shape)
+    if array.ndim not in (3, 4) or (array.ndim == 4 and shape[3] not in (1, 3, 4)):
+        raise ValueError(f"`images` must have shape (N, H, W) or (N, H, W, C) with C = 1, 3 or 4, got {shape}.")
+    if array.dtype != np.uint8:
+        raise TypeError(f"`images` must be uint8, from 0 to 255, got {array.dtype}.")
+    if len(array) != num_samples:
+        raise ValueError(f"`images` must be as many as the samples: got {len(array)} for {num_samples} samples.")
+    return array
+
+
+def checked_texts(texts: Any, num_samples: int) -> list[str]:
+    """Texts, one for each sample."""
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise TypeError("`texts` must be a list of texts, one for each sample.")
+    if len(texts) != num_samples:
+        raise ValueError(f"`texts` must be as many as the samples: got {len(texts)} for {num_samples} samples.")
+    return list(texts)
+
+
+def thumbnail(image: NDArray[np.uint8]) -> str:
+    """A data URI: PNG as it is for small images, JPEG within 96 × 96 pixels for others."""
+    from PIL import Image
+
+    pixels = np.ascontiguousarray(image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image)
+    picture = Image.fromarray(pixels)
+    buffer = io.BytesIO()
+    if max(picture.size) <= LARGEST // 2:
+        picture.save(buffer, "PNG", optimize=True)
+        kind = "png"
+    else:
+        picture.thumbnail((LARGEST, LARGEST))
+        picture.convert("RGB").save(buffer, "JPEG", quality=85)
+        kind = "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+
+
+def display_names(names: Sequence[str] | None, num_classes: int) -> list[str]:
+    """The names of the classes, or their numbers."""
+    return [str(k) for k in range(num_classes)] if names is None else checks.class_names(names, num_classes=num_classes)

@@ -1,0 +1,78 @@
+"""Plain data → one HTML file that carries everything it needs, and the same data as JSON beside it."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from softkin import SoftkinError, matrices
+
+SCRIPTS = ("page.js", "charts.js", "reliability.js", "similarity.js", "model.js", "comparison.js", "start.js")
+"""The page's own code, one closure when put together; it uses no library"""
+
+
+def page(data: dict[str, Any]) -> str:
+    """The HTML of a report.
+
+    The data are JSON in a block that browsers do not run; ``<`` is written as an escape, so that no text in it can
+    end the block, and the script puts texts on the page as text only. The page's content policy, which allows the
+    very script and style below and images from data URIs, forbids every request.
+    """
+    script = '"use strict";\n(() => {\n' + "".join(_file(name) for name in SCRIPTS) + "})();\n"
+    style = _file("page.css")
+    parts = {
+        "policy": f"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
+        f"script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'",
+        "title": html.escape(f"{data['name'][:200]} · softkin"),
+        "style": style,
+        "script": script,
+        "data": embedded(data),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _file("template.html"))
+
+
+def embedded(data: dict[str, Any]) -> str:
+    """JSON that can stand inside a script element: ASCII, and neither ``<`` nor ``&``."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def write(path: str | Path, data: dict[str, Any], *, force: bool = False) -> tuple[Path, Path]:
+    """Write the page, and beside it the data as JSON, each whole or not at all.
+
+    Args:
+        path: Ends in .html; the data go to the same name with .json.
+        data: From ``report.build`` or ``report.build_comparison``.
+        force: Overwrite files that are there.
+
+    Returns:
+        Both paths.
+
+    Raises:
+        SoftkinError: A file is there already and ``force`` is not set, or it cannot be written.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"`path` must end in .html, got {path.name!r}.")
+    if data.get("format") != "softkin report":
+        raise ValueError("`data` must come from report.build or report.build_comparison.")
+    beside = path.with_suffix(".json")
+    for there in (path, beside):
+        if there.exists() and not force:
+            raise SoftkinError(f"{there} is there already; pass force=True (--force) to overwrite it.")
+    content = json.dumps(data, allow_nan=False, indent=None)
+    matrices.write(beside, content.encode("ascii"))
+    matrices.write(path, page(data).encode("utf-8", errors="replace"))
+    return path, beside
+
+
+def _file(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

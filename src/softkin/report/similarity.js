@@ -1,0 +1,258 @@
+// Class similarity: distances → similarity → smooth label, by the formula of softkin.similarity and softkin.smoothing.
+
+function distancesOf(content) {
+  const text = atob(content.codes);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const view = new DataView(bytes.buffer);
+  const k = content.low.length;
+  return (row) => {
+    const line = new Float64Array(k);
+    for (let j = 0; j < k; j++) line[j] = content.low[row] + content.step[row] * view.getUint32(4 * (row * k + j), true);
+    line[row] = 0;
+    return line;
+  };
+}
+
+// Row k: the other classes' distances in standard deviations, in units of the largest first, as squares could overflow.
+function standardised(line, own) {
+  const others = line.length - 1;
+  let largest = 0;
+  for (let j = 0; j < line.length; j++) if (j !== own) largest = Math.max(largest, line[j]);
+  const z = line.map((d) => (largest > 0 ? d / largest : 0));
+  z[own] = 0;
+  const mean = z.reduce((sum, d) => sum + d, 0) / others;
+  let squares = 0;
+  for (let j = 0; j < z.length; j++) {
+    z[j] = j === own ? 0 : z[j] - mean;
+    squares += z[j] * z[j];
+  }
+  const sigma = Math.sqrt(squares / others);
+  return z.map((d) => (sigma > 1e-9 ? d / sigma : 0));
+}
+
+// softmax of −β z over the others, 0 for the class itself.
+function similarityRow(z, own, beta) {
+  let top = -Infinity;
+  for (let j = 0; j < z.length; j++) if (j !== own) top = Math.max(top, -beta * z[j]);
+  const s = z.map((d, j) => (j === own ? 0 : Math.exp(-beta * d - top)));
+  const total = s.reduce((sum, v) => sum + v, 0);
+  return s.map((v) => v / total);
+}
+
+// (1 − α) on the class itself, α times the similarity on the others.
+const labelRow = (s, own, alpha) => s.map((v, j) => (j === own ? 1 - alpha : alpha * v));
+
+function similaritySection(content, own, id = "similarity") {
+  const k = content.low.length;
+  const row = distancesOf(content);
+  const kept = new Map();
+  const z = (own) => {
+    if (!kept.has(own)) kept.set(own, standardised(row(own), own));
+    return kept.get(own);
+  };
+  const s = (own) => similarityRow(z(own), own, state.beta);
+  const place = new Array(k);
+  content.order.forEach((own, i) => (place[own] = i));
+  Object.assign(state, { alpha: content.alpha, beta: content.beta, own, window: k });
+
+  const map = heatMap(content.order, place, s);
+  const zoom = k > 24
+    ? slider("Show", {
+        min: 12, max: k, step: 1, value: k, key: "window", change: (window) => choose({ window }),
+        text: (n) => (n === k ? `all ${k}` : `${n} around it`),
+      })
+    : null;
+  return section(
+    id,
+    "Class similarity",
+    el("p", { class: "lead" }, "How alike the classes are, and what the smooth label of a class would be. The true class keeps 1\u2212α; the others share α by their similarity, more sharply the larger β is."),
+    content.source ? el("p", { class: "note" }, "Distances: ", named(content.source, 160)) : null,
+    el(
+      "div",
+      { class: "pair wide-right" },
+      el("figure", {}, el("figcaption", {}, "Similarity of each class (line) to the others"), map, zoom),
+      el(
+        "div",
+        { class: "stack" },
+        classSearch(),
+        el("div", { class: "card label" }, ...labelBars(s, k)),
+      ),
+    ),
+  );
+}
+
+// Type part of a name; what fits appears below, as buttons.
+function classSearch() {
+  const id = fresh("search");
+  const list = el("ul", { class: "matches", "aria-label": "Matching classes" });
+  const found = el("span", { class: "note", role: "status" });
+  const input = el("input", { id, type: "search", autocomplete: "off", spellcheck: "false", placeholder: "a class", "data-key": "search" });
+  const show = () => {
+    const wanted = input.value.trim().toLowerCase();
+    if (!wanted) {
+      list.replaceChildren();
+      found.textContent = "";
+      return;
+    }
+    const hits = [];
+    for (let k = 0; k < data.class_names.length && hits.length < 200; k++) if (className(k).toLowerCase().includes(wanted)) hits.push(k);
+    found.textContent = hits.length === 1 ? "1 class" : `${hits.length === 200 ? "200 or more" : hits.length} classes`;
+    list.replaceChildren(
+      ...hits.slice(0, 12).map((k) => el("li", {}, el("button", { type: "button", class: "chip", click: () => choose({ own: k }) }, named(className(k), 40)))),
+    );
+  };
+  input.addEventListener("input", show);
+  input.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    const first = list.querySelector("button");
+    if (first) first.click();
+  });
+  return el("div", { class: "search" }, el("label", { for: id }, "Find a class"), input, found, list);
+}
+
+function labelBars(s, k) {
+  const title = el("h3", { "aria-live": "polite" });
+  const bars = el("div", { class: "bars" });
+  const rest = output("rest", { class: "note" });
+  const most = Math.min(10, k - 1);
+  const numbers = asTable("The whole label as a table", () => {
+    const similar = s(state.own), label = labelRow(similar, state.own, state.alpha);
+    const order = Array.from(label.keys()).sort((a, b) => label[b] - label[a]);
+    const rows = order.map((j) => [named(className(j)), el("span", { "data-class": j, "data-similarity": similar[j], "data-label": label[j] }, fixed(label[j], 6)), fixed(similar[j], 6)]);
+    return table("Smooth label", ["class", "label", "similarity"], rows);
+  });
+  const draw = () => {
+    const own = state.own;
+    const similar = s(own), label = labelRow(similar, own, state.alpha);
+    const order = Array.from(label.keys()).filter((j) => j !== own).sort((a, b) => label[b] - label[a]).slice(0, most);
+    const scale = Math.max(...order.map((j) => label[j]), 1e-12);
+    title.replaceChildren("The label of ", named(className(own), 48));
+    const line = (j, size, kind) => {
+      const fill = el("span", { class: `fill ${kind}` });
+      fill.style.width = `${100 * size}%`;
+      const who = j === own ? el("strong", {}, named(className(j), 26)) : el("button", { type: "button", class: "link", click: () => choose({ own: j }) }, named(className(j), 26));
+      return el("div", { class: "barline" }, el("span", { class: "who" }, who), el("span", { class: "track" }, fill), el("span", { class: "num", "data-class": j, "data-label": label[j] }, fixed(label[j], 4)));
+    };
+    bars.replaceChildren(line(own, label[own], "own"), ...order.map((j) => line(j, 0.6 * (label[j] / scale), "other")));
+    const shown = order.reduce((sum, j) => sum + label[j], 0);
+    const left = k - 1 - order.length;
+    rest.show(state.alpha - shown, left > 0 ? `The ${whole(left)} other classes share ${fixed(Math.max(0, state.alpha - shown), 4)}.` : "");
+    numbers.refresh();
+  };
+  watch(["own", "alpha", "beta"], draw);
+  return [
+    title,
+    slider("α", { min: 0, max: 0.99, step: 0.01, value: state.alpha, key: "alpha", change: (alpha) => choose({ alpha }), text: (v) => v.toFixed(2) }),
+    slider("β", { min: 0, max: 12, step: 0.1, value: state.beta, key: "beta", change: (beta) => choose({ beta }), text: (v) => v.toFixed(1) }),
+    bars,
+    rest,
+    el("p", { class: "note" }, "The bar of the class itself is to scale; the others are enlarged together, so that they can be compared."),
+    numbers,
+  ];
+}
+
+// Alike classes stand next to each other. Colour is the logarithm, as similarities span many powers of ten.
+function heatMap(order, place, s) {
+  const k = order.length;
+  const canvas = el("canvas", { class: "heat", role: "img", "data-key": "heat", "aria-label": "Similarity of the classes" });
+  const context = canvas.getContext("2d");
+  const cursor = el("span", { class: "cursor", "aria-hidden": "true" });
+  const holder = el("div", { class: "chart heat-holder" });
+  const legend = el("div", { class: "ramp" });
+  let shown = [];
+  let cell = null; // the place last pointed at: [line, column] within the window
+  const view = () => {
+    const size = state.window, middle = place[state.own];
+    const start = Math.max(0, Math.min(k - size, middle - (size >> 1)));
+    return order.slice(start, start + size);
+  };
+  let drawn = "";
+  const draw = () => {
+    shown = view();
+    const n = shown.length;
+    const key = [shown[0], n, state.beta, dark()].join();
+    if (key !== drawn) {
+      drawn = key;
+      canvas.width = canvas.height = n;
+      const image = context.createImageData(n, n);
+      const colours = Array.from({ length: 256 }, (_, i) => ramp(i / 255));
+      const blank = ramp(0);
+      const lines = shown.map((own) => s(own));
+      let top = 0, least = 1;
+      lines.forEach((line, i) => shown.forEach((other, j) => {
+        if (i === j) return;
+        if (line[other] > top) top = line[other];
+        if (line[other] < least) least = line[other];
+      }));
+      least = Math.max(least, top * 1e-4); // below a ten-thousandth of the largest, all is pale
+      const low = Math.log(least), span = Math.log(top) - low || 1;
+      legend.replaceChildren(share(least), stripe(), share(top), el("span", {}, "on a logarithmic scale"));
+      lines.forEach((line, i) =>
+        shown.forEach((other, j) => {
+          const at = 4 * (i * n + j);
+          const c = i === j ? blank : colours[Math.round(255 * Math.max(0, Math.min(1, (Math.log(line[other]) - low) / span)))];
+          image.data[at] = c[0];
+          image.data[at + 1] = c[1];
+          image.data[at + 2] = c[2];
+          image.data[at + 3] = 255;
+        }),
+      );
+      context.putImageData(image, 0, 0);
+    }
+    const line = shown.indexOf(state.own);
+    cursor.style.top = `${(100 * line) / n}%`;
+    cursor.style.height = `${100 / n}%`;
+    canvas.setAttribute("aria-label", `Similarity of ${n} classes. Chosen: ${cut(className(state.own), 60)}. Arrow keys move, Enter chooses the line.`);
+  };
+  const at = (x, y) => {
+    const box = canvas.getBoundingClientRect();
+    const n = shown.length;
+    const j = Math.floor((x / box.width) * n), i = Math.floor((y / box.height) * n);
+    return i >= 0 && j >= 0 && i < n && j < n ? i * n + j : -1;
+  };
+  const tip = inspect(canvas, {
+    count: () => shown.length ** 2,
+    at: (c) => {
+      const side = canvas.clientWidth / shown.length;
+      return { x: ((c % shown.length) + 0.5) * side, y: Math.floor(c / shown.length) * side };
+    },
+    pick: at,
+    describe: (c) => {
+      cell = c;
+      const own = shown[Math.floor(c / shown.length)], other = shown[c % shown.length];
+      return own === other
+        ? [isolated(className(own), 40), "the class itself"]
+        : [isolated(className(own), 40), `is like ${isolated(className(other), 40)}`, `by ${share(s(own)[other])}`];
+    },
+  });
+  const chosen = () => cell !== null && choose({ own: shown[Math.floor(cell / shown.length)] });
+  canvas.addEventListener("click", chosen);
+  canvas.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || event.key === " ") {
+      chosen();
+      event.preventDefault();
+    }
+  });
+  holder.append(canvas, cursor, tip);
+  // A thousand classes are a million exponentials: only for those who look, and once a frame at most.
+  let seen = false, waiting = false;
+  const later = () => {
+    if (!seen || waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      draw();
+    });
+  };
+  new IntersectionObserver((entries, observer) => {
+    if (entries.some((entry) => entry.isIntersecting)) {
+      seen = true;
+      observer.disconnect();
+      later();
+    }
+  }, { rootMargin: "400px" }).observe(holder);
+  watch(["own", "beta", "window", "theme"], later);
+  watch(["printing"], () => state.printing !== undefined && draw());
+  return [holder, legend];
+}

@@ -1,0 +1,128 @@
+"""A real Chromium for the tests and the benchmark of the report."""
+
+import base64
+import json
+import os
+import shutil
+from contextlib import contextmanager
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def missing():
+    """What is needed and not installed, None if all is there."""
+    if not any(shutil.which(name) for name in CHROMIUMS):
+        return "Chromium"
+    return None if shutil.which("chromedriver") else "chromedriver"
+
+
+class Browser:
+    """A page in headless Chromium: what it logs, what it asks for, what it shows."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def open(self, path):
+        """Load a file as a double click would."""
+        self.driver.get_log("browser"), self.driver.get_log("performance")
+        self.driver.get(path.resolve().as_uri())
+        self.wait("performance.getEntriesByName('softkin-interactive').length > 0")
+        return self
+
+    def run(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def wait(self, condition):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.driver, 20, poll_frequency=0.02).until(lambda _: self.run(f"return {condition}"))
+
+    def console(self):
+        """Everything that the page or the browser complained of."""
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def requests(self):
+        """Every address that was asked for since the page was opened, its own aside."""
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        asked = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        return [
+            one["request"]["url"]
+            for one in asked
+            if one.get("type") != "Document" and not one["request"]["url"].startswith("data:")
+        ]
+
+    def set(self, key, value):
+        """Move a slider, or type into a field, and let the page hear of it."""
+        self.run(
+            "const node = document.querySelector(`[data-key='${arguments[0]}']`); node.value = arguments[1];"
+            "node.dispatchEvent(new Event('input', {bubbles: true}));",
+            key,
+            str(value),
+        )
+
+    def choose(self, key, value):
+        """Choose an option."""
+        self.run(
+            "document.querySelector(`input[data-key='${arguments[0]}'][value='${arguments[1]}']`).click()",
+            key,
+            str(value),
+        )
+
+    def click(self, selector):
+        self.run("document.querySelector(arguments[0]).click()", selector)
+
+    def text(self, selector):
+        return self.run("return document.querySelector(arguments[0]).textContent", selector)
+
+    def texts(self, selector):
+        return self.run(
+            "return Array.from(document.querySelectorAll(arguments[0]), (node) => node.textContent)", selector
+        )
+
+    def number(self, key):
+        """What an output shows, in full."""
+        return float(self.run("return document.querySelector(`output[data-key='${arguments[0]}']`).dataset.value", key))
+
+    def resize(self, width, height, *, mobile=False):
+        self.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile},
+        )
+        self.wait("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
+
+    def media(self, *, scheme="light", kind=""):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": kind, "features": features})
+
+    def screenshot(self, path):
+        """The whole page as it is now."""
+        size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        found = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+        path.write_bytes(base64.b64decode(found["data"]))
+        return path
+
+
+@contextmanager
+def chromium():
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = next(path for path in map(shutil.which, CHROMIUMS) if path)
+    flags = [
+        "--headless=new",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--window-size=1280,900",
+        "--disable-dev-shm-usage",
+    ]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        flags.append("--no-sandbox")  # Chromium's sandbox refuses root
+    for flag in flags:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()

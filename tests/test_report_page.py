@@ -1,0 +1,394 @@
+"""The report in a real browser: what it shows is what the library computes, and nothing else happens."""
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+import torch
+
+import report_browser
+from softkin import calibrators, metrics, report, similarity, smoothing
+from softkin.calibrators.selection import cross_fit
+from softkin.predictions import Predictions
+from softkin.report import curves
+
+K, N = 12, 900
+HOSTILE = [
+    "<script>document.title = 'owned'</script>",
+    '"><img src=x onerror="document.title=\'owned\'">',
+    "quote ' and \" and `${1}`",
+    "x" * 10_000,
+    "קטגוריה בעברית",
+    "فئة عربية",
+    "\u202eturned around",
+    "line\nbreak\u2028and\x00more",
+    "{{script}} {{data}}",
+    "&amp; &lt;b&gt;",
+    "emoji 👩‍🔬🧪",
+    "__proto__",
+]
+
+
+def made(names, *, name):
+    generator = torch.Generator().manual_seed(5)
+    labels = torch.randint(K, (N,), generator=generator)
+    logits = torch.randn(N, K, generator=generator)
+    logits[torch.arange(N), labels] += 1.2
+    logits[:, 3] += 0.8  # a class that is answered too often, so that temperature is not the best there is
+    return Predictions(2.5 * logits, labels, class_names=names, name=name, sample_ids=[f"{name} {i}" for i in range(N)])
+
+
+def spread(seed=0):
+    points = np.random.default_rng(seed).normal(size=(K, 3))
+    return np.linalg.norm(points[:, None] - points[None], axis=2)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    missing = report_browser.missing()
+    if missing:
+        if os.environ.get("SOFTKIN_REQUIRE_DATA"):
+            pytest.fail(f"{missing} is missing, and SOFTKIN_REQUIRE_DATA says that nothing may be skipped")
+        pytest.skip(f"needs {missing}, which is not installed")
+    with report_browser.chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def predictions():
+    return made([f"class {k}" for k in range(K)], name="toy")
+
+
+@pytest.fixture(scope="module")
+def data(predictions):
+    images = np.random.default_rng(0).integers(0, 256, (N, 8, 8, 3), dtype=np.uint8)
+    return report.build(predictions, distances=spread(), images=images, texts=["some text"] * N, resamples=100)
+
+
+@pytest.fixture(scope="module")
+def path(data, tmp_path_factory):
+    return report.write(tmp_path_factory.mktemp("report") / "a report's #1 page.html", data)[0]
+
+
+@pytest.fixture
+def page(browser, path):
+    browser.media()
+    browser.resize(1280, 900)
+    return browser.open(path)
+
+
+@pytest.fixture(scope="module")
+def variants(predictions, data):
+    """The probabilities behind each switch of the page, from the library."""
+    z, y = predictions.logits, predictions.known_labels
+    by_name = {one["name"]: one["code"] for one in data["calibrators"]}
+    found = [predictions.probabilities]
+    for variant in data["variants"][1:]:
+        made_by = eval(by_name[variant["name"]], vars(calibrators).copy())
+        found.append(cross_fit(made_by, z, y, folds=2, from_probabilities=False, seed=0))
+    return found
+
+
+def test_it_loads_without_a_complaint_and_without_a_request(page):
+    page.run("scrollTo(0, document.body.scrollHeight)")
+    page.click("details.numbers summary")
+    page.click("button.disclose")
+    assert page.console() == []
+    assert page.requests() == []
+    assert (
+        page.run("return performance.getEntriesByType('resource').filter((r) => !r.name.startsWith('data:')).length")
+        == 0
+    )
+
+
+def test_no_request_can_be_made_from_it(page):
+    # What the page's policy forbids stays forbidden, also to code that would find its way in.
+    page.run("const i = new Image(); i.src = 'https://example.org/x.png'; document.body.append(i);")
+    blocked = page.run("return fetch('https://example.org/').then(() => 'went through', () => 'blocked')")
+    assert blocked == "blocked"
+    assert any("Content Security Policy" in line for line in page.console())
+
+
+def test_bins_change_the_errors_as_in_the_library(page, predictions, variants):
+    y = predictions.known_labels
+    assert len(variants) == 3
+    for place, p in enumerate(variants):
+        page.choose("variant", place)
+        for stop, m in enumerate(curves.BINS):
+            page.set("bins", stop)
+            for scope in ("prediction", "output"):
+                assert page.number(f"reliability-{scope}") == pytest.approx(
+                    metrics.ece_hist(p, y, scope=scope, n_bins=m), abs=1e-9
+                )
+    bars = page.run("return document.querySelector('#reliability .chart svg').querySelectorAll('.zone').length")
+    assert bars == 50
+
+
+def test_the_calibrator_switches_everything(page, predictions, variants, data):
+    y = predictions.known_labels
+    assert [v["key"] for v in data["variants"]] == ["raw", "temperature", "best"]
+    for place, p in enumerate(variants):
+        page.choose("variant", place)
+        assert page.number("nll") == pytest.approx(metrics.nll(p, y), abs=1e-9)
+        assert page.number("accuracy") == pytest.approx(metrics.accuracy(p, y), abs=1e-12)
+        assert page.number("signed_gap") == pytest.approx(metrics.signed_gap(p, y), abs=1e-9)
+        assert page.number("mean-confidence") == pytest.approx(float(p.amax(1).mean()), abs=1e-9)
+        assert page.text("h1") == data["variants"][place]["verdict"]["headline"]
+    assert "Cross-fitted in two folds on this one file" in page.text(".sticky .note")
+    page.click("button[data-show='0']")
+    assert page.number("nll") == pytest.approx(metrics.nll(variants[0], y), abs=1e-9)
+    assert page.run("return document.querySelector('button[data-show=\"0\"]').getAttribute('aria-pressed')") == "true"
+
+
+def test_labels_are_computed_by_the_librarys_formula(page, data):
+    d = spread()
+    page.run("document.querySelector('#similarity details').open = true")
+    page.wait("document.querySelectorAll('#similarity td [data-label]').length > 0")
+    for own, alpha, beta in ((0, 0.1, 2.0), (5, 0.0, 0.5), (7, 0.37, 6.0), (11, 0.99, 12.0), (3, 0.2, 0.0)):
+        page.set("search", f"class {own}")
+        page.run(
+            "Array.from(document.querySelectorAll('.matches button')).find((b) => b.textContent === arguments[0]).click()",
+            f"class {own}",
+        )
+        page.set("alpha", alpha)
+        page.set("beta", beta)
+        rows = page.run(
+            "return Array.from(document.querySelectorAll('#similarity td [data-label]'), (n) => [+n.dataset.class, +n.dataset.label, +n.dataset.similarity])"
+        )
+        assert len(rows) == K
+        s = similarity.from_distances(d, beta)
+        labels = smoothing.similarity_labels(s, alpha)[own]
+        for k, label, alike in rows:
+            assert label == pytest.approx(float(labels[k]), abs=1e-6)
+            assert alike == pytest.approx(float(s[own, k]), abs=1e-6)
+        bars = page.run(
+            "return Array.from(document.querySelectorAll('.label .num[data-label]'), (n) => [+n.dataset.class, +n.dataset.label])"
+        )
+        assert bars[0][0] == own
+        assert all(label == pytest.approx(float(labels[k]), abs=1e-6) for k, label in bars)
+
+
+def test_the_heat_map_is_drawn_and_chooses(page, data):
+    page.run("document.getElementById('similarity').scrollIntoView({behavior: 'instant'})")
+    page.wait("document.querySelector('canvas.heat').width == 12")
+    # Line 4 of the picture, counted from the top, by a real click.
+    from selenium.webdriver import ActionChains
+
+    canvas = page.driver.find_element("css selector", "canvas.heat")
+    size = canvas.size["height"]
+    ActionChains(page.driver).move_to_element_with_offset(
+        canvas, -size / 4, int(-size / 2 + (4 + 0.5) * size / K)
+    ).click().perform()
+    assert page.text(".label h3") == f"The label of class {data['similarity']['order'][4]}"
+    # The most similar pair of a line is its darkest cell.
+    own = data["similarity"]["order"][4]
+    s = similarity.from_distances(spread(), 2.0)[own][data["similarity"]["order"]]
+    pixels = page.run(
+        "const c = document.querySelector('canvas.heat'); return Array.from(c.getContext('2d').getImageData(0, 4, c.width, 1).data)"
+    )
+    assert int(np.array(pixels).reshape(-1, 4)[:, :3].sum(axis=1).argmin()) == int(s.argmax())
+
+
+def test_classes_sort_by_calibration_and_open(page, predictions):
+    p, y = predictions.probabilities, predictions.known_labels
+    score, answer = p.max(1)
+    gap = {k: float((score[answer == k] - (y[answer == k] == k).double()).mean()) for k in range(K)}
+    page.click("[data-key='sort-gap']")
+    assert page.texts("button.disclose") == [f"class {k}" for k in sorted(gap, key=lambda k: -gap[k])]
+    assert page.run("return document.querySelector('th.gap').getAttribute('aria-sort')") == "descending"
+    page.click("[data-key='sort-gap']")
+    assert page.texts("button.disclose") == [f"class {k}" for k in sorted(gap, key=lambda k: gap[k])]
+    worst = page.text("button.disclose")
+    page.click("button.disclose")
+    assert page.run("return document.querySelector('button.disclose').getAttribute('aria-expanded')") == "true"
+    k = int(worst.split()[1])
+    assert f"Of {int((y == k).sum())} samples" in page.text("tr.detail").replace("\u2068", "").replace("\u2069", "")
+    assert page.run("return document.querySelectorAll('tr.detail .zone').length") == 15
+    page.set("class-filter", "class 1")
+    assert sorted(page.texts("button.disclose")) == ["class 1", "class 10", "class 11"]
+
+
+def test_the_threshold_moves_by_keyboard_and_by_drag(page, predictions):
+    from selenium.webdriver import ActionChains, Keys
+
+    p, y = predictions.probabilities, predictions.known_labels
+    score, answer = p.max(1)
+
+    def holds():
+        t = page.number("threshold")
+        kept = score >= t
+        assert page.number("coverage") == pytest.approx(float(kept.double().mean()), abs=1e-9)
+        assert page.number("risk") == pytest.approx(float((answer != y)[kept].double().mean()), abs=1e-9)
+        return t
+
+    start = holds()
+    assert page.number("coverage") == 1
+    page.driver.find_element("css selector", "[data-key='threshold']").send_keys(Keys.ARROW_LEFT * 5)
+    by_keys = holds()
+    assert by_keys > start
+    chart = page.driver.find_element("css selector", "#abstain svg")
+    page.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", chart)
+    drag = ActionChains(page.driver).move_to_element(chart).click_and_hold()
+    chart_width = chart.size["width"]
+    drag.move_by_offset(-int(chart_width * 0.2), 0).release().perform()
+    assert holds() > by_keys
+    assert 0.15 < page.number("coverage") < 0.4
+    page.click("button[data-aim='0.1']")
+    holds()
+    assert page.number("risk") <= 0.1
+
+
+def test_charts_speak_by_keyboard(page):
+    from selenium.webdriver import Keys
+
+    chart = page.driver.find_element("css selector", "#reliability .chart svg")
+    chart.send_keys(Keys.END)
+    said = page.text("#reliability .tip")
+    assert "93.3 to 100" in said
+    assert "claimed" in said
+    chart.send_keys(Keys.ESCAPE)
+    assert page.run("return document.querySelector('#reliability .tip').hidden")
+
+
+def test_everything_has_a_name_for_those_who_do_not_see_it(page):
+    for selector in ("svg[role=img]", "canvas"):
+        assert all(
+            page.run(
+                "return Array.from(document.querySelectorAll(arguments[0]), (n) => n.getAttribute('aria-label'))",
+                selector,
+            )
+        )
+    nameless = "return Array.from(document.querySelectorAll('input')).filter((n) => !n.labels.length).length"
+    assert page.run(nameless) == 0
+    assert all(text.strip() for text in page.texts("button"))
+    assert page.run("return document.querySelectorAll('img:not([alt])').length") == 0
+    levels = page.run("return Array.from(document.querySelectorAll('h1, h2, h3, h4'), (n) => +n.tagName[1])")
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    assert page.run("return document.documentElement.lang") == "en"
+
+
+def test_tables_stand_in_for_charts(page):
+    page.run("document.querySelectorAll('#reliability details').forEach((d) => (d.open = true))")
+    page.wait("document.querySelectorAll('#reliability tbody tr').length == 30")
+    page.set("bins", 0)
+    assert page.run("return document.querySelectorAll('#reliability tbody tr').length") == 10
+
+
+def contrast(page, selector):
+    """The WCAG ratio of a text and what it stands on."""
+    script = """
+      const node = document.querySelector(arguments[0]);
+      let ground = node;
+      while (ground && getComputedStyle(ground).backgroundColor === 'rgba(0, 0, 0, 0)') ground = ground.parentElement;
+      const parse = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number);
+      return [parse(getComputedStyle(node).color), parse(getComputedStyle(ground).backgroundColor)];
+    """
+
+    def luminance(rgb):
+        linear = [c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in rgb]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    a, b = sorted(map(luminance, page.run(script, selector)))
+    return (b + 0.05) / (a + 0.05)
+
+
+def test_light_and_dark_follow_the_system_and_the_button(page):
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    light = page.run(ground)
+    page.media(scheme="dark")
+    dark = page.run(ground)
+    assert light != dark
+    page.click("[data-key='theme']")
+    assert page.run(ground) == light
+    page.click("[data-key='theme']")
+    assert page.run(ground) == dark
+    page.run("localStorage.clear()")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_can_be_read(page, scheme):
+    page.media(scheme=scheme)
+    for selector in (
+        "p.lead",
+        "h1",
+        ".note",
+        ".metric-name",
+        "nav a",
+        ".over-text",
+        "thead th button",
+        ".options label",
+        "td .good",
+    ):
+        assert contrast(page, selector) >= 4.5, selector
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "mobile"), [(1280, 900, False), (768, 1024, False), (390, 844, True), (320, 700, True)]
+)
+def test_it_fits_desktop_and_phone(page, tmp_path, width, height, mobile):
+    from PIL import Image
+
+    page.resize(width, height, mobile=mobile)
+    page.click("button.disclose")
+    assert page.run("return document.documentElement.scrollWidth") <= width
+    picture = Image.open(page.screenshot(tmp_path / "page.png"))
+    assert picture.width == width
+    assert len(np.unique(np.asarray(picture.convert("L").resize((40, 200))))) > 40  # something is drawn
+
+
+def test_it_prints_light_and_without_controls(page):
+    page.media(scheme="dark", kind="print")
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    assert page.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
+    assert page.run("return document.querySelector('canvas.heat').width") == K  # also where nobody had scrolled to it
+    printed = page.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
+    assert len(printed) > 50_000
+    page.media()
+
+
+def test_hostile_names_stay_text(browser, tmp_path):
+    hostile = made(HOSTILE, name=HOSTILE[0])
+    data = report.build(
+        hostile, distances=spread(), texts=[HOSTILE[1]] * N, source=HOSTILE[1], candidates=[], resamples=100
+    )
+    browser.media()
+    browser.resize(390, 844, mobile=True)
+    page = browser.open(report.write(tmp_path / "hostile.html", data)[0])
+    page.click("button.more")
+    for place in range(3):
+        page.run("document.querySelectorAll('button.disclose')[arguments[0]].click()", place)
+    page.set("search", "e")
+    page.run("document.querySelector('#similarity details').open = true")
+    page.run("document.getElementById('similarity').scrollIntoView({behavior: 'instant'})")
+    page.wait("document.querySelector('canvas.heat').width == 12")
+    assert page.console() == []
+    assert page.requests() == []
+    assert page.run("return document.title").startswith("<script>document.title")
+    assert page.run("return document.querySelectorAll('script').length") == 2
+    assert page.run("return document.querySelectorAll('img').length") == 0
+    assert page.run("return document.documentElement.scrollWidth") <= 390
+    shown = page.texts("button.disclose")
+    assert "<script>document.title = 'owned'</scrip…" in shown
+    assert HOSTILE[2] in shown
+    assert HOSTILE[4] in shown
+    assert "x" * 39 + "…" in shown
+    assert "\ufffdturned around" in shown  # a mark that turns all that follows is shown as a mark
+    assert "&amp; &lt;b&gt;" in shown
+    assert "{{script}} {{data}}" in shown
+
+
+def test_few_samples_no_names_and_no_extras_make_a_page_too(browser, tmp_path):
+    browser.media()
+    browser.resize(1280, 900)
+    tiny = Predictions(torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 1, 0]))
+    page = browser.open(report.write(tmp_path / "tiny.html", report.build(tiny, resamples=100))[0])
+    assert page.console() == []
+    assert "Not one of the 3 answers is wrong." in page.text("#mistakes")
+    assert "Not tried" in page.text("#calibrators")
+    never = Predictions.from_probabilities(torch.eye(3)[[1, 1, 2] * 30], torch.tensor([0, 1, 2] * 30))
+    page.open(report.write(tmp_path / "infinite.html", report.build(never, candidates=[], resamples=100))[0])
+    assert page.console() == []
+    assert page.text("output[data-key='nll']") == "∞"
