@@ -8,13 +8,17 @@ import warnings
 from collections.abc import Sequence
 
 from softkin import SoftkinError, __version__
-from softkin.cli import calibrate, completion, data, evaluate, similarity
+from softkin.cli import calibrate, compare, completion, data, evaluate, paper, similarity, status, train
 
 COMMANDS = {
+    "compare": compare,
+    "train": train,
     "evaluate": evaluate,
     "calibrate": calibrate,
     "similarity": similarity,
     "data": data,
+    "paper": paper,
+    "status": status,
     "completion": completion,
 }
 

@@ -16,10 +16,10 @@ from softkin.study.claims import Claims
 from softkin.study.outputs import write
 from softkin.study.perform import resolve
 from softkin.study.plan import Plan
-from softkin.study.records import Kept, Records, keep, kept_in
+from softkin.study.records import Records, keep, kept_in
 from softkin.study.spec import StudySpec
 from softkin.study.tables import Table, table
-from softkin.study.work import STOPPED, Standing, look, work
+from softkin.study.worker import STOPPED, Standing, look, work
 
 ENGINES = ("local", "ray")
 MOST_RESTARTS = 10  # of workers that died, over a whole study
@@ -45,7 +45,7 @@ def run(
     Args:
         spec: The study.
         folder: Where its records are, or will be.
-        device: Where to train: "cpu" (default), "cuda", "cuda:1", "mps".
+        device: Where to train, such as "cpu" or "cuda:1"; by default the accelerator, if there is one.
         workers: How many runs at a time. None: one for each core, or for each GPU with "cuda". 1 works in this process.
         progress: Show how far it is; by default on a terminal.
         engine: "local", or "ray" for a cluster.
@@ -70,15 +70,16 @@ def run(
     if engine == "ray":
         from softkin.study import ray_engine
 
-        with shown(plan, records, progress) as update:
+        with shown(progress) as update:
             ray_engine.drive(kept, folder, device=device, update=update, **(ray_options or {}))
     else:
+        device = device or default_device()
         count = workers or default_workers(device)
         left = sum(records.find(job.digest) is None for job in plan.jobs(records.find))
-        if count == 1 or left <= 1:
-            work(folder, device=device)
-        else:
-            with shown(plan, records, progress) as update:
+        with shown(progress) as update:
+            if count == 1 or left <= 1:
+                work(folder, device=device, update=update)
+            else:
                 _supervise(folder, device, min(count, left), update)
     return finish(folder)
 
@@ -99,6 +100,15 @@ def finish(folder: str | Path) -> Table:
         )
     claims.forget({job.digest for job in end.done})
     return found
+
+
+def default_device() -> str:
+    """The accelerator, if there is one."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def default_workers(device: str | None) -> int:
@@ -124,8 +134,8 @@ def _devices(device: str | None, count: int) -> list[str | None]:
 def _supervise(folder: Path, device: str | None, count: int, update: Callable[[Standing], None]) -> None:
     """Start workers, see them to the end, start another where one died."""
     plan, records, claims = Plan(kept_in(folder)), Records(folder), Claims(folder / "claims")
-    workers = [_Worker(folder, one) for one in _devices(device, count)]
-    restarts = 0
+    every = [_Worker(folder, one) for one in _devices(device, count)]
+    workers, restarts = list(every), 0
     try:
         while workers:
             time.sleep(LOOK)
@@ -142,12 +152,11 @@ def _supervise(folder: Path, device: str | None, count: int, update: Callable[[S
                     restarts += 1
                     if restarts > MOST_RESTARTS:
                         raise SoftkinError(f"workers keep dying (exit code {code}): {worker.words()}")
-                    workers.append(_Worker(folder, worker.device))
+                    every.append(_Worker(folder, worker.device))
+                    workers.append(every[-1])
     finally:
-        for worker in workers:
-            worker.process.terminate()
-        for worker in workers:
-            worker.process.wait()
+        for worker in every:
+            worker.close()
 
 
 class _Worker:
@@ -155,8 +164,8 @@ class _Worker:
 
     def __init__(self, folder: Path, device: str | None) -> None:
         self.device = device
-        self._errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  closed with the object
-        command = [sys.executable, "-m", "softkin.study.work", str(folder), "--parent", str(os.getpid())]
+        self._errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  see close
+        command = [sys.executable, "-m", "softkin.study", str(folder), "--parent", str(os.getpid())]
         command += ["--device", device] if device else []
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(command, stderr=self._errors, stdin=subprocess.DEVNULL, env=environment)
@@ -173,9 +182,16 @@ class _Worker:
         """Its last words."""
         return next((line for line in reversed(self._lines()) if line.strip()), "it said nothing")
 
+    def close(self) -> None:
+        """End it if it is not, and forget what it said."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait()
+        self._errors.close()
+
 
 @contextmanager
-def shown(plan: Plan, records: Records, show: bool | None) -> Iterator[Callable[[Standing], None]]:
+def shown(show: bool | None) -> Iterator[Callable[[Standing], None]]:
     """A bar of runs done, with what runs now; a function to tell it."""
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda _: None
@@ -192,6 +208,3 @@ def shown(plan: Plan, records: Records, show: bool | None) -> Iterator[Callable[
             bar.update(task, completed=len(standing.done), total=standing.total, description=running)
 
         yield update
-
-
-__all__ = ["Kept", "finish", "run"]

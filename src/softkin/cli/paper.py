@@ -1,0 +1,230 @@
+"""``softkin paper``: the tables and figures of the paper, run here and put beside what it prints."""
+
+import argparse
+import io
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from softkin.paper import PaperSpec, PaperTable
+
+SUMMARY = "run the paper's tables and figures, and put the results beside its own"
+DESCRIPTION = """\
+The study of Liu and JaJa, Class-Similarity Based Label Smoothing for Confidence Calibration, 2021.
+
+  list      what there is, with the recipe of each scale
+  run       train what NAME needs, or go on with it, and print its table
+  table     the paper's values beside ours, as far as they are done
+  figure    draw the figure from what is done
+
+NAME is table1 (CIFAR-100), table2 (Tiny-ImageNet), alpha, beta, ood, reliability, or a .toml file of the same form.
+Scale full trains the paper's networks for 200 epochs, for GPUs; scale small what two cores finish in a few hours.
+What is done is kept in the folder: the same command goes on after any interruption, and nothing that two of them
+share runs twice."""
+EXAMPLE = "softkin paper list"
+
+ACTIONS = ("list", "run", "table", "figure")
+DEFAULT_FOLDER = Path("softkin-paper")
+FORMATS = ("svg", "png", "pdf")
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Options, with the library's names."""
+    command.add_argument("action", choices=ACTIONS, metavar="ACTION", help="list, run, table or figure")
+    command.add_argument("name", nargs="?", metavar="NAME", help="a table or figure; see `softkin paper list`")
+    command.add_argument("--scale", choices=["full", "small"], default="small", help="default: small")
+    command.add_argument("--rows", type=_names, help="only these networks of the paper, such as WRN or DN,RN")
+    command.add_argument(
+        "--data",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="where a data set is, such as cifar100=../cifar-100-python; may be repeated (default: fetched by name)",
+    )
+    command.add_argument("--vectors", help="a file of word vectors for WE (default: GloVe, shipped with softkin)")
+    command.add_argument("--seeds", type=_seeds, help="how many, or a list such as 3,4,5 (default: the spec's)")
+    command.add_argument(
+        "--output", type=Path, default=DEFAULT_FOLDER, metavar="FOLDER", help=f"default: {DEFAULT_FOLDER}"
+    )
+    command.add_argument("--format", choices=FORMATS, default="svg", help="of figures (default: svg)")
+    command.add_argument("--dry-run", action="store_true", help="print what `run` would train, and do nothing")
+    command.add_argument("--device", help="where to train, such as cuda (default: the best there is)")
+    command.add_argument("--workers", type=int, help="runs at a time (default: one for each core or GPU)")
+    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _seeds(text: str) -> int | list[int]:
+    try:
+        parts = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be how many, or a list such as 3,4,5, got {text!r}") from None
+    return parts if "," in text else parts[0]
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    from softkin import checks, paper
+
+    if arguments.action == "list":
+        if arguments.name is not None:
+            raise ValueError(f"NAME must be left out with list, got {arguments.name}.")
+        return
+    if arguments.name is None:
+        raise ValueError(f"NAME must be given with {arguments.action}: one of {', '.join(paper.names())}.")
+    for place in arguments.data:
+        if not all(part.strip() for part in place.partition("=")):
+            raise ValueError(f"--data must be NAME=PATH, such as cifar100=../cifar-100-python, got {place!r}.")
+    if arguments.workers is not None:
+        checks.count(arguments.workers, "--workers")
+    spec = paper.load(arguments.name)
+    spec.parts(arguments.scale, **_options(arguments))
+    if arguments.action == "figure" and spec.kind == "table":
+        raise ValueError(f"{spec.name} is a table; `softkin paper table {spec.name}` prints it.")
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "data": dict(place.split("=", 1) for place in arguments.data),
+        "rows": arguments.rows,
+        "vectors": arguments.vectors,
+        "seeds": arguments.seeds,
+    }
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """List, train, print, draw."""
+    from softkin import paper
+
+    if arguments.action == "list":
+        _list(arguments.json)
+        return
+    spec = paper.load(arguments.name)
+    options = _options(arguments)
+    if arguments.action == "figure":
+        _figure(spec, arguments, options)
+        return
+    if arguments.action == "run" and arguments.dry_run:
+        _plan(spec, arguments, options)
+        return
+    if arguments.action == "run":
+        table = paper.run(
+            spec,
+            arguments.output,
+            scale=arguments.scale,
+            options=options,
+            device=arguments.device,
+            workers=arguments.workers,
+        )
+    else:
+        table = paper.table(spec, arguments.output, scale=arguments.scale, options=options)
+    if arguments.json:
+        print(json.dumps(table.to_dict(), ensure_ascii=False, indent=1))
+    else:
+        _print(table)
+    if arguments.action == "run" or arguments.output.is_dir():
+        _write(table, arguments.output, quiet=arguments.json)
+
+
+def _list(as_json: bool) -> None:
+    """Every table and figure, with what each scale trains and how."""
+    from softkin import paper
+    from softkin.paper.runs import recipe_in_words
+    from softkin.paper.spec import SCALES
+
+    listed: list[dict[str, Any]] = []
+    for name in paper.names():
+        spec = paper.load(name)
+        scales = {}
+        for scale in SCALES:
+            parts = spec.parts(scale)
+            scales[scale] = {
+                "about": spec.about(scale),
+                "networks": list(dict.fromkeys(str(part.study.model) for part in parts)),
+                "data": sorted(spec.sources(scale)),
+                "recipe": recipe_in_words(parts[0]),
+                "studies": len(parts),
+                "seeds": len(parts[0].study.seeds),
+            }
+        listed.append({"name": name, "title": spec.title, "reference": spec.reference, "scales": scales})
+    if as_json:
+        print(json.dumps(listed, ensure_ascii=False, indent=1))
+        return
+    for one in listed:
+        print(f"{one['name']}: {one['title']}")
+        for scale, about in one["scales"].items():
+            print(f"  {scale}: {about['about']}")
+            print(f"    {', '.join(about['networks'])} on {', '.join(about['data'])}; {about['seeds']} seeds")
+            print(f"    {about['recipe']}")
+
+
+def _plan(spec: "PaperSpec", arguments: argparse.Namespace, options: dict[str, Any]) -> None:
+    from softkin.paper.runs import recipe_in_words
+
+    for part in spec.parts(arguments.scale, **options):
+        study = part.study
+        trainings = sum(len(study.candidates(base)) for base in study.bases())
+        rest = trainings if study.tuning == "each seed" else len(study.bases())
+        total = trainings + rest * (len(study.seeds) - 1)
+        print(f"{arguments.output / part.folder}: {study.model} on {study.data}, {', '.join(study.methods)}")
+        print(f"  {recipe_in_words(part)}; {len(study.seeds)} seeds; {total} trainings at most")
+
+
+def _print(table: "PaperTable") -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from softkin.paper.runs import HEADINGS
+
+    console = Console(width=None if sys.stdout.isatty() else 240, highlight=False)
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in table.shown:
+        right = name in ("paper", "ours", "n", "calibrated", "unreflected", "floor")
+        grid.add_column(HEADINGS[name], justify="right" if right else "left", no_wrap=name != "recipe")
+    previous = None
+    for line in table.lines:
+        if previous not in (None, (line.row, line.metric)):
+            grid.add_section()
+        grid.add_row(*(Text(text) for text in table.texts(line)))
+        previous = (line.row, line.metric)
+    print(f"{table.spec.title} (scale {table.scale})")
+    console.print(grid)
+    for note in table.notes:
+        print(note)
+
+
+def _write(table: "PaperTable", folder: Path, *, quiet: bool) -> None:
+    from softkin.matrices import write
+
+    stem = f"{table.spec.name}-{table.scale}"
+    content = {
+        f"{stem}.md": table.to_markdown(),
+        f"{stem}.csv": table.to_csv(),
+        f"{stem}.json": json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n",
+    }
+    for name, text in content.items():
+        write(folder / name, text.encode("utf-8"))
+        if not quiet:
+            print(f"Wrote {folder / name}")
+
+
+def _figure(spec: "PaperSpec", arguments: argparse.Namespace, options: dict[str, Any]) -> None:
+    from softkin import paper
+    from softkin.matrices import write
+
+    written = []
+    drawn = paper.figure(spec, arguments.output, scale=arguments.scale, options=options)
+    for name, figure in drawn.items():
+        content = io.BytesIO()
+        figure.savefig(content, format=arguments.format, bbox_inches="tight", dpi=200)
+        path = arguments.output / "figures" / f"{name}-{arguments.scale}.{arguments.format}"
+        write(path, content.getvalue())
+        written.append(str(path))
+    print(json.dumps(written) if arguments.json else "\n".join(f"Wrote {path}" for path in written))

@@ -1,0 +1,19 @@
+"""The paper's own study: its tables and figures as data, run, and put beside what it prints.
+
+- ``names``, ``load``: the specs, TOML files in this folder
+- ``run``: do the studies of one at a scale, or go on with them
+- ``table``: the paper's values and ours, row by row; ``figure``: the paper's figures from our runs
+
+Example:
+    >>> spec = load("table1")
+    >>> spec.value("WRN", "ece_hist", "we")
+    0.72
+    >>> [part.study.model for part in spec.parts("full")]
+    ['densenet161', 'resnet18', 'wrn(units=5)']
+"""
+
+from softkin.paper.figures import figure
+from softkin.paper.runs import Line, PaperTable, run, table
+from softkin.paper.spec import PaperSpec, Part, load, names
+
+__all__ = ["Line", "PaperSpec", "PaperTable", "Part", "figure", "load", "names", "run", "table"]

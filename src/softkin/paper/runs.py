@@ -1,0 +1,280 @@
+"""Run the studies behind a table or a figure, and put the answers beside the paper's."""
+
+import csv
+import io
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from softkin import SoftkinError, study
+from softkin.paper.spec import METRICS, PaperSpec, Part
+from softkin.study import Result, methods
+from softkin.study.perform import recipe_of
+
+UNREFLECTED = {"ece_kde": "ece_kde_unreflected", "ece_kde_output": "ece_kde_output_unreflected"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number of the paper and ours: all in %, deviations over seeds."""
+
+    row: str
+    """DN, RN or WRN"""
+    metric: str
+    method: str
+    paper: float | None
+    """None where the paper prints no number"""
+    ours: float | None
+    """None where it is not run"""
+    std: float | None
+    n: int
+    """Seeds"""
+    calibrated: float | None
+    """What perfect calibration would show with as many samples"""
+    unreflected: float | None
+    """KDE without mirroring at 0 and 1: the paper's formula as written"""
+    floor: float | None
+    """What smoothing alone adds to KDE O"""
+    parameter: str
+    """The chosen or given values, such as α = 0.1, β = 2"""
+    network: str
+    """That was trained"""
+    recipe: str
+    data: str
+
+
+HEADINGS = {
+    "row": "paper's network",
+    "metric": "metric",
+    "method": "method",
+    "parameter": "values",
+    "paper": "paper",
+    "ours": "ours",
+    "n": "n",
+    "calibrated": "calibrated",
+    "unreflected": "not mirrored",
+    "floor": "floor",
+    "network": "trained",
+    "recipe": "recipe",
+}
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """The paper's values and ours."""
+
+    spec: PaperSpec
+    scale: str
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+    @cached_property
+    def shown(self) -> tuple[str, ...]:
+        """The columns that say something here."""
+        always = ("row", "metric", "method", "parameter", "ours", "n", "network", "recipe")
+        return tuple(
+            name for name in HEADINGS if name in always or any(getattr(line, name) is not None for line in self.lines)
+        )
+
+    def texts(self, line: Line) -> list[str]:
+        """A line as people read it."""
+        return [_text(line, name) for name in self.shown]
+
+    def to_markdown(self) -> str:
+        """A line for each number."""
+        right = {"paper", "ours", "n", "calibrated", "unreflected", "floor"}
+        lines = [
+            "| " + " | ".join(HEADINGS[name] for name in self.shown) + " |",
+            "| " + " | ".join("---:" if name in right else "---" for name in self.shown) + " |",
+            *("| " + " | ".join(self.texts(line)) + " |" for line in self.lines),
+        ]
+        return "\n".join(
+            [f"{self.spec.title} (scale {self.scale})", "", *lines, "", *(f"- {n}" for n in self.notes), ""]
+        )
+
+    def to_csv(self) -> str:
+        """All columns, full precision."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        names = [one.name for one in fields(Line)]
+        writer.writerow(["table", "scale", *names])
+        for line in self.lines:
+            values = [getattr(line, name) for name in names]
+            writer.writerow([self.spec.name, self.scale, *("" if value is None else value for value in values)])
+        return text.getvalue()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        about = {"name": self.spec.name, "title": self.spec.title, "reference": self.spec.reference}
+        return {
+            **about,
+            "scale": self.scale,
+            "lines": [asdict(line) for line in self.lines],
+            "claims": list(self.spec.claims),
+            "notes": list(self.notes),
+        }
+
+
+def _text(line: Line, name: str) -> str:
+    value = getattr(line, name)
+    if name == "metric":
+        return METRICS.get(line.metric, line.metric)
+    if name == "method":
+        return methods.title(value)
+    if name == "ours":
+        if value is None:
+            return "–"
+        return f"{value:.2f}" + (f" ± {line.std:.2f}" if line.std is not None else "")
+    if value is None:
+        return ""
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def run(
+    spec: PaperSpec, folder: str | Path, *, scale: str = "small", options: Mapping[str, Any] | None = None, **how: Any
+) -> PaperTable:
+    """Do all studies of ``spec`` at ``scale`` in folders below ``folder``, or go on with them.
+
+    Args:
+        spec: A table or a figure.
+        folder: Studies that several specs share are kept, and done, once.
+        scale: "full" or "small".
+        options: Of ``PaperSpec.parts``: ``data``, ``rows``, ``vectors``, ``seeds``.
+        how: Of ``study.run``: ``device``, ``workers``, ``engine``, ``progress``, ``force``, ``ray_options``.
+    """
+    for part in spec.parts(scale, **(options or {})):
+        study.run(part.study, Path(folder) / part.folder, **how)
+    return table(spec, folder, scale=scale, options=options)
+
+
+def table(
+    spec: PaperSpec, folder: str | Path, *, scale: str = "small", options: Mapping[str, Any] | None = None
+) -> PaperTable:
+    """The paper's values beside ours, as far as they are done."""
+    parts = spec.parts(scale, **(options or {}))
+    lines: list[Line] = []
+    notes = [f"{spec.reference}. Scale {scale}: {spec.about(scale)}."]
+    notes.append(
+        "In %: mean ± standard deviation over n seeds. P: winning scores, O: all scores, summed per sample. "
+        "Calibrated: what perfect calibration would show with as many samples. Not mirrored: the kernel density as the "
+        "paper writes it. Floor: what smoothing alone adds to KDE O, from which no winner is derived."
+    )
+    for part in parts:
+        found = of_part(part, folder)
+        done = {(result.method, result.seed) for result in found}
+        left = len(part.study.methods) * len(part.study.seeds) - len(done)
+        if left:
+            notes.append(f"{part.study.name}: {left} results are not done; `softkin paper run {spec.name}` goes on.")
+        for metric in ("accuracy", *METRICS, *_ood_metrics(part)):
+            for method in part.study.methods:
+                lines.append(_line(spec, part, metric, method, [one for one in found if one.method == method]))
+    for row, printed in spec.values.items():  # what the paper has and this scale does not run
+        if row not in {part.row for part in parts}:
+            lines += [
+                Line(row, metric, method, spec.value(row, metric, method), None, None, 0, None, None, None, "",
+                     f"none at scale {scale}", "", "")
+                for metric in printed
+                for method in spec.methods
+            ]  # fmt: skip
+    notes += [*(f"The paper: {claim}" for claim in spec.claims), *_findings(spec, lines), *spec.notes]
+    return PaperTable(spec, scale, tuple(lines), tuple(notes))
+
+
+def of_part(part: Part, folder: str | Path) -> list[Result]:
+    """The results of a part that are done."""
+    path = Path(folder) / part.folder
+    return study.results(path) if path.is_dir() else []
+
+
+def done_parts(
+    spec: PaperSpec, folder: str | Path, scale: str, options: Mapping[str, Any] | None
+) -> list[tuple[Part, list[Result]]]:
+    """Parts with their results; refuses where nothing is done yet."""
+    found = [(part, of_part(part, folder)) for part in spec.parts(scale, **(options or {}))]
+    found = [(part, results) for part, results in found if results]
+    if not found:
+        raise SoftkinError(
+            f"{folder} holds nothing of {spec.name} at scale {scale} yet; `softkin paper run {spec.name}` does it."
+        )
+    return found
+
+
+def _ood_metrics(part: Part) -> list[str]:
+    return [f"{metric} {name}" for name in part.study.ood for metric in ("auroc", "fpr_at_95")]
+
+
+def _line(spec: PaperSpec, part: Part, metric: str, method: str, every: Sequence[Result]) -> Line:
+    def mean(values: Sequence[float | None]) -> float | None:
+        there = [value for value in values if value is not None]
+        return 100 * statistics.fmean(there) if there else None
+
+    values = [float(result.metrics[metric]) for result in every]
+    plain = METRICS.get(metric) is not None
+    chance = [result.metrics["when_calibrated"].get(metric, {}).get("mean") for result in every] if plain else []
+    other = [result.metrics.get(UNREFLECTED.get(metric, "")) for result in every]
+    floor = [result.metrics.get("kde_output_floor") for result in every] if metric == "ece_kde_output" else []
+    return Line(
+        row=part.row,
+        metric=metric,
+        method=method,
+        paper=spec.value(part.row, metric, method) if part.value is None else None,
+        ours=mean(values),
+        std=100 * statistics.stdev(values) if len(values) > 1 else None,
+        n=len(values),
+        calibrated=mean(chance),
+        unreflected=mean(other),
+        floor=mean(floor),
+        parameter=_values(every) if every or part.value is None else f"{spec.parameter} = {part.value:g}",
+        network=str(part.study.model),
+        recipe=recipe_in_words(part),
+        data=part.study.data,
+    )
+
+
+LETTERS = {"alpha": "α", "beta": "β", "mixing": "a", "gamma": "γ", "margin": "m"}
+
+
+def _values(every: Sequence[Result]) -> str:
+    """What was chosen: one text where all seeds agree, else seed by seed."""
+    texts = [", ".join(f"{LETTERS.get(k, k)} = {v:g}" for k, v in result.record["values"].items()) for result in every]
+    return "; ".join(dict.fromkeys(texts))
+
+
+def recipe_in_words(part: Part) -> str:
+    """The exact recipe of a part in one line."""
+    recipe = recipe_of(part.study)
+    schedule = {
+        "step": f"steps ×{recipe['gamma']:g} at {', '.join(map(str, recipe['milestones']))}",
+        "cosine": "cosine",
+        "one-cycle": "one-cycle",
+        "constant": "constant rate",
+    }[recipe["schedule"]]
+    words = [
+        f"{part.study.per_class} images a class at most" if part.study.per_class else "all images",
+        f"{recipe['epochs']} epochs",
+        f"batch {recipe['batch_size']}",
+        f"SGD {recipe['lr']:g} {schedule}",
+        f"momentum {recipe['momentum']:g}{' Nesterov' if recipe['nesterov'] else ''}",
+        f"weight decay {recipe['weight_decay']:g}",
+        *([f"warm-up {recipe['warmup_epochs']:g}"] if recipe["warmup_epochs"] else []),
+        {"none": "no augmentation", "flip": "flips", "crop-flip": "crops and flips"}[recipe["augmentation"]],
+    ]
+    return ", ".join(words)
+
+
+def _findings(spec: PaperSpec, lines: Sequence[Line]) -> list[str]:
+    """For a sweep: where our curve is lowest."""
+    if spec.kind != "sweep":
+        return []
+    found = []
+    for metric in ("ece_hist", "ece_hist_output"):
+        for method in spec.methods:
+            done = [line for line in lines if (line.metric, line.method) == (metric, method) and line.ours is not None]
+            if done:
+                best = min(done, key=lambda line: line.ours or 0.0)
+                what = f"{METRICS[metric]} of {methods.title(method)}"
+                found.append(f"Ours: {what} is least, {best.ours:.2f} %, at {best.parameter}.")
+    return found

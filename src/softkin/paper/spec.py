@@ -1,0 +1,268 @@
+"""The paper's tables and figures as data: what it prints, and the studies that answer it."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from softkin import SoftkinError, checks
+from softkin.study import StudySpec
+from softkin.study.methods import check as check_method
+from softkin.study.methods import known
+
+KINDS = ("table", "sweep", "ood", "reliability")
+SCALES = ("full", "small")
+METRICS = {"ece_hist": "Hist P", "ece_hist_output": "Hist O", "ece_kde": "KDE P", "ece_kde_output": "KDE O"}
+"""The rows of the paper's tables, under the names of records"""
+PARAMETERS = ("alpha", "beta")
+KEYS = {
+    "table": {"methods", "paper"},
+    "sweep": {"methods", "parameter"},
+    "ood": {"methods", "sets"},
+    "reliability": {"groups"},
+}
+"""What each kind has beside name, kind, title, reference and the scales"""
+SCALE_KEYS = {
+    "table": {"networks", "study"},
+    "sweep": {"networks", "study", "values"},
+    "ood": {"networks", "study"},
+    "reliability": {"parts"},
+}
+NOTES = {"notes", "claims"}  # may be left out
+
+
+@dataclass(frozen=True)
+class Part:
+    """One study of a table or a figure."""
+
+    row: str
+    """Which network of the paper it stands for: DN, RN or WRN"""
+    study: StudySpec
+    value: float | None = None
+    """Of the parameter that a sweep goes through"""
+
+    @property
+    def folder(self) -> str:
+        """Named by the study's content: what two figures share is run once, and a changed spec begins anew."""
+        return f"{self.study.name}-{self.study.digest[:8]}"
+
+
+@dataclass(frozen=True)
+class PaperSpec:
+    """A table or a figure of the paper."""
+
+    name: str
+    kind: str
+    title: str
+    reference: str
+    methods: tuple[str, ...]
+    scales: Mapping[str, Mapping[str, Any]]
+    values: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
+    """Row of the paper → metric → ECE in %, in the order of ``methods``"""
+    networks: Mapping[str, str] = field(default_factory=dict)
+    """Row of the paper → the network as the paper calls it"""
+    parameter: str | None = None
+    sets: tuple[str, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
+    claims: tuple[str, ...] = ()
+    """What the paper says of a figure that prints no numbers"""
+    notes: tuple[str, ...] = ()
+    beside: Path | None = None
+    """Where specs lie that this one names; None: among softkin's own"""
+
+    def value(self, row: str, metric: str, method: str) -> float | None:
+        """What the paper prints, in %; None where it prints nothing."""
+        found = self.values.get(row, {}).get(metric)
+        return None if found is None else found[self.methods.index(method)]
+
+    def about(self, scale: str) -> str:
+        """What is trained at this scale, in words."""
+        return str(self.scales[known(scale, SCALES, "scale")]["about"])
+
+    def parts(
+        self,
+        scale: str,
+        *,
+        data: Mapping[str, str] | None = None,
+        rows: Sequence[str] | None = None,
+        vectors: str | None = None,
+        seeds: Any = None,
+    ) -> list[Part]:
+        """The studies of this scale.
+
+        Args:
+            scale: "full" or "small".
+            data: Where data sets are, by the name that the spec has for them; others are found by that name.
+            rows: Only these networks of the paper, such as ("WRN",).
+            vectors: A file of word vectors instead of those that softkin carries.
+            seeds: Instead of the spec's: how many, or which.
+        """
+        about = self.scales[known(scale, SCALES, "scale")]
+        places = dict(data or {})
+        if self.kind == "reliability":
+            found = [self._shared(one, scale, places, vectors, seeds) for one in about["parts"]]
+        else:
+            changes = {key: value for key, value in (("vectors", vectors), ("seeds", seeds)) if value is not None}
+            found = [
+                self._part(row, model, about, value, places, changes)
+                for row, model in about["networks"].items()
+                for value in about.get("values", [None])
+            ]
+        for name in places:
+            known(name, sorted(self.sources(scale)), "data set")
+        if rows is not None:
+            there = list(dict.fromkeys(part.row for part in found))
+            wanted = [known(row, there, f"row of {self.name} at scale {scale}") for row in rows]
+            found = [part for part in found if part.row in wanted]
+        return found
+
+    def sources(self, scale: str) -> set[str]:
+        """The data sets that a scale names."""
+        about = self.scales[scale]
+        if self.kind == "reliability":
+            return {name for one in about["parts"] for name in self._named(one["spec"]).sources(scale)}
+        return {about["study"]["data"], *self.sets} - {"uniform", "gaussian"}
+
+    def _part(
+        self,
+        row: str,
+        model: str,
+        about: Mapping[str, Any],
+        value: float | None,
+        places: Mapping[str, str],
+        changes: Mapping[str, Any],
+    ) -> Part:
+        given = dict(about["study"])
+        source = given.pop("data")
+        name = f"{source}-{row.lower()}"
+        if value is not None:
+            given[str(self.parameter)] = value
+            name += f"-{self.parameter}-{value:g}"
+        study = StudySpec.from_dict(
+            {
+                "name": name,
+                "data": places.get(source, source),
+                "model": model,
+                "methods": list(self.methods),
+                "ood": [places.get(one, one) for one in self.sets],
+                **given,
+                **changes,
+            }
+        )
+        return Part(row, study, value)
+
+    def _named(self, name: str) -> "PaperSpec":
+        return load(name if self.beside is None else self.beside / f"{name}.toml")
+
+    def _shared(
+        self, one: Mapping[str, str], scale: str, places: Mapping[str, str], vectors: str | None, seeds: Any
+    ) -> Part:
+        other = self._named(one["spec"])
+        mine = {name: place for name, place in places.items() if name in other.sources(scale)}
+        part = other.parts(scale, data=mine, rows=[one["row"]], vectors=vectors, seeds=seeds)[0]
+        return replace(part, row=f"{one['spec']} {one['row']}")
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """All methods, in order."""
+        return self.methods or tuple(method for group in self.groups for method in group)
+
+
+def names() -> list[str]:
+    """The tables and figures that softkin has."""
+    order = {kind: place for place, kind in enumerate(KINDS)}
+    found = [load(file.name.removesuffix(".toml")) for file in _folder().iterdir() if file.name.endswith(".toml")]
+    return [spec.name for spec in sorted(found, key=lambda spec: (order[spec.kind], spec.name))]
+
+
+def _folder() -> Any:
+    return resources.files("softkin.paper")
+
+
+def load(name: str | Path) -> PaperSpec:
+    """A table or figure by name, or from a .toml file of one's own.
+
+    Raises:
+        ValueError: A name that is not known.
+        SoftkinError: A file that cannot be read, or that says something else than a spec must say.
+    """
+    path = Path(name)
+    if path.suffix == ".toml":
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SoftkinError(f"{path} could not be read: {error}.") from error
+        beside: Path | None = path.parent
+    else:
+        there = [file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml")]
+        known(str(name), sorted(there), "table or figure")
+        text = (_folder() / f"{name}.toml").read_text(encoding="utf-8")
+        beside = None
+    try:
+        return _checked(tomllib.loads(text), beside)
+    except tomllib.TOMLDecodeError as error:
+        raise SoftkinError(f"{name} is no TOML: {error}.") from error
+    except (ValueError, TypeError) as error:
+        raise SoftkinError(f"{name}: {error}") from error
+
+
+def _checked(content: Mapping[str, Any], beside: Path | None) -> PaperSpec:
+    kind = known(str(_needed(content, "kind")), KINDS, "kind")
+    due = {"name", "kind", "title", "reference", *SCALES, *KEYS[kind]}
+    for key in content:
+        known(key, sorted(due | NOTES), "key")
+    for key in sorted(due):
+        _needed(content, key)
+    methods = tuple(check_method(method) for method in content.get("methods", ()))
+    values: dict[str, dict[str, tuple[float, ...]]] = {}
+    networks: dict[str, str] = {}
+    for row, printed in content.get("paper", {}).items():
+        networks[row] = str(_needed(printed, "network", f"paper.{row}"))
+        values[row] = {}
+        for metric in METRICS:
+            numbers = _needed(printed, metric, f"paper.{row}")
+            if len(numbers) != len(methods):
+                raise ValueError(
+                    f"paper.{row}.{metric} must hold a number for each of {len(methods)} methods, got {len(numbers)}."
+                )
+            values[row][metric] = tuple(checks.at_least_zero(number, f"paper.{row}.{metric}") for number in numbers)
+    groups = tuple(tuple(check_method(method) for method in group) for group in content.get("groups", ()))
+    if kind == "sweep":
+        known(content["parameter"], PARAMETERS, "parameter")
+    scales = {scale: content[scale] for scale in SCALES}
+    for scale, about in scales.items():
+        for key in sorted({"about", *SCALE_KEYS[kind]}):
+            _needed(about, key, scale)
+        for key in about:
+            known(key, sorted({"about", *SCALE_KEYS[kind]}), f"key of {scale}")
+        for row in about.get("networks", {}):
+            if networks:
+                known(row, list(networks), f"row of {scale}.networks")
+    spec = PaperSpec(
+        name=str(content["name"]),
+        kind=kind,
+        title=str(content["title"]),
+        reference=str(content["reference"]),
+        methods=methods,
+        scales=scales,
+        values=values,
+        networks=networks,
+        parameter=content.get("parameter"),
+        sets=tuple(content.get("sets", ())),
+        groups=groups,
+        claims=tuple(content.get("claims", ())),
+        notes=tuple(content.get("notes", ())),
+        beside=beside,
+    )
+    for scale in SCALES:
+        spec.parts(scale)  # a study that cannot be is refused here
+    return spec
+
+
+def _needed(content: Mapping[str, Any], key: str, where: str = "") -> Any:
+    if key not in content:
+        raise ValueError(f"`{where}{'.' if where else ''}{key}` is missing.")
+    return content[key]
