@@ -34,7 +34,7 @@ def network(*, batch_norm=True):
     )
 
 
-def train(folder, method, *, epochs=12, batch_norm=True, **options):
+def train(folder, method, *, epochs=12, batch_norm=True, device="cpu", **options):
     recipe = training.Recipe.named("small", epochs=epochs, batch_size=16, lr=0.02, augmentation="crop-flip")
     return training.fit(
         network(batch_norm=batch_norm),
@@ -44,7 +44,7 @@ def train(folder, method, *, epochs=12, batch_norm=True, **options):
         recipe=recipe,
         seed=3,
         folder=folder,
-        device="cpu",
+        device=device,
         checkpoint_every=0,
         **options,
     )
@@ -124,8 +124,9 @@ def shared(folder, method):
     """One of the processes that ``torchrun`` started, or the only one."""
     steps = []
     listen = lambda event: steps.append(event["loss"]) if event["event"] == "step" else None  # noqa: E731
-    trained = train(None, method, epochs=4, batch_norm=False, progress=listen)
-    with_norm = train(None, method, epochs=1)
+    device = "cpu" if torch.cuda.is_available() else None
+    trained = train(None, method, epochs=4, batch_norm=False, device=device, progress=listen)
+    with_norm = train(None, method, epochs=1, device=device)
     from softkin import ranks
 
     rank, world = ranks.world()

@@ -55,7 +55,8 @@ def accelerated(
             os.environ[variable] = str(wanted)
         place = str(folder or Path("runs"))
         accelerator = Accelerator(
-            cpu=wanted is not None and wanted.type == "cpu",
+            # Without the word, accelerate leaves the processes of a machine that has only a CPU to themselves.
+            cpu=not _has_accelerator() if wanted is None else wanted.type == "cpu",
             mixed_precision=recipe.mixed_precision,
             dynamo_backend="inductor" if recipe.compile is True else recipe.compile or "no",
             log_with=list(trackers) or None,
@@ -74,6 +75,12 @@ def accelerated(
         for state, old in zip(shared, before, strict=True):
             state.clear()
             state.update(old)
+
+
+def _has_accelerator() -> bool:
+    if hasattr(torch, "accelerator"):  # torch 2.6 and later
+        return bool(torch.accelerator.is_available())
+    return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
 def _check_launch(accelerator: "Accelerator", recipe: Recipe) -> None:

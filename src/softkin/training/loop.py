@@ -110,8 +110,8 @@ def fit(
                 run.train()
             finally:
                 run.release()
-                if trackers:
-                    accelerator.end_training()
+                for tracker in accelerator.trackers:  # accelerator.end_training would end the process group too
+                    tracker.finish()
             return run.result()
 
 
