@@ -1,0 +1,203 @@
+"""Who takes which run, among processes and machines that share nothing but a folder.
+
+A claim is a file ``<digest>.<generation>``, made by linking a finished file to that name: that succeeds for exactly
+one, also over NFS. Nobody ever deletes or renames another's claim. Whoever finds the newest claim's holder dead, or
+the claim released, makes the next generation, which again succeeds for exactly one. So there is no moment at which
+two could both think that they hold a run, except for a holder that slept through its lease; it finds the newer
+generation before it would write its record, and leaves the record to that one.
+
+A holder is dead if it ran on this machine and its process is gone, or if its heartbeat (the file's time of change) has
+not moved for a lease as this process's own clock counts, so that clocks need not agree.
+"""
+
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from softkin import SoftkinError
+
+BEAT = 5.0  # seconds between heartbeats
+LEASE = 90.0  # without a heartbeat, after which another machine's holder counts as dead: NFS may show files 60 s late
+
+
+def this_machine() -> str:
+    """What a process id is unique in: the host since it booted, and the container if there is one."""
+    parts = [socket.gethostname()]
+    for path, read in (("/proc/sys/kernel/random/boot_id", Path.read_text), ("/proc/self/ns/pid", os.readlink)):
+        try:
+            parts.append(read(Path(path)).strip())
+        except OSError:  # no Linux
+            parts.append("")
+    return "|".join(parts)
+
+
+def started(pid: int) -> str | None:
+    """When a process of this machine began, as an opaque text; "" where that cannot be known, None if it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        if Path("/proc/self/stat").exists():
+            return None
+    else:
+        state, *rest = stat.rpartition(")")[2].split()
+        return None if state in "ZX" else rest[18]  # a zombie works no more
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except OSError:
+        pass
+    return ""
+
+
+@dataclass
+class Claim:
+    """A run that is ours; as a context manager it is released at the end, whatever that is."""
+
+    path: Path
+    generation: int
+    token: str
+
+    def lost(self) -> bool:
+        """Whether somebody took us for dead and went on with the run."""
+        stem = self.path.name.rpartition(".")[0]
+        return (self.path.parent / f"{stem}.{self.generation + 1}").exists()
+
+    def beat(self) -> None:
+        """Show that we live."""
+        with suppress(OSError):  # the folder is away for a moment; if for longer, the lease tells the others
+            os.utime(self.path)
+
+    def release(self) -> None:
+        """Give the run back."""
+        with suppress(OSError):  # a full disk must not hide what went wrong before
+            _write(self.path, {**_holder(self.token), "released": True})
+
+    def __enter__(self) -> Self:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._keep_beating, daemon=True)
+        self._thread.start()
+        return self
+
+    def _keep_beating(self) -> None:
+        while not self._stop.wait(BEAT):
+            self.beat()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.release()
+
+
+class Claims:
+    """The claims in a folder, as one process sees them."""
+
+    def __init__(self, folder: Path, *, lease: float = LEASE) -> None:
+        self.folder, self.lease = folder, lease
+        self._machine = this_machine()
+        self._seen: dict[Path, tuple[int, float]] = {}
+
+    def newest(self) -> dict[str, int]:
+        """The newest generation of each run's claim."""
+        found: dict[str, int] = {}
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return found
+        for name in names:
+            digest, _, generation = name.rpartition(".")
+            if digest and generation.isdigit():
+                found[digest] = max(found.get(digest, 0), int(generation))
+        return found
+
+    def take(self, digest: str, newest: dict[str, int] | None = None) -> Claim | None:
+        """The run, if nobody alive has it; None if somebody has, or was faster."""
+        generation = (self.newest() if newest is None else newest).get(digest, 0)
+        if generation and self.holder(digest, generation) is not None:
+            return None
+        token = secrets.token_hex(8)
+        path = self.folder / f"{digest}.{generation + 1}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            made = _create(path, _holder(token))
+        except OSError as error:
+            raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
+        return Claim(path, generation + 1, token) if made else None
+
+    def holder(self, digest: str, generation: int) -> dict[str, Any] | None:
+        """Who has a run; None if its holder gave it back or is dead."""
+        path = self.folder / f"{digest}.{generation}"
+        try:
+            with path.open("rb") as file:  # over NFS opening asks the server, a stat may not
+                changed = os.fstat(file.fileno()).st_mtime_ns
+                content = file.read()
+        except OSError:
+            return None
+        try:
+            who: dict[str, Any] = json.loads(content)
+        except ValueError:  # cut off by a crash: nobody can say whose it was
+            who = {}
+        if who.get("released"):
+            return None
+        if who.get("machine") == self._machine and started(int(who["pid"])) != who["started"]:
+            return None
+        now = time.monotonic()
+        last, since = self._seen.get(path, (None, now))
+        if last != changed:
+            self._seen[path] = changed, now
+        elif now - since > self.lease:
+            return None
+        return who
+
+    def forget(self, digests: set[str]) -> None:
+        """Remove the claims of runs that are done; nobody will ask for them again."""
+        for digest, generation in self.newest().items():
+            if digest in digests:
+                for number in range(1, generation + 1):
+                    (self.folder / f"{digest}.{number}").unlink(missing_ok=True)
+
+
+def _holder(token: str) -> dict[str, Any]:
+    pid = os.getpid()
+    return {
+        "host": socket.gethostname(),
+        "pid": pid,
+        "started": started(pid),
+        "machine": this_machine(),
+        "token": token,
+    }
+
+
+def _create(path: Path, content: dict[str, Any]) -> bool:
+    """Make a file with its content at once, unless it is there; whether it was made."""
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    temporary.write_bytes(json.dumps(content).encode())
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links: the name first, the content right after
+        try:
+            with path.open("xb") as file:
+                file.write(json.dumps(content).encode())
+        except FileExistsError:
+            return False
+    finally:
+        temporary.unlink()
+    return True
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    temporary.write_bytes(json.dumps(content).encode())
+    os.replace(temporary, path)

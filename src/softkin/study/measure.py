@@ -1,0 +1,79 @@
+"""The numbers of one set of predictions, under the names that records and tables use."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from softkin import metrics
+from softkin.metrics import calibration, scores
+from softkin.metrics.statistics import Statistic
+from softkin.predictions import Predictions
+
+ERRORS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ece_hist": ("ece_hist", {"scope": "prediction"}),
+    "ece_hist_output": ("ece_hist", {"scope": "output"}),
+    "ece_kde": ("ece_kde", {"scope": "prediction"}),
+    "ece_kde_output": ("ece_kde", {"scope": "output"}),
+}
+"""The paper's four calibration errors: sums per sample, densities mirrored at 0 and 1"""
+DRAWS = 100  # sets of labels behind "what perfect calibration would show": its mean to about 5 % of itself
+
+STATISTICS: dict[str, Callable[[Any, Any], Statistic]] = {
+    "accuracy": scores.right,
+    "nll": scores.log_losses,
+    "ece_hist": lambda p, y: calibration.binned(p, y, scope="prediction"),
+    "ece_hist_output": lambda p, y: calibration.binned(p, y, scope="output"),
+    "ece_kde": lambda p, y: calibration.kernel(p, y, scope="prediction"),
+}
+"""The metrics that have a winner. Not the KDE output error: it mostly shows its own smoothing"""
+
+
+def on_validation(predictions: Predictions) -> dict[str, float]:
+    """What values are chosen by."""
+    p, y = predictions.probabilities, predictions.known_labels
+    return {
+        "accuracy": metrics.accuracy(p, y),
+        "nll": finite(metrics.nll(p, y)),
+        "brier": metrics.brier(p, y),
+        "ece_hist": metrics.ece_hist(p, y),
+        "ece_hist_output": metrics.ece_hist(p, y, scope="output"),
+        "ece_kde": metrics.ece_kde(p, y),
+    }
+
+
+def on_test(predictions: Predictions, ood: Mapping[str, Predictions] | None = None) -> dict[str, Any]:
+    """All that a result's record says of its test predictions, and of samples of no class."""
+    p, y = predictions.probabilities, predictions.known_labels
+    found: dict[str, Any] = {
+        "accuracy": metrics.accuracy(p, y),
+        "nll": finite(metrics.nll(p, y)),
+        "brier": metrics.brier(p, y),
+        "classwise_ece": metrics.classwise_ece(p, y),
+        "debiased_ece": metrics.debiased_ece(p, y),
+        "aurc": metrics.aurc(p, y),
+        "signed_gap": metrics.signed_gap(p, y),
+        "over": metrics.signed_gap(p, y, part="over"),
+        "under": metrics.signed_gap(p, y, part="under"),
+    }
+    if p.shape[1] > 5:
+        found["top_5_accuracy"] = metrics.top_k_accuracy(p, y)
+    functions: dict[str, Callable[..., float]] = {"ece_hist": metrics.ece_hist, "ece_kde": metrics.ece_kde}
+    calibrated: dict[str, dict[str, float]] = {}
+    for name, (metric, options) in ERRORS.items():
+        found[name] = functions[metric](p, y, **options)
+        chance = metrics.when_calibrated(metric, p, draws=DRAWS, **options)
+        calibrated[name] = {"mean": float(chance), "low": chance.low, "high": chance.high}
+    for scope in ("prediction", "output"):  # the paper's formula as written, which loses what lies outside [0, 1]
+        suffix = "" if scope == "prediction" else "_output"
+        found[f"ece_kde{suffix}_unreflected"] = metrics.ece_kde(p, y, scope=scope, boundary="none")
+    found["when_calibrated"] = calibrated
+    found["kde_output_floor"] = metrics.kde_floor(p)
+    for name, unknown in (ood or {}).items():
+        known, other = p.amax(dim=1), unknown.probabilities.amax(dim=1)
+        found[f"auroc {name}"] = metrics.auroc(known, other)
+        found[f"fpr_at_95 {name}"] = metrics.fpr_at_95(known, other)
+    return found
+
+
+def finite(value: float) -> float:
+    """JSON knows no infinity: the largest number stands for it."""
+    return min(value, 1.7e308)

@@ -1,0 +1,54 @@
+"""What a study leaves for people: the table in four forms, figures, and the report."""
+
+import json
+from pathlib import Path
+
+from softkin import matrices
+from softkin.study.tables import Table, results
+
+TABLES = {"table.md": "to_markdown", "table.csv": "to_csv", "table.tex": "to_latex"}
+
+
+def write(folder: Path, table: Table) -> None:
+    """Write them into the study's folder."""
+    for name, form in TABLES.items():
+        matrices.write(folder / name, getattr(table, form)().encode())
+    matrices.write(folder / "table.json", json.dumps(table.to_dict(), indent=1, ensure_ascii=False).encode())
+    if table.rows:
+        _figures(folder)
+        _report(folder)
+
+
+def written(folder: Path) -> list[Path]:
+    """What ``write`` has left in a folder, as far as it is there."""
+    figures = sorted((folder / "figures").glob("*.svg"))
+    every = [folder / name for name in (*TABLES, "table.json")] + figures + [folder / "report.html"]
+    return [path for path in every if path.exists()]
+
+
+def _figures(folder: Path) -> None:
+    """Reliability of all methods on the first seed that has them."""
+    import io
+
+    from softkin import diagrams
+    from softkin.study import methods as registry
+
+    found = results(folder)
+    first = [result for result in found if result.seed == found[0].seed]
+    loaded = {registry.title(result.method): result.test() for result in first}
+    labels = next(iter(loaded.values())).known_labels
+    models = {title: one.probabilities for title, one in loaded.items()}
+    for scope in ("prediction", "output"):
+        figure = diagrams.reliability(models, labels, scope=scope)
+        content = io.BytesIO()
+        figure.savefig(content, format="svg", bbox_inches="tight")
+        matrices.write(folder / "figures" / f"reliability-{scope}.svg", content.getvalue())
+
+
+def _report(folder: Path) -> None:
+    """The page, where softkin has one."""
+    try:
+        from softkin import report
+    except ImportError:
+        return
+    report.write_comparison(folder, folder / "report.html")

@@ -1,0 +1,291 @@
+"""From a study to its runs: which there are, what each needs, what they share, which values were chosen.
+
+Three kinds of run, each named by the digest of everything that it depends on:
+
+- "distances": class distances of the training rows of a seed (for word vectors, of the study), used by every trial;
+- "training": one network, one method, one set of values, one seed; leaves validation and test predictions;
+- "result": one method, one seed: chooses among the trials, fits the calibrator if the method is one, and measures.
+
+Nothing here reads the clock, draws numbers or trains: the same records give the same plan in every process.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from softkin.study import methods as registry
+from softkin.study.methods import ENTRIES
+from softkin.study.records import Kept, Record
+from softkin.study.spec import digest_of
+
+Kind = Literal["distances", "training", "result"]
+Lookup = Callable[[str], Record | None]
+"""The record of a run, by its digest, if the run is done"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run."""
+
+    kind: Kind
+    title: str
+    """For people"""
+    spec: Mapping[str, Any]
+    """All that its outcome depends on"""
+    needs: tuple[str, ...] = ()
+    """Digests of the runs that must be done before"""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """What it is told besides, which follows from those runs"""
+
+    @cached_property
+    def digest(self) -> str:
+        """Its name."""
+        return digest_of(self.spec)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A set of values that a method tries, and what came of it."""
+
+    job: Job
+    values: Mapping[str, float]
+    epochs: int
+    record: Record | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the record of the choice."""
+        metrics = None if self.record is None else self.record["metrics"]
+        return {"run": self.job.digest, "values": dict(self.values), "epochs": self.epochs, "validation": metrics}
+
+
+@dataclass(frozen=True)
+class Search:
+    """How far the choice of a method's values has come."""
+
+    trials: tuple[Trial, ...]
+    chosen: Trial | None
+    """None until all trials that decide are done"""
+
+
+class Plan:
+    """The runs of a study."""
+
+    def __init__(self, kept: Kept) -> None:
+        self.spec, self.recipe = kept.spec, dict(kept.spec.recipe)
+        self._data = {"source": kept.spec.data, "digest": kept.data["digest"]}
+        self._trainings: dict[Any, Job] = {}
+
+    # The three kinds
+
+    def distances(self, method: str, seed: int) -> Job:
+        """The class distances that a similarity method needs."""
+        spec = self.spec
+        about: dict[str, Any] = {"kind": "distances", "distance": method, "data": self._data}
+        if method == "we":  # of names: the same for all seeds
+            about |= {"vectors": spec.vectors, "aliases": dict(spec.aliases)}
+            return Job("distances", "WE distances", about, context={"split": self._split(spec.seeds[0])})
+        about |= {"split": self._split(seed)}
+        if method == "ae":
+            about |= {"latent_dim": spec.latent_dim}
+        return Job("distances", f"{ENTRIES[method].title} distances, seed {seed}", about)
+
+    def training(self, base: str, values: Mapping[str, float], seed: int, *, epochs: int | None = None) -> Job:
+        """One network."""
+        key = base, tuple(values.items()), seed, epochs
+        if key not in self._trainings:  # every look at the plan asks for all of them
+            self._trainings[key] = self._training(base, values, seed, epochs)
+        return self._trainings[key]
+
+    def _training(self, base: str, values: Mapping[str, float], seed: int, epochs: int | None) -> Job:
+        spec = self.spec
+        recipe = self.recipe if epochs is None else shortened(self.recipe, epochs)
+        about: dict[str, Any] = {
+            "kind": "training",
+            "method": base,
+            "values": dict(values),
+            "seed": seed,
+            "data": self._data,
+            "split": self._split(seed),
+            "model": {"name": spec.model, "options": dict(spec.model_options)},
+            "recipe": recipe,
+            "ood": self._ood(),
+        }
+        needs: tuple[str, ...] = ()
+        if ENTRIES[base].kind == "similarity":
+            about["distances"] = self.distances(base, seed).digest
+            needs = (about["distances"],)
+        return Job("training", f"{described(base, values, recipe, self.recipe)}, seed {seed}", about, needs)
+
+    def result(self, method: str, seed: int, lookup: Lookup) -> Job:
+        """What a method comes to on a seed."""
+        spec = self.spec
+        base, calibrator = registry.parts(method)
+        search = self.search(base, seed, lookup)
+        seeds = {seed, spec.seeds[0]} if spec.tuning == "first seed" else {seed}
+        about: dict[str, Any] = {
+            "kind": "result",
+            "method": method,
+            "seed": seed,
+            "calibrator": calibrator,
+            "candidates": sorted(
+                self.training(base, values, one).digest for values in spec.candidates(base) for one in seeds
+            ),
+        }
+        if len(spec.candidates(base)) > 1:
+            about |= {
+                "select": spec.select,
+                "search": spec.search,
+                "tuning": spec.tuning,
+                "accuracy_budget": spec.accuracy_budget,
+            }
+        context: dict[str, Any] = {}
+        needs: tuple[str, ...] = tuple(trial.job.digest for trial in search.trials)
+        if search.chosen is not None:
+            context = {
+                "chosen": search.chosen.job.digest,
+                "values": dict(search.chosen.values),
+                "tried": [trial.to_dict() for trial in search.trials],
+            }
+            needs = (search.chosen.job.digest,)
+        return Job("result", f"result of {registry.title(method)}, seed {seed}", about, needs, context)
+
+    # What is tried and chosen
+
+    def search(self, base: str, seed: int, lookup: Lookup) -> Search:
+        """The trials of a method on a seed that are due or done by now, and the choice if it can be made."""
+        spec = self.spec
+        candidates = spec.candidates(base)
+        first = spec.seeds[0]
+        if spec.tuning == "first seed" and seed != first and len(candidates) > 1:
+            decided = self.search(base, first, lookup).chosen
+            if decided is None:
+                return Search((), None)
+            trial = self._trial(base, decided.values, seed, self.recipe["epochs"], lookup)
+            return Search((trial,), trial if trial.record else None)
+        if spec.search == "grid" or len(candidates) == 1:
+            trials = [self._trial(base, values, seed, self.recipe["epochs"], lookup) for values in candidates]
+            return Search(tuple(trials), self._choice(trials, base, seed, lookup))
+        return self._halving(base, seed, candidates, lookup)
+
+    def _halving(self, base: str, seed: int, candidates: list[dict[str, float]], lookup: Lookup) -> Search:
+        """Successive halving: all for a short while, the better half for twice as long, until one is left."""
+        every: list[Trial] = []
+        left: list[Mapping[str, float]] = list(candidates)
+        rungs = math.ceil(math.log2(len(candidates)))
+        for rung in range(rungs, -1, -1):
+            epochs = max(1, round(self.recipe["epochs"] / 2**rung))
+            trials = [self._trial(base, values, seed, epochs, lookup) for values in left]
+            every += trials
+            if any(trial.record is None for trial in trials):
+                return Search(tuple(every), None)
+            if rung == 0:
+                return Search(tuple(every), trials[0])
+            ranked = self._ranked(trials, None if epochs < self.recipe["epochs"] else self._one_hot(seed, lookup))
+            left = [trial.values for trial in ranked[: -(-len(trials) // 2)]]
+        raise AssertionError("the last rung returns")
+
+    def _trial(self, base: str, values: Mapping[str, float], seed: int, epochs: int, lookup: Lookup) -> Trial:
+        job = self.training(base, values, seed, epochs=None if epochs == self.recipe["epochs"] else epochs)
+        return Trial(job, values, epochs, lookup(job.digest))
+
+    def _choice(self, trials: list[Trial], base: str, seed: int, lookup: Lookup) -> Trial | None:
+        if any(trial.record is None for trial in trials):
+            return None
+        if len(trials) == 1:
+            return trials[0]
+        reference = self._one_hot(seed, lookup)
+        if reference is None and self._measured_against_one_hot:
+            return None  # not trained yet
+        return self._ranked(trials, reference)[0]
+
+    @property
+    def _measured_against_one_hot(self) -> bool:
+        return self.spec.accuracy_budget is not None and registry.ONE_HOT in self.spec.bases()
+
+    def _one_hot(self, seed: int, lookup: Lookup) -> Record | None:
+        if not self._measured_against_one_hot:
+            return None
+        return lookup(self.training(registry.ONE_HOT, {}, seed).digest)
+
+    def _ranked(self, trials: list[Trial], reference: Record | None) -> list[Trial]:
+        """Trials, the best first, by validation data; ties keep the order of the grid."""
+        spec = self.spec
+        found = [(trial, _metrics(trial.record)) for trial in trials]
+        if spec.accuracy_budget is None:
+            sign = -1 if spec.select == "accuracy" else 1
+            return [trial for trial, _ in sorted(found, key=lambda pair: sign * pair[1][spec.select])]
+        best = max(metrics["accuracy"] for _, metrics in found)
+        least = (best if reference is None else _metrics(reference)["accuracy"]) - spec.accuracy_budget / 100
+
+        def order(pair: tuple[Trial, Mapping[str, float]]) -> tuple[int, float]:
+            metrics = pair[1]
+            if metrics["accuracy"] >= least - 1e-12:
+                return 0, metrics["ece_hist_output"]
+            return 1, -metrics["accuracy"]  # none within the budget: the one that loses least
+
+        return [trial for trial, _ in sorted(found, key=order)]
+
+    # All of them
+
+    def jobs(self, lookup: Lookup) -> Iterator[Job]:
+        """Every run that is known by now, what others need first; results that wait for a choice are among them."""
+        seen: set[str] = set()
+        for seed in self.spec.seeds:
+            for base in self.spec.bases():
+                if ENTRIES[base].kind == "similarity":
+                    yield from _once(self.distances(base, seed), seen)
+                for trial in self.search(base, seed, lookup).trials:
+                    yield from _once(trial.job, seen)
+            for method in self.spec.methods:
+                yield from _once(self.result(method, seed, lookup), seen)
+
+    def results(self, lookup: Lookup) -> list[tuple[str, int, Job]]:
+        """(method, seed, run) of all results, which are the cells that the table averages."""
+        return [(name, seed, self.result(name, seed, lookup)) for name in self.spec.methods for seed in self.spec.seeds]
+
+    def _split(self, seed: int) -> dict[str, Any]:
+        spec = self.spec
+        return {
+            "seed": seed,
+            "per_class": spec.per_class,
+            "validation": spec.validation,
+            "test": spec.test,
+            "size": spec.size,
+        }
+
+    def _ood(self) -> dict[str, Any] | None:
+        return {"sets": list(self.spec.ood), "rows": self.spec.ood_rows} if self.spec.ood else None
+
+
+def _metrics(record: Record | None) -> Mapping[str, float]:
+    assert record is not None
+    metrics: Mapping[str, float] = record["metrics"]
+    return metrics
+
+
+def _once(job: Job, seen: set[str]) -> Iterator[Job]:
+    if job.digest not in seen:
+        seen.add(job.digest)
+        yield job
+
+
+def shortened(recipe: Mapping[str, Any], epochs: int) -> dict[str, Any]:
+    """The same recipe over fewer epochs: what happens at an epoch happens at the same share of the way."""
+    share = epochs / recipe["epochs"]
+    short = {**recipe, "epochs": epochs}
+    if recipe.get("milestones"):
+        short["milestones"] = [max(1, round(share * milestone)) for milestone in recipe["milestones"]]
+    if recipe.get("warmup_epochs"):
+        short["warmup_epochs"] = round(share * recipe["warmup_epochs"])
+    return short
+
+
+def described(base: str, values: Mapping[str, float], recipe: Mapping[str, Any], full: Mapping[str, Any]) -> str:
+    """A training in a few words."""
+    letters = {"alpha": "α", "beta": "β", "mixing": "a", "gamma": "γ", "margin": "m"}
+    parts = [f"{letters.get(key, key)} = {value:g}" for key, value in values.items()]
+    if recipe["epochs"] != full["epochs"]:
+        parts.append(f"{recipe['epochs']} epochs")
+    return " ".join([ENTRIES[base].title, *([f"({', '.join(parts)})"] if parts else [])])

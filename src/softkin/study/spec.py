@@ -1,0 +1,238 @@
+"""What a study is, as plain data: the data, the network, the methods, the seeds, what is tuned and how."""
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from softkin import SoftkinError, checks
+from softkin.study import methods as registry
+from softkin.study.methods import ENTRIES, PAPER
+
+SELECT = ("nll", "accuracy", "brier", "ece_hist", "ece_hist_output", "ece_kde")
+"""What a value is chosen by, on validation data"""
+SEARCHES = ("grid", "halving")
+TUNINGS = ("each seed", "first seed")
+
+
+@dataclass(frozen=True)
+class StudySpec:
+    """A study: everything that its table depends on, and nothing else.
+
+    As TOML the fields are keys, ``recipe``, ``model_options`` and ``aliases`` tables. A single number stands for a
+    grid of one; ``seeds = 5`` for the seeds 0 to 4.
+
+    Example:
+        >>> spec = StudySpec(methods=("one-hot", "ts", "we"), seeds=3, beta=2.0)
+        >>> spec.seeds, spec.beta
+        ((0, 1, 2), (2.0,))
+        >>> StudySpec.from_dict(spec.to_dict()) == spec
+        True
+    """
+
+    name: str = "compare"
+    """What to call it"""
+    data: str = "digits"
+    """Whatever ``softkin.data.load`` knows"""
+    size: int | None = None
+    """Resize images to this many pixels, square"""
+    per_class: int | None = None
+    """At most so many training images a class"""
+    validation: int | None = None
+    test: int | None = None
+    """Rows of the two; None: what ``softkin.data.split`` takes"""
+    model: str | None = None
+    """A network by name, or "package.module:callable"; None: by the kind of data"""
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """``name`` of a recipe, and fields of ``softkin.training.Recipe`` that differ from it"""
+    methods: tuple[str, ...] = ()
+    """Names from ``softkin.study.methods``, or such as "we+ts"; none: the paper's, as far as the data has them"""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """A seed fixes split, initial weights and the order of the data, the same for every method"""
+    alpha: tuple[float, ...] = (0.1,)
+    beta: tuple[float, ...] = (1.0, 2.0, 4.0)
+    """Grids of the class-similarity methods: every α with every β"""
+    uniform_alpha: tuple[float, ...] = ()
+    mixing: tuple[float, ...] = ()
+    """Grids of uniform smoothing's α and of mixup's a; none: as many values as the others have, around the usual"""
+    select: str = "nll"
+    search: str = "grid"
+    tuning: str = "each seed"
+    """"first seed": values are chosen on the first seed and kept for the others, for studies that cost much"""
+    accuracy_budget: float | None = None
+    """Points of accuracy (%): take the lowest output ECE among values that lose at most this much to one-hot"""
+    latent_dim: int | None = None
+    """Of the autoencoder; None: by the size of the images"""
+    vectors: str | None = None
+    """A file of word vectors; None: those that softkin carries"""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """What to look up instead of a class name's word"""
+    ood: tuple[str, ...] = ()
+    """Out-of-distribution sets: "uniform", "gaussian", or any source of data"""
+    ood_rows: int = 10_000
+
+    def __post_init__(self) -> None:
+        for key in ("alpha", "beta", "uniform_alpha", "mixing"):
+            self._set(key, _grid(getattr(self, key), key))
+        self._set("seeds", _seeds(self.seeds))
+        for key in ("methods", "ood"):
+            self._set(key, _texts(getattr(self, key), key))
+        for key in ("name", "data"):
+            if not isinstance(getattr(self, key), str) or not getattr(self, key):
+                raise TypeError(f"`{key}` must be a text, got {getattr(self, key)!r}.")
+        for key in ("model_options", "recipe", "aliases"):
+            if not isinstance(getattr(self, key), Mapping):
+                raise TypeError(f"`{key}` must be a table, got {getattr(self, key)!r}.")
+            self._set(key, dict(getattr(self, key)))
+        for key in ("size", "per_class", "validation", "test", "latent_dim"):
+            if getattr(self, key) is not None:
+                checks.count(getattr(self, key), key)
+        checks.count(self.ood_rows, "ood_rows")
+        for name in self.methods:
+            registry.check(name)
+        if len(set(self.methods)) < len(self.methods):
+            raise ValueError(f"`methods` must differ, got {', '.join(self.methods)}.")
+        for value in (*self.alpha, *self.uniform_alpha):
+            checks.alpha(value)
+        for value in self.beta:
+            checks.beta(value)
+        for key, allowed in (("select", SELECT), ("search", SEARCHES), ("tuning", TUNINGS)):
+            registry.known(getattr(self, key), allowed, key)
+        if self.accuracy_budget is not None:
+            checks.at_least_zero(self.accuracy_budget, "accuracy_budget")
+        _ = self.trials
+
+    def _set(self, key: str, value: Any) -> None:
+        object.__setattr__(self, key, value)
+
+    # What is trained
+
+    def bases(self) -> list[str]:
+        """The training methods that the study needs, one-hot first where anything is fitted behind it."""
+        needed = [registry.parts(name)[0] for name in self.methods]
+        ordered = [name for name in (registry.ONE_HOT,) if name in needed]
+        return list(dict.fromkeys(ordered + needed))
+
+    @property
+    def trials(self) -> int:
+        """How many values every tunable method tries: the same for all, or the comparison would be of effort."""
+        bases = self.bases() if self.methods else list(PAPER)
+        counts: dict[str, int] = {}
+        if any(ENTRIES[base].kind == "similarity" for base in bases):
+            counts["alpha × beta"] = len(self.alpha) * len(self.beta)
+        if self.uniform_alpha and "uniform" in bases:
+            counts["uniform_alpha"] = len(self.uniform_alpha)
+        if self.mixing and {"mixup", "cutmix"} & set(bases):
+            counts["mixing"] = len(self.mixing)
+        if len(set(counts.values())) > 1:
+            found = ", ".join(f"{key} has {count}" for key, count in counts.items())
+            raise ValueError(f"every tunable method must get the same number of trials, but {found}.")
+        return next(iter(counts.values()), len(self.alpha))
+
+    def candidates(self, base: str) -> list[dict[str, float]]:
+        """The values that a training method tries, one for each trial; one-hot has nothing to try."""
+        entry = ENTRIES[base]
+        if entry.kind == "similarity":
+            return [{"alpha": alpha, "beta": beta} for alpha in self.alpha for beta in self.beta]
+        if entry.tuned is None:
+            return [{}]
+        given = {"alpha": self.uniform_alpha, "mixing": self.mixing}.get(entry.tuned, ())
+        if not given and entry.tuned == "alpha":
+            given = self.alpha if len(self.alpha) == self.trials else ()
+        if not given:
+            low, high = (min(self.alpha), max(self.alpha)) if entry.tuned == "alpha" else (entry.centre, entry.centre)
+            given = _spread(low, high, self.trials)
+        return [{entry.tuned: value} for value in given]
+
+    # As data
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """A study from plain data; keys that are not known are refused with the nearest that is."""
+        for key in values:
+            registry.known(key, (f.name for f in fields(cls)), "key")
+        return cls(**values)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Self:
+        """A study from a TOML file."""
+        return cls.from_dict(read_toml(path))
+
+    @property
+    def digest(self) -> str:
+        """What distinguishes this study from others."""
+        return digest_of(self.to_dict())
+
+
+def digest_of(values: Any) -> str:
+    """16 hexadecimal digits of the SHA-256 of plain data, whatever the order of its keys."""
+    return hashlib.sha256(canonical(values)).hexdigest()[:16]
+
+
+def canonical(values: Any) -> bytes:
+    """The one way in which plain data is written where its digest matters."""
+    return json.dumps(values, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """A TOML file as plain data."""
+    path = Path(path)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SoftkinError(f"{path} could not be read: there is no such file.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SoftkinError(f"{path} could not be read: {error}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SoftkinError(f"{path} is no TOML: {error}.") from error
+
+
+def _grid(values: Any, name: str) -> tuple[float, ...]:
+    if isinstance(values, str | Mapping):
+        raise TypeError(f"`{name}` must be a number or a list of numbers, got {values!r}.")
+    every = tuple(values) if isinstance(values, list | tuple) else (values,)
+    found = tuple(checks.at_least_zero(value, name) for value in every)
+    if not found and name in ("alpha", "beta"):
+        raise ValueError(f"`{name}` must hold at least one number, got none.")
+    if len(set(found)) < len(found):
+        raise ValueError(f"`{name}` must hold numbers that differ, got {', '.join(f'{value:g}' for value in found)}.")
+    return found
+
+
+def _seeds(values: Any) -> tuple[int, ...]:
+    if isinstance(values, int) and not isinstance(values, bool):
+        return tuple(range(checks.count(values, "seeds")))
+    if isinstance(values, str) or not isinstance(values, list | tuple):
+        raise TypeError(f"`seeds` must be how many, or a list of seeds, got {values!r}.")
+    found = tuple(checks.count(value, "seeds", least=0) for value in values)
+    if not found or len(set(found)) < len(found):
+        raise ValueError(f"`seeds` must hold at least one seed and none twice, got {list(values)}.")
+    return found
+
+
+def _texts(values: Any, name: str) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, list | tuple):
+        raise TypeError(f"`{name}` must be a list of names, got {values!r}.")
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"`{name}` must hold names, got {value!r}.")
+    return tuple(values)
+
+
+def _spread(low: float, high: float, count: int) -> tuple[float, ...]:
+    """``count`` values in equal ratios from half of ``low`` to twice ``high``; a single one lies in the middle."""
+    if count == 1:
+        return (float(f"{math.sqrt(low * high):.6g}"),)
+    low = max(low, 0.01)  # α = 0 has no half
+    start, ratio = low / 2, (4 * max(low, high) / low) ** (1 / (count - 1))
+    return tuple(float(f"{min(start * ratio**i, 0.9 if high < 1 else math.inf):.6g}") for i in range(count))

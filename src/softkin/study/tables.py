@@ -1,0 +1,357 @@
+"""From records and saved predictions to the table: means, deviations, what perfect calibration would show, ties."""
+
+import csv
+import io
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from softkin import SoftkinError, predictions
+from softkin.predictions import Predictions
+from softkin.study import measure, significance
+from softkin.study import methods as registry
+from softkin.study.plan import Plan
+from softkin.study.records import Record, Records, kept_in
+from softkin.study.significance import LEAST_SEEDS, SAMPLES_ONLY, Resamples, Verdict
+from softkin.study.spec import StudySpec
+
+TIE = "≈"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric in the table."""
+
+    key: str
+    title: str
+    percent: bool = True
+    higher_is_better: bool | None = False
+    """None: no winner is derived from it"""
+    signed: bool = False
+
+
+COLUMNS = (
+    Column("accuracy", "accuracy", higher_is_better=True),
+    Column("nll", "NLL", percent=False),
+    Column("ece_hist", "Hist P"),
+    Column("ece_hist_output", "Hist O"),
+    Column("ece_kde", "KDE P"),
+    Column("ece_kde_output", "KDE O", higher_is_better=None),
+    Column("signed_gap", "gap", higher_is_better=None, signed=True),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One method on one seed: its record, and the predictions behind it."""
+
+    method: str
+    seed: int
+    record: Record
+    folder: Path
+    """Of the study"""
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """All that was measured on the test rows."""
+        found: dict[str, Any] = self.record["metrics"]
+        return found
+
+    def test(self) -> Predictions:
+        """The test predictions, calibrated if the method calibrates."""
+        return predictions.load(self._file("test"))
+
+    def validation(self) -> Predictions:
+        """The validation predictions of the trained network, which choices and calibrators saw."""
+        return predictions.load(self.folder / "runs" / self.record["chosen"] / "validation.safetensors")
+
+    def ood(self, name: str) -> Predictions:
+        """The predictions for an out-of-distribution set of the study."""
+        number = self.record["ood"].index(name)
+        return predictions.load(self._file(f"ood-{number}"))
+
+    def _file(self, name: str) -> Path:
+        return self.folder / "runs" / str(self.record["predictions"]) / f"{name}.safetensors"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A metric of a method over the seeds."""
+
+    mean: float
+    std: float | None
+    """Over seeds; None for a single one"""
+    n: int
+    values: tuple[float, ...]
+    calibrated: float | None = None
+    """What perfect calibration would show at this number of samples, on average over seeds"""
+    best: bool = False
+    tie: bool = False
+    """Not significantly worse than the best"""
+    p_value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method."""
+
+    method: str
+    title: str
+    cells: Mapping[str, Cell]
+    chosen: tuple[Mapping[str, float], ...] = ()
+    """The values that were chosen, seed by seed"""
+    effective_target: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """The study's answer."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    spec: StudySpec
+    data: Mapping[str, Any] = field(default_factory=dict)
+    finished: bool = True
+
+    def row(self, method: str) -> Row:
+        """The row of a method."""
+        for row in self.rows:
+            if row.method == method:
+                return row
+        raise KeyError(method)
+
+    def to_markdown(self) -> str:
+        """The best in bold, ties marked, in brackets what perfect calibration would show."""
+        lines = [
+            "| method | " + " | ".join(heading(column) for column in self.columns) + " |",
+            "| --- |" + " ---: |" * len(self.columns),
+        ]
+        for row in self.rows:
+            cells = [_markdown(column, row.cells.get(column.key)) for column in self.columns]
+            lines.append(f"| {row.title} | " + " | ".join(cells) + " |")
+        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes), ""])
+
+    def to_latex(self) -> str:
+        """A ``tabular`` for booktabs."""
+        lines = [
+            *(f"% {note}" for note in self.notes),
+            "\\begin{tabular}{l" + "r" * len(self.columns) + "}",
+            "\\toprule",
+            "method & " + " & ".join(_latex_text(heading(column)) for column in self.columns) + " \\\\",
+            "\\midrule",
+        ]
+        for row in self.rows:
+            cells = [_latex(column, row.cells.get(column.key)) for column in self.columns]
+            lines.append(f"{_latex_text(row.title)} & " + " & ".join(cells) + " \\\\")
+        return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+    def to_csv(self) -> str:
+        """One line for each method and metric, full precision, fractions."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        names = ("mean", "std", "n", "calibrated", "low", "high", "best", "tie", "p_value")
+        writer.writerow(["method", "metric", *names, "values"])
+        for row in self.rows:
+            for key, cell in row.cells.items():
+                values = [getattr(cell, name) for name in names]
+                shown = ["" if value is None else repr(value) for value in values]
+                writer.writerow([row.method, key, *shown, " ".join(map(repr, cell.values))])
+        return text.getvalue()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        from dataclasses import asdict
+
+        return {
+            "spec": self.spec.to_dict(),
+            "data": dict(self.data),
+            "finished": self.finished,
+            "columns": [asdict(column) for column in self.columns],
+            "rows": [asdict(row) for row in self.rows],
+            "notes": list(self.notes),
+        }
+
+
+def results(folder: str | Path) -> list[Result]:
+    """Every method on every seed that is done, in the order of the study."""
+    kept, records = kept_in(folder), Records(folder)
+    found = [(name, seed, records.find(job.digest)) for name, seed, job in Plan(kept).results(records.find)]
+    return [Result(name, seed, record, Path(folder)) for name, seed, record in found if record is not None]
+
+
+def table(folder: str | Path, *, resamples: int = 2000) -> Table:
+    """The table of a study, finished or not, from its records and saved predictions alone."""
+    kept = kept_in(folder)
+    return build(kept.spec, results(folder), data=kept.data, resamples=resamples)
+
+
+def build(
+    spec: StudySpec, found: Sequence[Result], *, data: Mapping[str, Any] | None = None, resamples: int = 2000
+) -> Table:
+    """The table of some results."""
+    by_method: dict[str, list[Result]] = {name: [] for name in spec.methods}
+    for result in found:
+        by_method[result.method].append(result)
+    complete = [name for name, every in by_method.items() if len(every) == len(spec.seeds)]
+    verdicts = _verdicts({name: by_method[name] for name in complete}, resamples)
+    columns = list(COLUMNS)
+    for name in spec.ood:
+        columns.append(Column(f"auroc {name}", f"AUROC {name}", higher_is_better=None))
+        columns.append(Column(f"fpr_at_95 {name}", f"FPR@95 {name}", higher_is_better=None))
+    rows = tuple(
+        _row(name, every, columns, verdicts if name in complete else {}) for name, every in by_method.items() if every
+    )
+    finished = len(complete) == len(spec.methods)
+    return Table(tuple(columns), rows, tuple(_notes(spec, found, data or {}, finished)), spec, data or {}, finished)
+
+
+def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Verdict]:
+    """For each metric that has a winner."""
+    if not by_method:
+        return {}
+    loaded = {name: [result.test() for result in every] for name, every in by_method.items()}
+    first = next(iter(loaded.values()))
+    ids = [_ids(one) for one in first]
+    for name, every in loaded.items():
+        for one, expected, result in zip(every, ids, by_method[name], strict=True):
+            if _ids(one) != expected:
+                raise SoftkinError(
+                    f"{registry.title(name)} on seed {result.seed} was tested on other samples than the other methods; "
+                    "its predictions cannot be compared with theirs."
+                )
+    drawn = Resamples(ids, times=times)
+    found = {}
+    for column in COLUMNS:
+        if column.higher_is_better is not None:
+            make = measure.STATISTICS[column.key]
+            statistics_of = {
+                name: [make(one.probabilities, one.known_labels) for one in every] for name, every in loaded.items()
+            }
+            found[column.key] = significance.verdict(statistics_of, drawn, higher_is_better=column.higher_is_better)
+    return found
+
+
+def _ids(one: Predictions) -> list[Any]:
+    """What the samples are called; samples without names are told apart by place."""
+    ids = one.sample_ids
+    return list(range(len(one))) if ids is None else ids if isinstance(ids, list) else ids.tolist()
+
+
+def _row(method: str, every: list[Result], columns: Sequence[Column], verdicts: Mapping[str, Verdict]) -> Row:
+    cells = {}
+    for column in columns:
+        values = tuple(float(result.metrics[column.key]) for result in every)
+        chance = [result.metrics["when_calibrated"].get(column.key) for result in every]
+        verdict = verdicts.get(column.key)
+        marks: dict[str, Any] = {}
+        if verdict is not None:
+            low, high = verdict.intervals[method]
+            marks = {
+                "best": method == verdict.best,
+                "tie": method in verdict.ties,
+                "p_value": verdict.p_values.get(method),
+                "low": low,
+                "high": high,
+            }
+        cells[column.key] = Cell(
+            mean=statistics.fmean(values),
+            std=statistics.stdev(values) if len(values) > 1 else None,
+            n=len(values),
+            values=values,
+            calibrated=None if None in chance else statistics.fmean(one["mean"] for one in chance),
+            **marks,
+        )
+    record = every[0].record
+    chosen = tuple(dict(result.record["values"]) for result in every)
+    return Row(method, registry.title(method), cells, chosen, record.get("effective_target"))
+
+
+def _notes(spec: StudySpec, found: Sequence[Result], data: Mapping[str, Any], finished: bool) -> list[str]:
+    """What the reader must know to read the numbers."""
+    seeds = len(spec.seeds)
+    notes = [f"{data.get('source', spec.data)}, {data.get('rows', '')}; network {spec.model}; {_times(seeds)}."]
+    notes.append(
+        "Mean ± standard deviation over seeds, in % (NLL: nats). P: winning scores, O: all scores, summed per sample. "
+        "In brackets: what perfect calibration would show with as many samples."
+        if seeds > 1
+        else "In % (NLL: nats). P: winning scores, O: all scores, summed per sample. "
+        "In brackets: what perfect calibration would show with as many samples."
+    )
+    how = (
+        "bootstrap over seeds and samples"
+        if seeds >= LEAST_SEEDS
+        else f"bootstrap; fewer than {LEAST_SEEDS} seeds: {SAMPLES_ONLY}"
+    )
+    notes.append(f"Bold: best. {TIE}: not significantly worse than the best ({how}, Holm over methods, 5 %).")
+    notes.append(
+        "KDE O has no winner: it shows its own smoothing (the number in brackets). "
+        "Gap: mean confidence minus accuracy; above 0 is over-confident, below 0 under-confident."
+    )
+    if spec.trials > 1:
+        by = "lowest output ECE within the accuracy budget" if spec.accuracy_budget is not None else spec.select
+        where = "on each seed" if spec.tuning == "each seed" else "on the first seed"
+        notes.append(f"Values chosen by {by} of validation rows {where}, {spec.trials} trials for each tuned method.")
+    if not finished:
+        due = len(spec.methods) * seeds
+        notes.append(f"Unfinished: {len(found)} of {due} results are in; winners only among methods that have all.")
+    return notes
+
+
+def _times(seeds: int) -> str:
+    return f"{seeds} seeds" if seeds > 1 else "1 seed"
+
+
+# Texts
+
+
+def heading(column: Column) -> str:
+    """A column's title, with an arrow where a direction is better."""
+    arrow = {True: " ↑", False: " ↓", None: ""}[column.higher_is_better]
+    return f"{column.title}{arrow}"
+
+
+def shown(column: Column, cell: Cell) -> tuple[str, str]:
+    """(mean ± deviation, what perfect calibration would show), as text."""
+    scale, digits = (100.0, 1) if column.percent else (1.0, 3)
+    if column.percent and column.key.startswith("ece"):
+        digits = 2
+    sign = "+" if column.signed else ""
+    text = f"{cell.mean * scale:{sign}.{digits}f}"
+    if cell.std is not None:
+        text += f" ± {cell.std * scale:.{digits}f}"
+    return text, "" if cell.calibrated is None else f"{cell.calibrated * scale:.{digits}f}"
+
+
+def _markdown(column: Column, cell: Cell | None) -> str:
+    if cell is None:
+        return "–"
+    value, chance = shown(column, cell)
+    value = f"**{value}**" if cell.best else f"{value} {TIE}" if cell.tie else value
+    return f"{value} ({chance})" if chance else value
+
+
+def _latex(column: Column, cell: Cell | None) -> str:
+    if cell is None:
+        return "--"
+    value, chance = shown(column, cell)
+    body = value.replace("±", "\\pm").replace(" ", "")
+    body = f"\\mathbf{{{body}}}" if cell.best else f"{body}^{{\\approx}}" if cell.tie else body
+    return f"${body}$" + (f" \\small({chance})" if chance else "")
+
+
+def _latex_text(text: str) -> str:
+    for plain, escaped in (
+        ("%", "\\%"),
+        ("_", "\\_"),
+        ("&", "\\&"),
+        ("#", "\\#"),
+        ("↑", "$\\uparrow$"),
+        ("↓", "$\\downarrow$"),
+    ):
+        text = text.replace(plain, escaped)
+    return text

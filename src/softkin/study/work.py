@@ -1,0 +1,210 @@
+"""One worker: takes a run that is ready and that nobody has, does it, and looks for the next, until none is left.
+
+``python -m softkin.study.work FOLDER`` is what ``softkin.study.run`` starts, and what joins a study by hand from
+another machine that sees the folder.
+"""
+
+import argparse
+import errno
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from softkin import SoftkinError
+from softkin.study.claims import Claim, Claims
+from softkin.study.plan import Job, Plan
+from softkin.study.records import Records, kept_in, remove
+
+LOOK_AGAIN = 0.2  # seconds between looks while others hold all that is ready
+MOST_DEATHS = 5  # a run whose worker died as often is not tried again: it may be what kills them
+STOPPED = 3  # exit code of a worker that cannot go on
+OUTSIDE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO, errno.ENODEV}
+"""What a file system says when every further run would fail alike"""
+
+
+@dataclass
+class Standing:
+    """How far a study is."""
+
+    done: list[Job] = field(default_factory=list)
+    running: list[tuple[Job, str]] = field(default_factory=list)
+    """With who has it"""
+    failed: list[tuple[Job, str]] = field(default_factory=list)
+    """With the reason"""
+    damaged: list[Job] = field(default_factory=list)
+    left: list[Job] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        """All runs that are known by now."""
+        return len(self.done) + len(self.running) + len(self.failed) + len(self.damaged) + len(self.left)
+
+
+def standing(folder: str | Path) -> Standing:
+    """What is done, running, failed, damaged and left in a study's folder, seen without touching it."""
+    return look(Plan(kept_in(folder)), Records(folder), Claims(Path(folder) / "claims"))
+
+
+def look(plan: Plan, records: Records, claims: Claims) -> Standing:
+    """The same for who looks again and again."""
+    found, newest = Standing(), claims.newest()
+    for job in plan.jobs(records.find):
+        state = records.state(job.digest)
+        if state == "done":
+            found.done.append(job)
+            continue
+        generation = newest.get(job.digest, 0)
+        who = claims.holder(job.digest, generation) if generation else None
+        reason = records.failure(job.digest)
+        if who is not None:
+            found.running.append((job, f"{who.get('host', '?')}, process {who.get('pid', '?')}"))
+        elif reason is not None:
+            found.failed.append((job, reason))
+        else:
+            (found.damaged if state == "damaged" else found.left).append(job)
+    return found
+
+
+def work(folder: str | Path, *, device: str | None = None, threads: int | None = 1) -> None:
+    """Do runs of the study in ``folder`` until none is left that could be done.
+
+    Runs that fail leave their reason and do not stop the others.
+
+    Raises:
+        SoftkinError: The folder cannot be written (full, read-only …): whatever was done is kept.
+    """
+    folder = Path(folder)
+    plan, records, claims = Plan(kept_in(folder)), Records(folder), Claims(folder / "claims")
+    with one_thread(threads):
+        while True:
+            before = len(records.known())
+            taken, others = _take(plan, records, claims)
+            if taken is not None:
+                _do(*taken, records, device)
+            elif others:
+                time.sleep(LOOK_AGAIN)
+            elif len(records.known()) == before:  # none came in while we looked, which could have made others ready
+                return
+
+
+def ready(job: Job, records: Records) -> bool:
+    """Whether all that a run needs is done, and the run itself is neither done nor failed."""
+    if job.kind == "result" and "chosen" not in job.context:
+        return False
+    if records.find(job.digest) is not None or records.failure(job.digest) is not None:
+        return False
+    return all(records.find(digest) is not None for digest in job.needs)
+
+
+def _take(plan: Plan, records: Records, claims: Claims) -> tuple[tuple[Job, Claim] | None, bool]:
+    """(a run that is now ours, whether others have some that are ready)."""
+    newest, others = claims.newest(), False
+    for job in plan.jobs(records.find):
+        if not ready(job, records):
+            continue
+        claim = claims.take(job.digest, newest)
+        if claim is None:
+            others = True
+            continue
+        return (job, claim), others
+    return None, others
+
+
+def _do(job: Job, claim: Claim, records: Records, device: str | None) -> None:
+    """A run that is ours."""
+    from softkin.study.perform import perform
+
+    with claim:
+        if records.find(job.digest) is not None:  # done by who released it a moment ago
+            return
+        if records.state(job.digest) == "damaged":
+            where = records.set_aside(job.digest)
+            warnings.warn(f"the record of {job.title} was damaged; set aside as {where}, done again.", stacklevel=2)
+        if claim.generation > MOST_DEATHS:
+            records.fail(job.digest, job.title, f"its worker died {claim.generation - 1} times")
+            return
+        folder = records.path(job.digest)
+        checkpoints = _adopt(folder, claim)
+        try:
+            record, files = perform(job, folder, records.path, device=device, work=checkpoints)
+            if not claim.lost():
+                records.commit(job.digest, record, files)
+        except Exception as error:
+            if is_outside(error):
+                raise
+            records.fail(job.digest, job.title, f"{type(error).__name__}: {error}")
+        finally:
+            if records.find(job.digest) is not None:
+                remove(checkpoints)
+
+
+def _adopt(folder: Path, claim: Claim) -> Path:
+    """The folder for checkpoints: a dead holder's becomes ours under a new name, so that it cannot write there."""
+    ours = folder / f"work-{claim.generation}"
+    for generation in range(claim.generation - 1, 0, -1):
+        old = folder / f"work-{generation}"
+        if old.is_dir() and not ours.exists():
+            os.rename(old, ours)
+        remove(old)
+    return ours
+
+
+def is_outside(error: BaseException | None) -> bool:
+    """Whether the file system said no, so that no other run would fare better."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in OUTSIDE:
+            return True
+        error = error.__cause__
+    return False
+
+
+@contextmanager
+def one_thread(threads: int | None) -> Iterator[None]:
+    """Compute with this many threads: sums depend on it to the last bit, and small networks gain nothing by more."""
+    import torch
+
+    before = torch.get_num_threads()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _end_with(parent: int) -> None:
+    """End this process when the one that started it is gone, even if that was killed."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+def main() -> int:
+    """A worker as a process of its own."""
+    parser = argparse.ArgumentParser(prog="python -m softkin.study.work", description="Join a study.")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a study that was started")
+    parser.add_argument("--device", help="where to compute, such as cuda:1 (default: cpu)")
+    parser.add_argument("--threads", type=int, default=1, help="to compute with (default: 1)")
+    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.parent is not None:
+        threading.Thread(target=_end_with, args=(arguments.parent,), daemon=True).start()
+    warnings.showwarning = lambda message, *_, **__: print(f"softkin: warning: {message}", file=sys.stderr)
+    try:
+        work(arguments.folder, device=arguments.device, threads=arguments.threads)
+    except KeyboardInterrupt:
+        return 130
+    except (SoftkinError, OSError) as error:
+        print(error, file=sys.stderr)
+        return STOPPED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
