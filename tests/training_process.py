@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from softkin import data, training
+from softkin import SoftkinError, data, ranks, training
 
 SPLIT = data.split("digits", per_class=8, test=500, validation=100)
 
@@ -127,14 +127,32 @@ def shared(folder, method):
     device = "cpu" if torch.cuda.is_available() else None
     trained = train(None, method, epochs=4, batch_norm=False, device=device, progress=listen)
     with_norm = train(None, method, epochs=1, device=device)
-    from softkin import ranks
-
+    resumed = stopped_and_resumed(folder, device) if folder is not None else {}
     rank, world = ranks.world()
     if world > 1:
         import torch.distributed as dist
 
         dist.destroy_process_group()
-    return {"steps": steps, "rank": rank, "with_norm": with_norm.record} | outcome(trained)
+    return {"steps": steps, "rank": rank, "with_norm": with_norm.record, **resumed} | outcome(trained)
+
+
+def stopped_and_resumed(folder, device):
+    """A run that one process's SIGTERM stops for all, for a caller who handles the signal herself, and then the rest."""
+    whole = outcome(train(None, "online+mixup", epochs=4, device=device))
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    message = ""
+    try:
+        train(folder, "online+mixup", epochs=4, device=device, progress=_terminate_at(7))
+    except SoftkinError as error:
+        message = str(error)
+    signal.signal(signal.SIGTERM, before)
+    rest = train(folder, "online+mixup", epochs=4, device=device)
+    return {
+        "message": message,
+        "resumed_there": rest.resumed,
+        "same": outcome(rest)["weights"] == whole["weights"],
+        "same_history": outcome(rest)["history"] == whole["history"],
+    }
 
 
 if __name__ == "__main__":
