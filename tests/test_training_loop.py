@@ -262,9 +262,11 @@ def test_a_folder_of_another_run_is_refused_by_what_differs(split, tmp_path):
 
 
 def test_half_written_files_of_a_killed_process_go(split, tmp_path):
-    (tmp_path / ".step-00000001.json.abc").write_text("half")
+    for name in ("old", "new"):
+        (tmp_path / f".step-00000001.json.{name}").write_text("half")
+    os.utime(tmp_path / ".step-00000001.json.old", (0, 0))
     fit(split, epochs=1, folder=tmp_path)
-    assert not list(tmp_path.glob(".step*"))
+    assert [path.name for path in tmp_path.glob(".step*")] == [".step-00000001.json.new"]
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------

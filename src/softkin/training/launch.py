@@ -88,6 +88,8 @@ def _check_launch(accelerator: "Accelerator", recipe: Recipe) -> None:
     kind = str(accelerator.distributed_type).rpartition(".")[2]
     if kind not in KINDS:
         raise SoftkinError(f"training shares batches among processes, and {kind} shares networks; launch without it.")
+    if recipe.mixed_precision == "fp16" and accelerator.device.type == "cpu":
+        raise SoftkinError("mixed precision fp16 needs an accelerator, and the device is cpu; use bf16 or no.")
     launched = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
     if launched not in ("no", recipe.mixed_precision):
         warnings.warn(
