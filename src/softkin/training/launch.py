@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from softkin import SoftkinError
+from softkin import SoftkinError, ranks
 from softkin.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -88,6 +88,11 @@ def _check_launch(accelerator: "Accelerator", recipe: Recipe) -> None:
     kind = str(accelerator.distributed_type).rpartition(".")[2]
     if kind not in KINDS:
         raise SoftkinError(f"training shares batches among processes, and {kind} shares networks; launch without it.")
+    if accelerator.num_processes != ranks.world()[1]:
+        raise SoftkinError(
+            f"the process group has {ranks.world()[1]} processes, but accelerate sees {accelerator.num_processes}; "
+            "leave setting up the group to training.fit, or say the device."
+        )
     if recipe.mixed_precision == "fp16" and accelerator.device.type == "cpu":
         raise SoftkinError("mixed precision fp16 needs an accelerator, and the device is cpu; use bf16 or no.")
     launched = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
