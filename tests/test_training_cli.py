@@ -93,7 +93,7 @@ def test_what_is_not_there_is_one_sentence(capsys):
 
 
 def test_terminated_for_real_it_goes_on_to_the_weights_of_an_undisturbed_run(capsys, tmp_path):
-    arguments = (*QUICK, "--method", "mixup", "--epochs", "40", "--checkpoint-every", "0")
+    arguments = (*QUICK, "--method", "mixup", "--epochs", "15", "--checkpoint-every", "0")
     log = tmp_path / "log.jsonl"
     command = [sys.executable, "-m", "softkin", "train", *arguments, "--output", str(tmp_path / "cut")]
     process = subprocess.Popen(

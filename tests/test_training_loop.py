@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import os
+import signal
 import warnings
 from dataclasses import replace
 
@@ -262,9 +263,30 @@ def test_a_folder_of_another_run_is_refused_by_what_differs(split, tmp_path):
 
 
 def test_half_written_files_of_a_killed_process_go(split, tmp_path):
-    (tmp_path / ".step-00000001.json.abc").write_text("half")
+    for name in ("old", "new"):
+        (tmp_path / f".step-00000001.json.{name}").write_text("half")
+    os.utime(tmp_path / ".step-00000001.json.old", (0, 0))
     fit(split, epochs=1, folder=tmp_path)
-    assert not list(tmp_path.glob(".step*"))
+    assert [path.name for path in tmp_path.glob(".step*")] == [".step-00000001.json.new"]
+
+
+def test_a_signal_after_the_last_look_is_not_swallowed(split, tmp_path):
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        end = lambda event: os.kill(os.getpid(), signal.SIGTERM) if event["event"] == "end" else None  # noqa: E731
+        fit(split, epochs=1, folder=tmp_path, progress=end)
+        assert heard == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_an_interrupt_waits_for_the_checkpoint(split, tmp_path):
+    stop = lambda event: os.kill(os.getpid(), signal.SIGINT) if event.get("step") == 6 else None  # noqa: E731
+    with pytest.raises(KeyboardInterrupt):
+        fit(split, epochs=4, folder=tmp_path, progress=stop)
+    assert (tmp_path / "step-00000006.json").exists()
+    assert same(fit(split, epochs=4, folder=tmp_path).model, fit(split, epochs=4).model)
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------

@@ -54,9 +54,21 @@ def test_terminated_in_the_middle_of_an_epoch_it_writes_a_checkpoint_and_goes_on
     assert found["history"] == undisturbed["history"]
 
 
-def test_two_processes_have_the_loss_curve_of_one():
-    launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0", "--standalone")
-    two = run("shared", "nowhere", "cutmix", launcher=launcher)["shared"]
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone")
+    return run("shared", tmp_path_factory.mktemp("two"), "cutmix", launcher=launcher)["shared"]
+
+
+def test_a_signal_to_one_process_stops_all_and_all_go_on_together(two):
+    assert two["message"].startswith("training was stopped by signal 15 in epoch ")
+    assert two["message"].endswith("; the same call resumes it.")
+    assert two["resumed_there"]
+    assert two["same"]
+    assert two["same_history"]
+
+
+def test_two_processes_have_the_loss_curve_of_one(two):
     one = training_process.shared(None, "cutmix")
     assert len(one["steps"]) == 20
     assert two["steps"] == pytest.approx(one["steps"], abs=1e-4)

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from softkin import data, training
+from softkin import SoftkinError, data, ranks, training
 
 SPLIT = data.split("digits", per_class=8, test=500, validation=100)
 
@@ -34,7 +34,7 @@ def network(*, batch_norm=True):
     )
 
 
-def train(folder, method, *, epochs=12, batch_norm=True, **options):
+def train(folder, method, *, epochs=12, batch_norm=True, device="cpu", **options):
     recipe = training.Recipe.named("small", epochs=epochs, batch_size=16, lr=0.02, augmentation="crop-flip")
     return training.fit(
         network(batch_norm=batch_norm),
@@ -44,7 +44,7 @@ def train(folder, method, *, epochs=12, batch_norm=True, **options):
         recipe=recipe,
         seed=3,
         folder=folder,
-        device="cpu",
+        device=device,
         checkpoint_every=0,
         **options,
     )
@@ -124,16 +124,35 @@ def shared(folder, method):
     """One of the processes that ``torchrun`` started, or the only one."""
     steps = []
     listen = lambda event: steps.append(event["loss"]) if event["event"] == "step" else None  # noqa: E731
-    trained = train(None, method, epochs=4, batch_norm=False, progress=listen)
-    with_norm = train(None, method, epochs=1)
-    from softkin import ranks
-
+    device = "cpu" if torch.cuda.is_available() else None
+    trained = train(None, method, epochs=4, batch_norm=False, device=device, progress=listen)
+    with_norm = train(None, method, epochs=1, device=device)
+    resumed = stopped_and_resumed(folder, device) if folder is not None else {}
     rank, world = ranks.world()
     if world > 1:
         import torch.distributed as dist
 
         dist.destroy_process_group()
-    return {"steps": steps, "rank": rank, "with_norm": with_norm.record} | outcome(trained)
+    return {"steps": steps, "rank": rank, "with_norm": with_norm.record, **resumed} | outcome(trained)
+
+
+def stopped_and_resumed(folder, device):
+    """A run that one process's SIGTERM stops for all, for a caller who handles the signal herself, and then the rest."""
+    whole = outcome(train(None, "online+mixup", epochs=4, device=device))
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    message = ""
+    try:
+        train(folder, "online+mixup", epochs=4, device=device, progress=_terminate_at(7))
+    except SoftkinError as error:
+        message = str(error)
+    signal.signal(signal.SIGTERM, before)
+    rest = train(folder, "online+mixup", epochs=4, device=device)
+    return {
+        "message": message,
+        "resumed_there": rest.resumed,
+        "same": outcome(rest)["weights"] == whole["weights"],
+        "same_history": outcome(rest)["history"] == whole["history"],
+    }
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +155,7 @@ def run(arguments: argparse.Namespace) -> None:
     # Before the training: a name that cannot be read should not cost hours.
     unknown = {one: data.out_of_distribution(one, split.train, seed=arguments.seed) for one in arguments.ood}
     folder = None if arguments.output is None else arguments.output / "checkpoints"
-    if folder is not None and arguments.force:
+    if folder is not None and arguments.force and os.environ.get("RANK", "0") == "0":
         _clear(arguments.output)
     trained = training.fit(
         model,

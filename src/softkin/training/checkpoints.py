@@ -7,6 +7,7 @@ the first counts for nothing. The two newest are kept. ``run.json`` says which r
 import hashlib
 import json
 import os
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from torch import Tensor
 from softkin import SoftkinError, matrices
 
 KEPT = 2  # so that one may be damaged
+LEFT_BEHIND = 3600  # seconds after which nobody writes a file any more
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,9 @@ class Checkpoint:
 def claim(folder: Path, run: Mapping[str, Any]) -> None:
     """Make ``folder`` that of this run, or refuse if it is another's."""
     path = folder / "run.json"
-    for half_written in folder.glob(".step-*"):  # by a process that was killed
-        half_written.unlink(missing_ok=True)
+    for half_written in folder.glob(".step-*"):  # by a process that was killed, not by one that is at it now
+        if time.time() - half_written.stat().st_mtime > LEFT_BEHIND:
+            half_written.unlink(missing_ok=True)
     plain = json.loads(json.dumps(run))
     if not path.exists():
         if any(folder.glob("step-*.json")):

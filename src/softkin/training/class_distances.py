@@ -63,7 +63,7 @@ def class_distances(
     if kind == "ae":
         if train.kind != "images":
             raise ValueError(f"the distance 'ae' needs images, and `train` holds {train.kind}; use l2 or words.")
-        made: Tensor = distances.from_autoencoder(  # type: ignore[attr-defined]
+        made: Tensor = distances.from_autoencoder(
             train.values, train.labels, seed=seed, device=device, progress=progress, **autoencoder
         )
         return made

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from softkin import SoftkinError
+from softkin import SoftkinError, ranks
 from softkin.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ def accelerated(
             os.environ[variable] = str(wanted)
         place = str(folder or Path("runs"))
         accelerator = Accelerator(
-            cpu=wanted is not None and wanted.type == "cpu",
+            # Without the word, accelerate leaves the processes of a machine that has only a CPU to themselves.
+            cpu=not _has_accelerator() if wanted is None else wanted.type == "cpu",
             mixed_precision=recipe.mixed_precision,
             dynamo_backend="inductor" if recipe.compile is True else recipe.compile or "no",
             log_with=list(trackers) or None,
@@ -76,11 +77,24 @@ def accelerated(
             state.update(old)
 
 
+def _has_accelerator() -> bool:
+    if hasattr(torch, "accelerator"):  # torch 2.6 and later
+        return bool(torch.accelerator.is_available())
+    return torch.cuda.is_available() or torch.backends.mps.is_available()
+
+
 def _check_launch(accelerator: "Accelerator", recipe: Recipe) -> None:
     """Refuse ways to launch that would train something else than the recipe says."""
     kind = str(accelerator.distributed_type).rpartition(".")[2]
     if kind not in KINDS:
         raise SoftkinError(f"training shares batches among processes, and {kind} shares networks; launch without it.")
+    if accelerator.num_processes != ranks.world()[1]:
+        raise SoftkinError(
+            f"the process group has {ranks.world()[1]} processes, but accelerate sees {accelerator.num_processes}; "
+            "leave setting up the group to training.fit, or say the device."
+        )
+    if recipe.mixed_precision == "fp16" and accelerator.device.type == "cpu":
+        raise SoftkinError("mixed precision fp16 needs an accelerator, and the device is cpu; use bf16 or no.")
     launched = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
     if launched not in ("no", recipe.mixed_precision):
         warnings.warn(

@@ -110,8 +110,8 @@ def fit(
                 run.train()
             finally:
                 run.release()
-                if trackers:
-                    accelerator.end_training()
+                for tracker in accelerator.trackers:  # accelerator.end_training would end the process group too
+                    tracker.finish()
             return run.result()
 
 
@@ -193,7 +193,7 @@ class _Run:
         self.seconds = self.epoch_seconds = self.epoch_loss = 0.0
         self.resumed = False
         self.last_good: Path | None = None
-        self._resume(train)
+        self._resume()
         self.had_forward = "forward" in vars(model)
         self.net, self.optimizer = accelerator.prepare(model, self.sgd)
         if accelerator.scaler is not None and self._scaler is not None:
@@ -226,7 +226,7 @@ class _Run:
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
-    def _resume(self, train: "Labelled") -> None:
+    def _resume(self) -> None:
         self._scaler: dict[str, Any] | None = None
         if self.folder is None:
             return

@@ -20,7 +20,7 @@ class Recipe:
 
     The defaults are those of the field for CIFAR-100, the "paper" recipe: lr 0.1, momentum 0.9 without Nesterov, weight
     decay 5e-4 on every parameter, batches of 128, 200 epochs, ×0.2 at 60, 120 and 160, one epoch of linear warm-up,
-    random crops and flips.
+    random crops and flips (not the rotations that some add).
 
     Schedules, with t the step, w the warm-up's steps, T all steps, each after lr·(t+1)/w in the warm-up:
 

@@ -25,11 +25,16 @@ class Stop:
 
     def deliver(self, number: int) -> None:
         """Let the signal do what it would have done without us."""
-        for one, handler in self._before.items():
-            signal.signal(one, handler)
+        self.restore()
+        self.signal = 0
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         os.kill(os.getpid(), number)
+
+    def restore(self) -> None:
+        """Put back the handlers that were there before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -44,5 +49,6 @@ def watched(active: bool) -> Iterator[Stop]:
             stop._before[number] = signal.signal(number, stop._remember)
         yield stop
     finally:
-        for one, handler in stop._before.items():
-            signal.signal(one, handler)
+        stop.restore()
+        if stop.signal:  # came after the last look
+            stop.deliver(stop.signal)
