@@ -6,7 +6,7 @@ import pytest
 from softkin import SoftkinError, study
 from softkin.cli import main
 from softkin.study import ray_engine
-from study_parts import quick
+from study_parts import quick, without_pictures  # noqa: F401  a fixture
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 LONG = {"name": "small", "epochs": 150}
@@ -27,7 +27,7 @@ def cluster():
 
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own: files that it leaves open
-def test_a_node_dies_while_it_trains_and_the_table_is_the_same(cluster, tmp_path):
+def test_a_node_dies_while_it_trains_and_the_table_is_the_same(cluster, tmp_path, without_pictures):  # noqa: F811
     nodes, second = cluster
     spec = quick(methods=["one-hot", "ts"], seeds=[0, 1, 2], recipe=LONG)
     killed = []

@@ -18,8 +18,9 @@ from softkin.study.claims import Claims
 from softkin.study.plan import Plan
 from softkin.study.records import Records, kept_in
 from softkin.study.worker import MOST_DEATHS
-from study_parts import quick
+from study_parts import quick, without_pictures  # noqa: F401  a fixture
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
 FORK = multiprocessing.get_context("fork")  # a child begins at once, where a new Python takes seconds to import torch
 
 

@@ -29,7 +29,7 @@ def drive(
     folder: Path,
     *,
     device: str | None = None,
-    update: Callable[[Standing], None] = lambda _: None,
+    update: Callable[[Standing], None] | None = None,
     address: str | None = None,
     num_cpus: float = 1,
     num_gpus: float = 0,
@@ -90,13 +90,14 @@ class _Driver:
         self.running: dict[Any, tuple[Job, Claim]] = {}
         self.beaten = time.monotonic()
 
-    def drive(self, update: Callable[[Standing], None], *, per_run: float, resource: str) -> None:
+    def drive(self, update: Callable[[Standing], None] | None, *, per_run: float, resource: str) -> None:
         try:
             while True:
                 places = self.ray.cluster_resources().get(resource, 1) / max(per_run, 1e-9)
                 before = len(self.records.known())
                 others = self._hand_out(most=max(2, int(AHEAD * places)))
-                update(look(self.plan, self.records, self.claims))
+                if update is not None:
+                    update(look(self.plan, self.records, self.claims))
                 if self.running:
                     self._take_in()
                 elif others:

@@ -25,6 +25,8 @@ ENGINES = ("local", "ray")
 MOST_RESTARTS = 10  # of workers that died, over a whole study
 LOOK = 0.5  # seconds between looks at how far the workers are
 
+Update = Callable[[Standing], None]
+
 
 def run(
     spec: StudySpec,
@@ -131,7 +133,7 @@ def _devices(device: str | None, count: int) -> list[str | None]:
     return [device] * count
 
 
-def _supervise(folder: Path, device: str | None, count: int, update: Callable[[Standing], None]) -> None:
+def _supervise(folder: Path, device: str | None, count: int, update: Update | None) -> None:
     """Start workers, see them to the end, start another where one died."""
     plan, records, claims = Plan(kept_in(folder)), Records(folder), Claims(folder / "claims")
     every = [_Worker(folder, one) for one in _devices(device, count)]
@@ -139,7 +141,8 @@ def _supervise(folder: Path, device: str | None, count: int, update: Callable[[S
     try:
         while workers:
             time.sleep(LOOK)
-            update(look(plan, records, claims))
+            if update is not None:
+                update(look(plan, records, claims))
             for worker in list(workers):
                 code = worker.process.poll()
                 if code is None:
@@ -191,10 +194,10 @@ class _Worker:
 
 
 @contextmanager
-def shown(show: bool | None) -> Iterator[Callable[[Standing], None]]:
-    """A bar of runs done, with what runs now; a function to tell it."""
+def shown(show: bool | None) -> Iterator[Update | None]:
+    """A bar of runs done, with what runs now; a function to tell it, None where nobody looks."""
     if not (sys.stderr.isatty() if show is None else show):
-        yield lambda _: None
+        yield None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
