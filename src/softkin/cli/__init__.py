@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Sequence
 
 from softkin import SoftkinError, __version__
-from softkin.cli import similarity
+from softkin.cli import compare, data, similarity, status, train
 
-COMMANDS = {"similarity": similarity}
+COMMANDS = {"compare": compare, "data": data, "similarity": similarity, "status": status, "train": train}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -17,11 +17,11 @@ Measure how alike classes are and print each class's nearest classes and its smo
 
 SOURCE is one of
   a .txt file   class names, one a line; or "id<TAB>name, synonym, …", the first known synonym counting
-  a folder      one folder of images for each class
+  a folder      one folder of images for each class, or parquet files for train and test; of parts, train counts
   .npz          `images` or `features`, `labels`, perhaps `class_names`
-  .parquet      as Hugging Face data sets have them, images or text with a label column
+  .parquet      as Hugging Face data sets have them, images or text with a label column (text also as .jsonl)
   .safetensors, .csv    a distance matrix that softkin saved, or a table with class names as its header
-  digits        scikit-learn's handwritten digits"""
+  digits        scikit-learn's handwritten digits, or another data set by its name (softkin data list)"""
 EXAMPLE = "softkin similarity examples/cifar100.txt --beta 2 --alpha 0.1 --output m/"
 
 
@@ -104,6 +104,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _distances(arguments: argparse.Namespace) -> "ClassMatrix":
     """The distance matrix of the source, whatever that is."""
     from softkin import SoftkinError, data, distances
+    from softkin.data.loading import is_known_file
 
     source = Path(arguments.source)
     if source.suffix.lower() in (".safetensors", ".csv"):
@@ -113,15 +114,16 @@ def _distances(arguments: argparse.Namespace) -> "ClassMatrix":
             raise ValueError(f"--distance {arguments.distance} needs images or features, and {source} holds names.")
         ids, names = _read_names(source)
         return _from_words(ids, names, arguments)
-    if source.is_file() and source.suffix.lower() not in (".npz", ".parquet"):
+    if source.is_file() and not is_known_file(source):
         raise SoftkinError(
-            f"{source} is of no known form: class names come in a .txt file, images or features in .npz or .parquet, "
+            f"{source} is of no known form: class names come in a .txt file, images, features or text in "
+            ".npz, .parquet, .jsonl or the archives of CIFAR and Tiny-ImageNet, "
             "distances in .safetensors or .csv."
         )
     loaded = data.load(arguments.source, size=arguments.size)
     kind = arguments.distance or {"text": "words", "images": "l1", "features": "l2"}[loaded.kind]
     if kind == "words":
-        return _from_words(loaded.class_names, list(loaded.class_names), arguments)
+        return _from_words(loaded.class_names, list(loaded.synonyms), arguments)
     if loaded.kind == "text":
         raise ValueError(f"--distance {kind} needs images or features, and {source} holds text; use words.")
     options: dict[str, Any] = {

@@ -1,9 +1,10 @@
 """Labelled data from what people have on disk or can fetch, decoded once and memory-mapped ever after."""
 
 from softkin.data import augment
+from softkin.data.catalogue import get, names
 from softkin.data.distribution import out_of_distribution
 from softkin.data.labelled import DIGITS, Labelled, Samples
 from softkin.data.loading import load
 from softkin.data.splits import Split, split
 
-__all__ = ["DIGITS", "Labelled", "Samples", "Split", "augment", "load", "out_of_distribution", "split"]
+__all__ = ["DIGITS", "Labelled", "Samples", "Split", "augment", "get", "load", "names", "out_of_distribution", "split"]

@@ -11,10 +11,21 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin.data import images
-from softkin.data.labelled import DIGITS, Content, Labelled
+from softkin.data.labelled import DIGITS, Content, Labelled, Samples
 from softkin.data.source import WHOLE, Source
 
 CHUNK = 2**24  # bytes read at a time
+
+
+def ready(samples: Samples) -> Source:
+    """What is in memory already, as a source of one part."""
+
+    def read(_part: str, _size: int | None, _progress: bool | None) -> Content:
+        if samples.labels is None:
+            raise ValueError(f"`source` must have labels, but {samples.source} belongs to no class.")
+        return Content(samples.labels, samples.class_names, samples.kind, [samples.values], samples.texts, samples.peak)
+
+    return Source(samples.source, Path(samples.source), [], [WHOLE], read, ready=samples)
 
 
 def digits() -> Labelled:

@@ -34,13 +34,14 @@ def random_crop_flip(images: Tensor, generator: torch.Generator, padding: int = 
     across = torch.arange(w, device=images.device).expand(n, w)
     across = left[:, None] + torch.where(flips.to(images.device)[:, None], w - 1 - across, across)
     padded = F.pad(images, (padding,) * 4)
-    which = torch.arange(n, device=images.device)
+    height, width = h + 2 * padding, w + 2 * padding
+    places = (down[:, :, None] * width + across[:, None, :]).reshape(n, h * w)
     if images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous():
-        rows = padded.permute(0, 2, 3, 1)[which[:, None, None], down[:, :, None], across[:, None, :]]
-        return rows.permute(0, 3, 1, 2)
-    width = w + 2 * padding
-    places = (down[:, :, None] * width + across[:, None, :]).reshape(n, 1, h * w).expand(n, c, h * w)
-    return padded.reshape(n, c, -1).gather(2, places).reshape(n, c, h, w)
+        places = places + torch.arange(n, device=images.device)[:, None] * (height * width)
+        pixels = padded.permute(0, 2, 3, 1).reshape(n * height * width, c).index_select(0, places.flatten())
+        return pixels.reshape(n, h, w, c).permute(0, 3, 1, 2)
+    places = places[:, None].expand(n, c, h * w)
+    return padded.reshape(n, c, height * width).gather(2, places).reshape(n, c, h, w)
 
 
 def _flipped(images: Tensor, flips: Tensor) -> Tensor:

@@ -10,8 +10,9 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from softkin import SoftkinError, matrices
 from softkin.progress import track
@@ -79,41 +80,85 @@ def stamp(path: Path) -> list[int]:
     return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino]
 
 
-def content_digest(root: Path, files: Sequence[Path], *, progress: bool | None = None) -> str:
-    """SHA-256 over the names and bytes of ``files`` below ``root``.
+def content_digest(root: Path, files: Sequence[str | Path], *, progress: bool | None = None) -> str:
+    """SHA-256 over the names and bytes of ``files`` at or below ``root``.
 
     Bytes are read once: the digest is remembered together with every file's size, times and identity, and taken from
-    memory as long as none of these has changed.
+    memory as long as none of these has changed. Trees have 100,000 files, hence plain text in place of paths.
     """
-    try:
-        before = [stamp(file) for file in files]
-    except OSError as error:
-        raise SoftkinError(f"{error.filename} could not be read: {error.strerror}.") from error
+    paths = [os.fspath(file) for file in files]
+    base = os.path.join(root, "")
     # What a single file is called says nothing of its content; inside a folder names tell parts and classes apart.
-    names = ["" if file == root else Path(os.path.relpath(file, root)).as_posix() for file in files]
-    state = hashlib.sha256(json.dumps([names, before]).encode()).hexdigest()
-    memory = made("digests") / f"{hashlib.sha256(str(root.resolve()).encode()).hexdigest()}.json"
+    names = [path[len(base) :] if path.startswith(base) else "" for path in paths]
+    before, newest = _state(names, paths)
+    memory = folder() / "digests" / f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        remembered = json.loads(memory.read_text(encoding="utf-8"))
-        if remembered["state"] == state:
-            return str(remembered["digest"])
+        kept = json.loads(memory.read_text(encoding="utf-8"))
+        if kept["state"] == before:
+            return str(kept["digest"])
     started = time.time()
     whole = hashlib.sha256()
-    for name, file in track(zip(names, files, strict=True), "reading files", total=len(files), show=progress):
-        whole.update(f"{len(name)} {name} {_file_digest(file)}\n".encode())
-    if [stamp(file) for file in files] != before:
+    for name, path in track(zip(names, paths, strict=True), "reading files", total=len(paths), show=progress):
+        whole.update(f"{len(name)} {name} {_file_digest(path)}\n".encode("utf-8", "surrogateescape"))
+    if _state(names, paths)[0] != before:
         raise SoftkinError(f"{root} was changed while it was read; try again when it is complete.")
-    if all(started - about[1] / 1e9 > SETTLED for about in before):
-        matrices.write(memory, json.dumps({"state": state, "digest": whole.hexdigest()}).encode())
+    if started - newest > SETTLED:
+        _remember(memory, {"state": before, "digest": whole.hexdigest()})
     return whole.hexdigest()
 
 
-def _file_digest(path: Path) -> str:
+def _state(names: Sequence[str], paths: Sequence[str]) -> tuple[str, float]:
+    """(digest of all names and stamps, when the newest was changed)."""
+    stamps, newest = [], 0
     try:
-        with path.open("rb") as file:
+        for path in paths:
+            about = os.stat(path)
+            stamps += [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino]
+            newest = max(newest, about.st_ctime_ns)  # nobody can set it back, as he can the other
+    except OSError as error:
+        raise SoftkinError(f"{error.filename} could not be read: {error.strerror}.") from error
+    content = "\0".join(names).encode("utf-8", "surrogateescape") + repr(stamps).encode()
+    return hashlib.sha256(content).hexdigest(), newest / 1e9
+
+
+def remembered(key: str, make: Callable[[], Any]) -> Any:
+    """What ``make`` gives, plain data, made once for each key."""
+    memory = folder() / "digests" / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(memory.read_text(encoding="utf-8"))
+        if kept["key"] == key:
+            return kept["value"]
+    value = make()
+    _remember(memory, {"key": key, "value": value})
+    return value
+
+
+def _remember(memory: Path, content: Any) -> None:
+    with contextlib.suppress(SoftkinError):  # a cache that others filled may be read-only: then it is only slower
+        matrices.write(memory, json.dumps(content).encode())
+
+
+def _file_digest(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise SoftkinError(f"{path} could not be read: {error.strerror or error}.") from error
+
+
+def workplace(target: Path, doing: str) -> Path:
+    """A new folder beside ``target`` to write in, open to whom the user's mask says; what was left there goes.
+
+    The caller holds the lock of ``target``, so that nobody else is at work there.
+    """
+    try:
+        for left in target.parent.glob(f".{doing}-{target.name}-*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        path = target.with_name(f".{doing}-{target.name}-{os.getpid()}-{time.time_ns()}")
+        path.mkdir()
+    except OSError as error:
+        raise SoftkinError(unwritable(target.parent, error)) from error
+    return path
 
 
 def remove(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from softkin import SoftkinError, checks
 from softkin.data import images, loading
 from softkin.data.labelled import Samples
-from softkin.data.source import OUT_OF_SCOPE, official
+from softkin.data.source import OUT_OF_SCOPE, chosen, official
 
 NOISE = ("uniform", "gaussian")
 
@@ -47,6 +46,8 @@ def out_of_distribution(
         shape = like.values.shape[1:]
         if values.shape[1:] != shape or found.peak != like.peak:
             values = images.fitted(values, shape, peak=found.peak, new_peak=like.peak)
+            digest = hashlib.sha256(f"{found.digest} as {shape} to {like.peak}".encode()).hexdigest()
+            found = replace(found, digest=digest)
     elif values.shape[1:] != like.values.shape[1:]:
         raise SoftkinError(
             f"{found.source} has {values.shape[1]} features, but {like.values.shape[1]} are due, as in {like.source}."
@@ -55,15 +56,11 @@ def out_of_distribution(
 
 
 def _other(name: Any, progress: bool | None) -> Samples:
-    if isinstance(name, Samples):
-        return name
-    if not isinstance(name, str | Path) or str(name) == "digits":
-        return loading.load(name, progress=progress)
-    found = loading.recognise(name)
+    found = loading.recognise(name, progress=progress)
     roles = official(found.parts)
     part = next((part for part in (OUT_OF_SCOPE, "test") if part in roles), None)
     if part is None:
-        return loading.load(name, progress=progress)
+        return loading.read(found, chosen(found, None), None, progress)
     loaded = loading.read(found, roles[part], None, progress)
     return replace(loaded, source=f"{loaded.source}, {'out of scope' if part == OUT_OF_SCOPE else part}")
 
@@ -72,23 +69,19 @@ def _noise(name: str, like: Samples, rows: int, seed: int) -> Samples:
     if like.kind == "text":
         raise ValueError(f"`name` must be a data set of text for {like.source}, got {name!r}: text has no noise.")
     rng = np.random.Generator(np.random.PCG64(seed))
-    shape = (rows, *like.values.shape[1:])
-    values: NDArray[Any]
-    if name == "uniform":
-        if like.kind == "images":
-            values = rng.integers(0, like.peak + 1, size=shape, dtype=np.uint8)
-        else:
-            low, high = like.values.min(axis=0), like.values.max(axis=0)
-            values = rng.uniform(low, high, size=shape).astype(np.float32)
+    sample = like.values[:: max(1, len(like) // 10_000)]  # enough for a mean, whatever the size
+    values = np.empty((rows, *like.values.shape[1:]), dtype=like.values.dtype)
+    if name == "uniform" and like.kind == "images":
+        values[:] = rng.integers(0, like.peak + 1, size=values.shape, dtype=np.uint8)
+    elif name == "uniform":
+        values[:] = rng.uniform(like.values.min(axis=0), like.values.max(axis=0), size=values.shape)
     else:
-        axes = tuple(range(like.values.ndim - 1))
-        sample = like.values[:: max(1, len(like) // 10_000)]  # enough for a mean, whatever the size
-        drawn = rng.normal(
-            sample.mean(axis=axes, dtype=np.float64), sample.std(axis=axes, dtype=np.float64), size=shape
-        )
-        values = (
-            np.rint(drawn).clip(0, like.peak).astype(np.uint8) if like.kind == "images" else drawn.astype(np.float32)
-        )
+        axes = tuple(range(sample.ndim - 1))
+        mean, deviation = sample.mean(axis=axes, dtype=np.float64), sample.std(axis=axes, dtype=np.float64)
+        for start in range(0, rows, 1000):  # a normal draw takes eight bytes where a pixel takes one
+            piece = values[start : start + 1000]
+            drawn = rng.normal(mean, deviation, size=piece.shape)
+            piece[:] = np.rint(drawn).clip(0, like.peak) if like.kind == "images" else drawn
     digest = hashlib.sha256(values.tobytes()).hexdigest()
     ids = np.arange(rows, dtype=np.int64)
     noise = Samples(values, None, [], "", like.kind, ids, digest, peak=like.peak)

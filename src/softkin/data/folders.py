@@ -1,7 +1,10 @@
-"""Trees of image files: a folder for each class, perhaps inside train/, val/ and test/; Tiny-ImageNet's own layout."""
+"""Trees of image files: a folder for each class, perhaps inside train/, val/ and test/; Tiny-ImageNet's own layout.
+
+Such trees have 100,000 files and more: they are walked once, as plain text, and sorted into classes only when decoded.
+"""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,54 +15,47 @@ from softkin.data.labelled import Content
 from softkin.data.source import WHOLE, Source, canonical, is_part
 from softkin.data.wordnet import named
 
+_SUFFIXES = tuple(sorted(images.SUFFIXES))
+
+Classes = tuple[list[str], list[tuple[str, int]]]
+"""Class names, and each image with its class."""
+
 
 def class_folders(path: Path) -> Source:
     """One folder of images for each class, or such folders inside folders of parts."""
-    folders = _folders(path)
-    parts = {WHOLE: path}
-    if folders and all(is_part(folder.name) for folder in folders):
-        parts = {}
-        for folder in folders:
-            if canonical(folder.name) in parts:
-                raise SoftkinError(f"{path} must hold each part once, but {folder.name} and another mean the same.")
-            parts[canonical(folder.name)] = folder
-    found = {part: {folder.name: _images(folder) for folder in _folders(root)} for part, root in parts.items()}
-    names = sorted({name for classes in found.values() for name in classes})
-    if not any(files for classes in found.values() for files in classes.values()):
+    parts = _parts(path)
+    classes = {part: [folder.name for folder in _folders(root)] for part, root in parts.items()}
+    names = sorted({name for several in classes.values() for name in several})
+    for part in parts if "train" in parts else ():
+        extra = sorted(set(classes[part]) - set(classes["train"]))
+        if extra:
+            raise SoftkinError(f"{parts[part]} holds the class {extra[0]!r}, which {parts['train']} does not.")
+    files = {part: _images(root) for part, root in parts.items()}
+    files = {part: found for part, found in files.items() if found}
+    if not files:
         raise SoftkinError(f"{path} must hold one folder of images for each class, but no image was found there.")
-    if "train" in found:
-        for part, classes in found.items():
-            extra = sorted(set(classes) - set(found["train"]))
-            if extra:
-                raise SoftkinError(f"{parts[part]} holds the class {extra[0]!r}, which {parts['train']} does not.")
-    labels = {
-        part: [(file, names.index(name)) for name, files in sorted(classes.items()) for file in files]
-        for part, classes in found.items()
-    }
-    return _source(path, f"image folder {path.name}", labels, names, [])
+
+    def sort(part: str) -> Classes:
+        place = {name: k for k, name in enumerate(names)}
+        start = len(os.path.join(parts[part], ""))
+        return names, [(file, place[file[start:].split(os.sep, 1)[0]]) for file in files[part]]
+
+    every = [file for found in files.values() for file in found]
+    return _source(path, f"image folder {path.name}", every, list(files), sort)
 
 
-def tiny_imagenet(path: Path) -> Source:
-    """``train/<number>/images``, ``val/images`` with ``val_annotations.txt``, ``words.txt``; test has no labels."""
-    numbers_file, words, annotations = path / "wnids.txt", path / "words.txt", path / "val" / "val_annotations.txt"
-    folders = {folder.name: folder for folder in _folders(path / "train")}
-    numbers = sorted(folders)
-    if numbers_file.is_file():
-        numbers = numbers_file.read_text(encoding="utf-8").split()
-    place = {number: k for k, number in enumerate(numbers)}
-    labels = {
-        "train": [(file, place[number]) for number in numbers if number in folders for file in _images(folders[number])]
-    }
-    labels["validation"] = []
-    for count, line in enumerate(annotations.read_text(encoding="utf-8").splitlines(), start=1):
-        name, _, rest = line.partition("\t")
-        number = rest.partition("\t")[0]
-        if number not in place or "/" in name or "\\" in name:
-            raise SoftkinError(f"{annotations}, line {count}: an image and its class are due, got {line[:80]!r}.")
-        labels["validation"].append((path / "val" / "images" / name, place[number]))
-    beside = [file for file in (numbers_file, words, annotations) if file.is_file()]
-    names = named(numbers, words) if words.is_file() else numbers
-    return _source(path, "Tiny-ImageNet", labels, names, beside)
+def _parts(path: Path) -> dict[str, Path]:
+    """The folders of parts; other folders beside them must hold no images, or all of them are classes."""
+    inside = _folders(path)
+    named_so = [folder for folder in inside if is_part(folder.name)]
+    if not named_so or any(_images(folder.parent, [folder]) for folder in inside if folder not in named_so):
+        return {WHOLE: path}
+    parts: dict[str, Path] = {}
+    for folder in named_so:
+        if canonical(folder.name) in parts:
+            raise SoftkinError(f"{path} must hold each part once, but {folder.name} and another mean the same.")
+        parts[canonical(folder.name)] = folder
+    return parts
 
 
 def is_tiny_imagenet(path: Path) -> bool:
@@ -67,27 +63,82 @@ def is_tiny_imagenet(path: Path) -> bool:
     return (path / "val" / "val_annotations.txt").is_file() and (path / "train").is_dir()
 
 
-def _source(
-    path: Path, words: str, labels: Mapping[str, Sequence[tuple[Path, int]]], names: list[str], beside: Sequence[Path]
-) -> Source:
+def tiny_imagenet(path: Path) -> Source:
+    """``train/<number>/images``, ``val/images`` with ``val_annotations.txt``, ``words.txt``; test has no labels."""
+    numbers_file, words, annotations = path / "wnids.txt", path / "words.txt", path / "val" / "val_annotations.txt"
+    found = _images(path / "train")
+
+    def sort(part: str) -> Classes:
+        numbers = [folder.name for folder in _folders(path / "train")]
+        if numbers_file.is_file():
+            numbers = numbers_file.read_text(encoding="utf-8").split()
+        names = named(numbers, words) if words.is_file() else numbers
+        place = {number: k for k, number in enumerate(numbers)}
+        if part == "validation":
+            return names, _annotated(annotations, place)
+        start = len(os.path.join(path, "train", ""))
+        labelled = [(file, file[start:].split(os.sep, 1)[0]) for file in found]
+        unknown = next((number for _, number in labelled if number not in place), None)
+        if unknown is not None:
+            raise SoftkinError(f"{path / 'train'} holds the class {unknown!r}, which {numbers_file} does not name.")
+        return names, sorted(((file, place[number]) for file, number in labelled), key=lambda pair: pair[1])
+
+    beside = [str(file) for file in (numbers_file, words, annotations) if file.is_file()]
+    files = [*found, *_images(path / "val"), *beside]
+    return _source(path, "Tiny-ImageNet", files, ["train", "validation"], sort)
+
+
+def _annotated(annotations: Path, place: dict[str, int]) -> list[tuple[str, int]]:
+    """A line an image: its file, its class, and a box that nobody needs here."""
+    folder, found = annotations.parent / "images", []
+    for count, line in enumerate(annotations.read_text(encoding="utf-8").splitlines(), start=1):
+        name, number = [*line.split("\t"), "", ""][:2]
+        if number not in place or name in ("", ".", "..") or "/" in name or "\\" in name:
+            raise SoftkinError(f"{annotations}, line {count}: an image and its class are due, got {line[:80]!r}.")
+        found.append((os.path.join(folder, name), place[number]))
+    return found
+
+
+def hold_images(path: Path) -> bool:
+    """Whether there is an image file in some folder of this one."""
+    return any(
+        where != str(path) and any(name.lower().endswith(_SUFFIXES) for name in names)
+        for where, _, names in os.walk(path)
+    )
+
+
+def _source(path: Path, words: str, files: list[str], parts: Sequence[str], sort: Callable[[str], Classes]) -> Source:
     def read(part: str, size: int | None, progress: bool | None) -> Content:
-        own = labels[part]
+        names, own = sort(part)
         if not own:
             raise SoftkinError(f"{path}: part {part} must hold images, got none.")
-        encoded = ((str(file), file) for file, _ in own)
+        encoded = ((file, Path(file)) for file, _ in own)
         chunks = images.decoded(encoded, total=len(own), size=size, progress=progress)
         return Content(np.array([k for _, k in own], dtype=np.int64), names, "images", chunks)
 
-    files = [file for several in labels.values() for file, _ in several]
-    return Source(words, path, [*files, *beside], [part for part in labels if labels[part]], read)
+    return Source(words, path, files, list(parts), read)
 
 
 def _folders(path: Path) -> list[Path]:
     return sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
 
 
-def _images(folder: Path) -> list[Path]:
+def _images(folder: Path, inside: Sequence[Path] | None = None) -> list[str]:
+    """All images inside the folders of ``folder``, or some of them, in order; what is hidden is left out."""
     found: list[str] = []
-    for where, _, names in os.walk(folder):
-        found += [os.path.join(where, name) for name in names if os.path.splitext(name)[1].lower() in images.SUFFIXES]
-    return [Path(name) for name in sorted(found)]
+    due = [str(inner) for inner in (_folders(folder) if inside is None else inside)]
+    seen: set[tuple[int, int]] = set()
+    while due:
+        where = due.pop()
+        about = os.stat(where)
+        if (about.st_dev, about.st_ino) in seen:  # a link to a folder above it would have no end
+            continue
+        seen.add((about.st_dev, about.st_ino))
+        with os.scandir(where) as entries:
+            for entry in entries:
+                if entry.name.lower().endswith(_SUFFIXES):
+                    found.append(entry.path)
+                elif entry.is_dir() and not entry.name.startswith("."):
+                    due.append(entry.path)
+    found.sort()
+    return found

@@ -16,8 +16,9 @@ from softkin.progress import track
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 LARGEST = 4096  # pixels a side: what `size` may ask for
-TOGETHER = 64  # images decoded by one task
-AHEAD = 16  # tasks under way or waiting to be written: what bounds the memory
+TOGETHER = 64  # images decoded by one task at most
+AHEAD = 16  # tasks under way or waiting to be written
+BUDGET = 2**26  # bytes that all of these may hold: what bounds the memory, whatever the images' size
 
 Encoded = tuple[str, bytes | Path]
 """What an image is called in messages, and its file or its bytes."""
@@ -27,27 +28,41 @@ def decoded(
     images: Iterable[Encoded], *, total: int, size: int | None, progress: bool | None
 ) -> Iterator[NDArray[np.uint8]]:
     """Pieces of (N, height, width, 3), decoded in parallel, never more than a few pieces in memory."""
-    if size is not None and size > LARGEST:
-        raise ValueError(f"`size` must be at most {LARGEST} pixels, got {size}.")
-    source, due = iter(images), deque[Future[list[tuple[str, NDArray[np.uint8]]]]]()
+    piece: list[NDArray[np.uint8]] = []
     shape: tuple[int, ...] | None = None
+    for name, image in track(_in_order(images, size), f"decoding {total:,} images", total=total, show=progress):
+        shape = shape or image.shape
+        if image.shape != shape:
+            raise SoftkinError(
+                f"all images must have one size, but {name} has {image.shape[1]}×{image.shape[0]} pixels and those "
+                f"before it {shape[1]}×{shape[0]}; pass size= (--size) to resize them."
+            )
+        piece.append(image)
+        if len(piece) >= _together(image):
+            yield np.stack(piece)
+            piece = []
+    if piece:
+        yield np.stack(piece)
+
+
+def _together(image: NDArray[np.uint8]) -> int:
+    return max(1, min(TOGETHER, BUDGET // (AHEAD * max(1, image.nbytes))))
+
+
+def _in_order(images: Iterable[Encoded], size: int | None) -> Iterator[tuple[str, NDArray[np.uint8]]]:
+    """Each image with its name; the first alone, since its size says how many may be decoded ahead."""
+    source, due, together = iter(images), deque[Future[list[tuple[str, NDArray[np.uint8]]]]](), 1
     with ThreadPoolExecutor() as pool:
         try:
-            pieces = -(-total // TOGETHER)
-            for _ in track(range(pieces), f"decoding {total:,} images", total=pieces, show=progress):
-                while len(due) < AHEAD and (batch := list(itertools.islice(source, TOGETHER))):
+            for first in _decode(list(itertools.islice(source, 1)), size):
+                together = _together(first[1])
+                yield first
+            while True:
+                while len(due) < AHEAD and (batch := list(itertools.islice(source, together))):
                     due.append(pool.submit(_decode, batch, size))
                 if not due:
-                    return  # the store counts, and says how many are missing
-                results = due.popleft().result()
-                for name, image in results:
-                    shape = shape or image.shape
-                    if image.shape != shape:
-                        raise SoftkinError(
-                            f"all images must have one size, but {name} has {image.shape[1]}×{image.shape[0]} pixels "
-                            f"and those before it {shape[1]}×{shape[0]}; pass size= (--size) to resize them."
-                        )
-                yield np.stack([image for _, image in results])
+                    return
+                yield from due.popleft().result()
         finally:
             for future in due:
                 future.cancel()
@@ -95,6 +110,13 @@ def with_channels(values: NDArray[Any], name: str) -> NDArray[Any]:
             "channels that come first move with transpose(0, 2, 3, 1)."
         )
     return values
+
+
+def resized(values: NDArray[np.uint8], size: int, *, peak: int) -> NDArray[np.uint8]:
+    """(N, size, size, C); as it is where it has that size."""
+    if values.shape[1:3] == (size, size):
+        return values
+    return fitted(values, (size, size, values.shape[3]), peak=peak, new_peak=peak)
 
 
 def fitted(values: NDArray[np.uint8], shape: tuple[int, ...], *, peak: int, new_peak: int) -> NDArray[np.uint8]:

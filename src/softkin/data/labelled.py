@@ -1,6 +1,7 @@
 """What every reader gives: samples, their classes, and where they come from."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
@@ -9,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Kind = Literal["images", "features", "text"]
+
+_NUMBER = re.compile(r" \(n\d{8}\)$")  # what keeps two classes of the same synonyms apart
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -20,8 +23,8 @@ class Samples:
     values: NDArray[Any]
     """Images (N, H, W, C) uint8, features (N, D) float32, or text as hashed word counts (N, 4096) uint8.
 
-    A memory-mapped file where it came from the cache; it is mapped copy-on-write, so that torch takes it as it is
-    and whoever writes into it changes his own memory, never the file.
+    A memory-mapped file where it came from the cache. Up to 1 GiB it is mapped copy-on-write, so that torch takes it
+    without a warning and whoever writes into it changes his own memory, never the file; above that it is read-only.
     """
     labels: NDArray[np.int64] | None
     """(N,), or None where the samples belong to none of the classes."""
@@ -30,12 +33,17 @@ class Samples:
     """Where they come from, in words."""
     kind: Kind
     ids: NDArray[np.int64]
-    """(N,), the row of each sample in its source."""
+    """(N,), the row of each sample in its part of the source; in a split, counted over all parts."""
     digest: str
     """Of the content: values, labels, class names."""
     texts: list[str] | None = None
     peak: int = 255
     """The largest value that a pixel can have: 16 in scikit-learn's digits."""
+
+    @property
+    def synonyms(self) -> list[list[str]]:
+        """The names of each class, as ``distances.from_words`` takes them: WordNet's classes have several."""
+        return [_NUMBER.sub("", name).split(", ") for name in self.class_names]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -71,7 +79,7 @@ class Labelled(Samples):
 
 @dataclass(frozen=True)
 class Content:
-    """What a reader hands over for keeping: labels at once, values piece by piece."""
+    """What a reader hands over for keeping: values piece by piece, the rest complete when the last piece was drawn."""
 
     labels: NDArray[np.int64]
     class_names: list[str]

@@ -1,21 +1,36 @@
 """One call for whatever people have on disk: what it is, and which reader reads it."""
 
+import difflib
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from softkin import SoftkinError, checks
-from softkin.data import arrays, cache, folders, store, tables
-from softkin.data.labelled import Labelled
-from softkin.data.source import Source, chosen
+from softkin.data import archives, arrays, cache, catalogue, cifar, folders, hub, idx, images, objects, store, tables
+from softkin.data.labelled import Content, Labelled, Samples
+from softkin.data.source import OUT_OF_SCOPE, Source, canonical, chosen
+
+UNPACKED = ("cifar-100-python", "cifar-10-batches-py", "tiny-imagenet-200")  # what people keep the folder of
 
 
 def load(source: Any, *, split: str | None = None, size: int | None = None, progress: bool | None = None) -> Labelled:
     """Images, features or text, their labels and class names.
 
+    Files are decoded once, into the cache, and memory-mapped from then on.
+
     Args:
-        source: "digits"; a folder with one folder of images for each class, perhaps inside train/ and test/; an .npz
-            with ``images`` or ``features``, ``labels`` and perhaps ``class_names``; a parquet, CSV or JSONL file, or a
-            folder of train and test files, with a column of images or text and a column of labels.
+        source: A path, a name or a data set. Paths: a folder with one folder of images for each class, perhaps inside
+            train/, val/ and test/; a parquet, CSV or JSONL file, or a folder of such for train and test, with a column
+            of images (parquet) or text and a column of labels; an .npz with ``images`` or ``features``, ``labels`` and
+            perhaps ``class_names``; the folders cifar-100-python, cifar-10-batches-py and tiny-imagenet-200 or their
+            archives; a folder of idx files, as Fashion-MNIST has them. Names: "digits" (scikit-learn's);
+            ``catalogue.names()``, which are downloaded on first use; owner/name of the Hugging Face hub. Data sets:
+            anything with a length and pairs of a value and a label by number.
         split: Which part: "train", "test" and so on; by default the training part, or all of what has no parts.
         size: Resize images to this many pixels, square; needed where they differ in size.
         progress: Show a bar; by default on a terminal.
@@ -23,36 +38,121 @@ def load(source: Any, *, split: str | None = None, size: int | None = None, prog
     Raises:
         SoftkinError: It is none of these, or damaged; with the file and what is wrong.
     """
+    found = recognise(source, progress=progress)
+    if split is not None and canonical(split) == OUT_OF_SCOPE:
+        raise ValueError(f"`split` must be a part with classes, got {split!r}; data.out_of_distribution gives those.")
+    return labelled(read(found, chosen(found, split), size, progress))
+
+
+def labelled(samples: Samples) -> Labelled:
+    """``samples``, which must have labels."""
+    if not isinstance(samples, Labelled):
+        raise ValueError(f"`source` must have labels, but {samples.source} belongs to no class.")
+    return samples
+
+
+def read(found: Source, part: str, size: int | None, progress: bool | None) -> Samples:
+    """One part of a recognised source, from the cache where it is there."""
     if size is not None:
         checks.count(size, "size")
-    if str(source) == "digits" and not Path("digits").exists():
-        if split is not None:
-            raise SoftkinError(f"digits are not divided into parts, but split={split!r} was asked for; leave it out.")
-        return arrays.digits()
-    found = recognise(source)
-    return read(found, chosen(found, split), size, progress)
+        if size > images.LARGEST:
+            raise ValueError(f"`size` must be at most {images.LARGEST} pixels, got {size}.")
+    if found.ready is not None:
+        return _resized_at_once(found.ready, size)
 
+    def make() -> Content:
+        return _resized(found.read(part, size, progress), size)
 
-def read(found: Source, part: str, size: int | None, progress: bool | None) -> Labelled:
-    """One part of a recognised source, from the cache where it is there."""
+    if not found.files:
+        return store.keep(make(), found.words)
     digest = cache.content_digest(found.root, found.files, progress=progress)
-    return store.open_or_build(f"{digest} {part} {size}", found.words, lambda: found.read(part, size, progress))
+    return store.open_or_build(f"{digest} {part} {size}", found.words, make)
 
 
-def recognise(source: str | Path) -> Source:
-    """What ``source`` is."""
-    path = Path(source)
-    if path.is_dir():
-        if folders.is_tiny_imagenet(path):
-            return folders.tiny_imagenet(path)
-        return tables.folder_source(path) or folders.class_folders(path)
+def _resized(content: Content, size: int | None) -> Content:
+    if size is None:
+        return content
+    if content.kind != "images":
+        raise ValueError(f"`size` must be left out, since the source holds {content.kind}.")
+
+    def chunks() -> Iterator[NDArray[Any]]:
+        for chunk in content.chunks:
+            yield images.resized(chunk, size, peak=content.peak)
+
+    return replace(content, chunks=chunks())
+
+
+def _resized_at_once(samples: Samples, size: int | None) -> Samples:
+    if size is None or samples.values.shape[1:3] == (size, size):
+        return samples
+    if samples.kind != "images":
+        raise ValueError(f"`size` must be left out, since {samples.source} holds {samples.kind}.")
+    values: NDArray[np.uint8] = images.resized(samples.values, size, peak=samples.peak)
+    digest = hashlib.sha256(f"{samples.digest} at {size} pixels".encode()).hexdigest()
+    return replace(samples, values=values, digest=digest)
+
+
+def recognise(source: Any, *, progress: bool | None = None) -> Source:
+    """What ``source`` is; a name that is not here yet is downloaded."""
+    if isinstance(source, Samples):
+        return arrays.ready(source)
+    if not isinstance(source, str | Path):
+        return objects.source(source)
+    path = Path(source).expanduser()
+    try:
+        if path.is_dir():
+            return _folder(path)
+        if path.is_file():
+            return _file(path, progress)
+    except OSError as error:
+        raise SoftkinError(f"{error.filename or path} could not be read: {error.strerror or error}.") from error
+    return _name(str(source), progress)
+
+
+def _folder(path: Path) -> Source:
+    inside = [path / name for name in UNPACKED if (path / name).is_dir()]
+    if len(inside) == 1:
+        return _folder(inside[0])
+    if folders.is_tiny_imagenet(path):
+        return folders.tiny_imagenet(path)
+    if (path / "raw").is_dir() and (found := idx.source(path / "raw")):  # where torchvision puts them
+        return found
+    found = cifar.source(path) or idx.source(path)
+    if found is None and not folders.hold_images(path):  # a table among class folders is about them
+        found = tables.folder_source(path)
+    return found or folders.class_folders(path)
+
+
+def _file(path: Path, progress: bool | None) -> Source:
     suffix = path.suffix.lower()
-    if path.is_file() and suffix == ".npz":
+    if archives.is_archive(path):
+        return replace(_folder(archives.unpacked(path, progress=progress)), words=path.name)
+    if suffix == ".npz":
         return arrays.npz_source(path)
-    if path.is_file() and suffix in tables.SUFFIXES:
+    if suffix in tables.SUFFIXES:
         return tables.file_source(path)
-    if not path.exists():
-        raise SoftkinError(
-            f"{source} could not be read: there is no such file or folder, and no data set of that name."
-        )
-    raise SoftkinError(f"{source} is of no known form; a folder of class folders, .npz, .parquet or digits is.")
+    if "idx1-ubyte" in path.name or "idx3-ubyte" in path.name:
+        raise SoftkinError(f"{path} is one of the files of a data set; give their folder, {path.parent}.")
+    raise SoftkinError(
+        f"{path} is of no known form; a folder of class folders, .parquet, .csv, .jsonl, .npz, the official archives "
+        "of CIFAR and Tiny-ImageNet (.tar.gz, .zip), or a folder of idx files is."
+    )
+
+
+def is_known_file(path: Path) -> bool:
+    """Whether a file of this name can be a source of samples."""
+    return archives.is_archive(path) or path.suffix.lower() in {".npz", *tables.SUFFIXES}
+
+
+def _name(name: str, progress: bool | None) -> Source:
+    if name == "digits":
+        return arrays.ready(arrays.digits())
+    if name in catalogue.ENTRIES:
+        if catalogue.entry(name).folder is None:
+            raise SoftkinError(f"{name} holds word vectors, not samples; pass its file as vectors (--vectors).")
+        return replace(_folder(catalogue.get(name, progress=progress)), words=name)
+    if hub.is_name(name):
+        return replace(_folder(hub.get(name)), words=name)
+    near = difflib.get_close_matches(name.lower(), ["digits", *catalogue.ENTRIES], n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise SoftkinError(f"{name} could not be read: there is no such file or folder, and no data set of that name{hint}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softkin import SoftkinError
-from softkin.data.labelled import Content
+from softkin.data.labelled import Content, Samples
 
 WHOLE = "all"  # the one part of a source that is not divided
 OUT_OF_SCOPE = "oos"  # what CLINC calls queries that belong to no class: a part, never a class
@@ -30,10 +30,12 @@ class Source:
     words: str
     """What it is, for people."""
     root: Path
-    files: Sequence[Path]
+    files: Sequence[str | Path]
     """All files whose bytes decide what is read."""
     parts: Sequence[str]
     read: Reader
+    ready: Samples | None = None
+    """What needs no reading: digits, or what the caller has in hand."""
 
 
 def canonical(part: str) -> str:
@@ -52,7 +54,8 @@ def official(parts: Sequence[str]) -> dict[str, str]:
     A validation set without a test set is the test set: Tiny-ImageNet's test labels, and those of many others, are
     not public, so that everybody reports results on the validation set.
     """
-    roles = {part: part for part in parts}
+    usual = ("train", "validation", "test")
+    roles = {part: part for part in (*usual, *parts) if part in parts}
     if "train" in roles and "validation" in roles and "test" not in roles:
         roles["test"] = roles.pop("validation")
     return roles

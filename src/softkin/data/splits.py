@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from softkin import checks
 from softkin.data import loading
 from softkin.data.labelled import Labelled
-from softkin.data.source import official
+from softkin.data.source import chosen, official
 
 CIFAR_100 = (50_000, 100)  # rows and classes of its training set, for which 5,000 validation rows are usual
 
@@ -71,35 +70,31 @@ def split(
             )
             rows[name] = (name, drawn)
         else:
-            chosen = stratified(train.labels[rest], default if wanted is None else wanted, rng, name)
-            rows[name] = ("train", rest[chosen])
-            rest = np.delete(rest, chosen)
+            drawn = stratified(train.labels[rest], default if wanted is None else wanted, rng, name)
+            rows[name] = ("train", rest[drawn])
+            rest = np.delete(rest, drawn)
     if per_class is not None:
-        rest = rest[_at_most(train.labels[rest], per_class, rng)]
+        rest = rest[_shuffled_rank(train.labels[rest], rng) < per_class]
     rows["train"] = ("train", rest)
     offsets = dict(zip(parts, np.cumsum([0, *(len(part) for part in parts.values())]).tolist(), strict=False))
     sets = {}
     whole = hashlib.sha256()
     for name in ("train", "validation", "test"):
-        part, chosen = rows[name]
-        taken = parts[part].take(chosen)
+        part, drawn = rows[name]
+        taken = parts[part].take(drawn)
         sets[name] = replace(taken, ids=taken.ids + offsets[part], source=f"{taken.source}, {name}")
-        whole.update(f"{name} {parts[part].digest} {len(chosen)} ".encode() + chosen.astype("<i8").tobytes())
+        whole.update(f"{name} {parts[part].digest} {len(drawn)} ".encode() + drawn.astype("<i8").tobytes())
     return Split(sets["train"], sets["validation"], sets["test"], seed, whole.hexdigest())
 
 
 def _parts(source: Any, size: int | None, progress: bool | None) -> dict[str, Labelled]:
     """The official parts, training rows first; whatever has no parts is all training rows."""
-    if isinstance(source, Labelled):
-        return {"train": source}
-    if not isinstance(source, str | Path) or str(source) == "digits":
-        return {"train": loading.load(source, size=size, progress=progress)}
-    found = loading.recognise(source)
+    found = loading.recognise(source, progress=progress)
     roles = official(found.parts)
     if "train" not in roles:
-        return {"train": loading.load(source, size=size, progress=progress)}
+        roles = {"train": chosen(found, None)}
     return {
-        name: loading.read(found, roles[name], size, progress)
+        name: loading.labelled(loading.read(found, roles[name], size, progress))
         for name in ("train", "validation", "test")
         if name in roles
     }
@@ -126,19 +121,14 @@ def stratified(
         open_ = [k for k in order.tolist() if quota[k] < room[k]]
         for k in open_[:missing]:
             quota[k] += 1
-    keys = rng.random(len(labels))
-    order = np.lexsort((keys, labels))
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    rank = np.empty(len(labels), dtype=np.int64)
-    rank[order] = np.arange(len(labels)) - first[labels[order]]
-    return np.flatnonzero(rank < quota[labels])
+    return np.flatnonzero(_shuffled_rank(labels, rng) < quota[labels])
 
 
-def _at_most(labels: NDArray[np.int64], per_class: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    keys = rng.random(len(labels))
-    order = np.lexsort((keys, labels))
+def _shuffled_rank(labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """The place of each row among those of its class, in an order drawn at random."""
+    order = np.lexsort((rng.random(len(labels)), labels))
     counts = np.bincount(labels)
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    first = np.cumsum(counts) - counts
     rank = np.empty(len(labels), dtype=np.int64)
     rank[order] = np.arange(len(labels)) - first[labels[order]]
-    return np.flatnonzero(rank < per_class)
+    return rank

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -49,7 +49,7 @@ def open_or_build(key: str, source: str, make: Callable[[], Content]) -> Labelle
 def keep(content: Content, source: str) -> Labelled:
     """Keep what can only be known by reading it: the key is the digest of what was read."""
     decoded = cache.made("decoded")
-    with _building(decoded / "object") as temporary:
+    with _building(decoded / f"object-{os.getpid()}-{threading.get_ident()}") as temporary:
         _write(temporary, content)
         path = decoded / str(json.loads((temporary / ABOUT).read_text(encoding="utf-8"))["digest"])
         if _open(path, source) is None:
@@ -74,8 +74,6 @@ def rows_of(values: NDArray[Any], rows: NDArray[np.int64], digest: str) -> NDArr
 
 
 def _build(path: Path, content: Content) -> None:
-    for left in path.parent.glob(f".building-{path.name}-*"):  # by a process that was killed: we hold the lock
-        shutil.rmtree(left, ignore_errors=True)
     with _building(path) as temporary:
         _write(temporary, content)
         cache.remove(path)
@@ -85,10 +83,7 @@ def _build(path: Path, content: Content) -> None:
 @contextlib.contextmanager
 def _building(path: Path) -> Iterator[Path]:
     """A folder to write in, gone afterwards whatever happens."""
-    try:
-        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".building-{path.name}-"))
-    except OSError as error:
-        raise SoftkinError(cache.unwritable(path.parent, error)) from error
+    temporary = cache.workplace(path, "building")
     try:
         yield temporary
     except OSError as error:
@@ -107,24 +102,26 @@ def _put(temporary: Path, path: Path) -> None:
 
 def _write(folder: Path, content: Content) -> None:
     """All files of an entry, on the disk when this returns."""
-    rows, seen = len(content.labels), 0
-    labels = np.ascontiguousarray(content.labels, dtype="<i8")
-    whole: Any = None
+    rows, seen, shape, dtype = len(content.labels), 0, None, None
+    whole = hashlib.sha256()
     with (folder / VALUES).open("wb") as file:
         for chunk in content.chunks:
-            if whole is None:
-                shape = (rows, *chunk.shape[1:])
-                _room(folder, shape, chunk.dtype)
-                header = {"descr": np.lib.format.dtype_to_descr(chunk.dtype), "fortran_order": False, "shape": shape}
+            if shape is None:
+                shape, dtype = (rows, *chunk.shape[1:]), chunk.dtype
+                _room(folder, shape, dtype)
+                header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(file, header)
-                whole = _digest(content, shape, chunk.dtype, labels)
+            if chunk.shape[1:] != shape[1:] or chunk.dtype != dtype:
+                raise SoftkinError(f"all samples must have one shape, got {chunk.shape[1:]} after {shape[1:]}.")
             piece = np.ascontiguousarray(chunk).reshape(-1).data.cast("B")
             whole.update(piece)
             file.write(piece)
             seen += len(chunk)
         _flush(file)
-    if whole is None or seen != rows:
+    if shape is None or seen != rows:
         raise SoftkinError(f"there must be a sample for each label, got {seen} samples for {rows} labels.")
+    labels = np.ascontiguousarray(content.labels, dtype="<i8")
+    _close(whole, content, shape, np.dtype(dtype))
     with (folder / LABELS).open("wb") as file:
         np.save(file, labels, allow_pickle=False)
         _flush(file)
@@ -161,12 +158,11 @@ def _flush(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def _digest(content: Content, shape: tuple[int, ...], dtype: np.dtype[Any], labels: NDArray[Any]) -> Any:
-    """The digest up to the values, which follow."""
+def _close(whole: Any, content: Content, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Bring everything else after the values into the digest."""
+    whole.update(content.labels.astype("<i8").tobytes())
     about = [content.kind, content.class_names, content.peak, content.texts, list(shape), dtype.str]
-    whole = hashlib.sha256(json.dumps(about).encode())
-    whole.update(labels.tobytes())
-    return whole
+    whole.update(json.dumps(about).encode())
 
 
 def _write_about(folder: Path, about: dict[str, Any]) -> None:
@@ -189,14 +185,17 @@ def _open(path: Path, source: str) -> Labelled | None:
         if about.pop("seal") != _seal(about):
             return None
         stamps = {name: cache.stamp(path / name) for name in about["files"]}
-        values = np.load(path / VALUES, mmap_mode="c", allow_pickle=False)
+        # Copy-on-write spares torch's warning, but the kernel grants it only where it could hold the copy.
+        mode: Any = "c" if stamps[VALUES][0] <= IN_MEMORY else "r"
+        values = np.load(path / VALUES, mmap_mode=mode, allow_pickle=False)
         labels = np.load(path / LABELS, allow_pickle=False)
         texts = json.loads((path / TEXTS).read_bytes()) if TEXTS in about["files"] else None
         if stamps != about["files"]:
             content = Content(labels, about["class_names"], about["kind"], _pieces(values), texts, about["peak"])
-            whole = _digest(content, values.shape, values.dtype, labels)
+            whole = hashlib.sha256()
             for piece in content.chunks:
                 whole.update(piece.reshape(-1).data.cast("B"))
+            _close(whole, content, values.shape, values.dtype)
             if whole.hexdigest() != about["digest"]:
                 return None
             with contextlib.suppress(OSError):  # a cache that others filled may be read-only

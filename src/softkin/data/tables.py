@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softkin import SoftkinError
-from softkin.data import images, text
+from softkin.data import cache, images, text
 from softkin.data.labelled import Content
-from softkin.data.source import OUT_OF_SCOPE, WHOLE, Source, canonical
+from softkin.data.source import OUT_OF_SCOPE, WHOLE, Source, canonical, is_part
 from softkin.data.wordnet import named
 
 SUFFIXES = {".parquet", ".csv", ".jsonl"}
 LABEL_COLUMNS = ("label", "fine_label", "labels", "target", "intent", "category", "class")
 IMAGE_COLUMNS = ("image", "img", "images")
 TEXT_COLUMNS = ("text", "sentence", "query", "utterance", "question", "review", "content")
+BLOCK = 2**26  # bytes: a row of CSV or JSONL may be as long
 
 _SHARD = re.compile(r"-\d+-of-\d+$")  # train-00003-of-00017.parquet is a piece of train
 
@@ -36,27 +37,38 @@ class Columns:
 
 def file_source(path: Path) -> Source:
     """One file; its parts are those of its column ``split``, where it has one."""
-    return _source(path, {WHOLE: [path]}, f"{path.name}")
+    return _source(path, {WHOLE: [path]}, path.name)
 
 
 def folder_source(path: Path) -> Source | None:
-    """A folder of ``train….parquet``, ``test….parquet`` and so on, perhaps one folder deeper; None if it is not."""
-    tables = _tables(path)
-    if not tables:
-        below = {folder: _tables(folder) for folder in sorted(path.iterdir()) if folder.is_dir()}
-        below = {folder: found for folder, found in below.items() if found}
+    """Tables called train…, test… and so on, or in folders called so, perhaps one folder deeper; None if it is not."""
+    parts = _parts_in(path)
+    if not parts:
+        below = [(folder.name, found) for folder in _folders(path) if (found := _parts_in(folder))]
         if len(below) > 1:
-            names = ", ".join(folder.name for folder in below)
+            names = ", ".join(name for name, _ in below)
             raise SoftkinError(f"{path} holds several data sets: {names}; give one of these folders.")
         if not below:
             return None
-        tables = next(iter(below.values()))
-    parts: dict[str, list[Path]] = {}
-    for file in tables:
-        parts.setdefault(_part_of(file), []).append(file)
+        parts = below[0][1]
     if len(parts) == 1 and not set(parts) & {"train", "test", "validation"}:
-        parts = {WHOLE: tables}
-    return _source(path, parts, f"{path.name}")
+        parts = {WHOLE: next(iter(parts.values()))}
+    return _source(path, parts, path.name)
+
+
+def _parts_in(folder: Path) -> dict[str, list[Path]]:
+    parts: dict[str, list[Path]] = {}
+    for file in _tables(folder):
+        parts.setdefault(_part_of(file), []).append(file)
+    if not parts:
+        for inner in _folders(folder):
+            if is_part(inner.name) and (found := _tables(inner)):
+                parts[canonical(inner.name)] = found
+    return parts
+
+
+def _folders(path: Path) -> list[Path]:
+    return sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
 
 
 def _tables(folder: Path) -> list[Path]:
@@ -71,20 +83,26 @@ def _part_of(file: Path) -> str:
 
 def _source(root: Path, files: Mapping[str, Sequence[Path]], words: str) -> Source:
     every = [file for several in files.values() for file in several]
-    columns = _columns(every[0])
     words_file = (root if root.is_dir() else root.parent) / "words.txt"
     beside = [words_file] if words_file.is_file() else []
-    parts: list[str] = list(files)
-    if columns.part is not None and parts == [WHOLE]:
-        written = _column(every, columns.part)
-        parts = list(dict.fromkeys(canonical(str(part)) for part in written if not str(part).startswith("oos")))
-    if not columns.are_images and _out_of_scope(every, columns):
-        parts.append(OUT_OF_SCOPE)
+    digest = cache.content_digest(root, [*every, *beside])
+    # Which parts a table has stands in its columns: read once, as its values are.
+    parts = cache.remembered(f"parts of {digest}", lambda: _parts(files, every))
 
     def read(part: str, size: int | None, progress: bool | None) -> Content:
-        return _read(files, columns, part, beside, size, progress)
+        return _read(files, _columns(every[0]), part, beside, size, progress)
 
     return Source(words, root, [*every, *beside], parts, read)
+
+
+def _parts(files: Mapping[str, Sequence[Path]], every: Sequence[Path]) -> list[str]:
+    columns, parts = _columns(every[0]), list(files)
+    if columns.part is not None and parts == [WHOLE]:
+        written = dict.fromkeys(canonical(str(part)) for part in _column(every, columns.part))
+        parts = [part for part in written if not part.startswith(OUT_OF_SCOPE)]
+    if not columns.are_images and _out_of_scope(every, columns):
+        parts.append(OUT_OF_SCOPE)
+    return parts
 
 
 def _columns(path: Path) -> Columns:
@@ -110,7 +128,7 @@ def _schema(path: Path) -> Any:
     try:
         return pq.read_schema(path) if path.suffix.lower() == ".parquet" else _table(path).schema
     except (pa.ArrowException, OSError) as error:
-        raise SoftkinError(f"{path} could not be read as parquet: {error}") from error
+        raise SoftkinError(f"{path} could not be read as parquet: {error}.") from error
 
 
 def _table(path: Path, columns: Sequence[str] | None = None) -> Any:
@@ -125,10 +143,14 @@ def _table(path: Path, columns: Sequence[str] | None = None) -> Any:
         if form == "parquet":
             return pq.read_table(path, columns=columns)
         if form == "csv":
-            options = pa.csv.ParseOptions(newlines_in_values=True)
-            table = pa.csv.read_csv(path, parse_options=options)
+            table = pa.csv.read_csv(
+                path,
+                read_options=pa.csv.ReadOptions(block_size=BLOCK),
+                parse_options=pa.csv.ParseOptions(newlines_in_values=True),
+                convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(TEXT_COLUMNS, pa.string())),
+            )
         else:
-            table = pa.json.read_json(path)
+            table = pa.json.read_json(path, read_options=pa.json.ReadOptions(block_size=BLOCK))
         return table if columns is None else table.select(columns)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise SoftkinError(f"{path} could not be read as {form}: {error}") from error

@@ -5,11 +5,10 @@ are standardised already, and return logits.
 """
 
 import ast
-import contextlib
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from softkin import SoftkinError, checks
+from softkin.models.autoencoder import autoencoder
 from softkin.models.densenet import densenet161
 from softkin.models.resnet import resnet18, resnet34, wrn50_2
+from softkin.models.seeding import seeded
 from softkin.models.small import mlp, small
 from softkin.models.text import bag_of_words
 from softkin.models.wrn import wrn
 
-__all__ = ["build", "names"]
+__all__ = ["autoencoder", "build", "names"]
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def build(
     network = NETWORKS[name]
     _fits(name, network, shape)
     _known_options(name, network.make, options)
-    with _seeded(seed):
+    with seeded(seed):
         return network.make(num_classes, shape, **options)
 
 
@@ -169,17 +170,6 @@ def _known_options(name: str, make: Callable[..., nn.Module], options: dict[str,
             raise TypeError(f"`{option}` must be True or False, got {value!r}.")
 
 
-@contextlib.contextmanager
-def _seeded(seed: int | None) -> Iterator[None]:
-    """Draw from ``seed``, and leave the default generator as it was; None draws from that as usual."""
-    if seed is None:
-        yield
-        return
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # of the CPU alone: torch.manual_seed would reseed every GPU too
-        yield
-
-
 def _find(name: str) -> Callable[..., nn.Module]:
     """The callable behind "package.module:callable", or ":Class.method"."""
     module_name, _, path = name.partition(":")
@@ -220,7 +210,7 @@ def _made(
     if takes_any and not any(option in options or option in parameters for option in CLASS_OPTIONS):
         given["num_classes"] = num_classes
     try:
-        with _seeded(seed):
+        with seeded(seed):
             network = make(**given, **options)
     except TypeError as error:  # most often an option too many or too few
         raise TypeError(f"{name} cannot be called with {_in_words({**given, **options})}: {error}") from error
@@ -252,7 +242,7 @@ def _checked(network: nn.Module, num_classes: int, shape: tuple[int, ...], name:
     training = {module: module.training for module in network.modules()}
     network.eval()  # statistics of batches stay as they are
     try:
-        with torch.no_grad(), _seeded(0):
+        with torch.no_grad(), seeded(0):
             out = network(zeros)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]

@@ -49,5 +49,5 @@ def densenet161(num_classes: int, input_shape: tuple[int, int, int]) -> nn.Modul
             layers += [nn.Conv2d(width, width // 2, 1, bias=False), nn.AvgPool2d(2)]
             width //= 2
     network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, num_classes))
-    kaiming(network)
+    kaiming(network, "fan_in")
     return network

@@ -1,5 +1,7 @@
 """The first layers of a convolutional network, by the size of its images."""
 
+from typing import Literal
+
 from torch import nn
 
 
@@ -28,14 +30,19 @@ def stem(channels: int, width: int, size: int, *, activated: bool = True) -> nn.
     return nn.Sequential(*layers)
 
 
-def kaiming(network: nn.Module) -> None:
-    """He et al.'s initial weights (arXiv:1502.01852): N(0, 2/fan-out) for convolutions, 1 and 0 for BatchNorm.
+def kaiming(network: nn.Module, fan: Literal["fan_out", "fan_in"] = "fan_out") -> None:
+    """He et al.'s initial weights (arXiv:1502.01852): N(0, 2/fan) for convolutions, 1 and 0 for BatchNorm.
 
     Linear layers keep PyTorch's default, their biases become 0. Draws from the default generator.
+
+    Args:
+        network: To be initialised.
+        fan: "fan_out" keeps the size of gradients, "fan_in" that of the maps, which matters where maps of layers of
+            very different width are joined.
     """
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            nn.init.kaiming_normal_(module.weight, mode=fan, nonlinearity="relu")
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Linear):

@@ -10,11 +10,11 @@ Example:
     >>> print(table.to_markdown())  # doctest: +SKIP
 """
 
-from softkin.study.records import Kept, Records, kept_in
+from softkin.study.records import Kept, Records, keep, kept_in
 from softkin.study.run import finish, run
 from softkin.study.spec import StudySpec
 from softkin.study.tables import Cell, Column, Result, Row, Table, results, table
-from softkin.study.work import Standing, standing, work
+from softkin.study.worker import Standing, standing, work
 
 __all__ = [
     "Cell",
@@ -27,6 +27,7 @@ __all__ = [
     "StudySpec",
     "Table",
     "finish",
+    "keep",
     "kept_in",
     "results",
     "run",

@@ -181,23 +181,26 @@ def _holder(token: str) -> dict[str, Any]:
 def _create(path: Path, content: dict[str, Any]) -> bool:
     """Make a file with its content at once, unless it is there; whether it was made."""
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    temporary.write_bytes(json.dumps(content).encode())
     try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without links: the name first, the content right after
+        temporary.write_bytes(json.dumps(content).encode())
         try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return temporary.stat().st_nlink == 2  # over NFS the answer may get lost, and the repeated call find ours
+        except OSError:  # a file system without links: the name first, the content right after
             with path.open("xb") as file:
                 file.write(json.dumps(content).encode())
-        except FileExistsError:
-            return False
+    except FileExistsError:
+        return False
     finally:
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)
     return True
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    temporary.write_bytes(json.dumps(content).encode())
-    os.replace(temporary, path)
+    try:
+        temporary.write_bytes(json.dumps(content).encode())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

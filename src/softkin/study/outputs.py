@@ -9,21 +9,28 @@ from softkin.study.tables import Table, results
 TABLES = {"table.md": "to_markdown", "table.csv": "to_csv", "table.tex": "to_latex"}
 
 
-def write(folder: Path, table: Table) -> list[Path]:
-    """Write them into the study's folder; the files in the order in which people want them."""
-    written = []
+def write(folder: Path, table: Table) -> None:
+    """Write them into the study's folder; nothing, if they are there for this very table."""
+    content = json.dumps(table.to_dict(), indent=1, ensure_ascii=False).encode()
+    last = folder / "table.json"  # written last: where it is, the rest is
+    if last.exists() and last.read_bytes() == content:
+        return
     for name, form in TABLES.items():
         matrices.write(folder / name, getattr(table, form)().encode())
-        written.append(folder / name)
-    matrices.write(folder / "table.json", json.dumps(table.to_dict(), indent=1, ensure_ascii=False).encode())
-    written.append(folder / "table.json")
     if table.rows:
-        written += _figures(folder)
-        written += _report(folder)
-    return written
+        _figures(folder)
+        _report(folder)
+    matrices.write(last, content)
 
 
-def _figures(folder: Path) -> list[Path]:
+def written(folder: Path) -> list[Path]:
+    """What ``write`` has left in a folder, as far as it is there."""
+    figures = sorted((folder / "figures").glob("*.svg"))
+    every = [folder / name for name in (*TABLES, "table.json")] + figures + [folder / "report.html"]
+    return [path for path in every if path.exists()]
+
+
+def _figures(folder: Path) -> None:
     """Reliability of all methods on the first seed that has them."""
     import io
 
@@ -35,23 +42,17 @@ def _figures(folder: Path) -> list[Path]:
     loaded = {registry.title(result.method): result.test() for result in first}
     labels = next(iter(loaded.values())).known_labels
     models = {title: one.probabilities for title, one in loaded.items()}
-    written = []
     for scope in ("prediction", "output"):
         figure = diagrams.reliability(models, labels, scope=scope)
         content = io.BytesIO()
         figure.savefig(content, format="svg", bbox_inches="tight")
-        path = folder / "figures" / f"reliability-{scope}.svg"
-        matrices.write(path, content.getvalue())
-        written.append(path)
-    return written
+        matrices.write(folder / "figures" / f"reliability-{scope}.svg", content.getvalue())
 
 
-def _report(folder: Path) -> list[Path]:
+def _report(folder: Path) -> None:
     """The page, where softkin has one."""
     try:
         from softkin import report
     except ImportError:
-        return []
-    path = folder / "report.html"
-    report.write_comparison(folder, path)
-    return [path]
+        return
+    report.write_comparison(folder, folder / "report.html")

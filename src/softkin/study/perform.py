@@ -1,5 +1,7 @@
 """What a run does. The same for every engine: a job and the folders of what it needs in, files and a record out."""
 
+import math
+import os
 import platform
 import socket
 import time
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 DIGITS = {"per_class": 10, "validation": 697, "test": 1000}
 """So few training images that a network becomes over-confident, and enough test images to see it"""
+
+CHECKPOINT_EVERY = 5.0  # seconds of a training that a crash may cost
 
 Inputs = Callable[[str], Path]
 """The folder of a run that is done, by its digest"""
@@ -53,6 +57,7 @@ def perform(
         "device": str(device or "cpu"),
         "threads": torch.get_num_threads(),
         "host": socket.gethostname(),
+        "pid": os.getpid(),
         "seconds": time.perf_counter() - start,
         **found,
     }
@@ -99,7 +104,7 @@ def resolve(spec: StudySpec) -> Kept:
     parts = split(spec.data, {"seed": spec.seeds[0], **about})
     kind = parts.train.kind
     if not spec.methods:
-        spec = replace(spec, methods=tuple(name for name in PAPER if name != "ae" or kind == "images"))
+        spec = replace(spec, methods=tuple(name for name in PAPER if name != "ae" or kind != "text"))
     if spec.model is None:
         images = "small" if spec.data == "digits" else "wrn"
         spec = replace(spec, model={"images": images, "features": "mlp", "text": "bag_of_words"}[kind])
@@ -113,8 +118,8 @@ def resolve(spec: StudySpec) -> Kept:
     )
     spec = replace(spec, recipe=recipe_of(spec))
     bases = spec.bases()
-    if "ae" in bases and kind != "images":
-        raise ValueError(f"method ae needs images, and {spec.data} holds {kind}.")
+    if "ae" in bases and kind == "text":
+        raise ValueError(f"method ae needs images or features, and {spec.data} holds text.")
     if "we" in bases:
         distances.from_words(parts.train.class_names, spec.vectors, aliases=dict(spec.aliases))
     rows = {"training": len(parts.train.labels), "validation": len(parts.validation.labels)}
@@ -162,13 +167,23 @@ def _distances(
     parts = split(source, spec.get("split") or job.context["split"])
     names = parts.train.class_names
     values, labels = parts.train.values, parts.train.labels
+    found: dict[str, Any] = {"split_digest": parts.digest if "split" in spec else None}
     if name == "we":
         d = distances.from_words(names, spec["vectors"], aliases=spec["aliases"])
         how = "class names: L2 of word vectors"
     elif name == "ae":
-        options = {} if spec["latent_dim"] is None else {"latent_dim": spec["latent_dim"]}
-        d = distances.from_autoencoder(values, labels, seed=0, class_names=names, progress=False, **options)
-        how = "training images: mean L2 of an autoencoder's codes, all pairs"
+        d, fit = distances.from_autoencoder(
+            values,
+            labels,
+            latent_dim=spec["latent_dim"],
+            seed=0,
+            class_names=names,
+            device=device,
+            progress=False,
+            return_details=True,
+        )
+        found["autoencoder"] = {"error": fit.error, "pca_error": fit.pca_error, "words": str(fit)}
+        how = "training rows: mean L2 of an autoencoder's codes, all pairs"
     elif name == "l2" and parts.train.kind != "images":
         d = distances.from_features(values, labels, class_names=names, progress=False)
         how = "training rows: mean L2, all pairs"
@@ -177,7 +192,7 @@ def _distances(
         d = distances.from_images(values, labels, p=p, class_names=names, progress=False)
         how = f"training rows: mean L{p}, all pairs"
     distances.save(out / "distances.safetensors", d, class_names=names, source=f"{parts.train.source}: {how}")
-    return {"split_digest": parts.digest if "split" in spec else None}, ["distances.safetensors"]
+    return found, ["distances.safetensors"]
 
 
 def _training(
@@ -205,10 +220,11 @@ def _training(
         folder=work,
         device=device,
         progress=False,
+        checkpoint_every=CHECKPOINT_EVERY,
     )
     files = []
     ood = spec["ood"] or {"sets": [], "rows": 0}
-    sets = {"validation": parts.validation, "test": parts.test}
+    sets: dict[str, Any] = {"validation": parts.validation, "test": parts.test}
     for number, name in enumerate(ood["sets"]):
         sets[f"ood-{number}"] = data.out_of_distribution(name, like=parts.train, rows=ood["rows"], seed=0)
     measured: dict[str, float] = {}
@@ -224,22 +240,27 @@ def _training(
         "split_digest": parts.digest,
         "effective_target": trained.effective_target,
         "training_seconds": trained.seconds,
+        "resumed": trained.resumed,
         "metrics": measured,
-        "history": trained.history,
+        "history": [{key: _plain(value) for key, value in epoch.items()} for epoch in trained.history],
         "ood": ood["sets"],
     }, files
 
 
+def _plain(value: Any) -> Any:
+    """JSON knows no NaN."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> Any:
     """The method as training knows it."""
-    from softkin import distances, similarity, smoothing, training
+    from softkin import distances, training
 
     base, values = job.spec["method"], job.spec["values"]
     if ENTRIES[base].kind != "similarity":
         return training.Method(base, **values)
     d = distances.load(inputs(job.spec["distances"]) / "distances.safetensors", class_names=class_names)
-    labels = smoothing.similarity_labels(similarity.from_distances(d, values["beta"]), values["alpha"])
-    return training.Method("similarity", alpha=values["alpha"], soft_labels=labels)
+    return training.Method.from_distances(d, alpha=values["alpha"], beta=values["beta"], distance=ENTRIES[base].title)
 
 
 def calibrator_named(name: str) -> Any:

@@ -16,14 +16,16 @@ from softkin.study.claims import Claims
 from softkin.study.outputs import write
 from softkin.study.perform import resolve
 from softkin.study.plan import Plan
-from softkin.study.records import Kept, Records, keep, kept_in
+from softkin.study.records import Records, keep, kept_in
 from softkin.study.spec import StudySpec
 from softkin.study.tables import Table, table
-from softkin.study.work import STOPPED, Standing, look, work
+from softkin.study.worker import STOPPED, Standing, look, work
 
 ENGINES = ("local", "ray")
 MOST_RESTARTS = 10  # of workers that died, over a whole study
 LOOK = 0.5  # seconds between looks at how far the workers are
+
+Update = Callable[[Standing], None]
 
 
 def run(
@@ -45,7 +47,7 @@ def run(
     Args:
         spec: The study.
         folder: Where its records are, or will be.
-        device: Where to train: "cpu" (default), "cuda", "cuda:1", "mps".
+        device: Where to train, such as "cpu" or "cuda:1"; by default the accelerator, if there is one.
         workers: How many runs at a time. None: one for each core, or for each GPU with "cuda". 1 works in this process.
         progress: Show how far it is; by default on a terminal.
         engine: "local", or "ray" for a cluster.
@@ -70,15 +72,16 @@ def run(
     if engine == "ray":
         from softkin.study import ray_engine
 
-        with shown(plan, records, progress) as update:
+        with shown(progress) as update:
             ray_engine.drive(kept, folder, device=device, update=update, **(ray_options or {}))
     else:
+        device = device or default_device()
         count = workers or default_workers(device)
         left = sum(records.find(job.digest) is None for job in plan.jobs(records.find))
-        if count == 1 or left <= 1:
-            work(folder, device=device)
-        else:
-            with shown(plan, records, progress) as update:
+        with shown(progress) as update:
+            if count == 1 or left <= 1:
+                work(folder, device=device, update=update)
+            else:
                 _supervise(folder, device, min(count, left), update)
     return finish(folder)
 
@@ -101,6 +104,15 @@ def finish(folder: str | Path) -> Table:
     return found
 
 
+def default_device() -> str:
+    """The accelerator, if there is one."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
 def default_workers(device: str | None) -> int:
     """One for each GPU, else one for each core that we may use."""
     import torch
@@ -121,15 +133,16 @@ def _devices(device: str | None, count: int) -> list[str | None]:
     return [device] * count
 
 
-def _supervise(folder: Path, device: str | None, count: int, update: Callable[[Standing], None]) -> None:
+def _supervise(folder: Path, device: str | None, count: int, update: Update | None) -> None:
     """Start workers, see them to the end, start another where one died."""
     plan, records, claims = Plan(kept_in(folder)), Records(folder), Claims(folder / "claims")
-    workers = [_Worker(folder, one) for one in _devices(device, count)]
-    restarts = 0
+    every = [_Worker(folder, one) for one in _devices(device, count)]
+    workers, restarts = list(every), 0
     try:
         while workers:
             time.sleep(LOOK)
-            update(look(plan, records, claims))
+            if update is not None:
+                update(look(plan, records, claims))
             for worker in list(workers):
                 code = worker.process.poll()
                 if code is None:
@@ -142,12 +155,11 @@ def _supervise(folder: Path, device: str | None, count: int, update: Callable[[S
                     restarts += 1
                     if restarts > MOST_RESTARTS:
                         raise SoftkinError(f"workers keep dying (exit code {code}): {worker.words()}")
-                    workers.append(_Worker(folder, worker.device))
+                    every.append(_Worker(folder, worker.device))
+                    workers.append(every[-1])
     finally:
-        for worker in workers:
-            worker.process.terminate()
-        for worker in workers:
-            worker.process.wait()
+        for worker in every:
+            worker.close()
 
 
 class _Worker:
@@ -155,8 +167,8 @@ class _Worker:
 
     def __init__(self, folder: Path, device: str | None) -> None:
         self.device = device
-        self._errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  closed with the object
-        command = [sys.executable, "-m", "softkin.study.work", str(folder), "--parent", str(os.getpid())]
+        self._errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  see close
+        command = [sys.executable, "-m", "softkin.study", str(folder), "--parent", str(os.getpid())]
         command += ["--device", device] if device else []
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(command, stderr=self._errors, stdin=subprocess.DEVNULL, env=environment)
@@ -173,12 +185,19 @@ class _Worker:
         """Its last words."""
         return next((line for line in reversed(self._lines()) if line.strip()), "it said nothing")
 
+    def close(self) -> None:
+        """End it if it is not, and forget what it said."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait()
+        self._errors.close()
+
 
 @contextmanager
-def shown(plan: Plan, records: Records, show: bool | None) -> Iterator[Callable[[Standing], None]]:
-    """A bar of runs done, with what runs now; a function to tell it."""
+def shown(show: bool | None) -> Iterator[Update | None]:
+    """A bar of runs done, with what runs now; a function to tell it, None where nobody looks."""
     if not (sys.stderr.isatty() if show is None else show):
-        yield lambda _: None
+        yield None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -192,6 +211,3 @@ def shown(plan: Plan, records: Records, show: bool | None) -> Iterator[Callable[
             bar.update(task, completed=len(standing.done), total=standing.total, description=running)
 
         yield update
-
-
-__all__ = ["Kept", "finish", "run"]

@@ -20,7 +20,7 @@ from softkin.training.objectives import mixed_targets
 from softkin.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from softkin.data import Labelled
+    from softkin.data import Labelled, Samples
 
 PADDING = 4  # pixels on each side, of which a random crop takes the original size
 CHUNK = 2**24  # values at a time, so that memory-mapped data need not fit into memory
@@ -40,7 +40,7 @@ class Standardisation:
     std: tuple[float, ...]
 
     @classmethod
-    def of(cls, data: "Labelled") -> "Standardisation":
+    def of(cls, data: "Samples") -> "Standardisation":
         """Mean and population deviation of the rows: exact for images; 0 and 1 for word counts."""
         values = data.values
         if data.kind == "text":
@@ -72,7 +72,7 @@ class Inputs:
     """Rows of a data set as standardised float32 inputs on a device."""
 
     def __init__(
-        self, data: "Labelled", standardisation: Standardisation, *, device: torch.device, channels_last: bool
+        self, data: "Samples", standardisation: Standardisation, *, device: torch.device, channels_last: bool
     ) -> None:
         self.values, self.kind, self.device = data.values, data.kind, device
         self.layout = torch.channels_last if channels_last else torch.contiguous_format
@@ -145,9 +145,7 @@ class Mix:
     """Top, bottom, left and right of what CutMix pastes"""
 
     @classmethod
-    def draw(
-        cls, method: Method, count: int, shape: tuple[int, ...], generator: np.random.Generator
-    ) -> "Mix | None":
+    def draw(cls, method: Method, count: int, shape: tuple[int, ...], generator: np.random.Generator) -> "Mix | None":
         if method.mix is None:
             return None
         assert method.mixing is not None
@@ -157,13 +155,13 @@ class Mix:
             return cls(partner, weight)
         height, width = shape[:2]
         side = np.sqrt(1 - weight)
-        middle_y, middle_x = generator.integers(height), generator.integers(width)
+        middle_y, middle_x = int(generator.integers(height)), int(generator.integers(width))
         half_y, half_x = int(height * side) // 2, int(width * side) // 2
         top, bottom = max(0, middle_y - half_y), min(height, middle_y + half_y)
         left, right = max(0, middle_x - half_x), min(width, middle_x + half_x)
         # The labels follow the area that was really pasted, which the border may have cut.
         area = 1 - (bottom - top) * (right - left) / (height * width)
-        return cls(partner, area, (int(top), int(bottom), int(left), int(right)))
+        return cls(partner, area, (top, bottom, left, right))
 
     def of(self, first: Tensor, second: Tensor) -> Tensor:
         """Mixed inputs; ``first`` may be overwritten."""
@@ -223,7 +221,7 @@ class Batches:
         return np.random.default_rng(key(self.seed, "order", epoch)).permutation(self.size)
 
     def batch(self, order: NDArray[np.int64], epoch: int, step: int) -> Iterator[Part]:
-        """This process's parts of batch ``step`` of an epoch."""
+        """The parts of this process of batch ``step`` of an epoch."""
         rows = order[self.size * step // self.steps : self.size * (step + 1) // self.steps]
         count = len(rows)
         window = mix = None
@@ -238,9 +236,7 @@ class Batches:
             places = np.arange(count * share // shares, count * (share + 1) // shares)
             yield self._part(rows, places, window, mix)
 
-    def _part(
-        self, rows: NDArray[np.int64], places: NDArray[np.int64], window: Window | None, mix: Mix | None
-    ) -> Part:
+    def _part(self, rows: NDArray[np.int64], places: NDArray[np.int64], window: Window | None, mix: Mix | None) -> Part:
         labels = self.labels[rows[places]].to(self.device)
         inputs = self._inputs(rows, places, window)
         if mix is None:

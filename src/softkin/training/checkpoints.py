@@ -32,6 +32,8 @@ class Checkpoint:
 def claim(folder: Path, run: Mapping[str, Any]) -> None:
     """Make ``folder`` that of this run, or refuse if it is another's."""
     path = folder / "run.json"
+    for half_written in folder.glob(".step-*"):  # by a process that was killed
+        half_written.unlink(missing_ok=True)
     plain = json.loads(json.dumps(run))
     if not path.exists():
         if any(folder.glob("step-*.json")):
@@ -55,10 +57,10 @@ def flat(fields: Any, prefix: str = "") -> dict[str, Any]:
     """Nested mappings as one, with dots in the names."""
     if not isinstance(fields, Mapping):
         return {prefix: fields}
-    flat: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name, value in fields.items():
-        flat |= flat(value, f"{prefix}.{name}" if prefix else str(name))
-    return flat
+        found |= flat(value, f"{prefix}.{name}" if prefix else str(name))
+    return found
 
 
 def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Path:

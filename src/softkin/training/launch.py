@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,9 @@ from softkin import SoftkinError
 from softkin.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
+    from accelerate import Accelerator  # type: ignore[import-untyped]
 
+KINDS = ("NO", "MULTI_CPU", "MULTI_GPU", "MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_HPU")
 TRACKERS = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 
 
@@ -33,8 +35,12 @@ def accelerated(
     group, where there is one, stays.
     """
     from accelerate import Accelerator
-    from accelerate.state import AcceleratorState, GradientState, PartialState
-    from accelerate.utils import DistributedDataParallelKwargs, ProjectConfiguration
+    from accelerate.state import AcceleratorState, GradientState, PartialState  # type: ignore[import-untyped]
+    from accelerate.utils import (  # type: ignore[import-untyped]
+        DistributedDataParallelKwargs,
+        GradientAccumulationPlugin,
+        ProjectConfiguration,
+    )
 
     check_trackers(trackers)
     wanted = None if device is None else checked_device(device)
@@ -48,14 +54,18 @@ def accelerated(
         if wanted is not None and wanted.type != "cpu" and "LOCAL_RANK" not in os.environ:
             os.environ[variable] = str(wanted)
         place = str(folder or Path("runs"))
-        yield Accelerator(
+        accelerator = Accelerator(
             cpu=wanted is not None and wanted.type == "cpu",
             mixed_precision=recipe.mixed_precision,
             dynamo_backend="inductor" if recipe.compile is True else recipe.compile or "no",
             log_with=list(trackers) or None,
             project_config=ProjectConfiguration(project_dir=place, logging_dir=place) if trackers else None,
             kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True)],
+            # Parts of a batch are weighed by their rows here; left alone, accelerate would ask its environment.
+            gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         )
+        _check_launch(accelerator, recipe)
+        yield accelerator
     finally:
         if environment is None:
             os.environ.pop(variable, None)
@@ -64,6 +74,20 @@ def accelerated(
         for state, old in zip(shared, before, strict=True):
             state.clear()
             state.update(old)
+
+
+def _check_launch(accelerator: "Accelerator", recipe: Recipe) -> None:
+    """Refuse ways to launch that would train something else than the recipe says."""
+    kind = str(accelerator.distributed_type).rpartition(".")[2]
+    if kind not in KINDS:
+        raise SoftkinError(f"training shares batches among processes, and {kind} shares networks; launch without it.")
+    launched = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
+    if launched not in ("no", recipe.mixed_precision):
+        warnings.warn(
+            f"accelerate was launched with mixed precision {launched}, but the recipe says {recipe.mixed_precision}, "
+            f"which holds; set mixed_precision={launched!r} there (--mixed-precision {launched}).",
+            stacklevel=5,
+        )
 
 
 def checked_device(device: str | torch.device) -> torch.device:
@@ -89,6 +113,16 @@ def check_trackers(trackers: Sequence[str]) -> None:
             raise ValueError(f"`trackers` must be among {', '.join(TRACKERS)}, got {name!r}{meant}")
         if importlib.util.find_spec(TRACKERS[name]) is None:
             raise SoftkinError(f"the tracker {name} is not installed: pip install {TRACKERS[name]}.")
+
+
+def reseed(seed: int, device: torch.device) -> None:
+    """Seed the generators that a network draws from: the CPU's and the device's.
+
+    ``torch.manual_seed`` would do both, but notes down a stack trace for each kind of device that is not in use yet.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type != "cpu":
+        getattr(torch, device.type).manual_seed(seed)
 
 
 @contextlib.contextmanager

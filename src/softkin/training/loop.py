@@ -20,7 +20,7 @@ from softkin.training.objectives import objective
 from softkin.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
+    from accelerate import Accelerator  # type: ignore[import-untyped]
 
     from softkin.data import Labelled
 
@@ -59,7 +59,7 @@ def fit(
     log_json: str | Path | None = None,
     trackers: Sequence[str] = (),
     checkpoint_every: float = 5.0,
-    validate_every: int = 1,
+    validate_every: int | None = None,
 ) -> Trained:
     """Train ``model`` in place.
 
@@ -82,22 +82,25 @@ def fit(
         trackers: "tensorboard", "wandb", "mlflow".
         checkpoint_every: Seconds that at least pass between two checkpoints; 0 writes one after every epoch. The last
             epoch's is always written.
-        validate_every: Epochs between two looks at the validation rows; the last epoch is always looked at.
+        validate_every: Epochs between two looks at the validation rows; the last epoch is always looked at. By default
+            as many as there are times more validation rows than training rows, so that looking costs less.
 
     Raises:
         SoftkinError: The loss is no longer a number; the folder is another run's; the device is not there.
     """
     seed = checks.count(seed, "seed", least=0)
+    if validate_every is None:
+        validate_every = 1 if validation is None else -(-len(validation.labels) // max(1, len(train.labels)))
     checks.count(validate_every, "validate_every")
     checks.at_least_zero(checkpoint_every, "checkpoint_every")
     _check_data(train, validation, method)
     place = None if folder is None else Path(folder)
     with launch.accelerated(recipe, device=device, trackers=trackers, folder=place) as accelerator:
-        rank, world = accelerator.process_index, accelerator.num_processes
+        main = accelerator.process_index == 0
         with (
             launch.settings(recipe, accelerator.device),
             stopping.watched(place is not None) as stop,
-            live(progress, log_json, description=method.name, main=rank == 0) as told,
+            live(progress, log_json, description=method.name, main=main) as told,
         ):
             run = _Run(model, train, validation, method, recipe, seed, place, accelerator, told, stop)
             run.checkpoint_every, run.validate_every = checkpoint_every, validate_every
@@ -109,7 +112,6 @@ def fit(
                 run.release()
                 if trackers:
                     accelerator.end_training()
-            assert world == run.world
             return run.result()
 
 
@@ -122,6 +124,8 @@ def _flat_config(record: dict[str, Any]) -> dict[str, Any]:
 def _check_data(train: "Labelled", validation: "Labelled | None", method: Method) -> None:
     if len(train.labels) == 0:
         raise ValueError("`train` must hold at least one row, got none.")
+    if train.kind == "images" and train.values.dtype != np.uint8:
+        raise TypeError(f"`train` must hold images of uint8, 0 to 255, got {train.values.dtype}.")
     if method.mix == "cutmix" and train.kind != "images":
         raise ValueError(f"cutmix pastes parts of images, and `train` holds {train.kind}; use mixup.")
     if validation is not None and list(validation.class_names) != list(train.class_names):
@@ -190,6 +194,7 @@ class _Run:
         self.resumed = False
         self.last_good: Path | None = None
         self._resume(train)
+        self.had_forward = "forward" in vars(model)
         self.net, self.optimizer = accelerator.prepare(model, self.sgd)
         if accelerator.scaler is not None and self._scaler is not None:
             accelerator.scaler.load_state_dict(self._scaler)
@@ -228,16 +233,13 @@ class _Run:
         found, error = None, None
         if self.rank == 0:
             try:
-                shapes = {name: list(value.shape) for name, value in self._weights().items()}
+                shapes = {name: "×".join(map(str, value.shape)) for name, value in self._weights().items()}
                 kept = ("method", "recipe", "seed", "training_digest")
                 checkpoints.claim(self.folder, {name: self.record[name] for name in kept} | {"weights": shapes})
                 found = checkpoints.latest(self.folder)
             except SoftkinError as refused:
                 error = refused
-        if error is None or self.world > 1:
-            ranks.agree(error)
-        elif error is not None:
-            raise error
+        ranks.agree(error)
         state = ranks.gather(None if found is None else found.state)[0]
         if state is None:
             return
@@ -342,7 +344,7 @@ class _Run:
                 self.epoch_seconds += time.monotonic() - started
                 self.step += 1
                 if self.step % self.every == 0 or self.step == steps:
-                    self._look(lr)
+                    self._look()
             self._end_epoch(lr)
         self.told.tell("end", seconds=self._tick())
 
@@ -352,7 +354,7 @@ class _Run:
         for group in self.sgd.param_groups:
             group["lr"] = lr
         # Dropout and its kin draw from torch's own generators: those too depend on the step alone.
-        torch.manual_seed(key(self.seed, "network", self.rank, self.epoch, self.step))
+        launch.reseed(key(self.seed, "network", self.rank, self.epoch, self.step), self.device)
         total: Tensor | float = 0.0
         parts = self.batches.parts
         for place, part in enumerate(self.batches.batch(order, self.epoch, self.step)):
@@ -363,8 +365,9 @@ class _Run:
                 loss = self.objective(logits, part.targets) / part.whole
                 self.accelerator.backward(loss * self.world if self.world > 1 else loss)
             total = loss.detach() + total
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        # accelerate's own optimizer looks for an optional package at every step; it is needed for scaled losses.
+        (self.sgd if self.accelerator.scaler is None else self.optimizer).step()
+        self.sgd.zero_grad()
         assert isinstance(total, Tensor)
         self.pending.append(total)
         return lr
@@ -377,7 +380,7 @@ class _Run:
             raise ValueError(f"`model` must return logits (n, {k}), one column for each class, got {came}.")
         return logits
 
-    def _look(self, lr: float) -> None:
+    def _look(self) -> None:
         """At the losses since the last look, and at signals: all processes at the same steps, so that all agree."""
         news = torch.stack(self.pending).to(torch.float32 if self.device.type == "mps" else torch.float64)
         losses = ranks.total(news).tolist()
@@ -398,7 +401,7 @@ class _Run:
                 images_per_second=self._images_per_second(),
             )
         if self.step < steps:
-            self._end_if_asked(lr)
+            self._end_if_asked()
 
     def _images_per_second(self) -> float:
         return self.batches.size * self.step / self.batches.steps / max(self.epoch_seconds, 1e-9)
@@ -412,7 +415,7 @@ class _Run:
             f"the last good checkpoint is {good or 'none, as none was written'}. Try a lower lr or a longer warm-up."
         )
 
-    def _end_if_asked(self, lr: float) -> None:
+    def _end_if_asked(self) -> None:
         if self.folder is None:
             return
         number = ranks.largest(self.stop.signal)
@@ -435,9 +438,7 @@ class _Run:
         }
         self.epoch, self.step = self.epoch + 1, 0
         self.epoch_loss = self.epoch_seconds = 0.0
-        if self.validation is not None and (
-            self.epoch % self.validate_every == 0 or self.epoch == self.recipe.epochs
-        ):
+        if self.validation is not None and (self.epoch % self.validate_every == 0 or self.epoch == self.recipe.epochs):
             entry |= self._validate(self.validation)
         entry["seconds"] = self._tick()
         self.history.append(entry)
@@ -450,7 +451,7 @@ class _Run:
             self.accelerator.log(numbers, step=self.epoch)
         if self.folder is not None and self._due():
             self._checkpoint()
-        self._end_if_asked(lr)
+        self._end_if_asked()
 
     def _validate(self, validation: "Labelled") -> dict[str, float]:
         if self.world > 1:  # running statistics are the first process's
@@ -472,8 +473,9 @@ class _Run:
     def release(self) -> None:
         """Take off the model what accelerate put on it."""
         self.accelerator.unwrap_model(self.net, keep_fp32_wrapper=False, keep_torch_compile=False)
-        self.model.__dict__.pop("_is_accelerate_prepared", None)
-        self.accelerator.free_memory()
+        vars(self.model).pop("_is_accelerate_prepared", None)
+        if not self.had_forward:
+            vars(self.model).pop("forward", None)
 
     def result(self) -> Trained:
         self.model.eval()

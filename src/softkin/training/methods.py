@@ -90,17 +90,17 @@ class Method:
             q = checks.square(self.soft_labels, "soft_labels")
             checks.rows_sum_to_one(q, "soft_labels")
             object.__setattr__(self, "soft_labels", q)
-            object.__setattr__(self, "alpha", 1 - float(q.diagonal().mean()))
+            object.__setattr__(self, "alpha", round(1 - float(q.diagonal().mean()), 12))
 
     @cached_property
     def label(self) -> str:
         """The way to label."""
-        return _parse(self.name)[0]
+        return parse(self.name)[0]
 
     @cached_property
     def mix(self) -> str | None:
         """The way to mix."""
-        return _parse(self.name)[1]
+        return parse(self.name)[1]
 
     @classmethod
     def from_distances(
@@ -130,13 +130,19 @@ class Method:
         if self.label == "uniform":
             assert alpha is not None
             own, other = 1 - alpha + alpha / k, alpha / k
-            text = f"uniform smoothing, α = {alpha:g}: {own:.4g} on the true class, {other:.4g} on each of the {k - 1} others"
+            text = (
+                f"uniform smoothing, α = {alpha:g}: {own:.4g} on the true class, "
+                f"{other:.4g} on each of the {k - 1} others"
+            )
         elif self.label == "similarity":
             assert alpha is not None
             known = [f"α = {alpha:.4g}"]
             known += [f"β = {self.beta:g}"] if self.beta is not None else []
             known += [f"distance {self.distance}"] if self.distance else []
-            text = f"class-similarity smoothing, {', '.join(known)}: {1 - alpha:.4g} on the true class, {alpha:.4g} shared among the {k - 1} others by similarity"
+            text = (
+                f"class-similarity smoothing, {', '.join(known)}: {1 - alpha:.4g} on the true class, "
+                f"{alpha:.4g} shared among the {k - 1} others by similarity"
+            )
         elif self.label == "online":
             assert alpha is not None
             text = (
@@ -170,7 +176,7 @@ class Method:
         return plain
 
 
-def _parse(name: str) -> tuple[str, str | None]:
+def parse(name: str) -> tuple[str, str | None]:
     """(way to label, way to mix) of a method's name."""
     if not isinstance(name, str):
         raise TypeError(f"`name` must be the name of a method, such as 'uniform', got {name!r}.")
@@ -184,4 +190,4 @@ def _parse(name: str) -> tuple[str, str | None]:
     mixes = [part for part in parts if part in MIXINGS]
     if len(labels) > 1 or len(mixes) > 1:
         raise ValueError(f"`name` must join at most one way to label and one way to mix, got {name!r}.")
-    return (labels or ["one-hot"])[0], (mixes or [None])[0]
+    return labels[0] if labels else "one-hot", mixes[0] if mixes else None

@@ -11,12 +11,12 @@ from softkin.training.launch import checked_device
 from softkin.training.loop import Trained, evaluate
 
 if TYPE_CHECKING:
-    from softkin.data import Labelled
+    from softkin.data import Samples
 
 
 def predict(
     trained: Trained | nn.Module,
-    data: "Labelled",
+    data: "Samples",
     *,
     standardisation: Standardisation | None = None,
     device: str | torch.device | None = None,

@@ -113,7 +113,7 @@ class Recipe:
         return self.lr
 
     def _one_cycle(self, step: int, total: int) -> float:
-        top, last = 0.3 * total - 1, total - 1
+        top, last = max(0.0, 0.3 * total - 1), total - 1
         if step <= top:
             return _half_cosine(self.lr / 25, self.lr, step / top if top > 0 else 1.0)
         return _half_cosine(self.lr, self.lr / 25e4, (step - top) / max(1e-9, last - top))

@@ -44,5 +44,5 @@ def watched(active: bool) -> Iterator[Stop]:
             stop._before[number] = signal.signal(number, stop._remember)
         yield stop
     finally:
-        for number, handler in stop._before.items():
-            signal.signal(number, handler)
+        for one, handler in stop._before.items():
+            signal.signal(one, handler)

@@ -1,6 +1,6 @@
 """One worker: takes a run that is ready and that nobody has, does it, and looks for the next, until none is left.
 
-``python -m softkin.study.work FOLDER`` is what ``softkin.study.run`` starts, and what joins a study by hand from
+``python -m softkin.study FOLDER`` is what ``softkin.study.run`` starts, and what joins a study by hand from
 another machine that sees the folder.
 """
 
@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,10 +71,16 @@ def look(plan: Plan, records: Records, claims: Claims) -> Standing:
     return found
 
 
-def work(folder: str | Path, *, device: str | None = None, threads: int | None = 1) -> None:
+def work(
+    folder: str | Path,
+    *,
+    device: str | None = None,
+    threads: int | None = 1,
+    update: Callable[[Standing], None] | None = None,
+) -> None:
     """Do runs of the study in ``folder`` until none is left that could be done.
 
-    Runs that fail leave their reason and do not stop the others.
+    Runs that fail leave their reason and do not stop the others. ``update`` is told how far it is before each run.
 
     Raises:
         SoftkinError: The folder cannot be written (full, read-only …): whatever was done is kept.
@@ -86,6 +92,8 @@ def work(folder: str | Path, *, device: str | None = None, threads: int | None =
             before = len(records.known())
             taken, others = _take(plan, records, claims)
             if taken is not None:
+                if update is not None:
+                    update(look(plan, records, claims))
                 _do(*taken, records, device)
             elif others:
                 time.sleep(LOOK_AGAIN)
@@ -187,7 +195,7 @@ def _end_with(parent: int) -> None:
 
 def main() -> int:
     """A worker as a process of its own."""
-    parser = argparse.ArgumentParser(prog="python -m softkin.study.work", description="Join a study.")
+    parser = argparse.ArgumentParser(prog="python -m softkin.study", description="Join a study.")
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a study that was started")
     parser.add_argument("--device", help="where to compute, such as cuda:1 (default: cpu)")
     parser.add_argument("--threads", type=int, default=1, help="to compute with (default: 1)")
@@ -204,7 +212,3 @@ def main() -> int:
         print(error, file=sys.stderr)
         return STOPPED
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,172 @@
+"""What a study costs beyond its trainings, and whether it survives.
+
+python benchmarks/study.py overhead     the runner beside the same trainings without it
+python benchmarks/study.py kills 30     kill -9 at random moments, each time resumed: the same table, bit for bit?
+python benchmarks/study.py default      softkin compare without options, as a user starts it
+"""
+
+import argparse
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from softkin import data, models, study, training
+from softkin.study import perform
+from softkin.study.plan import Plan
+from softkin.study.records import Records, kept_in
+
+TABLES = ("table.md", "table.csv", "table.tex", "table.json")
+
+
+def spec(**changes: Any) -> study.StudySpec:
+    """The default study with fewer methods and seeds."""
+    values = {"methods": ["one-hot", "ts", "uniform", "we"], "seeds": [0, 1], "beta": [1.0, 4.0], **changes}
+    return study.StudySpec.from_dict(values)
+
+
+def overhead() -> None:
+    """Bare trainings and their predictions against ``softkin.study.run`` in one process.
+
+    Both by processor time, which other work on the machine disturbs less, and by the clock.
+    """
+    torch.set_num_threads(1)
+    kept = perform.resolve(spec())
+    plan = Plan(kept)
+    jobs = [job for job in plan.jobs(lambda _: None) if job.kind == "training"]
+    _bare(plan, jobs[:1])  # imports
+    inside = {"distances": 0.0, "training": 0.0, "result": 0.0}
+    real = perform.perform
+
+    def timed(job: Any, *arguments: Any, **options: Any) -> Any:
+        begin = time.process_time()
+        try:
+            return real(job, *arguments, **options)
+        finally:
+            inside[job.kind] += time.process_time() - begin
+
+    with tempfile.TemporaryDirectory() as place:
+        perform.perform = timed  # type: ignore[assignment]
+        begin, clock = time.process_time(), time.perf_counter()
+        study.keep(Path(place) / "s", kept)
+        study.work(Path(place) / "s")
+        whole, whole_clock = time.process_time() - begin, time.perf_counter() - clock
+        perform.perform = real  # type: ignore[assignment]
+        begin, clock = time.process_time(), time.perf_counter()
+        study.finish(Path(place) / "s")
+        table = time.process_time() - begin
+    begin, clock = time.process_time(), time.perf_counter()
+    _bare(plan, jobs)
+    bare, bare_clock = time.process_time() - begin, time.perf_counter() - clock
+    runner = whole - sum(inside.values())
+    around = inside["training"] - bare
+    print(f"{len(jobs)} trainings of digits, {torch.__version__}, one thread")
+    print(f"bare trainings and predictions        {bare:7.2f} s   {bare_clock:7.2f} s by the clock")
+    print(f"the study, without its table          {whole:7.2f} s   {whole_clock:7.2f} s by the clock")
+    print(f"  planning, claiming, recording       {runner:7.2f} s   {100 * runner / bare:5.1f} % of the bare trainings")
+    print(f"  around the trainings: checkpoints, files, choosing {around:.2f} s   {100 * around / bare:5.1f} %")
+    print(f"  distances {inside['distances']:.2f} s, calibrating and measuring {inside['result']:.2f} s")
+    print(f"table, figures, report                {table:7.2f} s")
+
+
+def _bare(plan: Plan, jobs: list[Any]) -> None:
+    """The same trainings, without a study."""
+    from softkin import distances
+
+    for job in jobs:
+        parts = data.split("digits", **job.spec["split"])
+        network = models.build("small", num_classes=10, input_shape=(1, 8, 8), seed=job.spec["seed"])
+        values = dict(job.spec["values"])
+        if job.spec["method"] == "we":
+            method = training.Method.from_distances(distances.from_words(parts.train.class_names), **values)
+        else:
+            method = training.Method(job.spec["method"], **values)
+        recipe = training.Recipe.from_dict(job.spec["recipe"])
+        trained = training.fit(
+            network,
+            parts.train,
+            parts.validation,
+            method=method,
+            recipe=recipe,
+            seed=job.spec["seed"],
+            device="cpu",
+            progress=False,
+        )
+        for rows in (parts.validation, parts.test):
+            training.predict(trained, rows)
+
+
+def kills(times: int, seed: int) -> int:
+    """Each study is killed once at a random moment of its life and started again; how many ended in another table."""
+    torch.set_num_threads(1)
+    perform.CHECKPOINT_EVERY = 0.2  # so that trainings of a second are resumed and not begun anew
+    moments, fork = random.Random(seed), multiprocessing.get_context("fork")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        study.run(short(), folder / "warm-up", workers=1, progress=False)  # children find all modules loaded
+        begin = time.perf_counter()
+        study.run(short(), folder / "reference", workers=1, progress=False)
+        seconds = time.perf_counter() - begin
+        expected = {name: (folder / "reference" / name).read_bytes() for name in TABLES}
+        print(f"reference: {len(os.listdir(folder / 'reference' / 'runs'))} runs in {seconds:.1f} s")
+        wrong = 0
+        for number in range(times):
+            one = folder / str(number)
+            child = _child(fork, one)
+            child.start()
+            child.join(timeout=moments.uniform(0, seconds))
+            if child.is_alive():
+                os.kill(child.pid, signal.SIGKILL)
+            child.join()
+            killed = child.exitcode == -signal.SIGKILL
+            there = list((one / "runs").glob("*/record.json"))
+            child = _child(fork, one)
+            child.start()
+            child.join()
+            same = child.exitcode == 0 and all((one / name).read_bytes() == expected[name] for name in TABLES)
+            wrong += not same
+            records = Records(one)
+            resumed = sum(
+                bool(found and found.get("resumed"))
+                for found in (records.find(job.digest) for job in Plan(kept_in(one)).jobs(records.find))
+            )
+            moment = f"killed with {len(there)} runs done" if killed else "was done before its kill"
+            print(f"{number + 1}: {moment}, {resumed} resumed in mid-training, {'same' if same else 'ANOTHER'} table")
+        print(f"{times - wrong} of {times} ended in the same table, bit for bit")
+    return wrong
+
+
+def short() -> study.StudySpec:
+    """A study of a few seconds."""
+    return spec(methods=["one-hot", "ts", "we"], recipe={"epochs": 20}, **{**perform.DIGITS, "per_class": 5})
+
+
+def _child(fork: Any, folder: Path) -> Any:
+    return fork.Process(target=study.run, args=(short(), folder), kwargs={"workers": 1, "progress": False})
+
+
+def default() -> None:
+    """Seconds of the whole command, imports included."""
+    with tempfile.TemporaryDirectory() as place:
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "softkin", "compare", "--output", f"{place}/s"], check=True)
+        print(f"softkin compare: {time.perf_counter() - begin:.1f} s on {os.cpu_count()} cores")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["overhead", "kills", "default"])
+    parser.add_argument("times", type=int, nargs="?", default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    if chosen.what == "kills":
+        sys.exit(1 if kills(chosen.times, chosen.seed) else 0)
+    {"overhead": overhead, "default": default}[chosen.what]()

@@ -1,0 +1,195 @@
+"""``softkin compare``: methods trained side by side on one data set, and the table of what they come to."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from softkin.study import StudySpec, Table
+
+SUMMARY = "train methods side by side and print the table of accuracy and calibration"
+DESCRIPTION = """\
+Train methods side by side on one data set, fairly, and print accuracy, NLL and the calibration errors of each with
+their deviation over seeds, and which of them are really better.
+
+Without options: scikit-learn's digits, all ten columns of the paper, five seeds, about two minutes on two cores.
+
+What is done is kept in the folder: the same command goes on after any interruption, and more processes, also on other
+machines that see the folder, may join with the same command."""
+EXAMPLE = "softkin compare --methods one-hot,ts,we --seeds 1 --beta 2 --epochs 5 --output study/"
+
+DEFAULT_FOLDER = Path("softkin-compare")
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Options, with the library's names; None where the study's own default holds."""
+    what = command.add_argument_group("the study")
+    what.add_argument("--config", type=Path, metavar="STUDY.TOML", help="a study as TOML; options here override it")
+    what.add_argument("--data", help="digits, a folder, .npz, .parquet … (default: digits)")
+    what.add_argument("--size", type=int, help="resize images to this many pixels, square")
+    what.add_argument("--per-class", type=int, help="at most so many training images a class (digits: 10)")
+    what.add_argument("--validation", type=int, help="rows for choosing and calibrating")
+    what.add_argument("--test", type=int, help="rows for the table")
+    what.add_argument("--model", help="a network by name, or package.module:callable (default: by the data)")
+    what.add_argument("--methods", type=_names, help="such as one-hot,ts,uniform,we,we+ts (default: the paper's ten)")
+    what.add_argument("--seeds", type=_seeds, help="how many, or a list such as 3,4,5 (default: 5)")
+    what.add_argument("--epochs", type=int, help="of every training (default: the recipe's)")
+    what.add_argument("--recipe", help="a training recipe by name (default: small)")
+    what.add_argument(
+        "--alpha", type=_numbers, help="of similarity and uniform smoothing; a list is tried (default: 0.1)"
+    )
+    what.add_argument("--beta", type=_numbers, help="of the similarity; a list is tried (default: 1,2,4)")
+    what.add_argument(
+        "--mixing", type=_numbers, help="of mixup; a list is tried (default: as many as beta, around 0.2)"
+    )
+    what.add_argument(
+        "--select", help="how values are chosen on validation rows: nll, accuracy, ece_hist … (default: nll)"
+    )
+    what.add_argument("--search", help="grid, or halving: the better half trains twice as long (default: grid)")
+    what.add_argument(
+        "--accuracy-budget",
+        type=float,
+        metavar="POINTS",
+        help="choose the lowest output ECE that loses at most this much",
+    )
+    what.add_argument("--vectors", help="a file of word vectors for WE (default: GloVe, shipped with softkin)")
+    what.add_argument(
+        "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
+    )
+    what.add_argument(
+        "--ood", type=_names, help="out-of-distribution sets: uniform, gaussian, any data; comma-separated"
+    )
+    how = command.add_argument_group("how it runs")
+    how.add_argument("--output", type=Path, default=DEFAULT_FOLDER, metavar="FOLDER", help=f"default: {DEFAULT_FOLDER}")
+    how.add_argument("--force", action="store_true", help="put this study in the place of another one in that folder")
+    how.add_argument("--dry-run", action="store_true", help="print every run, what runs share, and a measured estimate")
+    how.add_argument("--device", help="where to train, such as cuda (default: the best there is)")
+    how.add_argument("--workers", type=int, help="runs at a time (default: one for each core or GPU)")
+    how.add_argument("--engine", default="local", help="local, or ray for a cluster (default: local)")
+    how.add_argument("--address", help="of the Ray cluster, such as ray://head:10001 (default: a local one)")
+    how.add_argument("--cpus", type=float, default=1, help="that Ray gives each run (default: 1)")
+    how.add_argument("--gpus", type=float, default=0, help="that Ray gives each run (default: 0)")
+    how.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number or a list such as 1,2,4, got {text!r}") from None
+
+
+def _seeds(text: str) -> int | list[int]:
+    try:
+        parts = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be how many, or a list such as 3,4,5, got {text!r}") from None
+    return parts if "," in text else parts[0]
+
+
+FIELDS = ("data", "size", "per_class", "validation", "test", "model", "methods", "seeds", "alpha", "beta", "mixing")
+CHOICES = ("select", "search", "accuracy_budget", "vectors", "ood")
+
+
+def spec_of(arguments: argparse.Namespace) -> "StudySpec":
+    """The study that the options describe."""
+    from softkin.study.spec import StudySpec, read_toml
+
+    values: dict[str, Any] = {} if arguments.config is None else read_toml(arguments.config)
+    for name in (*FIELDS, *CHOICES):
+        if getattr(arguments, name) is not None:
+            values[name] = getattr(arguments, name)
+    recipe = dict(values.get("recipe", {}))
+    if arguments.recipe is not None:
+        recipe = {"name": arguments.recipe}
+    if arguments.epochs is not None:
+        recipe["epochs"] = arguments.epochs
+    if recipe:
+        values["recipe"] = recipe
+    if arguments.alias:
+        values["aliases"] = {**values.get("aliases", {}), **dict(alias.split("=", 1) for alias in arguments.alias)}
+    return StudySpec.from_dict(values)
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    from softkin import checks, models
+    from softkin.study.methods import known
+    from softkin.study.perform import recipe_of
+    from softkin.study.run import ENGINES
+
+    for alias in arguments.alias:
+        if not all(part.strip() for part in alias.partition("=")):
+            raise ValueError(f"--alias must be WORD=OTHER, got {alias!r}.")
+    if arguments.workers is not None:
+        checks.count(arguments.workers, "--workers")
+    known(arguments.engine, ENGINES, "engine")
+    spec = spec_of(arguments)
+    recipe_of(spec)
+    if spec.model is not None and ":" not in spec.model:
+        known(spec.model.partition("(")[0].strip(), models.names(), "network")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Do the study, print its table."""
+    from softkin import study
+
+    spec = spec_of(arguments)
+    if arguments.dry_run:
+        from softkin.study.estimate import estimate
+
+        print(estimate(spec, arguments.output, device=arguments.device, workers=arguments.workers).text(), end="")
+        return
+    ray_options = {"address": arguments.address, "num_cpus": arguments.cpus, "num_gpus": arguments.gpus}
+    table = study.run(
+        spec,
+        arguments.output,
+        device=arguments.device,
+        workers=arguments.workers,
+        engine=arguments.engine,
+        force=arguments.force,
+        ray_options=ray_options if arguments.engine == "ray" else None,
+    )
+    show(table, arguments.json)
+    if not arguments.json:
+        for path in study.outputs.written(arguments.output):
+            print(f"Wrote {path}")
+
+
+def show(table: "Table", as_json: bool) -> None:
+    """Print a table for people or machines."""
+    if as_json:
+        print(json.dumps(table.to_dict(), ensure_ascii=False, indent=1))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from softkin.study.tables import TIE, heading, shown
+
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+    grid.add_column("method", no_wrap=True)
+    for column in table.columns:
+        grid.add_column(heading(column), justify="right")
+    for row in table.rows:
+        texts = []
+        for column in table.columns:
+            value, chance = shown(column, row.cells[column.key])
+            cell = row.cells[column.key]
+            # Bold is lost where the output is no terminal, so the best has a mark too.
+            mark = "*" if cell.best else TIE if cell.tie else " "
+            texts.append(
+                Text.assemble((f"{value}{mark}", "bold" if cell.best else ""), f" ({chance})" if chance else "")
+            )
+        grid.add_row(Text(row.title), *texts)
+    console.print(grid)
+    for note in table.notes:
+        print(note.replace("Bold: best.", "*: best."))

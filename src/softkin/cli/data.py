@@ -1,0 +1,117 @@
+"""``softkin data``: what data sets there are, fetching them, and what a source holds."""
+
+import argparse
+import json
+from typing import Any
+
+SUMMARY = "fetch data sets, and show what a source holds"
+DESCRIPTION = """\
+Data sets by name, and whatever lies on disk.
+
+  list          the data sets that softkin knows by name, and where they lie
+  get NAME      download one, check it and unpack it; a broken download goes on where it broke off
+  show SOURCE   what a source holds: parts, rows, shape, classes
+
+SOURCE is a path (class folders, parquet, CSV, JSONL, .npz, idx files, the official folders and archives of CIFAR and
+Tiny-ImageNet), a name of the list, digits, or owner/name of the Hugging Face hub. Everything is kept in the cache:
+the folder that SOFTKIN_CACHE names, otherwise softkin in your own folder for caches."""
+EXAMPLE = "softkin data show digits"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """One action, and its options."""
+    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="the data sets that softkin knows by name")
+    getting = actions.add_parser("get", help="download, check and unpack one of them")
+    getting.add_argument("name", metavar="NAME", help="such as cifar100")
+    getting.add_argument("--force", action="store_true", help="download it again even if it is there")
+    showing = actions.add_parser("show", help="what a source holds")
+    showing.add_argument("source", metavar="SOURCE", help="a path or a name")
+    showing.add_argument("--split", help="the part to show, such as test (default: train)")
+    showing.add_argument("--size", type=int, help="resize images to this many pixels, square")
+    for action in (listing, getting, showing):
+        action.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    from softkin import checks
+    from softkin.data import catalogue
+
+    if arguments.action == "get":
+        catalogue.entry(arguments.name)
+    if arguments.action == "show" and arguments.size is not None:
+        checks.count(arguments.size, "--size")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Do it and print."""
+    {"list": _list, "get": _get, "show": _show}[arguments.action](arguments)
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    from softkin.data import cache, catalogue
+
+    rows = catalogue.about()
+    if arguments.json:
+        print(json.dumps({"cache": str(cache.folder()), "datasets": rows}, ensure_ascii=False, indent=1))
+        return
+    print(f"cache: {cache.folder()}")
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        size = f", {row['bytes'] / 1e6:,.0f} MB to download" if row["bytes"] else ""
+        where = f"at {row['path']}" if row["path"] else f"not here yet{size}: softkin data get {row['name']}"
+        print(f"{row['name']:{width}}  {row['what']}\n{'':{width}}  {where}")
+
+
+def _get(arguments: argparse.Namespace) -> None:
+    from softkin.data import catalogue
+
+    there = None if arguments.force else catalogue.present(arguments.name)
+    path = catalogue.get(arguments.name, force=arguments.force)
+    if arguments.json:
+        print(json.dumps({"name": arguments.name, "path": str(path), "downloaded": there is None}, indent=1))
+    else:
+        print(f"{arguments.name} was there already: {path}" if there else f"Wrote {path}")
+
+
+def _show(arguments: argparse.Namespace) -> None:
+    about = _about(arguments)
+    if arguments.json:
+        print(json.dumps(about, ensure_ascii=False, indent=1))
+        return
+    from softkin.cli.similarity import _shown as printable
+
+    kind = about["kind"] if about["kind"] != "text" else "text as hashed word counts"
+    print(f"{printable(about['source'])}: {about['rows']:,} rows of {kind}, {'×'.join(map(str, about['shape']))}")
+    print(f"parts: {', '.join(map(printable, about['parts']))}; shown: {printable(about['part'])}")
+    most = max(about["classes"].values())
+    least = min(about["classes"].values())
+    rows = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    print(f"{len(about['classes'])} classes of {rows} rows each:")
+    print(", ".join(printable(name) for name in about["classes"]))
+    print(f"digest: {about['digest']}")
+
+
+def _about(arguments: argparse.Namespace) -> dict[str, Any]:
+    import numpy as np
+
+    from softkin import data
+    from softkin.data import loading
+    from softkin.data.source import official
+
+    found = loading.recognise(arguments.source)
+    shown = data.load(arguments.source, split=arguments.split, size=arguments.size)
+    roles = official(found.parts)
+    own = arguments.split or ("train" if "train" in roles else next(iter(roles)))
+    counts = np.bincount(shown.labels, minlength=len(shown.class_names)).tolist()
+    return {
+        "source": shown.source,
+        "parts": list(roles),
+        "part": own,
+        "kind": shown.kind,
+        "rows": len(shown),
+        "shape": list(shown.values.shape[1:]),
+        "classes": dict(zip(shown.class_names, counts, strict=True)),
+        "digest": shown.digest,
+    }

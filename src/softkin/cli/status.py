@@ -1,0 +1,56 @@
+"""``softkin status``: how far a study is."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+SUMMARY = "what of a study is done, running, failed and left"
+DESCRIPTION = """\
+Say what of the study in FOLDER is done, running (and where), failed (and why), damaged and left.
+Nothing is changed, and the study may be running."""
+EXAMPLE = "softkin status study/"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Options."""
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="what softkin compare or paper wrote to")
+    command.add_argument("--all", action="store_true", help="name also the runs that are done or left")
+    command.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Nothing to refuse before the folder is read."""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Look and print."""
+    from softkin import study
+
+    found = study.standing(arguments.folder)
+    kept = study.kept_in(arguments.folder)
+    about: dict[str, Any] = {
+        "study": kept.spec.name,
+        "data": kept.data["source"],
+        "total": found.total,
+        "done": [job.title for job in found.done],
+        "running": [{"run": job.title, "where": who} for job, who in found.running],
+        "failed": [{"run": job.title, "reason": reason} for job, reason in found.failed],
+        "damaged": [job.title for job in found.damaged],
+        "left": [job.title for job in found.left],
+    }
+    if arguments.json:
+        print(json.dumps(about, ensure_ascii=False, indent=1))
+        return
+    print(f"{arguments.folder}: {about['study']} on {about['data']}")
+    counts = [f"{len(about[key])} {key}" for key in ("done", "running", "failed", "damaged", "left")]
+    print(f"{', '.join(counts)}, of {found.total} runs known by now")
+    for one in about["running"]:
+        print(f"running: {one['run']} ({one['where']})")
+    for one in about["failed"]:
+        print(f"failed: {one['run']}: {one['reason']}")
+    for title in about["damaged"]:
+        print(f"damaged: {title}, will be done again")
+    for key in ("done", "left") if arguments.all else ():
+        for title in about[key]:
+            print(f"{key}: {title}")

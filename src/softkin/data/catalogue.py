@@ -1,0 +1,226 @@
+"""Data sets that softkin knows by name: where they are published, what is due, and where they go."""
+
+import difflib
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from softkin import SoftkinError
+from softkin.data import archives, cache, download
+
+
+@dataclass(frozen=True)
+class File:
+    """One file as its publisher offers it."""
+
+    url: str
+    md5: str | None = None
+    size: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.url.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A data set by name."""
+
+    words: str
+    files: tuple[File, ...]
+    folder: str | None = None
+    """What it is called unpacked, or what several files are kept in; None for a single file that stays as it is."""
+    members: Mapping[str, str] = field(default_factory=dict)
+    """MD5 of what its archive holds."""
+    system: str | None = None
+    """Where a package of the operating system puts it."""
+
+
+_FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
+
+ENTRIES: dict[str, Entry] = {
+    "cifar10": Entry(
+        "CIFAR-10: 60,000 images of 10 classes, 32×32",
+        (
+            File(
+                "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+                "c58f30108f718f92721af3b95e74349a",
+                170_498_071,
+            ),
+        ),
+        "cifar-10-batches-py",
+        {
+            "data_batch_1": "c99cafc152244af753f735de768cd75f",
+            "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+            "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+            "data_batch_4": "634d18415352ddfa80567beed471001a",
+            "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+            "test_batch": "40351d587109b95175f43aff81a1287e",
+            "batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
+        },
+    ),
+    "cifar100": Entry(
+        "CIFAR-100: 60,000 images of 100 classes, 32×32",
+        (
+            File(
+                "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+                "eb9058c3a382ffc7106e4002c42a8d85",
+                169_001_437,
+            ),
+        ),
+        "cifar-100-python",
+        {
+            "train": "16019d7e3df5f24257cddd939b257f8d",
+            "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
+            "meta": "7973b15100ade9c7d40fb424638fde48",
+        },
+    ),
+    "tiny-imagenet": Entry(
+        "Tiny-ImageNet: 110,000 labelled images of 200 classes, 64×64",
+        (
+            File(
+                "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+                "90528d7ca1a48142e341f4ef8d21d0de",
+                248_100_043,
+            ),
+        ),
+        "tiny-imagenet-200",
+    ),
+    "fashion-mnist": Entry(
+        "Fashion-MNIST: 70,000 grey images of 10 kinds of clothes, 28×28",
+        (
+            File(f"{_FASHION}/train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+            File(f"{_FASHION}/train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),
+            File(f"{_FASHION}/t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"),
+            File(f"{_FASHION}/t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
+        ),
+        "fashion-mnist",
+        system="/usr/share/datasets/fashion-mnist",  # Debian's dataset-fashion-mnist
+    ),
+    "wikipedia2vec": Entry(
+        "the paper's word vectors: Wikipedia2Vec, English, 100 dimensions; for --vectors",
+        (
+            File(
+                "http://wikipedia2vec.s3.amazonaws.com/models/en/2018-04-20/enwiki_20180420_100d.txt.bz2",
+            ),
+        ),
+    ),
+}
+
+
+def names() -> list[str]:
+    """The names that ``get`` knows."""
+    return list(ENTRIES)
+
+
+def entry(name: str) -> Entry:
+    """The entry of this name, or one sentence with the nearest that there is."""
+    if name in ENTRIES:
+        return ENTRIES[name]
+    near = difflib.get_close_matches(name.lower(), ENTRIES, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise ValueError(f"`name` must be {', '.join(ENTRIES)}, got {name!r}{hint}")
+
+
+def present(name: str) -> Path | None:
+    """Where the data set lies, if it does."""
+    known = entry(name)
+    if known.system is not None and Path(known.system).is_dir():
+        return Path(known.system)
+    path = _place(known)
+    return path if path.exists() else None
+
+
+def get(name: str, *, force: bool = False, progress: bool | None = None) -> Path:
+    """The folder (word vectors: the file) of a data set; downloaded, checked and unpacked if it is not there yet.
+
+    Args:
+        name: One of ``names()``.
+        force: Download and unpack it again.
+        progress: Show bars; by default on a terminal.
+
+    Raises:
+        SoftkinError: It is not to be had; says where to put the file by hand.
+    """
+    known = entry(name)
+    found = None if force else present(name)
+    if found is not None:
+        return found
+    with cache.locked(cache.made("downloads") / f"{name}.lock"):
+        place = _place(known)
+        if place.exists() and not force:  # another process brought it while we waited
+            return place
+        fetched = [_fetched(file, known, force, progress) for file in known.files]
+        if known.folder is None:
+            return fetched[0]
+        if archives.is_archive(fetched[0]):
+            _unpack(fetched[0], known, place, progress)
+        else:
+            _gather(fetched, place)
+        return place
+
+
+def _place(known: Entry) -> Path:
+    if known.folder is None:
+        return cache.folder() / "downloads" / known.files[0].name
+    return cache.folder() / "data" / known.folder
+
+
+def _fetched(file: File, known: Entry, force: bool, progress: bool | None) -> Path:
+    target = cache.made("downloads") / file.name
+    if target.exists() and not force:
+        if file.md5 is not None and (found := download.md5_of(target)) != file.md5:
+            raise SoftkinError(
+                f"{target} is not the official file: MD5 {file.md5} is due, got {found}; take it away, or replace "
+                f"it by what {file.url} offers."
+            )
+        return target
+    try:
+        download.fetch(file.url, target, md5=file.md5, size=file.size, progress=progress)
+    except SoftkinError as error:
+        raise SoftkinError(
+            f"{str(error).rstrip('.')}. Where there is no network, fetch that file elsewhere and put it at {target}, "
+            "then try again."
+        ) from error
+    return target
+
+
+def _unpack(archive: Path, known: Entry, place: Path, progress: bool | None) -> None:
+    """Unpack beside the place, take the one folder in it, check it, rename."""
+    holder = cache.made("data") / f".{place.name}.whole"
+
+    def check(folder: Path) -> None:
+        archives.check_members(archives.only_folder(folder), known.members, archive.name)
+
+    archives.unpack(archive, holder, check=check, progress=progress)
+    cache.remove(place)
+    os.rename(archives.only_folder(holder), place)
+    shutil.rmtree(holder, ignore_errors=True)
+
+
+def _gather(files: list[Path], place: Path) -> None:
+    temporary = cache.workplace(cache.made("data") / place.name, "gathering")
+    try:
+        for file in files:
+            shutil.move(file, temporary / file.name)
+        cache.remove(place)
+        os.rename(temporary, place)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def about() -> list[dict[str, Any]]:
+    """What ``softkin data list`` shows."""
+    return [
+        {
+            "name": name,
+            "what": known.words,
+            "bytes": sum(file.size for file in known.files if file.size) or None,
+            "url": known.files[0].url,
+            "path": None if (path := present(name)) is None else str(path),
+        }
+        for name, known in ENTRIES.items()
+    ]

@@ -1,0 +1,97 @@
+"""Fashion-MNIST and its relatives: idx files, plain or .gz, a header of sizes and then bytes."""
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softkin import SoftkinError
+from softkin.data.labelled import Content
+from softkin.data.source import Source
+
+TOGETHER = 4096  # images in one piece
+PREFIXES = {"train": "train", "test": "t10k"}
+FASHION = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
+# SHA-256 of its labels (train, test): idx files carry no class names, and MNIST's files are called the same.
+FASHION_LABELS = (
+    "657fbd221bfc9f4198cc14b5619cc33ec57c58dd0e47af4d99d6650759e869a7",
+    "3d0e6c6ea990b53b6f8f500a41cac93881d981b315f84578b7d915342ade01e9",
+)
+
+
+def source(path: Path) -> Source | None:
+    """A folder of idx files; None if it is not one."""
+    parts = {}
+    for part, prefix in PREFIXES.items():
+        images, labels = _file(path, f"{prefix}-images-idx3-ubyte"), _file(path, f"{prefix}-labels-idx1-ubyte")
+        if images is not None and labels is not None:
+            parts[part] = (images, labels)
+        elif images is not None or labels is not None:
+            raise SoftkinError(f"{path} must hold images and labels of {part}, but one of the two files is missing.")
+    if not parts:
+        return None
+
+    def read(part: str, _size: int | None, _progress: bool | None) -> Content:
+        images, labels = parts[part]
+        return _read(images, labels)
+
+    return Source(
+        f"idx files in {path.name}", path, [file for pair in parts.values() for file in pair], list(parts), read
+    )
+
+
+def _file(path: Path, name: str) -> Path | None:
+    # torchvision and others keep both; a dot may stand for the dash before idx
+    for candidate in (name, f"{name}.gz", name.replace("-idx", ".idx"), f"{name.replace('-idx', '.idx')}.gz"):
+        if (path / candidate).is_file():
+            return path / candidate
+    return None
+
+
+def _read(images: Path, labels: Path) -> Content:
+    values = np.concatenate([np.zeros(0, np.uint8), *_pieces(labels, dimensions=1, together=None)]).astype(np.int64)
+    names = [f"class {k}" for k in range(values.max(initial=-1) + 1)]
+    if hashlib.sha256(values.astype(np.uint8).tobytes()).hexdigest() in FASHION_LABELS:
+        names = list(FASHION)
+    chunks = (piece[..., None] for piece in _pieces(images, dimensions=3, together=TOGETHER))
+    return Content(values, names, "images", chunks)
+
+
+def _pieces(path: Path, *, dimensions: int, together: int | None) -> Iterator[NDArray[np.uint8]]:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield from _rows(file, path, dimensions, together)
+    except (OSError, EOFError, zlib.error) as error:
+        raise SoftkinError(f"{path} could not be read as idx: {error}.") from error
+
+
+def _rows(
+    file: gzip.GzipFile | BinaryIO, path: Path, dimensions: int, together: int | None
+) -> Iterator[NDArray[np.uint8]]:
+    header = file.read(4 + 4 * dimensions)
+    if header[:4] != bytes([0, 0, 8, dimensions]) or len(header) != 4 + 4 * dimensions:
+        raise SoftkinError(f"{path} must begin as an idx file of bytes with {dimensions} dimensions, it does not.")
+    rows, *shape = (int(size) for size in np.frombuffer(header, ">u4", offset=4))
+    step = together or max(1, rows)
+    for start in range(0, rows, step):
+        count = min(step, rows - start)
+        content = file.read(count * int(np.prod(shape, dtype=np.int64)))
+        if len(content) != count * int(np.prod(shape, dtype=np.int64)):
+            raise SoftkinError(f"{path} was cut off: {rows} rows are due, it ends within row {start + count}.")
+        yield np.frombuffer(content, np.uint8).reshape(count, *shape)

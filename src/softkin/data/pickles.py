@@ -1,0 +1,111 @@
+"""The pickles in which CIFAR comes, read without ever running anything that a pickle asks for.
+
+A pickle may name any function and have it called. This reader knows only the names that an array of numbers needs, and
+gives inert objects of its own for them: nothing is imported, nothing is called but what stands in this file. What comes
+out is numbers, text, lists, dictionaries and arrays.
+"""
+
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softkin import SoftkinError
+
+_NUMBERS = re.compile(r"[<>|]?[biuf][1248]")
+
+
+class _Dtype:
+    """Stands for a number type while the pickle is read."""
+
+    __slots__ = ("order", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text, self.order = text, "|"
+
+    def __setstate__(self, state: Any) -> None:
+        if not (isinstance(state, tuple) and len(state) >= 2 and state[1] in ("<", ">", "|")):
+            raise pickle.UnpicklingError("a type of numbers that is none")
+        self.order = state[1]
+
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.text).newbyteorder("<" if self.order in "<|" else ">")
+
+
+class _Array:
+    """Stands for an array while the pickle is read."""
+
+    __slots__ = ("values",)
+
+    def __setstate__(self, state: Any) -> None:
+        if not (isinstance(state, tuple) and len(state) == 5):
+            raise pickle.UnpicklingError("an array that is none")
+        _, shape, dtype, fortran, content = state
+        if isinstance(content, str):  # Python 2 wrote bytes as text
+            content = content.encode("latin1")
+        sizes = isinstance(shape, tuple) and all(type(size) is int and 0 <= size < 2**48 for size in shape)
+        if not (sizes and isinstance(dtype, _Dtype) and isinstance(content, bytes)):
+            raise pickle.UnpicklingError("an array of something other than numbers")
+        values = np.frombuffer(content, dtype.dtype())
+        self.values: NDArray[Any] = values.reshape(shape, order="F" if fortran else "C")
+
+
+class _Named:
+    """What a pickle gets for a name that it may use: something to call, or a mere mark."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __setstate__(self, state: Any) -> None:
+        raise pickle.UnpicklingError("it would change what a name stands for")
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._name == "array" and arguments and isinstance(arguments[0], _Named):
+            return _Array()
+        if self._name == "dtype" and arguments and isinstance(arguments[0], str) and _NUMBERS.fullmatch(arguments[0]):
+            return _Dtype(arguments[0])
+        if self._name == "bytes" and isinstance(arguments[0], str) and arguments[1:] in (("latin1",), ("latin-1",)):
+            return arguments[0].encode("latin1")
+        raise pickle.UnpicklingError(f"a call of {self._name} with unusual arguments")
+
+
+_ALLOWED = {
+    ("numpy.core.multiarray", "_reconstruct"): _Named("array"),
+    ("numpy._core.multiarray", "_reconstruct"): _Named("array"),
+    ("numpy", "ndarray"): _Named("ndarray"),
+    ("numpy", "dtype"): _Named("dtype"),
+    ("_codecs", "encode"): _Named("bytes"),
+}
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return _ALLOWED[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no data set needs") from None
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A dictionary of numbers, text, lists and arrays."""
+    try:
+        with path.open("rb") as file:
+            found = _Reader(file, encoding="latin1").load()
+    except Exception as error:  # a damaged pickle can raise nearly anything
+        raise SoftkinError(
+            f"{path} was refused as a pickle of arrays: {str(error) or type(error).__name__}."
+        ) from error
+    if not isinstance(found, dict):
+        raise SoftkinError(f"{path} must hold a dictionary, as CIFAR's files do, got {type(found).__name__}.")
+    return {
+        key.decode("latin1") if isinstance(key, bytes) else str(key): value.values
+        if isinstance(value, _Array)
+        else value
+        for key, value in found.items()
+        if isinstance(key, str | bytes)
+    }

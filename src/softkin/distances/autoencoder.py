@@ -1,0 +1,280 @@
+"""An autoencoder trained on the caller's rows: latent codes for ``from_autoencoder``."""
+
+import copy
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin.distances.principal import principal_axes
+from softkin.models.autoencoder import Autoencoder, autoencoder
+from softkin.models.seeding import seeded
+from softkin.progress import track
+
+HELD_OUT = 0.1
+FEWEST = 20  # rows: two of them held out
+SHARE = 12  # values for each latent number: the paper's 256 of 3·32², and 1024 of 3·64²
+COLOURS = (1, 3, 4)  # how many channels images have
+ENCODE = 1024  # rows at a time where nothing is learnt
+RATE = 2e-3  # of the parts that start at zero
+SHAKE = 1e-3  # of the linear ones, in units of their entries' size 1/√D: they start at the best linear solution
+
+
+@dataclass(frozen=True)
+class AutoencoderFit:
+    """A trained autoencoder, and how well it does."""
+
+    model: Autoencoder
+    mean: Tensor
+    """Of each channel (or feature) over the rows it was trained on."""
+    deviation: Tensor
+    error: float
+    """Squared error of the reconstruction on the held-out rows, as a share of their variance."""
+    pca_error: float
+    """The same for PCA with as many dimensions, fitted to the same rows."""
+    epochs: int
+    seconds: float
+    rows: int
+    """How many rows it learnt from."""
+    held_out: int
+    """How many rows decided when to stop, and gave the errors."""
+    history: list[float] = field(repr=False)
+    """``error`` after each epoch."""
+
+    @property
+    def latent_dim(self) -> int:
+        """Length of a latent code."""
+        return self.model.latent_dim
+
+    @property
+    def beats_pca(self) -> bool:
+        """Whether its error is smaller than PCA's."""
+        return self.error < self.pca_error
+
+    def __str__(self) -> str:
+        verdict = "" if self.beats_pca else ": it does not beat PCA, so its codes say no more than linear ones"
+        return (
+            f"autoencoder with {self.latent_dim} latents: reconstruction error {100 * self.error:.2f} % "
+            f"of the variance of {self.held_out} held-out rows, PCA's {100 * self.pca_error:.2f} %{verdict}"
+        )
+
+
+class Rows:
+    """The caller's samples as standardised float32 batches (B, C, H, W) or (B, D) on the device."""
+
+    def __init__(self, values: Any, channels: Literal["first", "last"] | None, device: torch.device) -> None:
+        self.values = checks.as_tensor(values, "images")
+        self.device = device
+        self.layout, self.shape = _layout(tuple(self.values.shape), channels)
+        ones = (1,) * (len(self.shape) - 1)
+        self.mean = torch.zeros((self.shape[0], *ones), device=device)
+        self.deviation = torch.ones((self.shape[0], *ones), device=device)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, rows: Tensor) -> Tensor:
+        """These rows, standardised."""
+        batch = self.values[rows.to(self.values.device)].to(self.device, torch.float32)
+        if self.layout == "last":
+            batch = batch.permute(0, 3, 1, 2)
+        elif self.layout == "none":
+            batch = batch[:, None]
+        return (batch - self.mean) / self.deviation
+
+    def batches(self, rows: Tensor, size: int) -> Iterator[Tensor]:
+        """``rows`` in their order, ``size`` at a time."""
+        for part in rows.split(size):
+            yield self.take(part)
+
+    def standardise(self, rows: Tensor) -> None:
+        """Take mean and deviation of each channel (of each feature, for vectors) from these rows."""
+        total = torch.zeros((2, self.shape[0]), dtype=torch.float64)
+        others = [axis for axis in range(len(self.shape) + 1) if axis != 1]
+        for batch in self.batches(rows, ENCODE):
+            wide = batch.cpu().to(torch.float64)
+            total += torch.stack([wide.sum(dim=others), wide.square().sum(dim=others)])
+        mean, square = total / (len(rows) * math.prod(self.shape[1:]))
+        deviation = (square - mean.square()).clamp(min=0).sqrt()
+        deviation[deviation <= 1e-6 * mean.abs()] = 1  # a constant channel
+        deviation[deviation == 0] = 1
+        self.mean.copy_(mean.view_as(self.mean))
+        self.deviation.copy_(deviation.view_as(self.deviation))
+
+
+def _layout(
+    shape: tuple[int, ...], channels: Literal["first", "last"] | None
+) -> tuple[Literal["first", "last", "none", "vectors"], tuple[int, ...]]:
+    """(how samples lie in memory, their shape with channels first)."""
+    if channels is not None:
+        checks.option(channels, "channels", ("first", "last"))
+    if len(shape) == 2:
+        return "vectors", shape[1:]
+    if len(shape) == 3:
+        return "none", (1, *shape[1:])
+    if len(shape) != 4:
+        raise ValueError(
+            f"`images` must have shape (N, height, width, channels), (N, channels, height, width), (N, height, width) "
+            f"or (N, D), got {shape}."
+        )
+    if channels is None:
+        first, last = shape[1] in COLOURS, shape[3] in COLOURS
+        if first == last:
+            raise ValueError(
+                f'`channels` must be "first" or "last" for images of shape {shape}: the shape does not tell which axis '
+                "holds the channels."
+            )
+        channels = "first" if first else "last"
+    return channels, shape[1:] if channels == "first" else (shape[3], *shape[1:3])
+
+
+def default_latent_dim(shape: tuple[int, ...]) -> int:
+    """A twelfth of the values: 256 for 32×32 and 1024 for 64×64 pixels in colour, as in the paper; at least 8."""
+    size = math.prod(shape)
+    return min(max(8, size // SHARE), size - 1)
+
+
+def fit(
+    values: Any,
+    *,
+    latent_dim: int | None,
+    seed: int,
+    max_epochs: int,
+    patience: int,
+    batch_size: int,
+    channels: Literal["first", "last"] | None,
+    device: str | torch.device | None,
+    progress: bool | None,
+) -> tuple[AutoencoderFit, Tensor]:
+    """Train an autoencoder; returns it and the codes of all rows (N, ``latent_dim``), float32 on the CPU."""
+    started = time.monotonic()
+    rows = Rows(values, channels, torch.device(device or "cpu"))
+    if len(rows) < FEWEST:
+        raise ValueError(
+            f"`images` must hold at least {FEWEST} samples to train an autoencoder and test it, got {len(rows)}."
+        )
+    for start in range(0, len(rows), ENCODE):  # a check of the whole array at once would copy it
+        checks.finite(rows.values[start : start + ENCODE], "images", first_row=start)
+    latent_dim = default_latent_dim(rows.shape) if latent_dim is None else latent_dim
+    with seeded(seed):
+        model = autoencoder(latent_dim, rows.shape)
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(rows), generator=generator)
+    held_out, kept = order.split([round(HELD_OUT * len(rows)), len(rows) - round(HELD_OUT * len(rows))])
+    rows.standardise(kept)
+    axes, mean = principal_axes(
+        lambda most: (batch.flatten(1) for batch in rows.batches(kept[:most], ENCODE)),
+        math.prod(rows.shape),
+        latent_dim,
+        seed=seed,
+    )
+    model.set_axes(axes.to(torch.float32), mean.to(torch.float32))
+    model.to(rows.device)
+    if len(rows.shape) == 3 and rows.device.type == "cuda":
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    variance = _variance(rows, held_out, mean)
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+        pca_error = _error(model, rows, held_out) / variance
+        history = _train(
+            model, rows, kept, held_out, generator, variance, pca_error, max_epochs, patience, batch_size, progress
+        )
+        error = _error(model, rows, held_out) / variance
+        with torch.no_grad():
+            codes = torch.cat([model.encode(batch).cpu() for batch in rows.batches(torch.arange(len(rows)), ENCODE)])
+    result = AutoencoderFit(
+        model.cpu(),
+        rows.mean.flatten().cpu(),
+        rows.deviation.flatten().cpu(),
+        error,
+        pca_error,
+        len(history),
+        time.monotonic() - started,
+        len(kept),
+        len(held_out),
+        history,
+    )
+    return result, codes
+
+
+def _train(
+    model: Autoencoder,
+    rows: Rows,
+    kept: Tensor,
+    held_out: Tensor,
+    generator: torch.Generator,
+    variance: float,
+    start: float,
+    max_epochs: int,
+    patience: int,
+    batch_size: int,
+    progress: bool | None,
+) -> list[float]:
+    """Adam until the held-out error stops falling: then once more at a tenth of the rate, from the best weights.
+
+    The model ends with the weights of the smallest error, the start included: they are PCA's where nothing beats it.
+    """
+    learnt, linear = (model.f, model.g), (model.linear_in, model.linear_out)
+    optimizer = torch.optim.Adam(
+        [
+            {"params": [weights for part in learnt for weights in part.parameters()], "lr": RATE},
+            {
+                "params": [weights for part in linear for weights in part.parameters()],
+                "lr": SHAKE / math.sqrt(math.prod(rows.shape)),
+            },
+        ]
+    )
+    best, weights = start, copy.deepcopy(model.state_dict())
+    stalled, lowered = 0, False
+    history: list[float] = []
+    batches = -(-len(kept) // batch_size)
+    order = kept
+    for step in track(
+        range(max_epochs * batches), "training the autoencoder", total=max_epochs * batches, show=progress
+    ):
+        place = step % batches
+        if place == 0:
+            order = kept[torch.randperm(len(kept), generator=generator)]
+        batch = rows.take(order[place * batch_size : (place + 1) * batch_size])
+        loss = (model(batch) - batch).square().mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        if place < batches - 1:
+            continue
+        history.append(_error(model, rows, held_out) / variance)
+        if history[-1] < best:
+            best, weights, stalled = history[-1], copy.deepcopy(model.state_dict()), 0
+            continue
+        stalled += 1
+        if stalled < patience:
+            continue
+        if lowered:
+            break
+        lowered, stalled = True, 0
+        model.load_state_dict(weights)
+        for group in optimizer.param_groups:
+            group["lr"] /= 10
+    model.load_state_dict(weights)
+    return history
+
+
+@torch.no_grad()
+def _error(model: Autoencoder, rows: Rows, some: Tensor) -> float:
+    """Mean squared error a value."""
+    total = 0.0
+    for batch in rows.batches(some, ENCODE):
+        total += float((model(batch) - batch).square().cpu().sum(dtype=torch.float64))
+    return total / (len(some) * math.prod(rows.shape))
+
+
+def _variance(rows: Rows, some: Tensor, mean: Tensor) -> float:
+    """Mean squared distance a value from the mean of the rows that were learnt from."""
+    total = 0.0
+    for batch in rows.batches(some, ENCODE):
+        total += float((batch.flatten(1).cpu() - mean).square().sum(dtype=torch.float64))
+    return max(total / (len(some) * math.prod(rows.shape)), torch.finfo(torch.float32).tiny)

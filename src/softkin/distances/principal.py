@@ -1,0 +1,68 @@
+"""Principal axes of many rows, read in batches."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+EXACT = 4096  # values a row up to which the covariance is decomposed exactly; beyond, D³ steps are too many
+SAMPLE = 20_000  # rows that the iteration reads beyond that
+ITERATIONS = 4
+EXTRA = 32  # axes carried along by the iteration and dropped
+
+
+def principal_axes(
+    batches: Callable[[int | None], Iterable[Tensor]], size: int, count: int, *, seed: int
+) -> tuple[Tensor, Tensor]:
+    """The ``count`` axes of largest variance and the mean of rows with ``size`` values.
+
+    Exact for at most 4,096 values a row: eigenvectors of the covariance, summed in float64. Beyond, four rounds of
+    subspace iteration over at most 20,000 rows.
+
+    Args:
+        batches: Called with None for all rows, or with how many; gives (B, ``size``) float32, the same rows each time.
+        size: D.
+        count: How many axes; fewer come back where fewer rows exist.
+        seed: Of the iteration's start.
+
+    Returns:
+        (axes (≤ count, D) orthonormal, the largest variance first; mean (D,)), float64 on the CPU.
+    """
+    rows = None if size <= EXACT else SAMPLE
+    total, seen = torch.zeros(size, dtype=torch.float64), 0
+    for batch in batches(rows):
+        total += batch.cpu().sum(dim=0, dtype=torch.float64)
+        seen += len(batch)
+    mean = total / seen
+    count = min(count, seen - 1, size)
+    axes = _exact(batches, mean, count) if rows is None else _iterated(batches, mean, min(count, seen), seed)
+    return axes, mean
+
+
+def _exact(batches: Callable[[int | None], Iterable[Tensor]], mean: Tensor, count: int) -> Tensor:
+    from scipy.linalg import eigh
+
+    size = len(mean)
+    covariance = torch.zeros((size, size), dtype=torch.float64)
+    for batch in batches(None):
+        centred = batch - mean.to(batch)
+        covariance += (centred.T @ centred).cpu()
+    vectors = eigh(covariance.numpy(), subset_by_index=[size - count, size - 1], overwrite_a=True)[1]
+    return torch.from_numpy(vectors).flip(1).T.contiguous()
+
+
+def _iterated(batches: Callable[[int | None], Iterable[Tensor]], mean: Tensor, count: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    basis = torch.randn((len(mean), count + EXTRA), generator=generator)
+    for _ in range(ITERATIONS):
+        basis = torch.linalg.qr(basis)[0]
+        image = torch.zeros_like(basis)
+        for batch in batches(SAMPLE):
+            centred = batch - mean.to(batch)
+            image += (centred.T @ (centred @ basis.to(batch.device))).cpu()
+        basis, previous = image, basis
+    # Within the last subspace the covariance is small enough for an exact decomposition (Rayleigh and Ritz).
+    ritz = (previous.T @ basis).to(torch.float64)
+    vectors = torch.linalg.eigh((ritz + ritz.T) / 2)[1].flip(1)[:, :count]
+    axes: Tensor = (previous.to(torch.float64) @ vectors).T.contiguous()
+    return axes

@@ -1,0 +1,5 @@
+import sys
+
+from softkin.study.worker import main
+
+sys.exit(main())

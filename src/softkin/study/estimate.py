@@ -1,0 +1,134 @@
+"""A study before it runs: every run, what they share, and how long it may take, measured."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from softkin.study.perform import input_shape, resolve, split
+from softkin.study.plan import Job, Plan, shortened
+from softkin.study.records import Kept, Records
+from softkin.study.spec import StudySpec
+
+STEPS = 12  # optimizer steps that are timed, after as many to warm up
+RESULT = 0.5  # seconds for choosing, calibrating and measuring; trainings dwarf it
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What would be done."""
+
+    kept: Kept
+    jobs: list[Job]
+    """In the order in which they would run"""
+    done: set[str]
+    """Digests of those that the folder has already"""
+    seconds: float
+    """All trainings one after the other"""
+    per_training: float
+    workers: int
+
+    def text(self) -> str:
+        """For people."""
+        spec, data = self.kept.spec, self.kept.data
+        lines = [
+            f"{data['source']}: {data['rows']}, {data['classes']} classes",
+            f"network {spec.model}, {spec.recipe['epochs']} epochs, seeds {', '.join(map(str, spec.seeds))}",
+            "",
+        ]
+        users: dict[str, int] = {}
+        for job in self.jobs:
+            for digest in job.needs:
+                users[digest] = users.get(digest, 0) + 1
+        titles = {job.digest: job.title for job in self.jobs}
+        for job in self.jobs:
+            parts = [job.title]
+            if job.kind == "result" and job.needs:
+                parts.append(
+                    "from " + (titles[job.needs[0]] if len(job.needs) == 1 else f"the best of {len(job.needs)}")
+                )
+            if users.get(job.digest, 0) > 1:
+                parts.append(f"shared by {users[job.digest]} runs")
+            parts += ["done already"] if job.digest in self.done else []
+            lines.append(f"{job.digest}  {parts[0]}" + (f" ({', '.join(parts[1:])})" if parts[1:] else ""))
+        counts = {kind: sum(job.kind == kind for job in self.jobs) for kind in ("distances", "training", "result")}
+        later = "; halving adds trainings as it decides" if spec.search == "halving" else ""
+        lines += [
+            "",
+            f"{len(self.jobs)} runs: {counts['distances']} distances, {counts['training']} trainings, "
+            f"{counts['result']} results; {len(self.done)} done already{later}",
+            f"about {self.per_training:.1f} s a training (measured), "
+            f"{duration(self.seconds / self.workers)} with {self.workers} at a time",
+            "",
+        ]
+        return "\n".join(lines)
+
+
+def estimate(spec: StudySpec, folder: str | Path, *, device: str | None = None, workers: int | None = None) -> Estimate:
+    """Plan a study and time a few steps of its training; nothing is written."""
+    from softkin.study.run import default_device, default_workers
+
+    device = device or default_device()
+    kept = resolve(spec)
+    plan, records = Plan(kept), Records(folder)
+    jobs = list(plan.jobs(records.find))
+    done = {job.digest for job in jobs if records.find(job.digest) is not None}
+    each = _seconds_of_training(plan, device)
+    total = 0.0
+    for job in jobs:
+        if job.digest not in done:
+            if job.kind == "training":
+                total += each * job.spec["recipe"]["epochs"] / kept.spec.recipe["epochs"]
+            elif job.kind == "result":
+                total += RESULT
+    return Estimate(kept, jobs, done, total, each, workers or default_workers(device))
+
+
+def _seconds_of_training(plan: Plan, device: str | None) -> float:
+    """One full one-hot training, extrapolated from ``STEPS`` steps on the rows that they take, and its predictions."""
+    from softkin import models, training
+    from softkin.study.worker import one_thread
+
+    spec = plan.spec
+    job = plan.training("one-hot", {}, spec.seeds[0])
+    parts = split(spec.data, job.spec["split"])
+    batch, epochs = int(plan.recipe["batch_size"]), int(plan.recipe["epochs"])
+    steps = max(1, len(parts.train.labels) // batch)
+    rows = parts.train.take(range(min(len(parts.train.labels), batch * min(steps, STEPS))))
+    few = max(1, STEPS // max(1, min(steps, STEPS)))
+    recipe = training.Recipe.from_dict(shortened(plan.recipe, few))
+    seconds = []
+    with one_thread(1):
+        for _ in range(2):
+            assert spec.model is not None
+            network = models.build(
+                spec.model,
+                num_classes=len(parts.train.class_names),
+                input_shape=input_shape(parts.train.values.shape),
+                seed=0,
+                **spec.model_options,
+            )
+            start = time.perf_counter()
+            trained = training.fit(
+                network,
+                rows,
+                None,
+                method=training.Method("one-hot"),
+                recipe=recipe,
+                device=device,
+                progress=False,
+            )
+            seconds.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        few_rows = parts.test.take(range(min(len(parts.test.labels), 1000)))
+        training.predict(trained, few_rows, device=device)
+        a_row = (time.perf_counter() - start) / len(few_rows.labels)
+    a_step = seconds[-1] / (few * max(1, min(steps, STEPS)))
+    predicted = len(parts.test.labels) + len(parts.validation.labels) + spec.ood_rows * len(spec.ood)
+    return a_step * steps * epochs + a_row * predicted
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that people would use."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

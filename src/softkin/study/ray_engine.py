@@ -1,0 +1,184 @@
+"""The same study on a Ray cluster: runs become tasks, their files come back to the driver, which keeps the folder.
+
+Nodes need softkin and the data, but not the study's folder. Where they see it all the same (a shared file system), a
+training that lost its node goes on from its last checkpoint; elsewhere it begins anew, to the same end.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softkin import SoftkinError, matrices
+from softkin.study.claims import BEAT, Claim, Claims
+from softkin.study.plan import Job, Plan
+from softkin.study.records import Kept, Record, Records, kept_in, remove
+from softkin.study.worker import LOOK_AGAIN, Standing, look, one_thread, ready
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+Files = dict[str, bytes]
+AHEAD = 2  # tasks handed to Ray for each that can run, so that none waits for the driver
+
+
+def drive(
+    kept: Kept,
+    folder: Path,
+    *,
+    device: str | None = None,
+    update: Callable[[Standing], None] | None = None,
+    address: str | None = None,
+    num_cpus: float = 1,
+    num_gpus: float = 0,
+    retries: int = 3,
+) -> None:
+    """Do what is left of the study in ``folder``.
+
+    Args:
+        kept: The study.
+        folder: Of the study, where this process can write.
+        device: Where to train; by default "cuda" if GPUs are asked for, else the CPU.
+        update: Told how far it is.
+        address: Of the cluster, such as "auto" or "ray://head:10001"; None starts one on this machine, unless one is
+            connected already.
+        num_cpus: That each run asks for.
+        num_gpus: The same.
+        retries: How often a run is tried again whose node or process died.
+    """
+    ray = _ray()
+    ours = not ray.is_initialized()
+    if ours:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            ray.init(address=address, log_to_driver=False, configure_logging=False, **_local(address))
+        except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+            raise SoftkinError(f"the Ray cluster {address or 'here'} cannot be reached: {error}") from error
+    try:
+        task = ray.remote(_remote).options(
+            num_cpus=num_cpus, num_gpus=num_gpus, max_retries=retries, scheduling_strategy="SPREAD"
+        )
+        _Driver(ray, task, kept, folder, ("cuda" if num_gpus else "cpu") if device is None else device).drive(
+            update, per_run=num_gpus or num_cpus, resource="GPU" if num_gpus else "CPU"
+        )
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _ray() -> "ModuleType":
+    try:
+        import ray
+    except ImportError:
+        raise SoftkinError("the engine ray needs Ray: pip install 'softkin[ray]'.") from None
+    module: ModuleType = ray
+    return module
+
+
+def _local(address: str | None) -> dict[str, Any]:
+    return {"include_dashboard": False} if address is None else {}
+
+
+class _Driver:
+    """Hands out runs and takes in what comes back."""
+
+    def __init__(self, ray: "ModuleType", task: Any, kept: Kept, folder: Path, device: str) -> None:
+        self.ray, self.task, self.kept, self.folder, self.device = ray, task, kept, folder, device
+        self.plan, self.records, self.claims = Plan(kept), Records(folder), Claims(folder / "claims")
+        self.running: dict[Any, tuple[Job, Claim]] = {}
+        self.beaten = time.monotonic()
+
+    def drive(self, update: Callable[[Standing], None] | None, *, per_run: float, resource: str) -> None:
+        try:
+            while True:
+                places = self.ray.cluster_resources().get(resource, 1) / max(per_run, 1e-9)
+                before = len(self.records.known())
+                others = self._hand_out(most=max(2, int(AHEAD * places)))
+                if update is not None:
+                    update(look(self.plan, self.records, self.claims))
+                if self.running:
+                    self._take_in()
+                elif others:
+                    time.sleep(LOOK_AGAIN)
+                elif len(self.records.known()) == before:
+                    return
+        finally:
+            for ref, (_, claim) in self.running.items():
+                self.ray.cancel(ref, force=True)
+                claim.release()
+
+    def _hand_out(self, most: int) -> bool:
+        """Give runs that are ready to Ray, as far as nobody else has them; whether others have some."""
+        newest, others = self.claims.newest(), False
+        mine = {job.digest for job, _ in self.running.values()}
+        for job in self.plan.jobs(self.records.find):
+            if len(self.running) >= most:
+                break
+            if job.digest in mine or not ready(job, self.records):
+                continue
+            claim = self.claims.take(job.digest, newest)
+            if claim is None:
+                others = True
+                continue
+            if self.records.state(job.digest) == "damaged":
+                self.records.set_aside(job.digest)
+            needed = {digest: _pack(self.records.path(digest)) for digest in job.needs}
+            ref = self.task.remote(job, needed, str(self.folder), self.kept.spec.digest, self.device)
+            self.running[ref] = job, claim
+        return others
+
+    def _take_in(self) -> None:
+        finished, _ = self.ray.wait(list(self.running), num_returns=1, timeout=LOOK_AGAIN * 5)
+        for ref in finished:
+            job, claim = self.running.pop(ref)
+            try:
+                record, files = self.ray.get(ref)
+            except self.ray.exceptions.RayTaskError as error:
+                cause = error.cause if isinstance(error.cause, Exception) else error
+                self.records.fail(job.digest, job.title, f"{type(cause).__name__}: {cause}")
+            except self.ray.exceptions.RayError as error:
+                self.records.fail(job.digest, job.title, f"Ray gave up: {str(error).splitlines()[0]}")
+            else:
+                where = self.records.path(job.digest)
+                for name, content in files.items():
+                    matrices.write(where / name, content)
+                if not claim.lost():
+                    self.records.commit(job.digest, record, list(files))
+                remove(where / "work-ray")
+            claim.release()
+        if time.monotonic() - self.beaten > BEAT:
+            self.beaten = time.monotonic()
+            for _, claim in self.running.values():
+                claim.beat()
+
+
+def _pack(folder: Path) -> Files:
+    """A run's files, for a node that cannot see them."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def _remote(job: Job, needed: dict[str, Files], folder: str, study: str, device: str) -> tuple[Record, Files]:
+    """A run on a node: what it needs is unpacked, what it leaves is packed."""
+    from softkin.study.perform import perform
+
+    with tempfile.TemporaryDirectory() as place, one_thread(1):
+        for digest, files in needed.items():
+            (Path(place) / "needs" / digest).mkdir(parents=True)
+            for name, content in files.items():
+                (Path(place) / "needs" / digest / name).write_bytes(content)
+        work = Path(place) / "work"
+        if _sees(Path(folder), study):
+            work = Path(folder) / "runs" / job.digest / "work-ray"
+        out = Path(place) / "out"
+        record, names = perform(job, out, lambda digest: Path(place) / "needs" / digest, device=device, work=work)
+        return record, {name: (out / name).read_bytes() for name in names}
+
+
+def _sees(folder: Path, study: str) -> bool:
+    """Whether this node sees the study's folder, and not another one at that path."""
+    try:
+        return kept_in(folder).spec.digest == study
+    except SoftkinError:
+        return False

@@ -1,0 +1,60 @@
+"""Pieces that the tests of studies share: studies that train in a second, and hand-made results."""
+
+import json
+
+import torch
+
+from softkin.predictions import Predictions
+from softkin.study import StudySpec
+from softkin.study.records import Kept
+from softkin.study.tables import Result
+
+RECIPE = {"epochs": 8, "batch_size": 32, "milestones": [], "warmup_epochs": 0}
+DATA = {"source": "made up", "digest": "d0", "kind": "images", "classes": 10, "rows": "3 rows"}
+
+
+def kept(**changes):
+    """A study as ``study.json`` would hold it, made without data."""
+    values = {"methods": ("one-hot", "ts", "uniform", "we", "l1"), "seeds": (0, 1), "model": "small", "recipe": RECIPE}
+    return Kept(StudySpec.from_dict({**values, **changes}), dict(DATA))
+
+
+def quick(**changes):
+    """A study on real digits that takes a second or two."""
+    values = {
+        "methods": ["one-hot", "ts", "we"],
+        "seeds": [0, 1],
+        "beta": [1.0, 4.0],
+        "per_class": 3,
+        "validation": 60,
+        "test": 80,
+        "model": "mlp",
+        "model_options": {"hidden": 32},
+        "recipe": {"name": "small", "epochs": 12},
+    }
+    return StudySpec.from_dict({**values, **changes})
+
+
+def made(folder, method, seed, shift, *, n=250, k=4, ids=None, noise=0.0, sample_seed=0):
+    """A result whose predictions are too sure by ``shift``: the true class is drawn from the softer distribution."""
+    from softkin.study import measure
+
+    generator = torch.Generator().manual_seed(sample_seed)
+    logits = 2 * torch.randn(n, k, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
+    own = torch.Generator().manual_seed(hash((method, seed)) % 2**31)
+    logits = shift * logits + noise * torch.randn(n, k, generator=own, dtype=torch.float64)
+    one = Predictions(logits, labels, sample_ids=list(range(n)) if ids is None else ids)
+    name = f"{method}-{seed}"
+    where = folder / "runs" / name
+    where.mkdir(parents=True)
+    one.save(where / "test.safetensors")
+    record = {
+        "predictions": name,
+        "chosen": name,
+        "values": {},
+        "effective_target": "made up",
+        "metrics": json.loads(json.dumps(measure.on_test(one))),
+        "ood": [],
+    }
+    return Result(method, seed, record, folder)

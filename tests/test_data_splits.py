@@ -1,0 +1,279 @@
+"""Splits, out-of-distribution sets and augmentation."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softkin import SoftkinError, data
+from softkin.data import augment, splits
+
+
+def parts(split):
+    return split.train, split.validation, split.test
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(0, 10_000), st.data())
+def test_stratified_rows(counts, seed, drawn):
+    labels = np.random.Generator(np.random.PCG64(seed)).permutation(np.repeat(np.arange(len(counts)), counts))
+    most = sum(counts) - len(counts)
+    rows = drawn.draw(st.integers(0, most))
+    chosen = splits.stratified(labels, rows, np.random.Generator(np.random.PCG64(seed)), "test")
+    assert len(set(chosen.tolist())) == len(chosen) == rows
+    assert (np.diff(chosen) > 0).all()
+    got = np.bincount(labels[chosen], minlength=len(counts))
+    assert (got <= np.array(counts) - 1).all()  # each class keeps one
+    share = np.array(counts) * rows / len(labels)
+    if (np.ceil(share) <= np.array(counts) - 1).all():
+        assert (np.abs(got - share) < 1).all()
+
+
+def test_stratified_is_uniform_within_a_class():
+    labels = np.repeat([0, 1], [8, 4])
+    hits = np.zeros(12)
+    for seed in range(3000):
+        hits[splits.stratified(labels, 6, np.random.Generator(np.random.PCG64(seed)), "test")] += 1
+    assert np.allclose(hits / 3000, 0.5, atol=0.04)  # 4 of 8 and 2 of 4; four standard errors
+
+
+def test_the_digits_study():
+    split = data.split("digits", per_class=10, test=1000, validation=697)
+    assert [len(part) for part in parts(split)] == [100, 697, 1000]
+    assert np.bincount(split.train.labels).tolist() == [10] * 10
+    ids = np.concatenate([part.ids for part in parts(split)])
+    assert len(np.unique(ids)) == 1797
+    whole = data.load("digits")
+    for part in parts(split):
+        assert np.array_equal(part.values, whole.values[part.ids])
+        assert part.labels.tolist() == whole.labels[part.ids].tolist()
+    share = np.bincount(whole.labels) / 1797
+    assert np.abs(np.bincount(split.test.labels) - 1000 * share).max() < 1
+
+
+def test_defaults_and_seeds():
+    split = data.split("digits")
+    assert [len(part) for part in parts(split)] == [1258, 180, 359]
+    again, other = data.split("digits"), data.split("digits", seed=1)
+    assert split.digest == again.digest != other.digest
+    assert split.seed == 0
+    assert [part.digest for part in parts(split)] == [part.digest for part in parts(again)]
+    assert split.test.ids.tolist() == again.test.ids.tolist() != other.test.ids.tolist()
+
+
+def test_the_digest_knows_every_row():
+    """No two different splits share a digest: not by one row, not by a relabelled sample."""
+    base = {"test": 300, "validation": 200, "per_class": 50}
+    digests = {data.split("digits", **base).digest}
+    for change in ({"test": 301}, {"validation": 201}, {"per_class": 49}, {"seed": 3}):
+        digests.add(data.split("digits", **{**base, **change}).digest)
+    digits = data.load("digits")
+    assert data.split(digits, **base).digest in digests
+    digests.add(data.split(replace(digits, digest="0"), **base).digest)
+    assert len(digests) == 6
+
+
+def test_cifar100_keeps_5000_and_its_official_test_set(shared_data):
+    split = data.split(shared_data / "cifar100", progress=False)
+    assert [len(part) for part in parts(split)] == [45_000, 5_000, 10_000]
+    assert np.bincount(split.validation.labels).tolist() == [50] * 100
+    assert np.bincount(split.test.labels).tolist() == [100] * 100
+    assert split.test.ids.tolist() == list(range(50_000, 60_000))  # no sample of the test set shares an id
+    assert not set(split.train.ids) & set(split.validation.ids)
+    small = data.split(shared_data / "cifar100", per_class=5, test=200, validation=300)
+    assert [len(part) for part in parts(small)] == [500, 300, 200]
+    assert np.bincount(small.test.labels).tolist() == [2] * 100
+    assert split.train.source.endswith(", train")
+
+
+def test_official_parts_of_text(shared_data):
+    split = data.split(shared_data / "text" / "banking77.parquet")
+    assert [len(part) for part in parts(split)] == [9003, 1000, 3080]
+    assert (
+        split.validation.texts[0]
+        == data.load(shared_data / "text" / "banking77.parquet").texts[split.validation.ids[0]]
+    )
+
+
+def test_splits_that_cannot_be():
+    for options, words in (
+        ({"test": 1788}, "`test` must be at most 1787 rows, got 1788; each class keeps one row for training"),
+        ({"test": 1700, "validation": 88}, "`validation` must be at most 87 rows, got 88"),
+        ({"test": 0}, "`test` must be at least 1, got 0"),
+        ({"per_class": 0}, "`per_class` must be at least 1"),
+        ({"seed": -1}, "`seed` must be at least 0"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            data.split("digits", **options)
+    noise = data.out_of_distribution("uniform", data.load("digits"), rows=5)
+    with pytest.raises(ValueError, match="`source` must have labels, but uniform noise like .* belongs to no class"):
+        data.split(noise)
+
+
+def test_noise():
+    digits = data.load("digits")
+    uniform = data.out_of_distribution("uniform", digits, rows=2000)
+    assert uniform.values.shape == (2000, 8, 8, 1)
+    assert uniform.values.dtype == np.uint8
+    assert uniform.labels is None
+    assert uniform.class_names == digits.class_names
+    shares = np.bincount(uniform.values.ravel(), minlength=17) / uniform.values.size
+    assert len(shares) == 17  # from 0 to 16, as the digits are
+    assert np.allclose(shares, 1 / 17, atol=0.004)
+    assert data.out_of_distribution("uniform", digits, rows=2000).digest == uniform.digest
+    assert data.out_of_distribution("uniform", digits, rows=2000, seed=1).digest != uniform.digest
+    gaussian = data.out_of_distribution("gaussian", digits, rows=2000)
+    expected = np.random.Generator(np.random.PCG64(1)).normal(digits.values.mean(), digits.values.std(), 100_000)
+    expected = np.rint(expected).clip(0, 16)
+    assert abs(gaussian.values.mean() - expected.mean()) < 0.05
+    assert abs(gaussian.values.std() - expected.std()) < 0.05
+    features = replace(digits, values=digits.values.reshape(1797, -1).astype(np.float32), kind="features")
+    found = data.out_of_distribution("uniform", features, rows=50)
+    assert (found.values.shape, found.values.dtype) == ((50, 64), np.float32)
+    assert (found.values <= features.values.max(axis=0)).all()
+    assert found.values[:, 0].max() == 0  # a pixel that is always empty
+    assert data.out_of_distribution("gaussian", features, rows=50).values.dtype == np.float32
+    with pytest.raises(ValueError, match="`rows` must be at least 1"):
+        data.out_of_distribution("uniform", digits, rows=0)
+
+
+def test_another_data_set_is_fitted(shared_data, tmp_path):
+    digits = data.load("digits")
+    path = shared_data / "tiny-imagenet" / "train-subset-00000-of-00001.parquet"
+    tiny = data.out_of_distribution(path, digits, rows=40, progress=False)
+    assert tiny.values.shape == (40, 8, 8, 1)
+    assert tiny.values.max() <= 16
+    assert tiny.labels is None
+    assert len(set(tiny.ids.tolist())) == 40
+    whole = data.load(path)
+    from PIL import Image
+
+    for row in range(3):  # grey, small, and from 0 to 16
+        image = Image.fromarray(whole.values[tiny.ids[row]]).convert("L").resize((8, 8), Image.Resampling.BILINEAR)
+        assert np.array_equal(tiny.values[row, ..., 0], np.rint(np.asarray(image) * (16 / 255)))
+    back = data.out_of_distribution(digits, whole, rows=10)
+    assert back.values.shape == (10, 64, 64, 3)
+    assert back.values.max() > 200
+    assert (back.values[..., 0] == back.values[..., 2]).all()
+    np.savez(tmp_path / "f.npz", features=np.eye(3), labels=np.arange(3))
+    with pytest.raises(SoftkinError, match="f.npz holds features, but images are due, as in scikit-learn's digits"):
+        data.out_of_distribution(tmp_path / "f.npz", digits)
+    np.savez(tmp_path / "g.npz", features=np.eye(4), labels=np.arange(4))
+    with pytest.raises(SoftkinError, match="f.npz has 3 features, but 4 are due"):
+        data.out_of_distribution(tmp_path / "f.npz", data.load(tmp_path / "g.npz"))
+
+
+def test_the_test_part_of_another_data_set(shared_data):
+    split = data.split(shared_data / "cifar100", per_class=5, test=200, validation=300, progress=False)
+    found = data.out_of_distribution(shared_data / "cifar100", split.train, rows=100)
+    assert found.source == "cifar100, test"
+    test = data.load(shared_data / "cifar100", split="test")
+    assert np.array_equal(found.values, test.values[found.ids])
+
+
+def test_out_of_scope_queries(shared_data):
+    path = shared_data / "text" / "clinc150.parquet"
+    train = data.load(path)
+    outside = data.out_of_distribution(path, train)
+    assert len(outside) == 1200
+    assert outside.labels is None
+    assert outside.source == "clinc150.parquet, out of scope"
+    assert "who has the best record in the nfl" in outside.texts
+    assert not set(outside.texts) & set(train.texts)
+    assert outside.values.shape == (1200, 4096)
+    assert outside.class_names == train.class_names
+    with pytest.raises(ValueError, match="must be a data set of text .*, got 'uniform': text has no noise"):
+        data.out_of_distribution("uniform", train)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def pictures(n=64, c=3, h=9, w=7, dtype=torch.float32):
+    return (torch.arange(n * c * h * w).reshape(n, c, h, w) % 251 + 1).to(dtype)
+
+
+def shifted(image, down, across, mirrored, padding):
+    """One image by hand."""
+    _, h, w = image.shape
+    out = torch.zeros_like(image)
+    for i in range(h):
+        for j in range(w):
+            y, x = i + down - padding, (w - 1 - j if mirrored else j) + across - padding
+            if 0 <= y < h and 0 <= x < w:
+                out[:, i, j] = image[:, y, x]
+    return out
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.float16])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_crop_and_flip_against_one_image_at_a_time(dtype, layout):
+    images, padding = pictures(24, dtype=dtype).contiguous(memory_format=layout), 2
+    found = augment.random_crop_flip(images, generator(), padding)
+    assert found.shape == images.shape
+    assert found.dtype == dtype
+    assert found.is_contiguous(memory_format=layout)
+    seen = set()
+    for image, moved in zip(images, found, strict=True):
+        places = [
+            (down, across, mirrored)
+            for down in range(5)
+            for across in range(5)
+            for mirrored in (False, True)
+            if torch.equal(shifted(image, down, across, mirrored, padding), moved)
+        ]
+        assert len(places) == 1
+        seen.add(places[0])
+    assert len(seen) > 12  # of 50 that there are
+    assert {mirrored for _, _, mirrored in seen} == {False, True}
+
+
+def test_every_place_is_equally_likely():
+    image = pictures(1, 1, 5, 5)
+    batch = image.expand(20_000, 1, 5, 5)
+    found = augment.random_crop_flip(batch, generator(), padding=1)
+    kinds, counts = torch.unique(found.flatten(1), dim=0, return_counts=True)
+    assert len(kinds) == 18
+    assert (counts / 20_000 - 1 / 18).abs().max() < 0.008  # five standard errors
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_flip(layout):
+    images = pictures(400).contiguous(memory_format=layout)
+    found = augment.random_flip(images, generator())
+    mirrored = [torch.equal(moved, image.flip(2)) for image, moved in zip(images, found, strict=True)]
+    assert all(flag or torch.equal(moved, image) for flag, image, moved in zip(mirrored, images, found, strict=True))
+    assert 150 < sum(mirrored) < 250
+
+
+def test_augmentation_is_seeded_and_leaves_its_input_alone():
+    images = pictures()
+    before = images.clone()
+    for function in (augment.random_flip, augment.random_crop_flip):
+        same = [function(images, generator(5)) for _ in range(2)]
+        assert torch.equal(*same)
+        assert not torch.equal(same[0], function(images, generator(6)))
+        drawing = generator(5)
+        function(images, drawing)
+        assert not torch.equal(function(images, drawing), same[0])  # the generator moves on
+    state = torch.random.get_rng_state()
+    augment.random_crop_flip(images, generator())
+    assert torch.equal(torch.random.get_rng_state(), state)  # and no other does
+    assert torch.equal(images, before)
+    no_padding = augment.random_crop_flip(images, generator(), padding=0)
+    assert all(torch.equal(a, b) or torch.equal(a, b.flip(2)) for a, b in zip(no_padding, images, strict=True))
+    with pytest.raises(ValueError, match=r"`images` must have shape \(N, C, H, W\), got \(3, 9, 7\)"):
+        augment.random_flip(images[0], generator())
+    with pytest.raises(ValueError, match="`padding` must be at least 0, got -1"):
+        augment.random_crop_flip(images, generator(), padding=-1)
+    assert augment.random_crop_flip(images[:0], generator()).shape == (0, 3, 9, 7)
+
+
+def test_augmentation_stays_on_the_device():
+    """The meta device knows shapes only: any step that left it, or asked for a value, would fail."""
+    images = torch.empty(4, 3, 8, 8, device="meta")
+    assert augment.random_crop_flip(images, generator()).device.type == "meta"
+    assert augment.random_flip(images, generator()).device.type == "meta"

@@ -1,0 +1,185 @@
+import json
+
+import pytest
+
+from softkin import study
+from softkin.cli import main
+from softkin.cli.compare import spec_of
+
+SMALL = [
+    "--per-class",
+    "3",
+    "--validation",
+    "60",
+    "--test",
+    "80",
+    "--model",
+    "mlp(hidden=32)",
+    "--epochs",
+    "12",
+    "--workers",
+    "1",
+]
+
+
+def parsed(*options):
+    from softkin.cli import parser
+
+    return spec_of(parser().parse_args(["compare", *options]))
+
+
+def test_options_describe_a_study():
+    spec = parsed(
+        *[
+            "--data",
+            "digits",
+            "--model",
+            "mlp",
+            "--methods",
+            "one-hot,ts,we",
+            "--alpha",
+            "0.05",
+            "--beta",
+            "1,2",
+            "--seeds",
+            "3",
+            "--epochs",
+            "9",
+        ],
+        *[
+            "--select",
+            "accuracy",
+            "--search",
+            "halving",
+            "--accuracy-budget",
+            "0.3",
+            "--ood",
+            "uniform,gaussian",
+            "--alias",
+            "gasmask=mask",
+        ],
+    )
+    assert spec == study.StudySpec(
+        model="mlp",
+        methods=("one-hot", "ts", "we"),
+        alpha=(0.05,),
+        beta=(1.0, 2.0),
+        seeds=(0, 1, 2),
+        recipe={"epochs": 9},
+        select="accuracy",
+        search="halving",
+        accuracy_budget=0.3,
+        ood=("uniform", "gaussian"),
+        aliases={"gasmask": "mask"},
+    )
+    assert parsed() == study.StudySpec()
+    assert parsed("--seeds", "7,9").seeds == (7, 9)
+
+
+def test_a_file_and_options_over_it(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text('methods = ["one-hot", "we"]\nseeds = 4\n[recipe]\nname = "small"\nlr = 0.01\n')
+    spec = parsed("--config", str(path), "--seeds", "2", "--epochs", "3")
+    assert spec.seeds == (0, 1)
+    assert spec.methods == ("one-hot", "we")
+    assert spec.recipe == {"name": "small", "lr": 0.01, "epochs": 3}
+
+
+def test_the_defaults_are_the_papers_ten_columns():
+    kept = study.perform.resolve(parsed())
+    assert len(kept.spec.methods) == 10
+    assert len(kept.spec.seeds) == 5
+    assert kept.data["rows"] == "100 training, 697 validation, 1,000 test rows"
+    assert kept.spec.model == "small"
+
+
+def test_table_status_and_json(tmp_path, capsys):
+    command = [
+        "compare",
+        *SMALL,
+        "--methods",
+        "one-hot,ts,we",
+        "--seeds",
+        "1",
+        "--beta",
+        "2",
+        "--output",
+        str(tmp_path / "s"),
+    ]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    for words in (
+        "one-hot",
+        "TS",
+        "WE",
+        "Hist P ↓",
+        "KDE O",
+        "interval over samples only",
+        f"Wrote {tmp_path / 's' / 'table.md'}",
+    ):
+        assert words in out
+    assert main([*command, "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert [row["method"] for row in plain["rows"]] == ["one-hot", "ts", "we"]
+    assert main(["status", str(tmp_path / "s"), "--all"]) == 0
+    out = capsys.readouterr().out
+    assert "6 done, 0 running, 0 failed, 0 damaged, 0 left, of 6 runs" in out
+    assert "done: WE (α = 0.1, β = 2), seed 0" in out
+    assert main([*command[:-1], str(tmp_path / "s"), "--seeds", "2"]) == 1
+    assert "holds another study (seeds 0 there, 0, 1 here)" in capsys.readouterr().err
+    assert main(["status", str(tmp_path)]) == 1
+    assert "holds no study" in capsys.readouterr().err
+
+
+def test_dry_run_writes_nothing(tmp_path, capsys):
+    assert main(["compare", *SMALL, "--methods", "one-hot,ts,we", "--dry-run", "--output", str(tmp_path / "s")]) == 0
+    out = capsys.readouterr().out
+    assert "one-hot, seed 0 (shared by 2 runs)" in out
+    assert "WE distances (shared by 15 runs)" in out
+    assert "result of TS, seed 4 (from one-hot, seed 4)" in out
+    assert "result of WE, seed 0 (from the best of 3)" in out
+    assert "36 runs: 1 distances, 20 trainings, 15 results; 0 done already" in out
+    assert "s a training (measured)" in out
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--methods", "one-hot,unifrom"], "method 'unifrom' is not known; there are one-hot,.*did you mean uniform"),
+        (["--model", "resnet81"], "network 'resnet81' is not known; there are .*did you mean resnet18"),
+        (["--select", "nnl"], "did you mean nll"),
+        (["--engine", "rey"], "engine 'rey' is not known; there are local, ray; did you mean ray"),
+        (["--recipe", "papre"], "did you mean 'paper'"),
+        (["--alpha", "1.5"], "`alpha` must be at least 0 and below 1"),
+        (["--workers", "0"], "`--workers` must be at least 1"),
+        (["--config", "absent.toml"], "absent.toml could not be read: there is no such file"),
+        (["--alias", "gasmask"], "--alias must be WORD=OTHER"),
+    ],
+)
+def test_wrong_usage(options, words, capsys, tmp_path):
+    import re
+
+    assert main(["compare", *options, "--output", str(tmp_path / "s")]) == 2
+    error = capsys.readouterr().err
+    assert re.search(words, error)
+    assert error.count("\n") == 1
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("option", ["--alpha", "--seeds"])
+def test_no_numbers(option, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", option, "many"])
+    assert stop.value.code == 2
+    assert "got 'many'" in capsys.readouterr().err
+
+
+def test_unknown_data(capsys, tmp_path):
+    assert main(["compare", "--data", "digit", "--output", str(tmp_path / "s")]) == 1
+    error = capsys.readouterr().err
+    assert (
+        "data 'digit' is not known: it is neither digits nor a file or folder that is there; did you mean digits?"
+        in error
+    )
+    assert error.count("\n") == 1

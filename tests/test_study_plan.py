@@ -1,0 +1,132 @@
+from dataclasses import replace
+
+import pytest
+
+from softkin.study.plan import Plan, shortened
+from study_parts import kept
+
+
+def plan_of(**changes):
+    return Plan(kept(**changes))
+
+
+class Done(dict):
+    """Records by digest, as if runs had finished."""
+
+    def finish(self, plan, base, values, seed, *, epochs=None, nll=1.0, accuracy=0.9, output=0.1):
+        job = plan.training(base, values, seed, epochs=epochs)
+        self[job.digest] = {"metrics": {"nll": nll, "accuracy": accuracy, "ece_hist_output": output}}
+        return job
+
+
+def test_runs_and_what_they_share():
+    plan = plan_of()
+    jobs = list(plan.jobs(lambda _: None))
+    kinds = [job.kind for job in jobs]
+    # A seed: one-hot, 3 uniform, 3 WE, 3 L1; L1's distances; five results. WE's distances once.
+    assert kinds.count("training") == 2 * 10
+    assert kinds.count("distances") == 2 + 1
+    assert kinds.count("result") == 2 * 5
+    assert len({job.digest for job in jobs}) == len(jobs)
+    results = {job.spec["method"]: job for job in jobs if job.kind == "result" and job.spec["seed"] == 0}
+    assert results["ts"].needs == results["one-hot"].needs
+    before = set()
+    for job in jobs:  # what a run needs comes before it
+        assert set(job.needs) <= before
+        before.add(job.digest)
+
+
+def test_same_split_weights_and_order_within_a_seed():
+    trainings = [job for job in plan_of().jobs(lambda _: None) if job.kind == "training" and job.spec["seed"] == 1]
+    shared = [{key: job.spec[key] for key in ("split", "seed", "recipe", "model", "data")} for job in trainings]
+    assert all(one == shared[0] for one in shared)
+    assert shared[0]["split"]["seed"] == 1
+
+
+def test_changed_specs_never_collide():
+    base = plan_of()
+    own = {job.digest for job in base.jobs(lambda _: None) if job.kind == "training"}
+    for change in (
+        {"recipe": {**kept().spec.recipe, "epochs": 9}},
+        {"model": "mlp"},
+        {"model_options": {"width": 3}},
+        {"per_class": 7},
+        {"validation": 7},
+        {"test": 7},
+        {"size": 7},
+        {"data": "other"},
+        {"ood": ["uniform"]},
+    ):
+        other = {job.digest for job in plan_of(**change).jobs(lambda _: None) if job.kind == "training"}
+        assert not own & other, change
+    new_data = Plan(replace(kept(), data={**kept().data, "digest": "changed"}))
+    assert not own & {job.digest for job in new_data.jobs(lambda _: None)}
+    more = {job.digest for job in plan_of(seeds=(0, 1, 2), methods=("one-hot", "we")).jobs(lambda _: None)}
+    assert {job.digest for job in plan_of(methods=("one-hot", "we")).jobs(lambda _: None)} <= more  # and work is reused
+
+
+def test_choice_by_validation_nll():
+    plan, done = plan_of(methods=("we",)), Done()
+    for beta, nll in ((1.0, 0.5), (2.0, 0.3), (4.0, 0.4)):
+        assert plan.search("we", 0, done.get).chosen is None
+        done.finish(plan, "we", {"alpha": 0.1, "beta": beta}, 0, nll=nll)
+    found = plan.search("we", 0, done.get)
+    assert found.chosen.values == {"alpha": 0.1, "beta": 2.0}
+    assert [trial.to_dict()["validation"]["nll"] for trial in found.trials] == [0.5, 0.3, 0.4]
+    job = plan.result("we", 0, done.get)
+    assert job.context["chosen"] == found.chosen.job.digest
+    assert [one["values"]["beta"] for one in job.context["tried"]] == [1.0, 2.0, 4.0]
+    assert job.digest == plan.result("we", 0, {}.get).digest  # the name does not depend on what came out
+
+
+@pytest.mark.parametrize(("select", "beta"), [("nll", 1.0), ("accuracy", 2.0), ("ece_hist_output", 4.0)])
+def test_choice_by_other_numbers(select, beta):
+    plan, done = plan_of(methods=("we",), select=select), Done()
+    done.finish(plan, "we", {"alpha": 0.1, "beta": 1.0}, 0, nll=0.3, accuracy=0.8, output=0.2)
+    done.finish(plan, "we", {"alpha": 0.1, "beta": 2.0}, 0, nll=0.4, accuracy=0.9, output=0.3)
+    done.finish(plan, "we", {"alpha": 0.1, "beta": 4.0}, 0, nll=0.5, accuracy=0.7, output=0.1)
+    assert plan.search("we", 0, done.get).chosen.values["beta"] == beta
+
+
+def test_accuracy_budget():
+    plan, done = plan_of(methods=("one-hot", "we"), accuracy_budget=0.3), Done()
+    for beta, accuracy, output in ((1.0, 0.9, 0.3), (2.0, 0.898, 0.2), (4.0, 0.896, 0.1)):
+        done.finish(plan, "we", {"alpha": 0.1, "beta": beta}, 0, accuracy=accuracy, output=output)
+    assert plan.search("we", 0, done.get).chosen is None  # one-hot, which it is measured against, is not there yet
+    done.finish(plan, "one-hot", {}, 0, accuracy=0.9)
+    assert plan.search("we", 0, done.get).chosen.values["beta"] == 2.0  # β = 4 loses 0.4 points
+    done.finish(plan, "one-hot", {}, 0, accuracy=0.95)
+    assert plan.search("we", 0, done.get).chosen.values["beta"] == 1.0  # none within the budget: what loses least
+
+
+def test_halving():
+    plan, done = plan_of(methods=("we",), search="halving", beta=(0.5, 1.0, 2.0, 4.0)), Done()
+    epochs_of = {0.5: 0.4, 1.0: 0.3, 2.0: 0.2, 4.0: 0.1}  # larger β, lower NLL
+    seen = []
+    while (found := plan.search("we", 0, done.get)).chosen is None:
+        for trial in found.trials:
+            if trial.record is None:
+                seen.append((trial.epochs, trial.values["beta"]))
+                epochs = None if trial.epochs == 8 else trial.epochs
+                done.finish(plan, "we", trial.values, 0, epochs=epochs, nll=epochs_of[trial.values["beta"]])
+    assert seen == [(2, 0.5), (2, 1.0), (2, 2.0), (2, 4.0), (4, 4.0), (4, 2.0), (8, 4.0)]
+    assert found.chosen.values["beta"] == 4.0
+    assert found.chosen.epochs == 8
+    assert len(plan.result("we", 0, done.get).context["tried"]) == 7
+
+
+def test_tuning_on_the_first_seed():
+    plan, done = plan_of(methods=("we",), tuning="first seed"), Done()
+    assert [job.spec["seed"] for job in plan.jobs(done.get) if job.kind == "training"] == [0, 0, 0]
+    for beta in (1.0, 2.0, 4.0):
+        done.finish(plan, "we", {"alpha": 0.1, "beta": beta}, 0, nll=beta)
+    later = [job for job in plan.jobs(done.get) if job.kind == "training" and job.spec["seed"] == 1]
+    assert [job.spec["values"]["beta"] for job in later] == [1.0]
+
+
+def test_a_shorter_recipe_keeps_its_shape():
+    assert shortened({"epochs": 200, "milestones": [60, 120, 160], "warmup_epochs": 1}, 20) == {
+        "epochs": 20,
+        "milestones": [6, 12, 16],
+        "warmup_epochs": 0,
+    }

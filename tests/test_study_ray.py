@@ -1,0 +1,67 @@
+import os
+import time
+
+import pytest
+
+from softkin import SoftkinError, study
+from softkin.cli import main
+from softkin.study import ray_engine
+from study_parts import quick
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+LONG = {"name": "small", "epochs": 150}
+
+
+@pytest.fixture
+def cluster():
+    """Two nodes on this machine, one run at a time on each."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    second = made.add_node(num_cpus=1)
+    ray.init(address=made.address, log_to_driver=False)
+    yield made, second
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore")  # Ray's own: files that it leaves open
+def test_a_node_dies_while_it_trains_and_the_table_is_the_same(cluster, tmp_path):
+    nodes, second = cluster
+    spec = quick(methods=["one-hot", "ts"], seeds=[0, 1, 2], recipe=LONG)
+    killed = []
+
+    def kill_once(standing):
+        """When both nodes train: the second is gone, in the middle of its training."""
+        training = [job for job, _ in standing.running if job.kind == "training"]
+        checkpoints = list((tmp_path / "cluster").rglob("work-ray/run.json"))
+        if not killed and len(training) >= 2 and len(checkpoints) >= 2:
+            nodes.remove_node(second, allow_graceful=False)
+            killed.append(time.monotonic())
+
+    kept = study.perform.resolve(spec)
+    study.records.keep(tmp_path / "cluster", kept)
+    ray_engine.drive(kept, tmp_path / "cluster", update=kill_once)
+    assert killed
+    found = study.finish(tmp_path / "cluster")
+    assert found.finished
+    study.run(spec, tmp_path / "alone", workers=1, progress=False)
+    for name in ("table.md", "table.csv", "table.tex", "table.json"):
+        assert (tmp_path / "cluster" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+    standing = study.standing(tmp_path / "cluster")
+    assert len(standing.done) == standing.total == 3 * 3
+    assert not list((tmp_path / "cluster").rglob("work-*"))
+    # A failing run says why, and the others go on: on the same cluster, as starting one takes a while.
+    bad = quick(methods=["one-hot"], seeds=[0, 1], recipe={"name": "small", "epochs": 2, "lr": 1e30})
+    with pytest.raises(SoftkinError, match="one-hot, seed 0 and 1 more failed: SoftkinError: the loss became"):
+        study.run(bad, tmp_path / "bad", engine="ray", progress=False)
+
+
+def test_without_ray(tmp_path, monkeypatch, capsys):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    command = ["compare", "--methods", "one-hot", "--seeds", "1", "--engine", "ray", "--output", str(tmp_path / "s")]
+    assert main(command) == 1
+    assert "the engine ray needs Ray: pip install 'softkin[ray]'." in capsys.readouterr().err

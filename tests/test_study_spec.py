@@ -1,0 +1,85 @@
+import pytest
+
+from softkin import SoftkinError
+from softkin.study import StudySpec
+from softkin.study.methods import PAPER
+from softkin.study.spec import digest_of
+
+
+def test_plain_data_and_back():
+    spec = StudySpec(methods=PAPER, seeds=(3, 5), beta=(0.5, 6.0), recipe={"epochs": 4}, ood=("uniform",))
+    assert StudySpec.from_dict(spec.to_dict()) == spec
+    assert StudySpec.from_dict(spec.to_dict()).digest == spec.digest
+    assert spec.digest != StudySpec(methods=PAPER).digest
+
+
+def test_toml(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text('data = "digits"\nmethods = ["one-hot", "we+ts"]\nseeds = 3\nbeta = 2.0\n[recipe]\nepochs = 7\n')
+    spec = StudySpec.from_toml(path)
+    assert spec.seeds == (0, 1, 2)
+    assert spec.beta == (2.0,)
+    assert spec.recipe == {"epochs": 7}
+    path.write_text("data = ")
+    with pytest.raises(SoftkinError, match="is no TOML"):
+        StudySpec.from_toml(path)
+    with pytest.raises(SoftkinError, match="there is no such file"):
+        StudySpec.from_toml(tmp_path / "absent.toml")
+
+
+def test_digest_ignores_the_order_of_keys():
+    assert digest_of({"a": 1, "b": [1.5]}) == digest_of({"b": [1.5], "a": 1})
+    assert digest_of({"a": 1}) != digest_of({"a": 2})
+
+
+def test_every_tunable_method_gets_as_many_trials():
+    for alpha, beta in (((0.1,), (1.0, 2.0, 4.0)), ((0.05, 0.1), (1.0, 2.0)), ((0.1,), (2.0,)), ((0.0, 0.1), (1.0,))):
+        spec = StudySpec(methods=(*PAPER, "focal", "margin", "cutmix"), alpha=alpha, beta=beta)
+        for base in spec.bases():
+            values = [tuple(one.values()) for one in spec.candidates(base)]
+            assert len(set(values)) == (1 if base == "one-hot" else len(alpha) * len(beta)), base
+    assert [one["mixing"] for one in StudySpec(methods=PAPER).candidates("mixup")] == [0.1, 0.2, 0.4]
+    assert [one["alpha"] for one in StudySpec(methods=PAPER).candidates("uniform")] == [0.05, 0.1, 0.2]
+    assert StudySpec(methods=PAPER, beta=(2.0,)).candidates("mixup") == [{"mixing": 0.2}]
+
+
+def test_unequal_trials_are_refused():
+    with pytest.raises(ValueError, match="same number of trials, but alpha × beta has 3, mixing has 2"):
+        StudySpec(methods=PAPER, mixing=(0.1, 0.2))
+    StudySpec(methods=("one-hot", "ts"), mixing=(0.1, 0.2))  # no mixup: nothing to be unfair to
+
+
+def test_calibrators_need_the_network_behind_them():
+    assert StudySpec(methods=("ts", "we+ts", "we")).bases() == ["one-hot", "we"]
+    assert StudySpec(methods=("we", "one-hot")).bases() == ["one-hot", "we"]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (
+            {"methods": ["one-hot", "unifrom"]},
+            "method 'unifrom' is not known; there are one-hot, ts, .*; did you mean uniform",
+        ),
+        ({"methods": ["we+platte"]}, "calibrator 'platte' is not known.*did you mean platt"),
+        ({"methods": ["ts+ets"]}, "must be a training method"),
+        ({"methods": ["we", "we"]}, "must differ"),
+        ({"methods": "we"}, "must be a list of names"),
+        ({"sedes": 3}, "key 'sedes' is not known.*did you mean seeds"),
+        ({"seeds": 0}, "`seeds` must be at least 1"),
+        ({"seeds": [1, 1]}, "none twice"),
+        ({"alpha": 1.0}, "`alpha` must be at least 0 and below 1"),
+        ({"beta": []}, "at least one number"),
+        ({"beta": [1, 1]}, "numbers that differ"),
+        ({"beta": "2"}, "must be a number"),
+        ({"select": "nlll"}, "select 'nlll' is not known.*did you mean nll"),
+        ({"search": "halfing"}, "did you mean halving"),
+        ({"accuracy_budget": -1}, "`accuracy_budget` must be finite and at least 0"),
+        ({"recipe": 3}, "`recipe` must be a table"),
+        ({"per_class": 0}, "`per_class` must be at least 1"),
+        ({"data": ""}, "`data` must be a text"),
+    ],
+)
+def test_bad_studies(values, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        StudySpec.from_dict(values)

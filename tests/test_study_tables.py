@@ -1,0 +1,212 @@
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from softkin import SoftkinError, metrics
+from softkin.metrics import calibration, scores
+from softkin.study import measure, significance
+from softkin.study.significance import Resamples, holm, verdict
+from softkin.study.tables import build
+from study_parts import kept, made
+
+
+def results(folder, methods, seeds, **options):
+    return [
+        made(folder, name, seed, shift, sample_seed=seed, noise=noise, **options)
+        for name, (shift, noise) in methods.items()
+        for seed in seeds
+    ]
+
+
+SHARP = {"one-hot": (2.5, 0.0), "ts": (1.0, 0.0), "ets": (1.0, 0.05)}
+
+
+@pytest.fixture(scope="module")
+def five(tmp_path_factory):
+    spec = kept(methods=tuple(SHARP), seeds=(0, 1, 2, 3, 4)).spec
+    return build(spec, results(tmp_path_factory.mktemp("five"), SHARP, range(5)), resamples=500)
+
+
+def test_means_and_deviations(five, tmp_path):
+    one = [
+        metrics.nll(made(tmp_path, "one-hot", s, 2.5, sample_seed=s).test().probabilities, _labels(s)) for s in range(5)
+    ]
+    cell = five.row("one-hot").cells["nll"]
+    assert cell.values == pytest.approx(one)
+    assert cell.mean == pytest.approx(np.mean(one))
+    assert cell.std == pytest.approx(np.std(one, ddof=1))
+    assert cell.n == 5
+
+
+def _labels(seed, n=250, k=4):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(n, k, generator=generator, dtype=torch.float64)
+    return torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
+
+
+def test_the_best_and_its_ties(five):
+    for key in ("nll", "ece_hist", "ece_hist_output", "ece_kde"):
+        cells = {row.method: row.cells[key] for row in five.rows}
+        assert sum(cell.best for cell in cells.values()) == 1, key
+        assert not cells["one-hot"].best
+        assert not cells["one-hot"].tie, key  # far too sure
+        assert cells["ts"].best or cells["ts"].tie, key
+        assert cells["one-hot"].p_value < 0.05
+    for method in SHARP:  # the order of a row's scores is the same for one-hot and ts
+        cell = five.row(method).cells["accuracy"]
+        assert cell.best or cell.tie
+    assert five.finished
+
+
+def test_no_winner_by_kde_output_nor_by_the_gap(five):
+    for row in five.rows:
+        for key in ("ece_kde_output", "signed_gap"):
+            assert not row.cells[key].best
+            assert not row.cells[key].tie
+            assert row.cells[key].p_value is None
+    assert five.row("one-hot").cells["signed_gap"].mean > 0.05
+
+
+def test_perfect_calibration_stands_beside_every_ece(five, tmp_path):
+    p = made(tmp_path, "one-hot", 0, 2.5).test().probabilities
+    for key, (metric, options) in measure.ERRORS.items():
+        cell = five.row("one-hot").cells[key]
+        assert cell.calibrated == pytest.approx(metrics.when_calibrated(metric, p, draws=100, **options), rel=0.2)
+    assert five.row("one-hot").cells["nll"].calibrated is None
+
+
+def test_markdown(five):
+    text = five.to_markdown()
+    assert text.splitlines()[0] == "| method | accuracy ↑ | NLL ↓ | Hist P ↓ | Hist O ↓ | KDE P ↓ | KDE O | gap |"
+    assert len([line for line in text.splitlines() if line.startswith("|")]) == 5
+    assert all(line.count("**") <= 10 for line in text.splitlines())
+    assert text.count("**") == 2 * 5  # one winner in each of five columns
+    assert "≈" in text
+    assert "bootstrap over seeds and samples" in text
+    assert "samples only" not in text
+    assert "above 0 is over-confident" in text
+
+
+def test_latex(five):
+    text = five.to_latex()
+    assert text.count("\\mathbf{") == 5
+    assert "accuracy $\\uparrow$" in text
+    assert text.count("\\\\") == 4
+    assert "^{\\approx}" in text
+
+
+def test_csv_and_json_are_exact(five):
+    lines = list(csv.DictReader(io.StringIO(five.to_csv())))
+    assert len(lines) == 3 * 7
+    line = next(one for one in lines if (one["method"], one["metric"]) == ("ts", "ece_hist"))
+    cell = five.row("ts").cells["ece_hist"]
+    assert float(line["mean"]) == cell.mean
+    assert [float(value) for value in line["values"].split()] == list(cell.values)
+    plain = json.loads(json.dumps(five.to_dict()))
+    assert plain["rows"][1]["cells"]["ece_hist"]["mean"] == cell.mean
+
+
+def test_few_seeds_say_so(tmp_path):
+    spec = kept(methods=tuple(SHARP), seeds=(0, 1)).spec
+    table = build(spec, results(tmp_path, SHARP, range(2)), resamples=200)
+    assert "fewer than 5 seeds: interval over samples only" in table.to_markdown()
+
+
+def test_a_table_of_what_is_there(tmp_path):
+    spec = kept(methods=("one-hot", "ts"), seeds=(0, 1)).spec
+    found = results(tmp_path, {"one-hot": (1.0, 0.0)}, (0, 1)) + results(tmp_path, {"ts": (1.0, 0.0)}, (0,))
+    table = build(spec, found, resamples=200)
+    assert not table.finished
+    assert "Unfinished: 3 of 4 results" in table.to_markdown()
+    assert table.row("ts").cells["nll"].n == 1
+    assert table.row("ts").cells["nll"].std is None
+    assert not table.row("ts").cells["nll"].tie
+    assert build(spec, [], resamples=200).rows == ()
+
+
+def test_other_samples_cannot_be_compared(tmp_path):
+    found = [made(tmp_path, "one-hot", 0, 1.0), made(tmp_path, "ts", 0, 1.0, ids=list(range(1, 251)))]
+    with pytest.raises(SoftkinError, match="TS on seed 0 was tested on other samples"):
+        build(kept(methods=("one-hot", "ts"), seeds=(0,)).spec, found)
+
+
+def test_resamples_draw_a_shared_sample_for_all_seeds_or_none():
+    """A brute-force twin: the accuracy of seeds whose test rows overlap, with rows drawn by id."""
+    ids = [[10, 11, 12, 13], [12, 13, 14, 15]]
+    right = torch.tensor([[1.0, 0, 1, 0], [1, 0, 0, 1]])
+    drawn = Resamples(ids, times=50, seed=3)
+    values = drawn.values([scores.Share(row) for row in right])
+    generator = np.random.default_rng(drawn._seed)
+    for line in values:
+        picks = generator.integers(0, 6, 6)
+        for s in (0, 1):
+            hits = [float(right[s, ids[s].index(10 + one)]) for one in picks if 10 + one in ids[s]]
+            assert line[s] == pytest.approx(sum(hits) / len(hits), abs=1e-6)
+
+
+def test_noise_of_few_seeds_has_the_tails_of_students_t():
+    """Seeds that differ, samples that do not: the 95 % of the noise must be that of t with S − 1 degrees."""
+    from scipy.stats import t
+
+    generator = np.random.default_rng(0)
+    covered = 0
+    drawn = Resamples([[0, 1]] * 6, times=1000)
+    for _ in range(200):
+        seen = generator.normal(size=6)
+        noise = drawn.noise(seen, np.repeat(seen[None], 1000, axis=0))[:, 0]
+        low, high = np.quantile(noise, [0.025, 0.975])
+        covered += low <= seen.mean() <= high
+    assert covered / 200 >= 0.92
+    spread = np.quantile(np.abs(noise), 0.95) / (seen.std(ddof=1) / 6**0.5)
+    assert spread == pytest.approx(t.ppf(0.975, 5), rel=0.15)
+
+
+def test_equal_methods_are_seldom_called_worse():
+    """Ten calibrated networks that differ by chance alone: the share of tables that call any of them worse."""
+    wrong = 0
+    for trial in range(12):
+        generator = torch.Generator().manual_seed(trial)
+        n, k, seeds = 200, 3, 5
+        every = {str(m): [] for m in range(10)}
+        for _ in range(seeds):
+            logits = torch.randn(n, k, generator=generator, dtype=torch.float64)
+            y = torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
+            for name in every:
+                moved = logits + 0.5 * torch.randn(n, k, generator=generator, dtype=torch.float64)
+                every[name].append(calibration.binned(moved.softmax(1), y))
+        drawn = Resamples([[(s, i) for i in range(n)] for s in range(seeds)], times=300, seed=trial)
+        wrong += len(verdict(every, drawn).ties) < 9
+    assert wrong <= 2
+
+
+def test_verdict_direction():
+    right = {"good": [scores.Share(torch.ones(50))] * 5, "bad": [scores.Share(torch.zeros(50))] * 5}
+    drawn = Resamples([list(range(50))] * 5, times=200)
+    assert verdict(right, drawn, higher_is_better=True).best == "good"
+    found = verdict(right, drawn)
+    assert found.best == "bad"
+    assert found.ties == set()
+
+
+def test_infinite_losses_do_not_win():
+    losses = {"fine": [scores.Mean(torch.ones(50))] * 5, "endless": [scores.Mean(torch.full((50,), torch.inf))] * 5}
+    with np.errstate(invalid="ignore"):
+        assert verdict(losses, Resamples([list(range(50))] * 5, times=200)).best == "fine"
+
+
+def test_holm_twin():
+    generator = np.random.default_rng(1)
+    for _ in range(50):
+        p = {str(i): float(value) for i, value in enumerate(generator.random(6) ** 3)}
+        adjusted = holm(p)
+        ordered = sorted(p, key=p.get)
+        rejected = []
+        for i, name in enumerate(ordered):  # as in the textbook: step down until the first that is not rejected
+            if p[name] > significance.LEVEL / (len(ordered) - i):
+                break
+            rejected.append(name)
+        assert {name for name in adjusted if adjusted[name] <= significance.LEVEL} == set(rejected)

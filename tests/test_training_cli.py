@@ -1,0 +1,118 @@
+"""``softkin train``, in this process and as a real one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from softkin import cli, predictions
+
+QUICK = ("digits", "--per-class", "5", "--test", "100", "--validation", "50", "--device", "cpu")
+
+
+def run(capsys, *arguments):
+    """(exit code, stdout, stderr) of ``softkin train …``."""
+    try:
+        code = cli.main(["train", *map(str, arguments)])
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_it_trains_predicts_and_writes(capsys, tmp_path):
+    folder = tmp_path / "run"
+    arguments = (*QUICK, "--method", "similarity+mixup", "--distance", "l2", "--beta", 3, "--epochs", 2)
+    arguments += ("--ood", "uniform", "--output", folder, "--log-json", folder / "log.jsonl")
+    code, output, errors = run(capsys, *arguments)
+    assert (code, errors) == (0, "")
+    assert "target: class-similarity smoothing, α = 0.1, β = 3, distance l2" in output
+    assert "λ ~ Beta(0.2, 0.2)" in output
+    record = json.loads((folder / "record.json").read_text())
+    assert record["method"]["name"] == "similarity+mixup"
+    assert record["results"]["test"]["rows"] == 100
+    assert len(record["history"]) == 2
+    for name, rows in (("validation", 50), ("test", 100), ("ood-uniform", 10_000)):
+        assert f"Wrote {folder / name}.safetensors" in output
+        found = predictions.load(folder / f"{name}.safetensors")
+        assert len(found) == rows
+        assert found.split_digest == record["split_digest"]
+        assert (found.labels is None) == name.startswith("ood")
+    assert (folder / "weights.safetensors").exists()
+    assert (folder / "log.jsonl").read_text().count('"epoch"') >= 2
+    code, _, errors = run(capsys, *arguments)
+    assert code == 2
+    assert f"--output {folder} already holds a finished run; pass --force to overwrite it." in errors
+    assert run(capsys, *arguments, "--force")[0] == 0
+
+
+def test_json_is_the_record(capsys):
+    code, output, _ = run(capsys, *QUICK, "--epochs", 1, "--method", "margin", "--margin", 5, "--json")
+    assert code == 0
+    record = json.loads(output)
+    assert record["method"] == {"name": "margin", "margin": 5.0, "penalty": 0.1}
+    assert record["recipe"]["epochs"] == 1
+    assert record["network"] == "small"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--method", "unifrom"), "did you mean 'uniform'?"),
+        (("--method", "similarity", "--distance", "l3"), "`distance` must be one of l1, l2, ae"),
+        (("--beta", "2"), "--beta is for the method similarity, and the method is one-hot."),
+        (("--method", "mixup", "--alpha", "0.1"), "name it 'uniform+mixup' to smooth as well."),
+        (("--recipe", "papr"), "did you mean 'paper'?"),
+        (("--epochs", "0"), "`epochs` must be at least 1, got 0."),
+        (("--seed", "-1"), "--seed` must be at least 0, got -1."),
+        (("--alias", "x"), "--alias must be WORD=OTHER, got 'x'."),
+    ],
+)
+def test_wrong_usage_is_one_sentence(capsys, arguments, words):
+    code, output, errors = run(capsys, *QUICK, *arguments)
+    assert (code, output) == (2, "")
+    assert words in errors
+    assert errors.startswith("softkin train: ")
+    assert errors.count("\n") == 1
+
+
+def test_what_is_not_there_is_one_sentence(capsys):
+    for arguments, words in (
+        (("--device", "cuda:9"), "the device cuda:9 cannot be used"),
+        (("--network", "resnet81"), "did you mean resnet18?"),
+        (("--tracker", "mlflow"), "the tracker mlflow is not installed"),
+    ):
+        code, _, errors = run(capsys, *QUICK[:-2], *arguments)
+        assert code == 1
+        assert words in errors
+
+
+def test_terminated_for_real_it_goes_on_to_the_weights_of_an_undisturbed_run(capsys, tmp_path):
+    arguments = (*QUICK, "--method", "mixup", "--epochs", "40", "--checkpoint-every", "0")
+    log = tmp_path / "log.jsonl"
+    command = [sys.executable, "-m", "softkin", "train", *arguments, "--output", str(tmp_path / "cut")]
+    process = subprocess.Popen(
+        [*command, "--log-json", str(log)], env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE
+    )
+    while process.poll() is None and not (log.exists() and log.read_text().count("checkpoint") >= 2):
+        time.sleep(0.002)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == -signal.SIGTERM, process.stderr.read()
+    process.stderr.close()
+    assert not (tmp_path / "cut" / "record.json").exists()
+    code, output, _ = run(capsys, *arguments, "--output", tmp_path / "cut")
+    assert code == 0
+    assert ", resumed" in output
+    run(capsys, *arguments, "--output", tmp_path / "whole")
+    from safetensors.torch import load_file
+
+    cut, whole = (load_file(tmp_path / name / "weights.safetensors") for name in ("cut", "whole"))
+    assert all(torch.equal(cut[name], whole[name]) for name in whole)
+    assert predictions.load(tmp_path / "cut" / "test.safetensors").digest == (
+        predictions.load(tmp_path / "whole" / "test.safetensors").digest
+    )

@@ -1,0 +1,70 @@
+"""Training in real processes that are killed, terminated, or several at once."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import training_process
+
+SCRIPT = Path(__file__).with_name("training_process.py")
+METHOD = "online+mixup"  # which keeps the most state: a table of labels, a mixing of its own, dropout, batch statistics
+
+
+def run(*arguments, launcher=()):
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *launcher, str(SCRIPT), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return training_process.outcome(training_process.train(tmp_path_factory.mktemp("whole"), METHOD))
+
+
+@pytest.fixture(scope="module")
+def disturbed(tmp_path_factory):
+    return run("killed", "terminated", tmp_path_factory.mktemp("disturbed"), METHOD)
+
+
+def test_killed_at_any_moment_the_weights_are_the_same_to_the_bit(undisturbed, disturbed):
+    found = disturbed["killed"]
+    assert found["kills"] >= 3
+    assert len(set(found["places"])) >= 2  # some of them came after other checkpoints than others
+    assert found["weights"] == undisturbed["weights"]
+    assert found["history"] == undisturbed["history"]
+
+
+def test_terminated_in_the_middle_of_an_epoch_it_writes_a_checkpoint_and_goes_on_from_there(undisturbed, disturbed):
+    found = disturbed["terminated"]
+    assert found["signal"] == 15  # died of it, as whoever sent it meant
+    assert found["step"] == "step-00000007"  # of 5 steps an epoch
+    assert found["resumed"]
+    assert found["weights"] == undisturbed["weights"]
+    assert found["history"] == undisturbed["history"]
+
+
+def test_two_processes_have_the_loss_curve_of_one():
+    launcher = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0", "--standalone")
+    two = run("shared", "nowhere", "cutmix", launcher=launcher)["shared"]
+    one = training_process.shared(None, "cutmix")
+    assert len(one["steps"]) == 20
+    assert two["steps"] == pytest.approx(one["steps"], abs=1e-4)
+    assert [entry["loss"] for entry in two["history"]] == pytest.approx(
+        [entry["loss"] for entry in one["history"]], abs=1e-4
+    )
+    assert two["history"][-1]["validation_nll"] == pytest.approx(one["history"][-1]["validation_nll"], abs=1e-4)
+    assert two["record"]["processes"] == 2
+    assert "batch_statistics" not in two["record"]  # the network has none
+    assert two["with_norm"]["batch_statistics"] == "per process"
+    assert one["with_norm"]["batch_statistics"] == "whole batches"
