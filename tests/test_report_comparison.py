@@ -8,9 +8,8 @@ import pytest
 import report_browser
 from softkin import SoftkinError, metrics, report, study
 from softkin.report import comparison
-from softkin.study import measure, outputs
+from softkin.study import outputs
 from softkin.study.perform import resolve
-from softkin.study.records import keep
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +28,8 @@ def made(tmp_path_factory):
         ood=("uniform",),
         ood_rows=100,
     )
-    keep(folder, resolve(spec))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "DRAWS", 5)  # of labels for "what perfect calibration would show": not what is tested
-        study.work(folder)
+    study.keep(folder, resolve(spec))
+    study.work(folder)
     table = study.table(folder, resamples=100)
     outputs.write(folder, table)
     return folder, table
