@@ -2,6 +2,7 @@
 
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,6 +33,8 @@ def made(tmp_path_factory):
     study.work(folder)
     table = study.table(folder, resamples=100)
     outputs.write(folder, table)
+    assert (folder / "report.html").exists()  # a study leaves its page; here with a table of fewer resamples
+    report.write_comparison(folder, folder / "report.html", table=table)
     return folder, table
 
 
@@ -76,6 +79,21 @@ def test_the_table_is_the_studys(made, data):
             assert (ours["cells"][key]["best"], ours["cells"][key]["tie"]) == (cell.best, cell.tie)
     assert data["notes"] == list(table.notes)
     assert data["table"]["rows"][2]["chosen"].startswith("α = ")
+
+
+def test_a_table_of_other_results_is_not_taken(folder, data, tmp_path, monkeypatch):
+    import shutil
+
+    copy = shutil.copytree(folder, tmp_path / "study")
+    saved = json.loads((copy / "table.json").read_bytes())
+    made_again = {**saved, "notes": ["made again"]}
+    monkeypatch.setattr(study, "table", lambda _: SimpleNamespace(to_dict=lambda: made_again))
+    assert report.build_comparison(copy)["notes"] == data["notes"]
+    saved["rows"][0]["cells"]["nll"]["values"][0] += 1e-9
+    (copy / "table.json").write_text(json.dumps(saved))
+    assert report.build_comparison(copy)["notes"] == ["made again"]
+    (copy / "table.json").write_text("{")
+    assert report.build_comparison(copy)["notes"] == ["made again"]
 
 
 def test_curves_pool_the_seeds_and_errors_are_each_seeds_own(folder, data):
