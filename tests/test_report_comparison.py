@@ -2,6 +2,7 @@
 
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,6 @@ from softkin import SoftkinError, metrics, report, study
 from softkin.report import comparison
 from softkin.study import outputs
 from softkin.study.perform import resolve
-from softkin.study.records import keep
 
 
 @pytest.fixture(scope="module")
@@ -20,19 +20,21 @@ def made(tmp_path_factory):
     spec = study.StudySpec(
         methods=("one-hot", "ts", "we"),
         seeds=2,
-        test=300,
+        test=200,
         per_class=10,
-        validation=300,
+        validation=200,
         alpha=(0.1, 0.3),
         beta=(1.0, 4.0),
-        recipe={"epochs": 3},
+        recipe={"epochs": 2},
         ood=("uniform",),
         ood_rows=100,
     )
-    keep(folder, resolve(spec))
+    study.keep(folder, resolve(spec))
     study.work(folder)
     table = study.table(folder, resamples=100)
     outputs.write(folder, table)
+    assert (folder / "report.html").exists()  # a study leaves its page; here with a table of fewer resamples
+    report.write_comparison(folder, folder / "report.html", table=table)
     return folder, table
 
 
@@ -79,6 +81,21 @@ def test_the_table_is_the_studys(made, data):
     assert data["table"]["rows"][2]["chosen"].startswith("α = ")
 
 
+def test_a_table_of_other_results_is_not_taken(folder, data, tmp_path, monkeypatch):
+    import shutil
+
+    copy = shutil.copytree(folder, tmp_path / "study")
+    saved = json.loads((copy / "table.json").read_bytes())
+    made_again = {**saved, "notes": ["made again"]}
+    monkeypatch.setattr(study, "table", lambda _: SimpleNamespace(to_dict=lambda: made_again))
+    assert report.build_comparison(copy)["notes"] == data["notes"]
+    saved["rows"][0]["cells"]["nll"]["values"][0] += 1e-9
+    (copy / "table.json").write_text(json.dumps(saved))
+    assert report.build_comparison(copy)["notes"] == ["made again"]
+    (copy / "table.json").write_text("{")
+    assert report.build_comparison(copy)["notes"] == ["made again"]
+
+
 def test_curves_pool_the_seeds_and_errors_are_each_seeds_own(folder, data):
     for method in ("one-hot", "ts", "we"):
         every = [result.test() for result in study.results(folder) if result.method == method]
@@ -120,8 +137,8 @@ def test_unknown_data_and_training_curves_are_there(folder, data):
         ("we", 0),
         ("we", 1),
     }
-    assert data["histories"][0]["epochs"] == [1, 2, 3]
-    assert len(data["histories"][0]["values"]["loss"]) == 3
+    assert data["histories"][0]["epochs"] == [1, 2]
+    assert len(data["histories"][0]["values"]["loss"]) == 2
     (alike,) = data["similarity"]
     assert alike["name"] == "WE"
     assert "word vectors" in alike["source"]

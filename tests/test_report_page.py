@@ -186,6 +186,11 @@ def test_the_heat_map_is_drawn_and_chooses(page, data):
         canvas, -size / 4, int(-size / 2 + (4 + 0.5) * size / K)
     ).click().perform()
     assert page.text(".label h3") == f"The label of class {data['similarity']['order'][4]}"
+    # By keyboard: to the first cell, two lines down, chosen.
+    from selenium.webdriver import Keys
+
+    canvas.send_keys(Keys.HOME + Keys.ARROW_DOWN * 2 + Keys.ENTER)
+    assert page.text(".label h3") == f"The label of class {data['similarity']['order'][2]}"
     # The most similar pair of a line is its darkest cell.
     own = data["similarity"]["order"][4]
     s = similarity.from_distances(spread(), 2.0)[own][data["similarity"]["order"]]

@@ -58,7 +58,8 @@ function frame(width, height, options) {
 }
 
 // Pointer, touch and arrow keys choose one of `count()` parts; a tip beside it says what it is, aloud too.
-function inspect(root, { count, at, pick, describe, mark }) {
+// Up and down go by `stride()` parts, where they lie in lines.
+function inspect(root, { count, at, pick, describe, mark, stride = () => 1 }) {
   const tip = el("div", { class: "tip", role: "status", "aria-live": "polite", hidden: true });
   let current = -1;
   const show = (i) => {
@@ -93,7 +94,7 @@ function inspect(root, { count, at, pick, describe, mark }) {
   root.addEventListener("pointerleave", hide);
   root.addEventListener("blur", hide);
   root.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const step = { ArrowRight: 1, ArrowDown: stride(), ArrowLeft: -1, ArrowUp: -stride() }[event.key];
     if (event.key === "Escape") hide();
     else if (event.key === "Home" || event.key === "End") show(event.key === "Home" ? 0 : count() - 1);
     else if (step) show(current < 0 ? (step > 0 ? 0 : count() - 1) : Math.max(0, Math.min(count() - 1, current + step)));

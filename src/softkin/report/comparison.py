@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,6 +12,9 @@ from softkin.metrics.scopes import Scope
 from softkin.predictions import Predictions
 from softkin.report import curves, matrix, mistakes, plain, render
 
+if TYPE_CHECKING:
+    from softkin.study import Table
+
 PARTS = ("curves", "sweep", "ood", "histories", "similarity")
 """Of the comparison's data; a part that is absent leaves out its section of the page"""
 NEEDED = ("name", "methods", "table", "num_samples", "num_classes")
@@ -20,17 +23,19 @@ SCOPES: tuple[Scope, ...] = ("prediction", "output")
 LONGEST_HISTORY = 400  # points of a training curve; more than it has pixels
 
 
-def build_comparison(content: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+def build_comparison(content: str | Path | Mapping[str, Any], *, table: "Table | None" = None) -> dict[str, Any]:
     """Everything that the page of a comparison shows; docs/report.md describes each field.
 
     Args:
         content: The folder of a study (``softkin compare``), finished or not, or the same as plain data: what
             ``from_study`` returns, for results that come from elsewhere.
+        table: The study's table, where it is at hand, as it costs a bootstrap; else ``table.json`` is taken if it is of
+            the very results that the folder holds, or the table is made.
 
     Returns:
         Plain data for ``report.write``.
     """
-    given = dict(content) if isinstance(content, Mapping) else from_study(content)
+    given = dict(content) if isinstance(content, Mapping) else from_study(content, table=table)
     _check(given)
     parts = {part: given.get(part) for part in PARTS}
     names = mistakes.display_names(given.get("class_names"), given["num_classes"])
@@ -54,16 +59,17 @@ def build_comparison(content: str | Path | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_comparison(
-    content: str | Path | Mapping[str, Any], path: str | Path, *, force: bool = True
+    content: str | Path | Mapping[str, Any], path: str | Path, *, table: "Table | None" = None, force: bool = True
 ) -> tuple[Path, Path]:
     """Write the page of a comparison, and beside it its data as JSON.
 
     Args:
         content: A study's folder, or plain data, as for ``build_comparison``.
         path: Ends in .html.
+        table: As for ``build_comparison``.
         force: Overwrite. By default, as a study that goes on writes its page again.
     """
-    return render.write(path, build_comparison(content), force=force)
+    return render.write(path, build_comparison(content, table=table), force=force)
 
 
 def _check(given: Mapping[str, Any]) -> None:
@@ -94,26 +100,20 @@ def _check(given: Mapping[str, Any]) -> None:
 # From a study's folder
 
 
-def from_study(folder: str | Path) -> dict[str, Any]:
+def from_study(folder: str | Path, *, table: "Table | None" = None) -> dict[str, Any]:
     """A study's records and predictions as comparison data.
 
     Curves pool the test samples of all seeds; the calibration errors beside them are each seed's own. What was tried
     is shown with its validation metrics, averaged over the seeds that tried it.
     """
-    import json
-
-    from softkin import study
+    from softkin import SoftkinError, study
 
     folder = Path(folder)
     kept, found = study.kept_in(folder), study.results(folder)
     if not found:
-        from softkin import SoftkinError
-
         raise SoftkinError(f"{folder} holds no results yet; the page can be made once a method is done.")
-    saved = folder / "table.json"
-    # The table costs a bootstrap, and who finishes a study has just written it.
-    table = json.loads(saved.read_bytes()) if saved.is_file() else study.table(folder).to_dict()
-    methods = [{"key": row["method"], "name": row["title"]} for row in table["rows"]]
+    shown = table.to_dict() if table is not None else _saved_table(folder, found) or study.table(folder).to_dict()
+    methods = [{"key": row["method"], "name": row["title"]} for row in shown["rows"]]
     known = {method["key"] for method in methods}
     by_method: dict[str, list[Any]] = {}
     for result in found:
@@ -124,19 +124,34 @@ def from_study(folder: str | Path) -> dict[str, Any]:
     return {
         "name": kept.spec.name if kept.spec.name != "compare" else f"Methods compared on {kept.spec.data}",
         "source": f"{kept.data.get('source', kept.spec.data)}, {kept.data.get('rows', '')}; network {kept.spec.model}",
-        "notes": table["notes"],
+        "notes": list(shown["notes"]),
         "seeds": list(kept.spec.seeds),
         "num_samples": len(first),
         "num_classes": first.num_classes,
         "class_names": first.class_names,
         "methods": methods,
-        "table": {"columns": table["columns"], "rows": [_row(row) for row in table["rows"]]},
+        "table": {"columns": list(shown["columns"]), "rows": [_row(row) for row in shown["rows"]]},
         "curves": {name: pooled(every) for name, every in tests.items()},
         "sweep": _sweep(by_method),
         "ood": _ood(kept.spec.ood, by_method),
         "histories": _histories(folder, by_method),
         "similarity": _similarity(folder, by_method, first),
     }
+
+
+def _saved_table(folder: Path, found: Sequence[Any]) -> dict[str, Any] | None:
+    """What ``table.json`` holds, if its numbers are those of all these results, seed by seed, and of no others."""
+    import json
+
+    wanted: dict[str, list[float]] = {}
+    for result in found:
+        wanted.setdefault(result.method, []).append(float(result.metrics["nll"]))
+    try:
+        saved: dict[str, Any] = json.loads((folder / "table.json").read_bytes())
+        held = {row["method"]: list(row["cells"]["nll"]["values"]) for row in saved["rows"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return saved if held == wanted else None
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,11 +58,12 @@ def confusions(p: Tensor, y: Tensor, most: int = 5) -> tuple[list[list[list[int]
     pairs, counts = torch.unique(y[wrong] * k + answer[wrong], return_counts=True)
     instead: list[list[list[int]]] = [[] for _ in range(k)]
     truly: list[list[list[int]]] = [[] for _ in range(k)]
-    for place in counts.argsort(descending=True, stable=True).tolist():
-        truth, given = divmod(int(pairs[place]), k)
+    order = counts.argsort(descending=True, stable=True)
+    for pair, count in zip(pairs[order].tolist(), counts[order].tolist(), strict=True):
+        truth, given = divmod(pair, k)
         for lists, own, other in ((instead, truth, given), (truly, given, truth)):
             if len(lists[own]) < most:
-                lists[own].append([other, int(counts[place])])
+                lists[own].append([other, count])
     return instead, truly
 
 

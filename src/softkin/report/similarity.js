@@ -217,6 +217,7 @@ function heatMap(order, place, s) {
   };
   const tip = inspect(canvas, {
     count: () => shown.length ** 2,
+    stride: () => shown.length,
     at: (c) => {
       const side = canvas.clientWidth / shown.length;
       return { x: ((c % shown.length) + 0.5) * side, y: Math.floor(c / shown.length) * side };
