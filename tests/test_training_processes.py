@@ -48,7 +48,7 @@ def test_killed_at_any_moment_the_weights_are_the_same_to_the_bit(undisturbed, d
 def test_terminated_in_the_middle_of_an_epoch_it_writes_a_checkpoint_and_goes_on_from_there(undisturbed, disturbed):
     found = disturbed["terminated"]
     assert found["signal"] == 15  # died of it, as whoever sent it meant
-    assert found["step"] == "step-00000007"  # of 5 steps an epoch
+    assert found["step"] == "step-00000008"  # the step after the signal, of 5 in an epoch
     assert found["resumed"]
     assert found["weights"] == undisturbed["weights"]
     assert found["history"] == undisturbed["history"]

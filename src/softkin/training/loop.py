@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from softkin.data import Labelled
 
 EVALUATED = 512  # rows at a time without gradients
-PATIENCE = 10  # steps between two looks at losses and signals where looking stalls a device or other processes
+PATIENCE = 10  # steps between two looks at losses and signals where looking stalls a device
 
 
 @dataclass(eq=False)
@@ -199,7 +199,7 @@ class _Run:
         if accelerator.scaler is not None and self._scaler is not None:
             accelerator.scaler.load_state_dict(self._scaler)
         self.saved = self.clock = time.monotonic()
-        self.every = 1 if self.device.type == "cpu" and self.world == 1 else PATIENCE
+        self.every = 1 if self.device.type == "cpu" else PATIENCE
         self.pending: list[Tensor] = []
 
     def _record(self, train: "Labelled") -> dict[str, Any]:
@@ -382,8 +382,11 @@ class _Run:
 
     def _look(self) -> None:
         """At the losses since the last look, and at signals: all processes at the same steps, so that all agree."""
-        news = torch.stack(self.pending).to(torch.float32 if self.device.type == "mps" else torch.float64)
-        losses = ranks.total(news).tolist()
+        wide = torch.float32 if self.device.type == "mps" else torch.float64
+        flags = [float(self.stop.signal == one) for one in stopping.SIGNALS]
+        news = torch.cat([torch.stack(self.pending).to(wide), torch.tensor(flags, dtype=wide, device=self.device)])
+        totals = ranks.total(news).tolist()  # in one go, as this is a word with all processes
+        losses, asked = totals[: -len(flags)], totals[-len(flags) :]
         self.pending.clear()
         steps, first = self.batches.steps, self.step - len(losses)
         for place, loss in enumerate(losses):
@@ -401,7 +404,7 @@ class _Run:
                 images_per_second=self._images_per_second(),
             )
         if self.step < steps:
-            self._end_if_asked()
+            self._end_if(next((one for one, count in zip(stopping.SIGNALS, asked, strict=True) if count), 0))
 
     def _images_per_second(self) -> float:
         return self.batches.size * self.step / self.batches.steps / max(self.epoch_seconds, 1e-9)
@@ -415,11 +418,9 @@ class _Run:
             f"the last good checkpoint is {good or 'none, as none was written'}. Try a lower lr or a longer warm-up."
         )
 
-    def _end_if_asked(self) -> None:
-        if self.folder is None:
-            return
-        number = ranks.largest(self.stop.signal)
-        if number:
+    def _end_if(self, number: int) -> None:
+        """End as signal ``number`` asks, if it is one, after a checkpoint."""
+        if number and self.folder is not None:
             self._checkpoint()
             self.accelerator.wait_for_everyone()
             self.stop.deliver(number)
@@ -451,7 +452,7 @@ class _Run:
             self.accelerator.log(numbers, step=self.epoch)
         if self.folder is not None and self._due():
             self._checkpoint()
-        self._end_if_asked()
+        self._end_if(ranks.largest(self.stop.signal))
 
     def _validate(self, validation: "Labelled") -> dict[str, float]:
         if self.world > 1:  # running statistics are the first process's
