@@ -7,11 +7,10 @@ RUN := .venv/bin/python
 .PHONY: demo test check lint bench clean
 
 demo: .venv/softkin
-	$(RUN) -m softkin similarity examples/cifar100.txt --output demo/cifar100 --force
-	$(RUN) examples/train_digits.py
+	$(RUN) -m softkin compare --output demo
 
 test: .venv/dev
-	$(RUN) -m pytest
+	$(RUN) -m pytest --numprocesses auto --dist loadfile
 
 lint: .venv/dev
 	$(RUN) -m pre_commit run --all-files
@@ -22,6 +21,11 @@ bench: .venv/dev
 	$(RUN) benchmarks/core.py
 	$(RUN) benchmarks/metrics.py
 	$(RUN) benchmarks/calibrators.py
+	$(RUN) benchmarks/data.py
+	$(RUN) benchmarks/training.py
+	$(RUN) benchmarks/study.py
+	$(RUN) benchmarks/evaluate.py
+	$(RUN) benchmarks/report.py
 
 # One stamp a kind of installation, written last: an interrupted one is taken up again.
 .venv/softkin: pyproject.toml constraints.txt

@@ -9,6 +9,10 @@ from hypothesis import settings
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)  # one process a core: two threads in each would wait for each other
+    os.environ["OMP_NUM_THREADS"] = "1"  # the same for the processes that tests start
+
 settings.register_profile("softkin", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("softkin")
 

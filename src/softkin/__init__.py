@@ -6,10 +6,15 @@ The modules, in the order in which data flows through them:
 - ``softkin.similarity``: distances → how alike the classes are, rows that sum to 1
 - ``softkin.smoothing``: similarity + α → the smooth label of each class
 - ``softkin.losses``: logits, targets and smooth labels → the training loss
+- ``softkin.data``: images, features and texts from what people have on disk, split and cached
+- ``softkin.models``, ``softkin.training``: networks, and one loop that trains them by every method and resumes
 - ``softkin.predictions``: a network and its samples → logits and labels that stay together, in files too
 - ``softkin.calibrators``: logits and labels of held-out samples → calibrated probabilities
 - ``softkin.metrics``: probabilities and labels → calibration errors and scores, with intervals and comparisons
+- ``softkin.abstention``: the same → the threshold above which answers are right often enough
 - ``softkin.diagrams``: the same → reliability diagrams and their relatives
+- ``softkin.evaluation``, ``softkin.report``: files of predictions → all the numbers, and a page to look at
+- ``softkin.study``, ``softkin.paper``: methods side by side, and the paper's own tables
 
 Importing ``softkin`` imports none of them, so that it costs nothing; ``softkin.losses`` and the others are
 loaded when they are first touched.
@@ -24,15 +29,22 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _MODULES = (
+    "abstention",
     "calibrators",
     "data",
     "diagrams",
     "distances",
+    "evaluation",
     "losses",
     "metrics",
+    "models",
+    "paper",
     "predictions",
+    "report",
     "similarity",
     "smoothing",
+    "study",
+    "training",
     "word_vectors",
 )
 

@@ -80,7 +80,7 @@ def _show(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(about, ensure_ascii=False, indent=1))
         return
-    from softkin.cli.similarity import _shown as printable
+    from softkin.cli.text import shown as printable
 
     kind = about["kind"] if about["kind"] != "text" else "text as hashed word counts"
     print(f"{printable(about['source'])}: {about['rows']:,} rows of {kind}, {'×'.join(map(str, about['shape']))}")

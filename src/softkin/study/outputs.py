@@ -18,8 +18,10 @@ def write(folder: Path, table: Table) -> None:
     for name, form in TABLES.items():
         matrices.write(folder / name, getattr(table, form)().encode())
     if table.rows:
+        from softkin import report
+
         _figures(folder)
-        _report(folder)
+        report.write_comparison(folder, folder / "report.html", table=table)
     matrices.write(last, content)
 
 
@@ -47,12 +49,3 @@ def _figures(folder: Path) -> None:
         content = io.BytesIO()
         figure.savefig(content, format="svg", bbox_inches="tight")
         matrices.write(folder / "figures" / f"reliability-{scope}.svg", content.getvalue())
-
-
-def _report(folder: Path) -> None:
-    """The page, where softkin has one."""
-    try:
-        from softkin import report
-    except ImportError:
-        return
-    report.write_comparison(folder, folder / "report.html")

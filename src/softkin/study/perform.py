@@ -121,7 +121,7 @@ def resolve(spec: StudySpec) -> Kept:
     if "ae" in bases and kind == "text":
         raise ValueError(f"method ae needs images or features, and {spec.data} holds text.")
     if "we" in bases:
-        distances.from_words(parts.train.class_names, spec.vectors, aliases=dict(spec.aliases))
+        distances.from_words(parts.train.synonyms, spec.vectors, aliases=dict(spec.aliases))
     rows = {"training": len(parts.train.labels), "validation": len(parts.validation.labels)}
     rows["test"] = len(parts.test.labels)
     about_data = {
@@ -169,7 +169,7 @@ def _distances(
     values, labels = parts.train.values, parts.train.labels
     found: dict[str, Any] = {"split_digest": parts.digest if "split" in spec else None}
     if name == "we":
-        d = distances.from_words(names, spec["vectors"], aliases=spec["aliases"])
+        d = distances.from_words(parts.train.synonyms, spec["vectors"], aliases=spec["aliases"])
         how = "class names: L2 of word vectors"
     elif name == "ae":
         d, fit = distances.from_autoencoder(

@@ -59,10 +59,10 @@ def class_distances(
     if autoencoder and kind != "ae":
         raise TypeError(f"{', '.join(autoencoder)} must be left out: only the distance 'ae' has such options.")
     if kind == "words":
-        return distances.from_words([_synonyms(name) for name in train.class_names], vectors, aliases=aliases)
+        return distances.from_words(train.synonyms, vectors, aliases=aliases)
     if kind == "ae":
-        if train.kind != "images":
-            raise ValueError(f"the distance 'ae' needs images, and `train` holds {train.kind}; use l2 or words.")
+        if train.kind == "text":
+            raise ValueError("the distance 'ae' needs images or features, and `train` holds text; use l2 or words.")
         made: Tensor = distances.from_autoencoder(
             train.values, train.labels, seed=seed, device=device, progress=progress, **autoencoder
         )
@@ -90,9 +90,3 @@ def known_distance(distance: str | Path) -> str:
             f"`distance` must be one of {', '.join(DISTANCES)}, or a {' or '.join(FILES)} file, got {distance!s}{meant}"
         )
     return DISTANCES[str(distance)]
-
-
-def _synonyms(name: str) -> str | list[str]:
-    """WordNet's names are lists, "tabby, tabby cat", of which one with known words is enough."""
-    parts = [part.strip() for part in name.split(",") if part.strip()]
-    return parts if len(parts) > 1 else name
