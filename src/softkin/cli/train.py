@@ -45,7 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """Options, with the library's names and defaults."""
     command.add_argument("source", metavar="SOURCE", help="the data")
     command.add_argument(
-        "--network", help="such as wrn(units=2), resnet18 or package.module:callable (default: by the data)"
+        "--model", help="such as wrn(units=2), resnet18 or package.module:callable (default: by the data)"
     )
     labels = command.add_argument_group("labels")
     labels.add_argument("--method", default="one-hot", metavar="METHOD", help="see above (default: one-hot)")
@@ -144,7 +144,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     method = _method(arguments, split)
     recipe = _recipe(arguments, len(split.train))
-    name = arguments.network or _network(split)
+    name = arguments.model or _network(split)
     shape = split.train.values.shape[1:]
     model = models.build(
         name,

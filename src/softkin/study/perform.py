@@ -140,13 +140,9 @@ def recipe_of(spec: StudySpec) -> dict[str, Any]:
 
     given = dict(spec.recipe)
     name = given.pop("name", None)
-    base = Recipe.named(name or "small").to_dict()
-    if name is None and spec.data == "digits":
-        base |= DIGITS_RECIPE
-    return Recipe.from_dict({**base, **given}).to_dict()
-
-
-DIGITS_RECIPE: dict[str, Any] = {}
+    if "milestones" in given:
+        given["milestones"] = tuple(given["milestones"])
+    return Recipe.named(name or "small", **given).to_dict()
 
 
 def input_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
