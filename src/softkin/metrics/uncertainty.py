@@ -360,6 +360,12 @@ def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> 
         return torch.from_numpy(low), torch.from_numpy(high)
     parts = Binned(binned.pool, binned.bins, norm=2)  # which needs counts, scores and hits apart
     sums = resampled_sums(parts, resamples, np.random.default_rng(seed)).view(resamples, 3, -1)
+    return resampled_band(parts, sums, level)
+
+
+def resampled_band(parts: Binned, sums: Tensor, level: float) -> tuple[Tensor, Tensor]:
+    """The band of bins with many scores to a row, from (R, 3, M) resampled counts, scores and hits."""
+    curve, tail = parts.curve(), (1 - level) / 2
     share = (sums[:, 2] / sums[:, 0]).cpu()  # NaN in resamples that leave a bin empty
     low_end, high_end = torch.nanquantile(share, torch.tensor([tail, 1 - tail], dtype=share.dtype), dim=0)
     rows = parts.rows_in_bins().cpu()

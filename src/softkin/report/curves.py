@@ -13,7 +13,7 @@ import torch
 from softkin.binning import ReliabilityCurve, equal_width
 from softkin.metrics.scopes import Pool
 from softkin.metrics.statistics import Binned
-from softkin.metrics.uncertainty import likelihood_band, resampled_sums
+from softkin.metrics.uncertainty import likelihood_band, resampled_band, resampled_sums
 from softkin.report import plain
 
 CELLS = 300
@@ -55,9 +55,7 @@ def bands(pool: Pool, level: float, *, seed: int) -> dict[str, Any]:
     parts = Binned(pool, equal_width(CELLS), norm=2)  # keeps counts, scores and hits apart
     sums = resampled_sums(parts, RESAMPLES, np.random.default_rng(seed)).cpu().view(RESAMPLES, 3, CELLS)
     found = {}
-    tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=sums.dtype)
     for m in BINS:
-        size, _, hits = sums.view(RESAMPLES, 3, m, -1).sum(dim=3).unbind(dim=1)
-        ends = torch.nanquantile(hits / size, tails, dim=0)
+        ends = resampled_band(Binned(pool, equal_width(m), norm=2), sums.view(RESAMPLES, 3, m, -1).sum(dim=3), level)
         found[str(m)] = [plain.numbers(end, 6) for end in ends]
     return found

@@ -18,10 +18,8 @@ def write(folder: Path, table: Table) -> None:
     for name, form in TABLES.items():
         matrices.write(folder / name, getattr(table, form)().encode())
     if table.rows:
-        from softkin import report
-
         _figures(folder)
-        report.write_comparison(folder, folder / "report.html", table=table)
+        _report(folder, table)
     matrices.write(last, content)
 
 
@@ -49,3 +47,9 @@ def _figures(folder: Path) -> None:
         content = io.BytesIO()
         figure.savefig(content, format="svg", bbox_inches="tight")
         matrices.write(folder / "figures" / f"reliability-{scope}.svg", content.getvalue())
+
+
+def _report(folder: Path, table: Table) -> None:
+    from softkin import report
+
+    report.write_comparison(folder, folder / "report.html", table=table)
