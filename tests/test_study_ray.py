@@ -9,7 +9,7 @@ from softkin.study import ray_engine
 from study_parts import quick, without_pictures  # noqa: F401  a fixture
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-LONG = {"name": "small", "epochs": 150}
+LONG = {"name": "small", "epochs": 400}
 
 
 @pytest.fixture
@@ -21,9 +21,24 @@ def cluster():
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     second = made.add_node(num_cpus=1)
     ray.init(address=made.address, log_to_driver=False)
+    # Both nodes begin with torch in memory, so that neither does all the work while the other one imports it.
+    ray.get([_warm(ray, node["NodeID"]) for node in ray.nodes()])
     yield made, second
     ray.shutdown()
     made.shutdown()
+
+
+def _warm(ray, node):
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    def load():  # a function of a function goes to the node as it is: nodes do not see the tests
+        import softkin.study.perform
+        import softkin.training
+
+        return bool(softkin.study.perform and softkin.training.fit)
+
+    there = NodeAffinitySchedulingStrategy(node, soft=False)
+    return ray.remote(load).options(num_cpus=1, scheduling_strategy=there).remote()
 
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own: files that it leaves open
