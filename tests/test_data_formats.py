@@ -278,6 +278,16 @@ def test_text_in_parquet_csv_and_jsonl(shared_data, tmp_path):
         data.load(tmp_path / "h.jsonl")
 
 
+def test_a_label_is_the_same_class_in_every_file(tmp_path):
+    # A column of numbers alone is read as numbers, one with a word in it as text.
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(f"word {i},{i % 3}\n" for i in range(30)))
+    (tmp_path / "test.csv").write_text("text,label\na,2\nb,1\nc,other\n")
+    test = data.load(tmp_path, split="test")
+    assert test.class_names == ["0", "1", "2", "other"] == data.load(tmp_path).class_names
+    assert test.labels.tolist() == [2, 1, 3]
+    assert np.bincount(data.load(tmp_path).labels).tolist() == [10, 10, 10]
+
+
 def test_hashed_words_against_a_plain_count():
     import zlib
 

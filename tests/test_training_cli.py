@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
 
-from softkin import cli, predictions
+from softkin import cli, data, models, predictions
 
 QUICK = ("digits", "--per-class", "5", "--test", "100", "--validation", "50", "--device", "cpu")
 
@@ -60,9 +61,73 @@ def test_json_is_the_record(capsys):
     assert record["network"] == "small"
 
 
+def test_out_of_distribution_sets_of_one_name_get_files_of_their_own(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        images = rng.integers(0, 256, (7 if place == "one" else 9, 8, 8), dtype=np.uint8)
+        np.savez(tmp_path / place / "noise.npz", images=images, labels=np.zeros(len(images), dtype=np.int64))
+    others = [tmp_path / place / "noise.npz" for place in ("one", "two")]
+    arguments = (*QUICK, "--epochs", 1, "--output", tmp_path / "run", "--ood", others[0], "--ood", others[1])
+    assert run(capsys, *arguments)[0] == 0
+    record = json.loads((tmp_path / "run" / "record.json").read_text())
+    for name, rows, source in (("ood-noise", 7, others[0]), ("ood-noise-2", 9, others[1])):
+        assert len(predictions.load(tmp_path / "run" / f"{name}.safetensors")) == rows
+        assert (record["results"][name]["rows"], record["results"][name]["source"]) == (rows, str(source))
+
+
+def test_twins_between_the_sets_are_not_passed_over(capsys, tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
+    images[1::2] = images[::2]  # each image twice
+    np.savez(tmp_path / "twins.npz", images=images, labels=np.arange(40) // 2 % 2)
+    arguments = (tmp_path / "twins.npz", "--epochs", 1, "--device", "cpu")
+    record = json.loads(run(capsys, *arguments, "--json")[1])
+    split = data.split(tmp_path / "twins.npz")
+    train = {image.tobytes() for image in split.train.values}
+    twins = sum(image.tobytes() in train for part in (split.validation, split.test) for image in part.values)
+    assert record["overlap"] == twins > 0
+    assert f"notice: {twins} validation and test samples have an exact twin" in run(capsys, *arguments)[1]
+
+
+def test_the_weights_can_be_used_with_what_the_record_says(capsys, tmp_path):
+    from safetensors.torch import load_file
+
+    assert run(capsys, *QUICK, "--epochs", 2, "--output", tmp_path)[0] == 0
+    record = json.loads((tmp_path / "record.json").read_text())
+    network = models.build(record["network"], num_classes=10, input_shape=(1, 8, 8)).eval()
+    network.load_state_dict(load_file(tmp_path / "weights.safetensors"))
+    test = data.split("digits", per_class=5, test=100, validation=50).test
+    pixels = torch.from_numpy(test.values.astype(np.float32)).permute(0, 3, 1, 2)
+    (mean,), (std,) = record["standardisation"]["mean"], record["standardisation"]["std"]
+    with torch.no_grad():
+        logits = network((pixels - mean) / std)
+    torch.testing.assert_close(logits, predictions.load(tmp_path / "test.safetensors").logits, rtol=1e-4, atol=1e-5)
+
+
+def test_both_errors_of_the_autoencoder_are_shown(capsys):
+    arguments = ("digits", "--per-class", "40", "--test", "100", "--validation", "50", "--epochs", 1, "--seed", 1)
+    arguments += ("--device", "cpu", "--method", "similarity", "--distance", "ae")
+    code, output, errors = run(capsys, *arguments)
+    assert (code, errors) == (0, "")
+    assert "autoencoder with 8 latents: reconstruction error" in output
+    assert "held-out rows, PCA's" in output
+    record = json.loads(run(capsys, *arguments, "--json")[1])
+    assert record["autoencoder"]["latent_dim"] == 8
+    assert f"{100 * record['autoencoder']['pca_error']:.2f} %" in output
+
+
+def test_force_overwrites_a_finished_run_but_resumes_one_that_was_cut_off(capsys, tmp_path):
+    arguments = (*QUICK, "--epochs", 2, "--output", tmp_path)
+    run(capsys, *arguments)
+    (tmp_path / "record.json").unlink()  # as if it had been cut off before
+    assert ", resumed" in run(capsys, *arguments, "--force")[1]
+    assert ", resumed" not in run(capsys, *arguments, "--force")[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("--method", "similarity", "--gamma", "2"), "`gamma` is for focal, and the method is 'similarity'."),
         (("--method", "unifrom"), "did you mean 'uniform'?"),
         (("--method", "similarity", "--distance", "l3"), "`distance` must be one of l1, l2, ae"),
         (("--beta", "2"), "--beta is for the method similarity, and the method is one-hot."),

@@ -319,8 +319,16 @@ def test_a_loss_that_is_no_number_stops_with_step_rate_and_checkpoint(split, tmp
 
 
 def test_a_rate_that_is_far_too_high_stops(split):
-    with pytest.raises(SoftkinError, match="the loss became (nan|inf) at step"):
+    with pytest.raises(SoftkinError, match="(loss|weights|logits) became .* at step"):
         fit(split, lr=1e20, warmup_epochs=0, epochs=5)
+
+
+@pytest.mark.parametrize(("lr", "what"), [(1e30, "logits"), (1e38, "weights")])
+def test_a_last_step_that_ruins_the_weights_leaves_no_checkpoint(split, tmp_path, lr, what):
+    words = f"{what} became infinite or no numbers at step 1 .epoch 1. .* checkpoint is none"
+    with pytest.raises(SoftkinError, match=words):  # whose loss, before the step, was a number
+        fit(split, lr=lr, warmup_epochs=0, epochs=1, batch_size=100, weight_decay=100.0, folder=tmp_path)
+    assert checkpoints.latest(tmp_path) is None
 
 
 def test_arguments_are_refused_in_a_sentence(split):

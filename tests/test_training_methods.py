@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from softkin import data, distances, similarity, smoothing
 from softkin.training import Method, class_distances
-from softkin.training.objectives import mixed_targets, objective
+from softkin.training.objectives import focal_loss, mixed_targets, objective
 
 K = 5
 
@@ -70,6 +70,16 @@ def test_the_focal_loss_is_its_formula():
     assert float(objective(Method("focal", gamma=2.5), K)(logits, labels)) == pytest.approx(brute, rel=1e-5)
     plain = F.cross_entropy(logits, labels, reduction="sum")
     torch.testing.assert_close(objective(Method("focal", gamma=0), K)(logits, labels), plain)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 3.0])
+def test_the_focal_loss_of_a_certain_sample_has_a_gradient(gamma):
+    z = torch.tensor([[200.0, 0.0, 0.0]], requires_grad=True)
+    for targets in (torch.tensor([0]), torch.tensor([[1.0, 0.0, 0.0]])):
+        loss = focal_loss(z, targets, gamma=gamma)
+        (gradient,) = torch.autograd.grad(loss, z)
+        assert torch.equal(gradient, torch.zeros(1, 3))
+        assert loss.item() == 0
 
 
 def test_the_margin_loss_is_its_formula():

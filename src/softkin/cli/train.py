@@ -3,11 +3,14 @@
 import argparse
 import json
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from softkin.data import Split
+    from softkin.distances.autoencoder import AutoencoderFit
     from softkin.predictions import Predictions
     from softkin.training import Method, Recipe, Trained
 
@@ -90,7 +93,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     run.add_argument("--seed", type=int, default=0, help="of weights, split, order and mixing (default: 0)")
     run.add_argument("--device", help="such as cuda:1 (default: an accelerator if there is one)")
     run.add_argument("--output", type=Path, metavar="FOLDER", help="checkpoints, predictions and the record go there")
-    run.add_argument("--force", action="store_true", help="overwrite a finished run in that folder")
+    run.add_argument(
+        "--force", action="store_true", help="overwrite a finished run there; one that was cut off goes on"
+    )
     run.add_argument("--checkpoint-every", type=float, default=5.0, metavar="SECONDS", help="at most (default: 5)")
     run.add_argument("--log-json", type=Path, metavar="FILE", help="a JSON line for each step and epoch")
     run.add_argument("--tracker", action="append", default=[], help="tensorboard, wandb or mlflow; may be repeated")
@@ -117,8 +122,9 @@ def check(arguments: argparse.Namespace) -> None:
         known_distance(arguments.distance or "words")
         checks.alpha(0.1 if arguments.alpha is None else arguments.alpha)
         checks.beta(2.0 if arguments.beta is None else arguments.beta)
+        _labelled(arguments, soft_labels=[[1.0, 0.0], [0.0, 1.0]])  # stands in for what only the data tell
     else:
-        _method(arguments, None)
+        _labelled(arguments, alpha=arguments.alpha)
     for alias in arguments.alias:
         if not all(part.strip() for part in alias.partition("=")):
             raise ValueError(f"--alias must be WORD=OTHER, got {alias!r}.")
@@ -142,7 +148,7 @@ def run(arguments: argparse.Namespace) -> None:
         per_class=arguments.per_class,
         size=arguments.size,
     )
-    method = _method(arguments, split)
+    method, autoencoder = _method(arguments, split)
     recipe = _recipe(arguments, len(split.train))
     name = arguments.model or _network(split)
     shape = split.train.values.shape[1:]
@@ -155,7 +161,9 @@ def run(arguments: argparse.Namespace) -> None:
     # Before the training: a name that cannot be read should not cost hours.
     unknown = {one: data.out_of_distribution(one, split.train, seed=arguments.seed) for one in arguments.ood}
     folder = None if arguments.output is None else arguments.output / "checkpoints"
-    if folder is not None and arguments.force and os.environ.get("RANK", "0") == "0":
+    # Only what is finished: a run that was cut off goes on, with --force in the command or without.
+    finished = arguments.output is not None and (arguments.output / "record.json").exists()
+    if finished and arguments.force and os.environ.get("RANK", "0") == "0":
         _clear(arguments.output)
     trained = training.fit(
         model,
@@ -171,39 +179,55 @@ def run(arguments: argparse.Namespace) -> None:
         checkpoint_every=arguments.checkpoint_every,
     )
     if ranks.world()[0] == 0:
+        sources = dict(zip(_files(list(unknown)), unknown, strict=True))
         sets = {
             "validation": split.validation,
             "test": split.test,
-            **{f"ood-{_file(o)}": s for o, s in unknown.items()},
+            **{file: unknown[source] for file, source in sources.items()},
         }
         predicted = {
             one: training.predict(trained, rows, split_digest=split.digest, name=one) for one, rows in sets.items()
         }
-        record = _record(arguments, split, trained, predicted, name)
+        record = _record(split, trained, predicted, name, sources, autoencoder)
         written = _write(arguments.output, trained, predicted, record) if arguments.output is not None else []
         _print(record, written, as_json=arguments.json)
     _leave()
 
 
-def _method(arguments: argparse.Namespace, split: "Split | None") -> "Method":
-    from softkin import similarity, smoothing, training
+def _method(arguments: argparse.Namespace, split: "Split") -> "tuple[Method, AutoencoderFit | None]":
+    """The method, and the autoencoder that the distances came from, where one did."""
+    from softkin import distances, similarity, smoothing, training
+    from softkin.training.class_distances import known_distance
+    from softkin.training.methods import parse
 
-    options = {name: getattr(arguments, name) for name in ("mixing", "gamma", "margin", "penalty")}
-    if split is None or "similarity" not in arguments.method:
-        return training.Method(arguments.method, alpha=arguments.alpha, **options)
+    if parse(arguments.method)[0] != "similarity":
+        return _labelled(arguments, alpha=arguments.alpha), None
     distance = arguments.distance or "words"
     beta = 2.0 if arguments.beta is None else arguments.beta
-    matrix = training.class_distances(
-        split.train,
-        distance,
-        seed=arguments.seed,
-        device=arguments.device,
-        vectors=arguments.vectors,
-        aliases=dict(alias.split("=", 1) for alias in arguments.alias),
-    )
+    train, details = split.train, None
+    if known_distance(distance) == "ae" and train.kind != "text":
+        matrix, details = distances.from_autoencoder(
+            train.values, train.labels, seed=arguments.seed, device=arguments.device, return_details=True
+        )
+    else:
+        matrix = training.class_distances(
+            train,
+            distance,
+            seed=arguments.seed,
+            device=arguments.device,
+            vectors=arguments.vectors,
+            aliases=dict(alias.split("=", 1) for alias in arguments.alias),
+        )
     s = similarity.from_distances(matrix, beta)
     q = smoothing.similarity_labels(s, 0.1 if arguments.alpha is None else arguments.alpha)
-    return training.Method(arguments.method, soft_labels=q, beta=beta, distance=distance, **options)
+    return _labelled(arguments, soft_labels=q, beta=beta, distance=distance), details
+
+
+def _labelled(arguments: argparse.Namespace, **labels: Any) -> "Method":
+    from softkin import training
+
+    options = {name: getattr(arguments, name) for name in ("mixing", "gamma", "margin", "penalty")}
+    return training.Method(arguments.method, **labels, **options)
 
 
 def _recipe_changes(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -236,18 +260,25 @@ def _clear(output: Path) -> None:
     (output / "record.json").unlink(missing_ok=True)
 
 
-def _file(name: str) -> str:
-    """A source's name as part of a file's name."""
-    stem = Path(name).stem
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in stem)
+def _files(sources: Sequence[str]) -> list[str]:
+    """What to call the predictions of each out-of-distribution set: numbered where two sources have one name."""
+    files: list[str] = []
+    for source in sources:
+        stem = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in Path(source).stem)
+        file, number = f"ood-{stem}", 2
+        while file in files:
+            file, number = f"ood-{stem}-{number}", number + 1
+        files.append(file)
+    return files
 
 
 def _record(
-    arguments: argparse.Namespace,
     split: "Split",
     trained: "Trained",
     predicted: "dict[str, Predictions]",
     network: str,
+    sources: Mapping[str, str],
+    autoencoder: "AutoencoderFit | None",
 ) -> dict[str, Any]:
     from softkin import __version__, metrics
 
@@ -256,7 +287,11 @@ def _record(
     for name, preds in predicted.items():
         p = preds.probabilities
         if preds.labels is None:
-            results[name] = {"rows": len(preds), "auroc": metrics.auroc(test.probabilities.amax(1), p.amax(1))}
+            results[name] = {
+                "rows": len(preds),
+                "source": sources[name],
+                "auroc": metrics.auroc(test.probabilities.amax(1), p.amax(1)),
+            }
         else:
             results[name] = {
                 "rows": len(preds),
@@ -265,18 +300,27 @@ def _record(
                 "nll": metrics.nll(p, preds.labels),
                 "brier": metrics.brier(p, preds.labels),
             }
+    how = {} if autoencoder is None else {"autoencoder": _errors(autoencoder)}
     return {
         "softkin": __version__,
         "source": split.train.source,
         "split_digest": split.digest,
+        "overlap": split.overlap,
+        "standardisation": asdict(trained.standardisation),
         "network": network,
         "parameters": sum(weights.numel() for weights in trained.model.parameters()),
         **trained.record,
+        **how,
         "seconds": trained.seconds,
         "resumed": trained.resumed,
         "results": results,
         "history": trained.history,
     }
+
+
+def _errors(autoencoder: "AutoencoderFit") -> dict[str, Any]:
+    names = ("latent_dim", "error", "pca_error", "beats_pca", "held_out", "epochs", "seconds")
+    return {"words": str(autoencoder)} | {name: getattr(autoencoder, name) for name in names}
 
 
 def _write(output: Path, trained: "Trained", predicted: "dict[str, Predictions]", record: dict[str, Any]) -> list[Path]:
@@ -302,6 +346,12 @@ def _print(record: dict[str, Any], written: list[Path], *, as_json: bool) -> Non
         return
     print(f"{record['source']}; {record['network']}, {record['parameters']:,} parameters; {record['method']['name']}")
     print(f"target: {record['effective_target']}")
+    if "autoencoder" in record:
+        print(record["autoencoder"]["words"])
+    if record["overlap"]:
+        print(
+            f"notice: {record['overlap']:,} validation and test samples have an exact twin among the training samples"
+        )
     if "batch_statistics" in record and record["processes"] > 1:
         print(f"batch statistics: {record['batch_statistics']}")
     for name, numbers in record["results"].items():

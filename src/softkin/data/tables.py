@@ -191,14 +191,18 @@ def _classes(files: Sequence[Path], columns: Columns) -> Classes:
                 raise SoftkinError(f"{files[0]}: `{columns.label}` must number the classes from 0 to K−1, got {most}.")
             pairs: list[tuple[Any, str]] = [(k, f"class {k}") for k in range(most + 1)]
         else:
-            pairs = [(cell, str(cell)) for cell in sorted(cells, key=str)]
+            # The number 1 of one file and the text "1" of another, whose column has words too, are one class.
+            pairs = sorted(((cell, str(cell)) for cell in cells), key=lambda pair: pair[1])
     else:
         pairs = list(enumerate(known))
     outside = None
     if not columns.are_images:
         outside = next((cell for cell, name in pairs if name == OUT_OF_SCOPE), None)
         pairs = [(cell, name) for cell, name in pairs if name != OUT_OF_SCOPE]
-    return Classes([name for _, name in pairs], {cell: k for k, (cell, _) in enumerate(pairs)}, outside)
+    if known is not None:  # whose numbers are the classes, whatever their names
+        return Classes([name for _, name in pairs], {cell: k for k, (cell, _) in enumerate(pairs)}, outside)
+    names = list(dict.fromkeys(name for _, name in pairs))
+    return Classes(names, {cell: names.index(name) for cell, name in pairs}, outside)
 
 
 def _read(

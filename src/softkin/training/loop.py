@@ -391,7 +391,7 @@ class _Run:
         steps, first = self.batches.steps, self.step - len(losses)
         for place, loss in enumerate(losses):
             if not abs(loss) < float("inf"):
-                self._not_a_number(first + place, loss)
+                self._not_a_number(self.epoch * steps + first + place, f"the loss became {loss:g}")
             self.epoch_loss += loss
             number = self.epoch * steps + first + place
             self.told.tell(
@@ -409,18 +409,26 @@ class _Run:
     def _images_per_second(self) -> float:
         return self.batches.size * self.step / self.batches.steps / max(self.epoch_seconds, 1e-9)
 
-    def _not_a_number(self, step: int, loss: float) -> None:
-        number = self.epoch * self.batches.steps + step
-        lr = self.recipe.learning_rate(number, self.batches.steps)
+    def _not_a_number(self, step: int, what: str) -> None:
+        """Stop at ``step``, counted from 0 over all epochs."""
+        steps = self.batches.steps
+        lr = self.recipe.learning_rate(step, steps)
         good = ranks.gather(None if self.last_good is None else str(self.last_good))[0]
         raise SoftkinError(
-            f"the loss became {loss:g} at step {number + 1} (epoch {self.epoch + 1}) with learning rate {lr:g}; "
+            f"{what} at step {step + 1} (epoch {step // steps + 1}) with learning rate {lr:g}; "
             f"the last good checkpoint is {good or 'none, as none was written'}. Try a lower lr or a longer warm-up."
         )
+
+    def _check_weights(self) -> None:
+        """A step can end in weights that are no numbers although its loss was one: no checkpoint may hold those."""
+        if not all(bool(torch.isfinite(weights).all()) for weights in self._trained().values()):
+            last = self.epoch * self.batches.steps + self.step - 1
+            self._not_a_number(last, "the weights became infinite or no numbers")
 
     def _end_if(self, number: int) -> None:
         """End as signal ``number`` asks, if it is one, after a checkpoint."""
         if number and self.folder is not None:
+            self._check_weights()
             self._checkpoint()
             self.accelerator.wait_for_everyone()
             self.stop.deliver(number)
@@ -439,6 +447,7 @@ class _Run:
         }
         self.epoch, self.step = self.epoch + 1, 0
         self.epoch_loss = self.epoch_seconds = 0.0
+        self._check_weights()
         if self.validation is not None and (self.epoch % self.validate_every == 0 or self.epoch == self.recipe.epochs):
             entry |= self._validate(self.validation)
         entry["seconds"] = self._tick()
@@ -463,7 +472,7 @@ class _Run:
         logits = ranks.gather_rows(evaluate(self.model, self.validation_inputs, mine, len(self.class_names)))
         labels = torch.from_numpy(np.array(validation.labels, dtype=np.int64))
         if not bool(torch.isfinite(logits).all()):
-            return {name: float("nan") for name in ("validation_accuracy", "validation_ece", "validation_nll")}
+            self._not_a_number(self.epoch * self.batches.steps - 1, "logits became infinite or no numbers")
         p = logits.double().softmax(dim=1)
         return {
             "validation_accuracy": metrics.accuracy(p, labels),

@@ -49,8 +49,13 @@ def focal_loss(logits: Tensor, targets: Tensor, *, gamma: float) -> Tensor:
     log_p = F.log_softmax(logits, dim=1)
     if not targets.is_floating_point():
         own = log_p.gather(1, targets[:, None])
-        return -((1 - own.exp()) ** gamma * own).sum()
-    return -(targets * (1 - log_p.exp()) ** gamma * log_p).sum()
+        return -(_doubt(own) ** gamma * own).sum()
+    return -(targets * _doubt(log_p) ** gamma * log_p).sum()
+
+
+def _doubt(log_p: Tensor) -> Tensor:
+    """1−p, kept above 0: there the slope of (1−p)^γ is infinite for γ < 1, and times ln 1 = 0 no number."""
+    return (-torch.expm1(log_p)).clamp(min=torch.finfo(log_p.dtype).tiny)
 
 
 def margin_excess(logits: Tensor, *, margin: float) -> Tensor:
