@@ -41,6 +41,15 @@ def over_confident():
     return Predictions(3 * logits, labels, name="over")
 
 
+def test_scores_that_are_all_but_equal_only_lose_the_interval_of_the_kernel(monkeypatch):
+    scores = 1 - 1e-9 * torch.rand(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    sure = Predictions.from_probabilities(torch.stack([1 - scores, scores], 1), torch.ones(100, dtype=torch.int64))
+    found = evaluation.evaluate(sure, resamples=100)["metrics"]
+    assert found["kde_prediction"].keys() == {"value"}
+    assert found["kde_prediction"]["value"] == pytest.approx(0, abs=1e-8)
+    assert found["ece_prediction"]["high"] < 0.05
+
+
 CALLS = {
     "accuracy": ("accuracy", {}),
     "top_5_accuracy": ("top_k_accuracy", {"k": 5}),
