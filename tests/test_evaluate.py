@@ -398,3 +398,18 @@ def test_the_page_of_commands_is_current():
     assert commands_page.PAGE.read_text(encoding="utf-8") == commands_page.page(), "run python scripts/commands_page.py"
     for name in cli.COMMANDS:
         assert f"## softkin {name}\n" in commands_page.page()
+
+
+def test_what_stands_beside_the_page_is_seen_to_before_the_work(capsys, tmp_path):
+    page, beside = tmp_path / "page.html", tmp_path / "page.json"
+    call = ["evaluate", EXAMPLE, "--report", page, "--force"]
+    assert run(capsys, *call, "--output", beside) == (
+        2,
+        "",
+        f"softkin evaluate: --output must be another file than {beside}, which --report writes beside its page.\n",
+    )
+    beside.write_text("mine")
+    code, output, errors = run(capsys, *call[:-1])
+    assert (code, output) == (2, "")
+    assert f"{beside} is there already; pass --force to overwrite it" in errors
+    assert beside.read_text() == "mine"
