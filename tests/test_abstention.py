@@ -104,3 +104,10 @@ def test_arguments():
             abstention.select(scores, right, **options)
     with pytest.raises(ValueError, match="`right` must be as many as the scores"):
         abstention.select(scores, right[:3], risk=0.1)
+
+
+def test_a_threshold_next_to_1_is_written_so_that_it_can_be_used():
+    scores = 1 - torch.linspace(1e-9, 2e-8, 1000, dtype=torch.float64)
+    found = abstention.select(scores, scores > scores[500], risk=0.05)
+    assert f"confidence is above {found.chosen.threshold!r}, abstain" in str(found)
+    assert float(str(found).split("above ")[1].split(",")[0]) < 1

@@ -231,3 +231,22 @@ def test_errors_are_one_sentence(capsys, tmp_path, arguments, code, words):
     assert words in errors
     assert "Traceback" not in errors
     assert not (tmp_path / "out").exists()
+
+
+def test_an_infinite_loss_is_no_difference_to_speak_of(capsys, tmp_path):
+    with np.load(TEST) as file:
+        logits, labels = torch.from_numpy(file["logits"]).double(), torch.from_numpy(file["labels"])
+    p = logits.softmax(1)
+    p[:5] = 0
+    p[torch.arange(5), (labels[:5] + 1) % 10] = 1
+    for name in ("a.npz", "b.npz"):
+        Predictions.from_probabilities(p, labels).save(tmp_path / name)
+    calls = ["compare", tmp_path / "a.npz", tmp_path / "b.npz", "--methods", "temperature"]
+    code, output, errors = run(capsys, *calls, "--resamples", 100)
+    assert code == 0
+    assert "797 samples of b.npz are among those that the calibrators were fitted on" in errors
+    assert "uncalibrated has an infinite nll, from a probability of 0 for what came true." in output
+    assert "undefined" not in output
+    _, output, _ = run(capsys, *calls, "--resamples", 100, "--json")
+    (one,) = json.loads(output)["comparisons"]
+    assert (one["difference"], one["low"], one["significant"]) == ("-Infinity", None, False)

@@ -41,6 +41,15 @@ def over_confident():
     return Predictions(3 * logits, labels, name="over")
 
 
+def test_scores_that_are_all_but_equal_only_lose_the_interval_of_the_kernel(monkeypatch):
+    scores = 1 - 1e-9 * torch.rand(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    sure = Predictions.from_probabilities(torch.stack([1 - scores, scores], 1), torch.ones(100, dtype=torch.int64))
+    found = evaluation.evaluate(sure, resamples=100)["metrics"]
+    assert found["kde_prediction"].keys() == {"value"}
+    assert found["kde_prediction"]["value"] == pytest.approx(0, abs=1e-8)
+    assert found["ece_prediction"]["high"] < 0.05
+
+
 CALLS = {
     "accuracy": ("accuracy", {}),
     "top_5_accuracy": ("top_k_accuracy", {"k": 5}),
@@ -389,3 +398,18 @@ def test_the_page_of_commands_is_current():
     assert commands_page.PAGE.read_text(encoding="utf-8") == commands_page.page(), "run python scripts/commands_page.py"
     for name in cli.COMMANDS:
         assert f"## softkin {name}\n" in commands_page.page()
+
+
+def test_what_stands_beside_the_page_is_seen_to_before_the_work(capsys, tmp_path):
+    page, beside = tmp_path / "page.html", tmp_path / "page.json"
+    call = ["evaluate", EXAMPLE, "--report", page, "--force"]
+    assert run(capsys, *call, "--output", beside) == (
+        2,
+        "",
+        f"softkin evaluate: --output must be another file than {beside}, which --report writes beside its page.\n",
+    )
+    beside.write_text("mine")
+    code, output, errors = run(capsys, *call[:-1])
+    assert (code, output) == (2, "")
+    assert f"{beside} is there already; pass --force to overwrite it" in errors
+    assert beside.read_text() == "mine"

@@ -156,6 +156,36 @@ def test_what_is_unclear_is_refused_with_the_options_to_type(tmp_path):
         formats.read(tmp_path / "one.npz", kind="logits")
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".jsonl"])
+def test_labels_that_are_numbers_mean_the_columns_of_that_name(tmp_path, suffix):
+    order = [2, 0, 1]  # as columns come out of a pivot or a sort of texts
+    named = [str(k + 8) for k in order]  # 10, 8, 9
+    path = tmp_path / f"t{suffix}"
+    for shift in (8, 0):
+        if suffix == ".jsonl":
+            rows = zip(LOGITS[:, order], LABELS + shift, strict=True)
+            objects = [{"logits": dict(zip(named, map(float, row), strict=True)), "label": int(k)} for row, k in rows]
+            path.write_text("\n".join(map(json.dumps, objects)))
+        else:
+            table(tmp_path, suffix, LOGITS[:, order], [f"logits_{k}" for k in named], labels=LABELS + shift)
+        if shift:
+            found = formats.read(path)
+            assert [found.class_names[k] for k in found.known_labels] == [str(k + 8) for k in LABELS]
+        else:  # places among names that are other numbers
+            with pytest.raises(SoftkinError, match=r"row 0: the label must be one of the classes 10, 8, 9 …, got '0'"):
+                formats.read(path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("stray", ["pred", "target", "index", "Confidence"])
+def test_a_column_that_is_no_class_is_not_taken_for_one(tmp_path, suffix, stray):
+    scores = np.column_stack([LOGITS, LABELS])
+    with pytest.raises(SoftkinError, match=f"a column `{stray}`, which does not look like a class; leave it out, or"):
+        formats.read(table(tmp_path, suffix, scores, [*NAMES, stray]), kind="logits")
+    prefixed = table(tmp_path, suffix, scores, [*(f"logits_{name}" for name in NAMES), stray])
+    assert formats.read(prefixed).class_names == NAMES
+
+
 def test_trainer_output():
     output = SimpleNamespace(predictions=(LOGITS, np.zeros((7, 9))), label_ids=LABELS, metrics={})
     found = formats.from_trainer(output, kind="logits", class_names=NAMES)

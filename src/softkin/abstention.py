@@ -51,13 +51,12 @@ class Selection:
         limit = f"an error rate of at most {100 * self.target:g} % with confidence {100 * self.confidence:g} %"
         if self.chosen is None:
             best = min(self.candidates, key=lambda rule: rule.bound)
-            return (
-                f"No threshold keeps {limit}: the lowest bound is {100 * best.bound:.2f} %, above {best.threshold:.6f}."
-            )
+            lowest = f"{100 * best.bound:.2f} %, above {_digits(best.threshold)}"
+            return f"No threshold keeps {limit}: the lowest bound is {lowest}."
         one = self.chosen
         return (
-            f"Answer where the confidence is above {one.threshold:.6f}, abstain elsewhere: {limit}. Here that answers "
-            f"{100 * one.coverage:.1f} % of the samples, of which {100 * one.risk:.2f} % are wrong."
+            f"Answer where the confidence is above {_digits(one.threshold)}, abstain elsewhere: {limit}. "
+            f"Here that answers {100 * one.coverage:.1f} % of the samples, of which {100 * one.risk:.2f} % are wrong."
         )
 
 
@@ -101,6 +100,11 @@ def select(
     rules = _rules(s, ok, checks.count(candidates, "candidates"), 1 - level)
     chosen = max((rule for rule in rules if rule.bound <= target), key=lambda rule: rule.answered, default=None)
     return Selection(target, level, chosen, rules)
+
+
+def _digits(threshold: float) -> str:
+    """Six digits; all of them where six would make 1 of it, above which nothing is answered."""
+    return f"{threshold:.6f}" if round(threshold, 6) < 1 else repr(threshold)
 
 
 def _share(value: float, name: str) -> float:

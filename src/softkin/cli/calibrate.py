@@ -260,6 +260,10 @@ def _print(result: dict[str, Any]) -> None:
     show(table)
     print(f"Lowest {result['metric']}: {result['winner']}; chosen on the samples it is measured on, which flatters it.")
     for one in result["comparisons"]:
+        if not isinstance(one["difference"], float):
+            who = f"{one['a']} and {one['b']} have" if one["difference"] is None else f"{one['b']} has"
+            print(f"{who} an infinite {one['metric']}, from a probability of 0 for what came true.")
+            continue
         words = "better than" if one["significant"] else "not told apart from"
         print(
             f"{one['a']} is {words} {one['b']}: difference {_plain(one['difference'])} "
@@ -268,7 +272,7 @@ def _print(result: dict[str, Any]) -> None:
 
 
 def _plain(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else "∞" if value == "Infinity" else "undefined"
+    return f"{value:.4f}" if isinstance(value, float) else {"Infinity": "∞", "-Infinity": "−∞"}.get(value, "undefined")
 
 
 def _percent(value: Any) -> str:

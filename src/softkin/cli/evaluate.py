@@ -81,7 +81,10 @@ def check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--report makes the page of one file, got {len(arguments.files)}; call it once for each.")
     if arguments.report is not None and arguments.report.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"--report must end in .html, got {arguments.report}.")
-    for path in (arguments.output, arguments.report):
+    beside = None if arguments.report is None else arguments.report.with_suffix(".json")
+    if beside is not None and arguments.output is not None and beside.resolve() == arguments.output.resolve():
+        raise ValueError(f"--output must be another file than {beside}, which --report writes beside its page.")
+    for path in (arguments.output, arguments.report, beside):
         if path is not None and path.exists() and not arguments.force:
             raise ValueError(f"{path} is there already; pass --force to overwrite it.")
 

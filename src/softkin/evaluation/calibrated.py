@@ -176,7 +176,7 @@ def compare_methods(
         "methods": lines,
         "winner": winner,
         "comparisons": [_against(kept, winner, rival, test, metric, settings) for rival in rivals],
-        "warnings": [told for told in [leaks.notice(common, len(test), "calibrators", str(test.name))] if told],
+        "warnings": [told for told in [leaks.notice(common, len(test), None, str(test.name))] if told],
     }
 
 
@@ -226,5 +226,5 @@ def _against(
         "low": number(found.low),
         "high": number(found.high),
         "p_value": found.p_value,
-        "significant": not found.low <= 0 <= found.high,
+        "significant": found.low > 0 or found.high < 0,  # neither where infinities leave no interval
     }

@@ -93,7 +93,7 @@ def paired(models: Sequence[Mapping[str, Statistic]], names: Sequence[str], sett
         for a, b in combinations(range(len(models)), 2):
             found = uncertainty.compared(models[a][key], models[b][key], level, settings.resamples, settings.seed)
             numbers = {part: number(getattr(found, part)) for part in ("difference", "low", "high", "p_value")}
-            apart = not found.low <= 0 <= found.high
+            apart = found.low > 0 or found.high < 0
             own.append({"metric": key, "a": names[a], "b": names[b], **numbers, "significant": apart})
         holds = True
         for rank, line in enumerate(sorted(own, key=lambda one: float(one["p_value"]))):

@@ -42,13 +42,14 @@ def overlap(fitted: Tensor | None, rows: NDArray[np.int64]) -> int:
     return int(torch.isin(digests(rows, num_samples=len(rows)), fitted).sum())
 
 
-def notice(common: int, num_samples: int, method: str, name: str) -> str | None:
-    """The sentence to warn with, or None where there is nothing to say."""
+def notice(common: int, num_samples: int, method: str | None, name: str) -> str | None:
+    """The sentence to warn with, or None where there is nothing to say; ``method`` is None for all of several."""
     if common < max(1, SHARE * num_samples):
         return None
+    fitted, whom = (f"the {method} was", "it") if method else ("the calibrators were", "them")
     return (
-        f"{common:,} of the {num_samples:,} samples of {name} are among those that the {method} was fitted on; "
-        "what is measured on them flatters it: fit on other samples."
+        f"{common:,} of the {num_samples:,} samples of {name} are among those that {fitted} fitted on; "
+        f"what is measured on these flatters {whom}: fit on other samples."
     )
 
 

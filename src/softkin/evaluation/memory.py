@@ -94,6 +94,8 @@ def measure(found: dict[str, Statistic], settings: Settings) -> dict[str, Measur
     Two threads share them out: nearly all of the work is done outside of Python.
     """
     chosen = [key for key in found if settings.kde_interval or key != "kde_output"]
+    # Scores that are all but equal have a kernel too narrow to resample: its value stays, without an interval.
+    chosen = [key for key in chosen if getattr(getattr(found[key], "groups", found[key]), "resolvable", True)]
     parts = [[key for key in chosen if key in DEAR], [key for key in chosen if key not in DEAR]]
 
     def one(keys: list[str]) -> list[Measured]:

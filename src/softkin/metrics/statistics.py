@@ -420,8 +420,13 @@ class Kernel(RowSums):
         x = torch.linspace(0, 1, self.width, dtype=torch.float64, device=self.device)
         return x * (weights @ kernels).to(torch.float64) - (hits @ kernels).to(torch.float64)
 
+    @property
+    def resolvable(self) -> bool:
+        """Whether the bandwidth is wide enough for the nodes of resampling."""
+        return self.width <= self.MOST_NODES
+
     def _resolvable(self) -> None:
-        if self.width > self.MOST_NODES:
+        if not self.resolvable:
             raise ValueError(
                 f"the interval of a KDE needs a bandwidth of at least {self.NODES_PER_RADIUS / self.MOST_NODES:.2g}, "
                 f"and these scores give {self.radius:.2g}; pass bandwidth=."

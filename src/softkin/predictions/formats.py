@@ -11,7 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -64,6 +64,8 @@ class Source:
     class_names: list[str] | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     """What softkin wrote beside the numbers"""
+    columns_named: bool = False
+    """Whether every score came with its class's name, so that labels mean those names, also where they are numbers"""
 
     def blocks(self, *, progress: bool | None = None) -> Iterator[Block]:
         """All rows, a block at a time, labels as numbers; with a bar where that takes long."""
@@ -76,26 +78,35 @@ class Source:
             yield Block(block.values, labels, block.ids)
 
     def _numbers(self, labels: Any, start: int) -> Tensor:
-        """Labels as class numbers; texts are class names, or numbers as text."""
+        """Labels as class numbers; texts are class names, or numbers as text.
+
+        Columns ``probs_1``, ``probs_10``, ``probs_2`` are in no order of numbers: the label 2 is the third of them.
+        """
         if isinstance(labels, Tensor):
             return labels
+        names = self.class_names or []
+        whole = {int(name): k for k, name in enumerate(names) if re.fullmatch(r"[0-9]+", name)}
         array = np.asarray(labels)
         if array.dtype.kind == "O" and all(isinstance(one, int) and not isinstance(one, bool) for one in labels):
             array = array.astype(np.int64)
         if array.dtype.kind == "f" and bool((array == np.floor(array)).all()):
             array = array.astype(np.int64)  # whole numbers that went through a table with gaps
         if array.dtype.kind in "iu":
-            return checks.as_tensor(array, "labels")
+            if not (whole and self.columns_named):
+                return checks.as_tensor(array, "labels")
+            array = array.astype(str)
         if array.dtype.kind not in "USO" or not all(isinstance(one, str) for one in array.tolist()):
             raise SoftkinError(f"{self.name}: labels must be class numbers or class names, got {array[:1].tolist()}.")
-        place = {name: k for k, name in enumerate(self.class_names or [])}
+        place = {name: k for k, name in enumerate(names)}
         numbers = []
         for row, text in enumerate(array.tolist(), start=start):
             k = place.get(text)
             if k is None and re.fullmatch(r"\d+(\.0*)?", text.strip()):
-                k = int(text.strip().partition(".")[0])
+                number = int(text.strip().partition(".")[0])
+                k = whole.get(number) if whole else number
             if k is None:
-                known = f"a number or one of the classes {', '.join(list(place)[:5])} …" if place else "a number"
+                known = f"one of the classes {', '.join(list(place)[:5])} …" if place else "a number"
+                known = f"a number or {known}" if place and not whole else known
                 raise SoftkinError(f"{self.name}, row {row}: the label must be {known}, got {text!r}.")
             numbers.append(k)
         return torch.tensor(numbers, dtype=torch.int64)
@@ -224,9 +235,7 @@ def _with_labels(source: Source, labels: Any) -> Source:
         if start != len(labels):
             raise SoftkinError(f"{source.name} has {start:,} rows, and there are {len(labels):,} labels for them.")
 
-    return Source(
-        source.name, source.kind, source.num_classes, source.num_rows, blocks, source.class_names, source.notes
-    )
+    return replace(source, blocks_of=blocks)
 
 
 def from_trainer(output: Any, *, kind: Kind, class_names: Sequence[str] | None = None) -> Predictions:

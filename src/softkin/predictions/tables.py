@@ -18,6 +18,10 @@ from softkin.predictions import formats
 from softkin.predictions.formats import Block, Kind, Source
 
 INDEX = ("", "Unnamed: 0", "__index_level_0__")  # what pandas leaves of a row's number
+NO_CLASSES = (  # what stands beside the scores in people's tables, and would be taken for one more class
+    *formats.LABELS, *formats.IDS, "index", "y", "y_pred", "pred", "preds", "prediction", "predictions", "predicted",
+    "predicted_label", "pred_label", "true_label", "confidence", "correct", "split", "fold",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,13 @@ def _columns(header: Sequence[str], kind: Kind | None, name: str) -> _Columns:
         raise SoftkinError(
             f"{name} must have a column for each class, or one of lists named `logits` or `probs`; "
             f"it has {', '.join(header)}."
+        )
+    stray = next((one for one in scores if one.lower() in NO_CLASSES), None)
+    if stray is not None:
+        example = f"`{kind or 'logits'}_{scores[0]}`"
+        raise SoftkinError(
+            f"{name} has a column `{stray}`, which does not look like a class; leave it out, or name the columns of "
+            f"classes as {example}: then all others are passed over."
         )
     if kind is None:
         raise formats.unknown_kind(name, f"its columns {', '.join(scores[:3])}{' …' if len(scores) > 3 else ''}")
@@ -112,7 +123,7 @@ def _separated(file: IO[bytes], name: str, kind: Kind | None, delimiter: str) ->
         except (pa.ArrowException, OSError) as error:
             raise SoftkinError(f"{name} could not be read: {_first_sentence(error)}") from error
 
-    return Source(name, columns.kind, len(columns.scores), None, blocks, columns.class_names)
+    return Source(name, columns.kind, len(columns.scores), None, blocks, columns.class_names, columns_named=True)
 
 
 def _first_sentence(error: Exception) -> str:
@@ -187,7 +198,7 @@ def open_parquet(file: IO[bytes], name: str, kind: Kind | None) -> Source:
         except (pa.ArrowException, OSError) as error:
             raise SoftkinError(f"{name} is damaged: {_first_sentence(error)}") from error
 
-    return Source(name, kind, num_classes, num_rows, blocks, class_names)
+    return Source(name, kind, num_classes, num_rows, blocks, class_names, columns_named=part is None)
 
 
 def _is_list(kind: Any) -> bool:
@@ -255,7 +266,7 @@ def open_jsonl(file: IO[bytes], name: str, kind: Kind | None) -> Source:
                 raise SoftkinError(f"{name}: `{part}` must hold numbers only: {error}.") from error
             yield Block(checks.as_tensor(values, part), *picked)
 
-    return Source(name, kind, len(scores), None, blocks, names)
+    return Source(name, kind, len(scores), None, blocks, names, columns_named=names is not None)
 
 
 def _objects(file: IO[bytes], name: str) -> Iterator[tuple[int, Any]]:
