@@ -18,7 +18,7 @@ DATA = {"source": "made up", "digest": "d0", "kind": "images", "classes": 10, "r
 def without_pictures(monkeypatch):
     """Figures and the report take seconds, and have tests of their own."""
     monkeypatch.setattr(outputs, "_figures", lambda _: None)
-    monkeypatch.setattr(outputs, "_report", lambda _: None)
+    monkeypatch.setattr(outputs, "_report", lambda *_: None)
 
 
 def kept(**changes):

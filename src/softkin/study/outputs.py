@@ -18,10 +18,8 @@ def write(folder: Path, table: Table) -> None:
     for name, form in TABLES.items():
         matrices.write(folder / name, getattr(table, form)().encode())
     if table.rows:
-        from softkin import report
-
         _figures(folder)
-        report.write_comparison(folder, folder / "report.html", table=table)
+        _report(folder, table)
     matrices.write(last, content)
 
 
@@ -30,6 +28,12 @@ def written(folder: Path) -> list[Path]:
     figures = sorted((folder / "figures").glob("*.svg"))
     every = [folder / name for name in (*TABLES, "table.json")] + figures + [folder / "report.html"]
     return [path for path in every if path.exists()]
+
+
+def _report(folder: Path, table: Table) -> None:
+    from softkin import report
+
+    report.write_comparison(folder, folder / "report.html", table=table)
 
 
 def _figures(folder: Path) -> None:
