@@ -404,3 +404,21 @@ def test_command_refuses_in_one_sentence(arguments, code, words, capsys):
     error = capsys.readouterr().err
     assert words in error
     assert "Traceback" not in error
+
+
+def test_command_hands_the_study_to_a_cluster(monkeypatch, tmp_path):
+    asked = {}
+
+    def run(spec, folder, **how):
+        asked.update(how)
+        raise SoftkinError("far enough")
+
+    monkeypatch.setattr(paper, "run", run)
+    assert main(["paper", "run", "table1", "--engine", "ray", "--gpus", "1", "--output", str(tmp_path)]) == 1
+    assert asked["engine"] == "ray"
+    assert asked["ray_options"] == {"address": None, "num_cpus": 1, "num_gpus": 1.0}
+
+
+def test_command_knows_its_engines(capsys):
+    assert main(["paper", "run", "table1", "--engine", "rey"]) == 2
+    assert "did you mean ray?" in capsys.readouterr().err

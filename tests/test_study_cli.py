@@ -156,6 +156,7 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
         (["--workers", "0"], "`--workers` must be at least 1"),
         (["--config", "absent.toml"], "absent.toml could not be read: there is no such file"),
         (["--alias", "gasmask"], "--alias must be WORD=OTHER"),
+        (["--device", "gpu"], "the device gpu cannot be used"),
     ],
 )
 def test_wrong_usage(options, words, capsys, tmp_path):
@@ -164,6 +165,22 @@ def test_wrong_usage(options, words, capsys, tmp_path):
     assert main(["compare", *options, "--output", str(tmp_path / "s")]) == 2
     error = capsys.readouterr().err
     assert re.search(words, error)
+    assert error.count("\n") == 1
+    assert not (tmp_path / "s").exists()
+
+
+def test_no_methods(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", "--methods", ","])
+    assert stop.value.code == 2
+    assert "must be a name or a list such as one-hot,we, got ','" in capsys.readouterr().err
+
+
+def test_out_of_distribution_data_that_is_not_there_is_refused_before_anything_trains(capsys, tmp_path):
+    assert main(["compare", "--ood", "uniform,digit", "--output", str(tmp_path / "s")]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("softkin compare: digit could not be read")
+    assert "did you mean 'digits'?" in error
     assert error.count("\n") == 1
     assert not (tmp_path / "s").exists()
 

@@ -262,6 +262,28 @@ def test_a_run_that_kills_its_workers_is_given_up(tmp_path, done):
         path.write_text(json.dumps({**json.loads(path.read_text()), "started": "long ago"}))
     study.work(folder)
     assert Records(folder).failure(job.digest) == "its worker died 5 times"
+    study.run(kept_in(folder).spec, folder, workers=1, progress=False)  # a new start tries again
+    assert tables(folder) == tables(done)
+
+
+def test_however_often_a_study_is_killed_its_runs_are_not_blamed(tmp_path, done):
+    folder = tmp_path / "s"
+    folder.mkdir()
+    (folder / "study.json").write_bytes((done / "study.json").read_bytes())
+    job = next(Plan(kept_in(folder)).jobs(lambda _: None))
+
+    def die():
+        Claims(folder / "claims").take(job.digest)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    for _ in range(MOST_DEATHS + 2):
+        child = FORK.Process(target=die)
+        child.start()
+        child.join()
+    assert Claims(folder / "claims").newest() == {job.digest: MOST_DEATHS + 2}
+    study.work(folder)
+    assert Records(folder).failure(job.digest) is None
+    assert Records(folder).find(job.digest) is not None
 
 
 def _limited(folder, most):

@@ -83,3 +83,12 @@ def test_calibrators_need_the_network_behind_them():
 def test_bad_studies(values, words):
     with pytest.raises((ValueError, TypeError), match=words):
         StudySpec.from_dict(values)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 0.7, 0.9, 0.99])
+def test_trials_that_are_made_up_all_differ(alpha):
+    spec = StudySpec(methods=("uniform", "mixup", "we"), alpha=alpha, beta=[0.5, 1, 2, 4, 6])
+    for base in ("uniform", "mixup", "we"):
+        tried = [tuple(values.items()) for values in spec.candidates(base)]
+        assert len(set(tried)) == 5
+    assert all(values["alpha"] < 1 for values in spec.candidates("uniform"))

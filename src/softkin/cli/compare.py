@@ -75,7 +75,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _names(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if not names:
+        raise argparse.ArgumentTypeError(f"must be a name or a list such as one-hot,we, got {text!r}")
+    return names
 
 
 def _numbers(text: str) -> list[float]:
@@ -123,6 +126,7 @@ def check(arguments: argparse.Namespace) -> None:
     from softkin.study.methods import known
     from softkin.study.perform import recipe_of
     from softkin.study.run import ENGINES
+    from softkin.training.launch import checked_device
 
     for alias in arguments.alias:
         if not all(part.strip() for part in alias.partition("=")):
@@ -130,6 +134,8 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.workers is not None:
         checks.count(arguments.workers, "--workers")
     known(arguments.engine, ENGINES, "engine")
+    if arguments.device is not None and arguments.engine == "local":
+        checked_device(arguments.device)
     spec = spec_of(arguments)
     recipe_of(spec)
     if spec.model is not None and ":" not in spec.model:

@@ -52,6 +52,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dry-run", action="store_true", help="print what `run` would train, and do nothing")
     command.add_argument("--device", help="where to train, such as cuda (default: the best there is)")
     command.add_argument("--workers", type=int, help="runs at a time (default: one for each core or GPU)")
+    command.add_argument("--engine", default="local", help="local, or ray for a cluster (default: local)")
+    command.add_argument("--address", help="of the Ray cluster, such as ray://head:10001 (default: a local one)")
+    command.add_argument("--cpus", type=float, default=1, help="that Ray gives each run (default: 1)")
+    command.add_argument("--gpus", type=float, default=0, help="that Ray gives each run (default: 0)")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
@@ -70,6 +74,9 @@ def _seeds(text: str) -> int | list[int]:
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     from softkin import checks, paper
+    from softkin.study.methods import known
+    from softkin.study.run import ENGINES
+    from softkin.training.launch import checked_device
 
     if arguments.action == "list":
         if arguments.name is not None:
@@ -82,6 +89,9 @@ def check(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--data must be NAME=PATH, such as cifar100=../cifar-100-python, got {place!r}.")
     if arguments.workers is not None:
         checks.count(arguments.workers, "--workers")
+    known(arguments.engine, ENGINES, "engine")
+    if arguments.device is not None and arguments.engine == "local":
+        checked_device(arguments.device)
     spec = paper.load(arguments.name)
     spec.parts(arguments.scale, **_options(arguments))
     if arguments.action == "figure" and spec.kind == "table":
@@ -113,6 +123,7 @@ def run(arguments: argparse.Namespace) -> None:
         _plan(spec, arguments, options)
         return
     if arguments.action == "run":
+        ray_options = {"address": arguments.address, "num_cpus": arguments.cpus, "num_gpus": arguments.gpus}
         table = paper.run(
             spec,
             arguments.output,
@@ -120,6 +131,8 @@ def run(arguments: argparse.Namespace) -> None:
             options=options,
             device=arguments.device,
             workers=arguments.workers,
+            engine=arguments.engine,
+            ray_options=ray_options if arguments.engine == "ray" else None,
         )
     else:
         table = paper.table(spec, arguments.output, scale=arguments.scale, options=options)

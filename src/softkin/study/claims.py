@@ -65,6 +65,10 @@ class Claim:
     path: Path
     generation: int
     token: str
+    start: str = ""
+    """Of which start of the study"""
+    deaths: int = 0
+    """How many holders of this start died on the run, one after the other, before us"""
 
     def lost(self) -> bool:
         """Whether somebody took us for dead and went on with the run."""
@@ -79,7 +83,7 @@ class Claim:
     def release(self) -> None:
         """Give the run back."""
         with suppress(OSError):  # a full disk must not hide what went wrong before
-            _write(self.path, {**_holder(self.token), "released": True})
+            _write(self.path, {**_holder(self.token, self.start, 0), "released": True})
 
     def __enter__(self) -> Self:
         self._stop = threading.Event()
@@ -102,9 +106,11 @@ class Claim:
 class Claims:
     """The claims in a folder, as one process sees them."""
 
-    def __init__(self, folder: Path, *, lease: float = LEASE) -> None:
+    def __init__(self, folder: Path, *, lease: float = LEASE, parent: int | None = None) -> None:
+        """``parent`` is the process that started the study, if it is not this one."""
         self.folder, self.lease = folder, lease
         self._machine = this_machine()
+        self._parent = parent
         self._seen: dict[Path, tuple[int, float]] = {}
 
     def newest(self) -> dict[str, int]:
@@ -125,14 +131,29 @@ class Claims:
         generation = (self.newest() if newest is None else newest).get(digest, 0)
         if generation and self.holder(digest, generation) is not None:
             return None
+        start = self._start()
+        deaths = self._deaths(digest, generation, start)
         token = secrets.token_hex(8)
         path = self.folder / f"{digest}.{generation + 1}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            made = _create(path, _holder(token))
+            made = _create(path, _holder(token, start, deaths))
         except OSError as error:
             raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
-        return Claim(path, generation + 1, token) if made else None
+        return Claim(path, generation + 1, token, start, deaths) if made else None
+
+    def _start(self) -> str:
+        pid = self._parent or os.getpid()
+        return f"{self._machine}|{pid}|{started(pid)}"
+
+    def _deaths(self, digest: str, generation: int, start: str) -> int:
+        """Who kills a whole study, however often, does not blame its runs: only deaths within one start count."""
+        try:
+            before = json.loads((self.folder / f"{digest}.{generation}").read_bytes())
+            counts = before["start"] == start and not before.get("released")
+            return int(before["deaths"]) + 1 if counts else 0
+        except (OSError, ValueError, KeyError, TypeError):  # none before, or cut off by a crash
+            return 0
 
     def holder(self, digest: str, generation: int) -> dict[str, Any] | None:
         """Who has a run; None if its holder gave it back or is dead."""
@@ -167,7 +188,7 @@ class Claims:
                     (self.folder / f"{digest}.{number}").unlink(missing_ok=True)
 
 
-def _holder(token: str) -> dict[str, Any]:
+def _holder(token: str, start: str, deaths: int) -> dict[str, Any]:
     pid = os.getpid()
     return {
         "host": socket.gethostname(),
@@ -175,6 +196,8 @@ def _holder(token: str) -> dict[str, Any]:
         "started": started(pid),
         "machine": this_machine(),
         "token": token,
+        "start": start,
+        "deaths": deaths,
     }
 
 

@@ -95,8 +95,9 @@ def resolve(spec: StudySpec) -> Kept:
 
     Raises:
         ValueError: A name that is not known, or a network or word vectors that do not fit the data.
+        SoftkinError: Data that cannot be read, also out of distribution.
     """
-    from softkin import distances, models
+    from softkin import data, distances, models
 
     if spec.data == "digits" and spec.per_class is spec.validation is spec.test is None:
         spec = replace(spec, **DIGITS)  # type: ignore[arg-type]
@@ -116,6 +117,8 @@ def resolve(spec: StudySpec) -> Kept:
         seed=0,
         **spec.model_options,
     )
+    for name in spec.ood:  # which nobody would ask for before the first network is trained
+        data.out_of_distribution(name, like=parts.train, rows=1, seed=0, progress=False)
     spec = replace(spec, recipe=recipe_of(spec))
     bases = spec.bases()
     if "ae" in bases and kind == "text":

@@ -230,9 +230,12 @@ def _texts(values: Any, name: str) -> tuple[str, ...]:
 
 
 def _spread(low: float, high: float, count: int) -> tuple[float, ...]:
-    """``count`` values in equal ratios from half of ``low`` to twice ``high``; a single one lies in the middle."""
+    """``count`` values in equal ratios from half of ``low`` to twice ``high``; a single one in the middle."""
     if count == 1:
         return (float(f"{math.sqrt(low * high):.6g}"),)
     low = max(low, 0.01)  # α = 0 has no half
-    start, ratio = low / 2, (4 * max(low, high) / low) ** (1 / (count - 1))
-    return tuple(float(f"{min(start * ratio**i, 0.9 if high < 1 else math.inf):.6g}") for i in range(count))
+    start, end = low / 2, 2 * max(low, high)
+    if high < 1:
+        end = min(end, 0.9)  # α stays below 1, and no two trials are the same
+    ratio = (end / start) ** (1 / (count - 1))
+    return tuple(float(f"{start * ratio**i:.6g}") for i in range(count))

@@ -22,7 +22,9 @@ from softkin.study.plan import Job, Plan
 from softkin.study.records import Records, kept_in, remove
 
 LOOK_AGAIN = 0.2  # seconds between looks while others hold all that is ready
-MOST_DEATHS = 5  # a run whose worker died as often is not tried again: it may be what kills them
+MOST_DEATHS = (
+    5  # a run whose worker died as often within one start of the study is not tried again: it may be what kills them
+)
 STOPPED = 3  # exit code of a worker that cannot go on
 OUTSIDE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO, errno.ENODEV}
 """What a file system says when every further run would fail alike"""
@@ -77,16 +79,18 @@ def work(
     device: str | None = None,
     threads: int | None = 1,
     update: Callable[[Standing], None] | None = None,
+    parent: int | None = None,
 ) -> None:
     """Do runs of the study in ``folder`` until none is left that could be done.
 
     Runs that fail leave their reason and do not stop the others. ``update`` is told how far it is before each run.
+    ``parent`` is the process that started the study, if it is not this one.
 
     Raises:
         SoftkinError: The folder cannot be written (full, read-only …): whatever was done is kept.
     """
     folder = Path(folder)
-    plan, records, claims = Plan(kept_in(folder)), Records(folder), Claims(folder / "claims")
+    plan, records, claims = Plan(kept_in(folder)), Records(folder), Claims(folder / "claims", parent=parent)
     with one_thread(threads):
         while True:
             before = len(records.known())
@@ -134,8 +138,8 @@ def _do(job: Job, claim: Claim, records: Records, device: str | None) -> None:
         if records.state(job.digest) == "damaged":
             where = records.set_aside(job.digest)
             warnings.warn(f"the record of {job.title} was damaged; set aside as {where}, done again.", stacklevel=2)
-        if claim.generation > MOST_DEATHS:
-            records.fail(job.digest, job.title, f"its worker died {claim.generation - 1} times")
+        if claim.deaths >= MOST_DEATHS:
+            records.fail(job.digest, job.title, f"its worker died {claim.deaths} times")
             return
         folder = records.path(job.digest)
         checkpoints = _adopt(folder, claim)
@@ -205,7 +209,7 @@ def main() -> int:
         threading.Thread(target=_end_with, args=(arguments.parent,), daemon=True).start()
     warnings.showwarning = lambda message, *_, **__: print(f"softkin: warning: {message}", file=sys.stderr)
     try:
-        work(arguments.folder, device=arguments.device, threads=arguments.threads)
+        work(arguments.folder, device=arguments.device, threads=arguments.threads, parent=arguments.parent)
     except KeyboardInterrupt:
         return 130
     except (SoftkinError, OSError) as error:
