@@ -23,7 +23,8 @@ bench: .venv/dev
 	$(RUN) benchmarks/calibrators.py
 	$(RUN) benchmarks/data.py
 	$(RUN) benchmarks/training.py
-	$(RUN) benchmarks/study.py
+	$(RUN) benchmarks/study.py overhead
+	$(RUN) benchmarks/study.py kills
 	$(RUN) benchmarks/evaluate.py
 	$(RUN) benchmarks/report.py
 

@@ -30,12 +30,6 @@ def written(folder: Path) -> list[Path]:
     return [path for path in every if path.exists()]
 
 
-def _report(folder: Path, table: Table) -> None:
-    from softkin import report
-
-    report.write_comparison(folder, folder / "report.html", table=table)
-
-
 def _figures(folder: Path) -> None:
     """Reliability of all methods on the first seed that has them."""
     import io
