@@ -68,3 +68,17 @@ def network_logits(shared_data):
             return torch.from_numpy(file["logits"]), torch.from_numpy(file["labels"]).long()
 
     return {name: read(name) for name in ("resnet32-cifar100", "resnet20-cifar10")}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real Chromium, one for a file of tests."""
+    import report_browser
+
+    missing = report_browser.missing()
+    if missing:
+        if os.environ.get("SOFTKIN_REQUIRE_DATA"):
+            pytest.fail(f"{missing} is missing, and SOFTKIN_REQUIRE_DATA says that nothing may be skipped")
+        pytest.skip(f"needs {missing}, which is not installed")
+    with report_browser.chromium() as found:
+        yield found

@@ -1,12 +1,10 @@
 """The report of a comparison: from a real study's records, and from plain data."""
 
 import json
-import os
 from types import SimpleNamespace
 
 import pytest
 
-import report_browser
 from softkin import SoftkinError, metrics, report, study
 from softkin.report import comparison
 from softkin.study import outputs
@@ -46,17 +44,6 @@ def folder(made):
 @pytest.fixture(scope="module")
 def data(folder):
     return report.build_comparison(folder)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    missing = report_browser.missing()
-    if missing:
-        if os.environ.get("SOFTKIN_REQUIRE_DATA"):
-            pytest.fail(f"{missing} is missing, and SOFTKIN_REQUIRE_DATA says that nothing may be skipped")
-        pytest.skip(f"needs {missing}, which is not installed")
-    with report_browser.chromium() as found:
-        yield found
 
 
 @pytest.fixture

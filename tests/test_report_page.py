@@ -1,13 +1,11 @@
 """The report in a real browser: what it shows is what the library computes, and nothing else happens."""
 
 import itertools
-import os
 
 import numpy as np
 import pytest
 import torch
 
-import report_browser
 from softkin import calibrators, metrics, report, similarity, smoothing
 from softkin.calibrators.selection import cross_fit
 from softkin.predictions import Predictions
@@ -42,17 +40,6 @@ def made(names, *, name):
 def spread(seed=0):
     points = np.random.default_rng(seed).normal(size=(K, 3))
     return np.linalg.norm(points[:, None] - points[None], axis=2)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    missing = report_browser.missing()
-    if missing:
-        if os.environ.get("SOFTKIN_REQUIRE_DATA"):
-            pytest.fail(f"{missing} is missing, and SOFTKIN_REQUIRE_DATA says that nothing may be skipped")
-        pytest.skip(f"needs {missing}, which is not installed")
-    with report_browser.chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

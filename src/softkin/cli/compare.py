@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin.cli import running
+
 if TYPE_CHECKING:
     from softkin.study import StudySpec, Table
 
@@ -34,7 +36,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     what.add_argument("--test", type=int, help="rows for the table")
     what.add_argument("--model", help="a network by name, or package.module:callable (default: by the data)")
     what.add_argument("--methods", type=_names, help="such as one-hot,ts,uniform,we,we+ts (default: the paper's ten)")
-    what.add_argument("--seeds", type=_seeds, help="how many, or a list such as 3,4,5 (default: 5)")
+    what.add_argument("--seeds", type=running.seeds, help="how many, or a list such as 3,4,5 (default: 5)")
     what.add_argument("--epochs", type=int, help="of every training (default: the recipe's)")
     what.add_argument("--recipe", help="a training recipe by name (default: small)")
     what.add_argument(
@@ -65,13 +67,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     how.add_argument("--output", type=Path, default=DEFAULT_FOLDER, metavar="FOLDER", help=f"default: {DEFAULT_FOLDER}")
     how.add_argument("--force", action="store_true", help="put this study in the place of another one in that folder")
     how.add_argument("--dry-run", action="store_true", help="print every run, what runs share, and a measured estimate")
-    how.add_argument("--device", help="where to train, such as cuda (default: the best there is)")
-    how.add_argument("--workers", type=int, help="runs at a time (default: one for each core or GPU)")
-    how.add_argument("--engine", default="local", help="local, or ray for a cluster (default: local)")
-    how.add_argument("--address", help="of the Ray cluster, such as ray://head:10001 (default: a local one)")
-    how.add_argument("--cpus", type=float, default=1, help="that Ray gives each run (default: 1)")
-    how.add_argument("--gpus", type=float, default=0, help="that Ray gives each run (default: 0)")
-    how.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    running.add_options(how)
 
 
 def _names(text: str) -> list[str]:
@@ -86,14 +82,6 @@ def _numbers(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be a number or a list such as 1,2,4, got {text!r}") from None
-
-
-def _seeds(text: str) -> int | list[int]:
-    try:
-        parts = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be how many, or a list such as 3,4,5, got {text!r}") from None
-    return parts if "," in text else parts[0]
 
 
 FIELDS = ("data", "size", "per_class", "validation", "test", "model", "methods", "seeds", "alpha", "beta", "mixing")

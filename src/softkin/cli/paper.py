@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin.cli import running
+
 if TYPE_CHECKING:
     from softkin.paper import PaperSpec, PaperTable
 
@@ -44,31 +46,17 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="where a data set is, such as cifar100=../cifar-100-python; may be repeated (default: fetched by name)",
     )
     command.add_argument("--vectors", help="a file of word vectors for WE (default: GloVe, shipped with softkin)")
-    command.add_argument("--seeds", type=_seeds, help="how many, or a list such as 3,4,5 (default: the spec's)")
+    command.add_argument("--seeds", type=running.seeds, help="how many, or a list such as 3,4,5 (default: the spec's)")
     command.add_argument(
         "--output", type=Path, default=DEFAULT_FOLDER, metavar="FOLDER", help=f"default: {DEFAULT_FOLDER}"
     )
     command.add_argument("--format", choices=FORMATS, default="svg", help="of figures (default: svg)")
     command.add_argument("--dry-run", action="store_true", help="print what `run` would train, and do nothing")
-    command.add_argument("--device", help="where to train, such as cuda (default: the best there is)")
-    command.add_argument("--workers", type=int, help="runs at a time (default: one for each core or GPU)")
-    command.add_argument("--engine", default="local", help="local, or ray for a cluster (default: local)")
-    command.add_argument("--address", help="of the Ray cluster, such as ray://head:10001 (default: a local one)")
-    command.add_argument("--cpus", type=float, default=1, help="that Ray gives each run (default: 1)")
-    command.add_argument("--gpus", type=float, default=0, help="that Ray gives each run (default: 0)")
-    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    running.add_options(command)
 
 
 def _names(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _seeds(text: str) -> int | list[int]:
-    try:
-        parts = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be how many, or a list such as 3,4,5, got {text!r}") from None
-    return parts if "," in text else parts[0]
 
 
 def check(arguments: argparse.Namespace) -> None:

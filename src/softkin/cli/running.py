@@ -1,0 +1,23 @@
+"""What the commands that run studies share: where and how runs are done, and which seeds."""
+
+import argparse
+
+
+def add_options(options: argparse._ActionsContainer) -> None:
+    """Where runs are done, by whom, and how the table is printed."""
+    options.add_argument("--device", help="where to train, such as cuda (default: the best there is)")
+    options.add_argument("--workers", type=int, help="runs at a time (default: one for each core or GPU)")
+    options.add_argument("--engine", default="local", help="local, or ray for a cluster (default: local)")
+    options.add_argument("--address", help="of the Ray cluster, such as ray://head:10001 (default: a local one)")
+    options.add_argument("--cpus", type=float, default=1, help="that Ray gives each run (default: 1)")
+    options.add_argument("--gpus", type=float, default=0, help="that Ray gives each run (default: 0)")
+    options.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def seeds(text: str) -> int | list[int]:
+    """How many, or which."""
+    try:
+        parts = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be how many, or a list such as 3,4,5, got {text!r}") from None
+    return parts if "," in text else parts[0]
