@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import command_line
 from softkin import calibrators, cli, metrics
 from softkin.evaluation import calibrated, leaks
 from softkin.predictions import Predictions, formats
@@ -19,13 +20,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 
 def run(capsys, *arguments):
-    """(exit code, stdout, stderr) of ``softkin calibrate …``."""
-    try:
-        code = cli.main(["calibrate", *(str(argument) for argument in arguments)])
-    except SystemExit as stop:
-        code = stop.code
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+    return command_line.run(capsys, "calibrate", *arguments)
 
 
 def test_every_action_has_help_and_an_example_that_works(capsys, tmp_path, monkeypatch):

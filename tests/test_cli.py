@@ -11,19 +11,10 @@ import pytest
 import torch
 from PIL import Image
 
+from command_line import run
 from softkin import __version__, cli, distances, similarity, smoothing
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def run(capsys, *arguments):
-    """(exit code, stdout, stderr) of ``softkin …``."""
-    try:
-        code = cli.main([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        code = stop.code
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture

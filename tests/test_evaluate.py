@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from command_line import run
 from softkin import SoftkinError, cli, evaluation, metrics
 from softkin.evaluation import catalogue, files, streams
 from softkin.metrics import scores
@@ -19,16 +20,6 @@ from softkin.predictions import Predictions
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "digits-test.npz"
-
-
-def run(capsys, *arguments):
-    """(exit code, stdout, stderr) of ``softkin …``."""
-    try:
-        code = cli.main([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        code = stop.code
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture(scope="module")

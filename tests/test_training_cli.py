@@ -11,19 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from softkin import cli, data, models, predictions
+import command_line
+from softkin import data, models, predictions
 
 QUICK = ("digits", "--per-class", "5", "--test", "100", "--validation", "50", "--device", "cpu")
 
 
 def run(capsys, *arguments):
-    """(exit code, stdout, stderr) of ``softkin train …``."""
-    try:
-        code = cli.main(["train", *map(str, arguments)])
-    except SystemExit as stop:
-        code = stop.code
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+    return command_line.run(capsys, "train", *arguments)
 
 
 def test_it_trains_predicts_and_writes(capsys, tmp_path):
@@ -162,7 +157,9 @@ def test_terminated_for_real_it_goes_on_to_the_weights_of_an_undisturbed_run(cap
     log = tmp_path / "log.jsonl"
     command = [sys.executable, "-m", "softkin", "train", *arguments, "--output", str(tmp_path / "cut")]
     process = subprocess.Popen(
-        [*command, "--log-json", str(log)], env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE
+        [*command, "--log-json", str(log)],
+        env=os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())},
+        stderr=subprocess.PIPE,
     )
     while process.poll() is None and not (log.exists() and log.read_text().count("checkpoint") >= 2):
         time.sleep(0.002)
