@@ -22,7 +22,8 @@ The study of Liu and JaJa, Class-Similarity Based Label Smoothing for Confidence
   figure    draw the figure from what is done
 
 NAME is table1 (CIFAR-100), table2 (Tiny-ImageNet), alpha, beta, ood, reliability, or a .toml file of the same form.
-Scale full trains the paper's networks for 200 epochs, for GPUs; scale small what two cores finish in a few hours.
+Scale full trains the paper's networks for 200 epochs, for GPUs; scale small what two cores finish in a few hours;
+scale trial, of table1, one seed at fixed values: 20 minutes of one core a training.
 What is done is kept in the folder: the same command goes on after any interruption, and nothing that two of them
 share runs twice."""
 EXAMPLE = "softkin paper list"
@@ -36,7 +37,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """Options, with the library's names."""
     command.add_argument("action", choices=ACTIONS, metavar="ACTION", help="list, run, table or figure")
     command.add_argument("name", nargs="?", metavar="NAME", help="a table or figure; see `softkin paper list`")
-    command.add_argument("--scale", choices=["full", "small"], default="small", help="default: small")
+    command.add_argument("--scale", choices=["full", "small", "trial"], default="small", help="default: small")
     command.add_argument("--rows", type=_names, help="only these networks of the paper, such as WRN or DN,RN")
     command.add_argument(
         "--data",
@@ -136,13 +137,12 @@ def _list(as_json: bool) -> None:
     """Every table and figure, with what each scale trains and how."""
     from softkin import paper
     from softkin.paper.runs import recipe_in_words
-    from softkin.paper.spec import SCALES
 
     listed: list[dict[str, Any]] = []
     for name in paper.names():
         spec = paper.load(name)
         scales = {}
-        for scale in SCALES:
+        for scale in spec.scales:
             parts = spec.parts(scale)
             scales[scale] = {
                 "about": spec.about(scale),

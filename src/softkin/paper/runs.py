@@ -141,7 +141,7 @@ def run(
     Args:
         spec: A table or a figure.
         folder: Studies that several specs share are kept, and done, once.
-        scale: "full" or "small".
+        scale: "full", "small", or "trial" where there is one.
         options: Of ``PaperSpec.parts``: ``data``, ``rows``, ``vectors``, ``seeds``.
         how: Of ``study.run``: ``device``, ``workers``, ``engine``, ``progress``, ``force``, ``ray_options``.
     """

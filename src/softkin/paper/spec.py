@@ -15,6 +15,9 @@ from softkin.study.methods import known
 
 KINDS = ("table", "sweep", "ood", "reliability")
 SCALES = ("full", "small")
+"""Every table and figure has these two"""
+TRIAL = "trial"
+"""What a table may have besides: one seed at fixed values, for a first look"""
 METRICS = {"ece_hist": "Hist P", "ece_hist_output": "Hist O", "ece_kde": "KDE P", "ece_kde_output": "KDE O"}
 """The rows of the paper's tables, under the names of records"""
 PARAMETERS = ("alpha", "beta")
@@ -80,7 +83,10 @@ class PaperSpec:
 
     def about(self, scale: str) -> str:
         """What is trained at this scale, in words."""
-        return str(self.scales[known(scale, SCALES, "scale")]["about"])
+        return str(self._scale(scale)["about"])
+
+    def _scale(self, scale: str) -> Mapping[str, Any]:
+        return self.scales[known(scale, list(self.scales), f"scale of {self.name}")]
 
     def parts(
         self,
@@ -94,13 +100,13 @@ class PaperSpec:
         """The studies of this scale.
 
         Args:
-            scale: "full" or "small".
+            scale: "full", "small", or "trial" where there is one.
             data: Where data sets are, by the name that the spec has for them; others are found by that name.
             rows: Only these networks of the paper, such as ("WRN",).
             vectors: A file of word vectors instead of those that softkin carries.
             seeds: Instead of the spec's: how many, or which.
         """
-        about = self.scales[known(scale, SCALES, "scale")]
+        about = self._scale(scale)
         places = dict(data or {})
         if self.kind == "reliability":
             found = [self._shared(one, scale, places, vectors, seeds) for one in about["parts"]]
@@ -213,7 +219,7 @@ def _checked(content: Mapping[str, Any], beside: Path | None) -> PaperSpec:
     kind = known(str(_needed(content, "kind")), KINDS, "kind")
     due = {"name", "kind", "title", "reference", *SCALES, *KEYS[kind]}
     for key in content:
-        known(key, sorted(due | NOTES), "key")
+        known(key, sorted(due | NOTES | {TRIAL}), "key")
     for key in sorted(due):
         _needed(content, key)
     methods = tuple(check_method(method) for method in content.get("methods", ()))
@@ -232,7 +238,7 @@ def _checked(content: Mapping[str, Any], beside: Path | None) -> PaperSpec:
     groups = tuple(tuple(check_method(method) for method in group) for group in content.get("groups", ()))
     if kind == "sweep":
         known(content["parameter"], PARAMETERS, "parameter")
-    scales = {scale: content[scale] for scale in SCALES}
+    scales = {scale: content[scale] for scale in (*SCALES, TRIAL) if scale in content}
     for scale, about in scales.items():
         for key in sorted({"about", *SCALE_KEYS[kind]}):
             _needed(about, key, scale)
@@ -257,7 +263,7 @@ def _checked(content: Mapping[str, Any], beside: Path | None) -> PaperSpec:
         notes=tuple(content.get("notes", ())),
         beside=beside,
     )
-    for scale in SCALES:
+    for scale in scales:
         spec.parts(scale)  # a study that cannot be is refused here
     return spec
 
