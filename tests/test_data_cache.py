@@ -277,7 +277,7 @@ images, features = sys.argv[1:]
 data.load(images, size=8, progress=False)  # imports and thread pools
 def peak():
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
-for source, size in ((images, 640), (features, None)):
+for source, size in ((images, 960), (features, None)):
     Path("/proc/self/clear_refs").write_text("5")
     before = peak()
     found = data.load(source, size=size, progress=False)
@@ -289,13 +289,13 @@ for source, size in ((images, 640), (features, None)):
 def test_decoding_streams(table, tmp_path):
     """Hundreds of MiB of values pass through far less memory."""
     features = tmp_path / "z.npz"
-    np.savez_compressed(features, features=np.zeros((500, 120_000), np.float32), labels=np.arange(500) % 2)
+    np.savez_compressed(features, features=np.zeros((1000, 120_000), np.float32), labels=np.arange(1000) % 2)
     command = [sys.executable, "-c", PEAK, str(table), str(features)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     for line in done.stdout.splitlines():
         values, peak = map(float, line.split())
-        assert values > 220
-        assert peak < values / 2
+        assert values > 450
+        assert peak < values / 2  # what is in hand at a time does not grow with the data: about 110 MiB
 
 
 def test_large_selections_lie_in_a_file(table, monkeypatch):
