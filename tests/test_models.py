@@ -220,9 +220,9 @@ def test_logits_are_taken_out_of_richer_outputs():
         (
             "resnet-18",
             (3, 32, 32),
-            "must be one of bag_of_words, densenet161, .*got 'resnet-18'; did you mean resnet18?",
+            "network 'resnet-18' is not known; there are bag_of_words, densenet161, .*; did you mean resnet18?",
         ),
-        ("zzz", (3, 32, 32), "or package.module:callable, got 'zzz'."),
+        ("zzz", (3, 32, 32), "network 'zzz' is not known; there are .*, and package.module:callable."),
         ("wrn(units=2", (3, 32, 32), r"must write its options as in wrn\(units=2\)"),
         ("wrn(2)", (3, 32, 32), "must write its options as in"),
         ("wrn(units=__import__('os'))", (3, 32, 32), "must write its options as in"),

@@ -121,6 +121,17 @@ def test_networks_and_recipes_of_the_tables():
     )
 
 
+def test_the_trial_is_the_small_scale_with_nothing_chosen():
+    spec = paper.load("table1")
+    (trial,), (small,) = spec.parts("trial"), spec.parts("small")
+    assert trial.study.seeds == (0,)
+    assert [len(trial.study.candidates(base)) for base in trial.study.bases()] == [1] * 7
+    assert recipe_in_words(trial) == recipe_in_words(small)
+    assert trial.study.model == small.study.model
+    with pytest.raises(ValueError, match="scale of table2 'trial' is not known; there are full, small"):
+        paper.load("table2").parts("trial")
+
+
 def test_sweeps_hold_the_other_parameter():
     for scale in SCALES:
         alphas = [part.study for part in paper.load("alpha").parts(scale)]
@@ -161,7 +172,7 @@ def test_options_of_parts():
         spec.parts("small", rows=["RN"])
     with pytest.raises(ValueError, match="data set 'cifar' is not known; there are cifar100; did you mean cifar100?"):
         spec.parts("small", data={"cifar": "x"})
-    with pytest.raises(ValueError, match="scale 'smal' is not known; there are full, small; did you mean small?"):
+    with pytest.raises(ValueError, match="scale of table1 'smal' is not known; there are full, small, trial; did"):
         spec.parts("smal")
 
 

@@ -56,11 +56,20 @@ def test_changed_specs_never_collide():
         {"size": 7},
         {"data": "other"},
         {"ood": ["uniform"]},
+        {"vectors": "v.txt", "methods": ("we",)},
     ):
         other = {job.digest for job in plan_of(**change).jobs(lambda _: None) if job.kind == "training"}
         assert not own & other, change
     new_data = Plan(replace(kept(), data={**kept().data, "digest": "changed"}))
     assert not own & {job.digest for job in new_data.jobs(lambda _: None)}
+    # So do other files that are read, under the same names: word vectors, out-of-distribution sets.
+    for content in ("vectors", "ood some.npz"):
+        digests = set()
+        for found in ("one", "other"):
+            one = kept(methods=("we",), vectors="v.txt", ood=["uniform", "some.npz"])
+            plan = Plan(replace(one, data={**one.data, "contents": {content: found}}))
+            digests |= {job.digest for job in plan.jobs(lambda _: None) if job.kind == "training"}
+        assert len(digests) == 2 * 2 * 3, content
     more = {job.digest for job in plan_of(seeds=(0, 1, 2), methods=("one-hot", "we")).jobs(lambda _: None)}
     assert {job.digest for job in plan_of(methods=("one-hot", "we")).jobs(lambda _: None)} <= more  # and work is reused
 
@@ -113,6 +122,17 @@ def test_halving():
     assert found.chosen.values["beta"] == 4.0
     assert found.chosen.epochs == 8
     assert len(plan.result("we", 0, done.get).context["tried"]) == 7
+
+
+def test_halving_does_not_depend_on_whether_one_hot_is_done():
+    """With one epoch the short trials are as long as the whole, and must still be compared to each other alone."""
+    recipe = {**kept().spec.recipe, "epochs": 1}
+    plan, done = plan_of(methods=("one-hot", "we"), search="halving", accuracy_budget=0.3, recipe=recipe), Done()
+    for beta, accuracy, output in ((1.0, 0.8, 0.3), (2.0, 0.799, 0.2), (4.0, 0.7, 0.1)):
+        done.finish(plan, "we", {"alpha": 0.1, "beta": beta}, 0, accuracy=accuracy, output=output)
+    before = plan.search("we", 0, done.get).chosen.values
+    done.finish(plan, "one-hot", {}, 0, accuracy=0.9)
+    assert plan.search("we", 0, done.get).chosen.values == before == {"alpha": 0.1, "beta": 2.0}
 
 
 def test_tuning_on_the_first_seed():

@@ -9,7 +9,8 @@ from softkin.study import ray_engine
 from study_parts import quick, without_pictures  # noqa: F401  a fixture
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-os.environ["RAY_worker_niceness"] = "0"  # Ray's workers are polite (15): beside other tests they would stand still
+# Ray's workers are polite (15): beside other tests they would stand still. Ray spells the name like this.
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 LONG = {"name": "small", "epochs": 1000}  # seconds of training: time for the killer to see both nodes at it
 
 

@@ -70,6 +70,8 @@ def test_a_folder_holds_one_study(tmp_path):
     assert kept_in(folder).spec.seeds == (0, 1, 2)
     with pytest.raises(SoftkinError, match="this study for other data: made up has changed"):
         keep(folder, Kept(kept(seeds=(0, 1, 2)).spec, {**kept().data, "digest": "new"}))
+    with pytest.raises(SoftkinError, match="this study for other data: some.npz has changed"):
+        keep(folder, Kept(kept(seeds=(0, 1, 2)).spec, {**kept().data, "contents": {"ood some.npz": "new"}}))
 
 
 def test_a_folder_of_other_things(tmp_path):

@@ -46,6 +46,9 @@ def test_every_tunable_method_gets_as_many_trials():
 def test_unequal_trials_are_refused():
     with pytest.raises(ValueError, match="same number of trials, but alpha × beta has 3, mixing has 2"):
         StudySpec(methods=PAPER, mixing=(0.1, 0.2))
+    with pytest.raises(ValueError, match="same number of trials, but alpha has 2, mixing has 3"):
+        StudySpec(methods=("uniform", "mixup"), alpha=(0.1, 0.2), mixing=(0.1, 0.2, 0.4))
+    StudySpec(methods=("uniform", "mixup"), mixing=(0.1, 0.2, 0.4))  # one α, of which as many are made
     StudySpec(methods=("one-hot", "ts"), mixing=(0.1, 0.2))  # no mixup: nothing to be unfair to
 
 

@@ -110,24 +110,22 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin import checks, models
-    from softkin.study.methods import known
+    from softkin import models
+    from softkin.data import loading
+    from softkin.data.distribution import NOISE
     from softkin.study.perform import recipe_of
-    from softkin.study.run import ENGINES
-    from softkin.training.launch import checked_device
 
     for alias in arguments.alias:
         if not all(part.strip() for part in alias.partition("=")):
             raise ValueError(f"--alias must be WORD=OTHER, got {alias!r}.")
-    if arguments.workers is not None:
-        checks.count(arguments.workers, "--workers")
-    known(arguments.engine, ENGINES, "engine")
-    if arguments.device is not None and arguments.engine == "local":
-        checked_device(arguments.device)
+    running.check(arguments)
     spec = spec_of(arguments)
     recipe_of(spec)
-    if spec.model is not None and ":" not in spec.model:
-        known(spec.model.partition("(")[0].strip(), models.names(), "network")
+    if spec.model is not None:
+        models.check(spec.model, **spec.model_options)
+    for name in (spec.data, *spec.ood):
+        if name not in NOISE:
+            loading.check(name)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -140,16 +138,7 @@ def run(arguments: argparse.Namespace) -> None:
 
         print(estimate(spec, arguments.output, device=arguments.device, workers=arguments.workers).text(), end="")
         return
-    ray_options = {"address": arguments.address, "num_cpus": arguments.cpus, "num_gpus": arguments.gpus}
-    table = study.run(
-        spec,
-        arguments.output,
-        device=arguments.device,
-        workers=arguments.workers,
-        engine=arguments.engine,
-        force=arguments.force,
-        ray_options=ray_options if arguments.engine == "ray" else None,
-    )
+    table = study.run(spec, arguments.output, force=arguments.force, **running.how(arguments))
     show(table, arguments.json)
     if not arguments.json:
         for path in study.outputs.written(arguments.output):

@@ -62,10 +62,7 @@ def _names(text: str) -> list[str]:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin import checks, paper
-    from softkin.study.methods import known
-    from softkin.study.run import ENGINES
-    from softkin.training.launch import checked_device
+    from softkin import paper
 
     if arguments.action == "list":
         if arguments.name is not None:
@@ -76,11 +73,7 @@ def check(arguments: argparse.Namespace) -> None:
     for place in arguments.data:
         if not all(part.strip() for part in place.partition("=")):
             raise ValueError(f"--data must be NAME=PATH, such as cifar100=../cifar-100-python, got {place!r}.")
-    if arguments.workers is not None:
-        checks.count(arguments.workers, "--workers")
-    known(arguments.engine, ENGINES, "engine")
-    if arguments.device is not None and arguments.engine == "local":
-        checked_device(arguments.device)
+    running.check(arguments)
     spec = paper.load(arguments.name)
     spec.parts(arguments.scale, **_options(arguments))
     if arguments.action == "figure" and spec.kind == "table":
@@ -112,17 +105,8 @@ def run(arguments: argparse.Namespace) -> None:
         _plan(spec, arguments, options)
         return
     if arguments.action == "run":
-        ray_options = {"address": arguments.address, "num_cpus": arguments.cpus, "num_gpus": arguments.gpus}
-        table = paper.run(
-            spec,
-            arguments.output,
-            scale=arguments.scale,
-            options=options,
-            device=arguments.device,
-            workers=arguments.workers,
-            engine=arguments.engine,
-            ray_options=ray_options if arguments.engine == "ray" else None,
-        )
+        how = running.how(arguments)
+        table = paper.run(spec, arguments.output, scale=arguments.scale, options=options, **how)
     else:
         table = paper.table(spec, arguments.output, scale=arguments.scale, options=options)
     if arguments.json:

@@ -1,6 +1,7 @@
 """What the commands that run studies share: where and how runs are done, and which seeds."""
 
 import argparse
+from typing import Any
 
 
 def add_options(options: argparse._ActionsContainer) -> None:
@@ -12,6 +13,36 @@ def add_options(options: argparse._ActionsContainer) -> None:
     options.add_argument("--cpus", type=float, default=1, help="that Ray gives each run (default: 1)")
     options.add_argument("--gpus", type=float, default=0, help="that Ray gives each run (default: 0)")
     options.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse options of ``add_options`` that cannot be."""
+    from softkin import checks
+    from softkin.study.methods import known
+    from softkin.study.run import ENGINES
+    from softkin.training.launch import checked_device
+
+    if arguments.workers is not None:
+        checks.count(arguments.workers, "--workers")
+    known(arguments.engine, ENGINES, "engine")
+    if arguments.engine == "ray":
+        return
+    if arguments.device is not None:
+        checked_device(arguments.device)
+    for option, usual in (("address", None), ("cpus", 1), ("gpus", 0)):
+        if getattr(arguments, option) != usual:
+            raise ValueError(f"--{option} is for --engine ray, and the engine is {arguments.engine}.")
+
+
+def how(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The same options as ``softkin.study.run`` has them."""
+    ray_options = {"address": arguments.address, "num_cpus": arguments.cpus, "num_gpus": arguments.gpus}
+    return {
+        "device": arguments.device,
+        "workers": arguments.workers,
+        "engine": arguments.engine,
+        "ray_options": ray_options if arguments.engine == "ray" else None,
+    }
 
 
 def seeds(text: str) -> int | list[int]:

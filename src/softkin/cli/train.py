@@ -104,12 +104,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin import checks
+    from softkin import checks, models
+    from softkin.data import loading
     from softkin.training import Recipe
     from softkin.training.class_distances import known_distance
     from softkin.training.methods import parse
 
     label, _ = parse(arguments.method)
+    loading.check(arguments.data)
+    if arguments.model is not None:
+        models.check(arguments.model)
     checks.count(arguments.seed, "--seed", least=0)
     checks.at_least_zero(arguments.checkpoint_every, "--checkpoint-every")
     for option in ("validation", "test", "per_class", "size"):

@@ -144,15 +144,21 @@ def is_known_file(path: Path) -> bool:
     return archives.is_archive(path) or path.suffix.lower() in {".npz", *tables.SUFFIXES}
 
 
+def check(name: str) -> None:
+    """Refuse a text that is no file or folder and no name of a data set; nothing is read or fetched."""
+    if Path(name).expanduser().exists() or name == "digits" or name in catalogue.ENTRIES or hub.is_name(name):
+        return
+    near = difflib.get_close_matches(name.lower(), ["digits", *catalogue.ENTRIES], n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise SoftkinError(f"{name} could not be read: there is no such file or folder, and no data set of that name{hint}")
+
+
 def _name(name: str, progress: bool | None) -> Source:
+    check(name)
     if name == "digits":
         return arrays.ready(arrays.digits())
     if name in catalogue.ENTRIES:
         if catalogue.entry(name).folder is None:
             raise SoftkinError(f"{name} holds word vectors, not samples; pass its file as vectors (--vectors).")
         return replace(_folder(catalogue.get(name, progress=progress)), words=name)
-    if hub.is_name(name):
-        return replace(_folder(hub.get(name)), words=name)
-    near = difflib.get_close_matches(name.lower(), ["digits", *catalogue.ENTRIES], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise SoftkinError(f"{name} could not be read: there is no such file or folder, and no data set of that name{hint}")
+    return replace(_folder(hub.get(name)), words=name)

@@ -101,21 +101,34 @@ def build(
         if not callable(name):
             raise TypeError(f"`name` must be a network's name, an nn.Module or a callable, got {name!r}.")
         return _made(name, getattr(name, "__name__", repr(name)), num_classes, shape, seed, options)
+    name, options = check(name, **options)
+    if ":" in name:
+        return _made(_find(name), name, num_classes, shape, seed, options)
+    network = NETWORKS[name]
+    _fits(name, network, shape)
+    with seeded(seed):
+        return network.make(num_classes, shape, **options)
+
+
+def check(name: str, **options: Any) -> tuple[str, dict[str, Any]]:
+    """Refuse a name or options that ``build`` would refuse whatever the data; the bare name and all options.
+
+    Example:
+        >>> check("wrn(units=2)", width=2)
+        ('wrn', {'units': 2, 'width': 2})
+    """
     name, written = _parse(name)
     options = {**written, **options}
     if ":" in name:
-        return _made(_find(name), name, num_classes, shape, seed, options)
+        return name, options
     if name not in NETWORKS:
         near = difflib.get_close_matches(name.lower().replace("-", "_"), NETWORKS, n=1, cutoff=0.4)
         raise ValueError(
-            f"`name` must be one of {', '.join(names())}, or package.module:callable, got {name!r}"
+            f"network {name!r} is not known; there are {', '.join(names())}, and package.module:callable"
             + (f"; did you mean {near[0]}?" if near else ".")
         )
-    network = NETWORKS[name]
-    _fits(name, network, shape)
-    _known_options(name, network.make, options)
-    with seeded(seed):
-        return network.make(num_classes, shape, **options)
+    _known_options(name, NETWORKS[name].make, options)
+    return name, options
 
 
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:

@@ -98,6 +98,8 @@ def resolve(spec: StudySpec) -> Kept:
         SoftkinError: Data that cannot be read, also out of distribution.
     """
     from softkin import data, distances, models
+    from softkin.data.cache import content_digest
+    from softkin.data.distribution import NOISE
 
     if spec.data == "digits" and spec.per_class is spec.validation is spec.test is None:
         spec = replace(spec, **DIGITS)  # type: ignore[arg-type]
@@ -117,14 +119,19 @@ def resolve(spec: StudySpec) -> Kept:
         seed=0,
         **spec.model_options,
     )
+    contents: dict[str, str] = {}
     for name in spec.ood:  # which nobody would ask for before the first network is trained
-        data.out_of_distribution(name, like=parts.train, rows=1, seed=0, progress=False)
+        unknown = data.out_of_distribution(name, like=parts.train, rows=spec.ood_rows, seed=0, progress=False)
+        if name not in NOISE:
+            contents[f"ood {name}"] = unknown.digest
     spec = replace(spec, recipe=recipe_of(spec))
     bases = spec.bases()
     if "ae" in bases and kind == "text":
         raise ValueError(f"method ae needs images or features, and {spec.data} holds text.")
     if "we" in bases:
         distances.from_words(parts.train.synonyms, spec.vectors, aliases=dict(spec.aliases))
+    if spec.vectors is not None:
+        contents["vectors"] = content_digest(Path(spec.vectors), [spec.vectors])
     rows = {"training": len(parts.train.labels), "validation": len(parts.validation.labels)}
     rows["test"] = len(parts.test.labels)
     about_data = {
@@ -133,6 +140,7 @@ def resolve(spec: StudySpec) -> Kept:
         "kind": kind,
         "classes": len(parts.train.class_names),
         "rows": ", ".join(f"{count:,} {name}" for name, count in rows.items()) + " rows",
+        "contents": contents,
     }
     return Kept(spec, about_data)
 

@@ -75,6 +75,7 @@ class Plan:
     def __init__(self, kept: Kept) -> None:
         self.spec, self.recipe = kept.spec, dict(kept.spec.recipe)
         self._data = {"source": kept.spec.data, "digest": kept.data["digest"]}
+        self._contents = kept.data.get("contents", {})
         self._trainings: dict[Any, Job] = {}
 
     # The three kinds
@@ -85,6 +86,8 @@ class Plan:
         about: dict[str, Any] = {"kind": "distances", "distance": method, "data": self._data}
         if method == "we":  # of names: the same for all seeds
             about |= {"vectors": spec.vectors, "aliases": dict(spec.aliases)}
+            if spec.vectors is not None:
+                about["vectors_digest"] = self._contents.get("vectors")
             return Job("distances", "WE distances", about, context={"split": self._split(spec.seeds[0])})
         about |= {"split": self._split(seed)}
         if method == "ae":
@@ -182,7 +185,7 @@ class Plan:
                 return Search(tuple(every), None)
             if rung == 0:
                 return Search(tuple(every), trials[0])
-            ranked = self._ranked(trials, None if epochs < self.recipe["epochs"] else self._one_hot(seed, lookup))
+            ranked = self._ranked(trials, None)  # one-hot training was longer: short ones are held to each other
             left = [trial.values for trial in ranked[: -(-len(trials) // 2)]]
         raise AssertionError("the last rung returns")
 
@@ -256,7 +259,14 @@ class Plan:
         }
 
     def _ood(self) -> dict[str, Any] | None:
-        return {"sets": list(self.spec.ood), "rows": self.spec.ood_rows} if self.spec.ood else None
+        if not self.spec.ood:
+            return None
+        sets = list(self.spec.ood)
+        return {
+            "sets": sets,
+            "rows": self.spec.ood_rows,
+            "digests": [self._contents.get(f"ood {name}") for name in sets],
+        }
 
 
 def _metrics(record: Record | None) -> Mapping[str, float]:

@@ -147,7 +147,7 @@ class Kept:
     spec: StudySpec
     """With everything that the data decided filled in"""
     data: dict[str, Any]
-    """Source in words, digest, kind, rows and classes"""
+    """Source in words, digest, kind, rows and classes; ``contents``: digests of whatever else is read from files"""
 
 
 def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
@@ -162,12 +162,12 @@ def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
             old: Kept | None = kept_in(folder)
         except SoftkinError:  # damaged: its runs are still good, as each names its own spec
             old = None
-        if old is not None and old.spec == kept.spec and old.data["digest"] == kept.data["digest"]:
+        if old is not None and old.spec == kept.spec and _digests(old) == _digests(kept):
             return
         if old is not None and not force:
             if old.spec == kept.spec:
                 raise SoftkinError(
-                    f"{folder} holds this study for other data: {kept.data['source']} has changed since; "
+                    f"{folder} holds this study for other data: {_changed(old, kept)} has changed since; "
                     "choose another folder, or pass force (--force) to go on with the new data."
                 )
             raise SoftkinError(
@@ -196,6 +196,19 @@ def kept_in(folder: str | Path) -> Kept:
         raise SoftkinError(f"{folder} holds no study: there is no {STUDY}.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SoftkinError(f"{path} is not a study that softkin wrote, or it is damaged ({error}).") from error
+
+
+def _digests(kept: Kept) -> tuple[str, dict[str, str]]:
+    """Of the data, and of other files that the study reads: word vectors, out-of-distribution sets."""
+    return kept.data["digest"], kept.data.get("contents", {})
+
+
+def _changed(old: Kept, new: Kept) -> str:
+    if old.data["digest"] != new.data["digest"]:
+        return str(new.data["source"])
+    before, now = _digests(old)[1], _digests(new)[1]
+    name = next(name for name in (*now, *before) if before.get(name) != now.get(name))
+    return str(new.spec.vectors) if name == "vectors" else name.removeprefix("ood ")
 
 
 def _difference(old: StudySpec, new: StudySpec) -> str:

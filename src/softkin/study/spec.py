@@ -125,6 +125,8 @@ class StudySpec:
         counts: dict[str, int] = {}
         if any(ENTRIES[base].kind == "similarity" for base in bases):
             counts["alpha × beta"] = len(self.alpha) * len(self.beta)
+        elif "uniform" in bases and not self.uniform_alpha and len(self.alpha) > 1:
+            counts["alpha"] = len(self.alpha)
         if self.uniform_alpha and "uniform" in bases:
             counts["uniform_alpha"] = len(self.uniform_alpha)
         if self.mixing and {"mixup", "cutmix"} & set(bases):
