@@ -70,11 +70,26 @@ def test_derivatives(derivatives):
     z, y = drawn(0)
     at, h = derivatives(*below_top(z, y)), 1e-5
     for beta in (0.2, 0.7, 2.0):
-        _, slope, curvature = at(beta)
+        _, slope, curvature, third = at(beta)
         assert slope == pytest.approx((at(beta + h)[0] - at(beta - h)[0]) / (2 * h), abs=1e-8)
         assert curvature == pytest.approx((at(beta + h)[1] - at(beta - h)[1]) / (2 * h), abs=1e-7)
+        if derivatives is _nll_derivatives:
+            assert third == pytest.approx((at(beta + h)[2] - at(beta - h)[2]) / (2 * h), abs=1e-6)
     function = nll if derivatives is _nll_derivatives else mse
     assert at(0.5)[0] == pytest.approx(function(z, y, 2.0), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_certificate_holds_at_the_end_though_the_last_step_is_not_looked_at(seed):
+    """Value and slope after that step come from a series, which must be right to what float64 holds."""
+    z, y = drawn(seed, n=5000, k=10, factor=(0.3, 1.0, 3.0)[seed % 3])
+    cal = TemperatureScaling().fit(z, y)
+    value, slope, *_ = _nll_derivatives(*below_top(z, y))(1 / cal.temperature_)
+    assert cal.certificate_.nll_after == pytest.approx(value, abs=1e-14)
+    assert cal.certificate_.gradient_norm == pytest.approx(abs(slope), abs=1e-13)
+    assert abs(slope) < 1e-9
+    assert cal.certificate_.nll_before == pytest.approx(nll(z, y, 1.0), abs=1e-13)
+    assert cal.certificate_.iterations <= 3
 
 
 def test_scale_of_the_logits_scales_the_temperature():
