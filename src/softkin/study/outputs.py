@@ -1,5 +1,6 @@
 """What a study leaves for people: the table in four forms, figures, and the report."""
 
+import io
 import json
 from pathlib import Path
 
@@ -31,9 +32,7 @@ def written(folder: Path) -> list[Path]:
 
 
 def _figures(folder: Path) -> None:
-    """Reliability of all methods on the first seed that has them."""
-    import io
-
+    """Reliability of all methods on the first seed that has them, and how sure they are of what has no class."""
     from softkin import diagrams
     from softkin.study import methods as registry
 
@@ -42,11 +41,14 @@ def _figures(folder: Path) -> None:
     loaded = {registry.title(result.method): result.test() for result in first}
     labels = next(iter(loaded.values())).known_labels
     models = {title: one.probabilities for title, one in loaded.items()}
-    for scope in ("prediction", "output"):
-        figure = diagrams.reliability(models, labels, scope=scope)
+    drawn = {f"reliability-{s}": diagrams.reliability(models, labels, scope=s) for s in ("prediction", "output")}
+    for number, name in enumerate(first[0].record["ood"]):
+        unknown = {registry.title(result.method): result.ood(name).probabilities for result in first}
+        drawn[f"ood-{number}"] = diagrams.confidence_histogram(unknown, title=f"of no class: {name}")
+    for name, figure in drawn.items():
         content = io.BytesIO()
         figure.savefig(content, format="svg", bbox_inches="tight")
-        matrices.write(folder / "figures" / f"reliability-{scope}.svg", content.getvalue())
+        matrices.write(folder / "figures" / f"{name}.svg", content.getvalue())
 
 
 def _report(folder: Path, table: Table) -> None:
