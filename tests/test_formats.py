@@ -202,6 +202,11 @@ def test_labels_from_another_file(tmp_path):
     (tmp_path / "y.txt").write_text("\n".join(map(str, LABELS)))
     for name in ("y.npy", "y.npz", "y.txt"):
         assert formats.read(tmp_path / "l.npz", labels=tmp_path / name).known_labels.tolist() == LABELS.tolist()
+    np.savez(tmp_path / "both.npz", logits=LOGITS, labels=LABELS)
+    np.save(tmp_path / "y.npy", (LABELS + 1) % 3)
+    with pytest.warns(UserWarning, match="both.npz holds labels of its own; the given ones are taken instead"):
+        found = formats.read(tmp_path / "both.npz", labels=tmp_path / "y.npy")
+    assert found.known_labels.tolist() == ((LABELS + 1) % 3).tolist()
     np.save(tmp_path / "y.npy", LABELS[:-1])
     with pytest.raises(SoftkinError, match="has 7 rows, and there are 6 labels"):
         formats.read(tmp_path / "l.npz", labels=tmp_path / "y.npy")

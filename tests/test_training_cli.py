@@ -131,6 +131,9 @@ def test_force_overwrites_a_finished_run_but_resumes_one_that_was_cut_off(capsys
         (("--epochs", "0"), "`epochs` must be at least 1, got 0."),
         (("--seed", "-1"), "--seed` must be at least 0, got -1."),
         (("--alias", "x"), "--alias must be WORD=OTHER, got 'x'."),
+        (("--model", "resnet81"), "did you mean resnet18?"),
+        (("--model", "wrn(unit=2)"), "wrn has no option 'unit'; it has"),
+        (("--ood", "digit"), "digit could not be read: there is no such file or folder"),
     ],
 )
 def test_wrong_usage_is_one_sentence(capsys, arguments, words):
@@ -144,7 +147,6 @@ def test_wrong_usage_is_one_sentence(capsys, arguments, words):
 def test_what_is_not_there_is_one_sentence(capsys):
     for arguments, words in (
         (("--device", "cuda:9"), "the device cuda:9 cannot be used"),
-        (("--model", "resnet81"), "did you mean resnet18?"),
         (("--tracker", "mlflow"), "the tracker mlflow is not installed"),
     ):
         code, _, errors = run(capsys, *QUICK[:-2], *arguments)

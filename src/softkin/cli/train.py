@@ -106,12 +106,14 @@ def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     from softkin import checks, models
     from softkin.data import loading
+    from softkin.data.distribution import NOISE
     from softkin.training import Recipe
     from softkin.training.class_distances import known_distance
     from softkin.training.methods import parse
 
     label, _ = parse(arguments.method)
-    loading.check(arguments.data)
+    for name in (arguments.source, *(one for one in arguments.ood if one not in NOISE)):
+        loading.check(name)
     if arguments.model is not None:
         models.check(arguments.model)
     checks.count(arguments.seed, "--seed", least=0)
@@ -155,11 +157,10 @@ def run(arguments: argparse.Namespace) -> None:
     method, autoencoder = _method(arguments, split)
     recipe = _recipe(arguments, len(split.train))
     name = arguments.model or _network(split)
-    shape = split.train.values.shape[1:]
     model = models.build(
         name,
         num_classes=len(split.train.class_names),
-        input_shape=(shape[-1], *shape[:-1]) if split.train.kind == "images" else shape,
+        input_shape=split.train.input_shape,
         seed=arguments.seed,
     )
     # Before the training: a name that cannot be read should not cost hours.

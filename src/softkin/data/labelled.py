@@ -45,6 +45,12 @@ class Samples:
         """The names of each class, as ``distances.from_words`` takes them: WordNet's classes have several."""
         return [_NUMBER.sub("", name).split(", ") for name in self.class_names]
 
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one sample, as networks take it: (channels, height, width) or (D,)."""
+        shape = self.values.shape[1:]
+        return (shape[-1], *shape[:-1]) if self.kind == "images" else shape
+
     def __len__(self) -> int:
         return len(self.ids)
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -230,6 +231,8 @@ def _with_labels(source: Source, labels: Any) -> Source:
         start = 0
         for block in source.blocks_of(rows):
             end = start + len(block.values)
+            if start == 0 and block.labels is not None:
+                warnings.warn(f"{source.name} holds labels of its own; the given ones are taken instead.", stacklevel=2)
             yield Block(block.values, labels[start:end], block.ids)
             start = end
         if start != len(labels):

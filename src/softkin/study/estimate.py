@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from softkin.study.perform import input_shape, resolve, split
+from softkin.study.perform import resolve, split
 from softkin.study.plan import Job, Plan, shortened
 from softkin.study.records import Kept, Records
 from softkin.study.spec import StudySpec
@@ -103,7 +103,7 @@ def _seconds_of_training(plan: Plan, device: str | None) -> float:
             network = models.build(
                 spec.model,
                 num_classes=len(parts.train.class_names),
-                input_shape=input_shape(parts.train.values.shape),
+                input_shape=parts.train.input_shape,
                 seed=0,
                 **spec.model_options,
             )

@@ -115,7 +115,7 @@ def resolve(spec: StudySpec) -> Kept:
     models.build(
         spec.model,
         num_classes=len(parts.train.class_names),
-        input_shape=input_shape(parts.train.values.shape),
+        input_shape=parts.train.input_shape,
         seed=0,
         **spec.model_options,
     )
@@ -154,11 +154,6 @@ def recipe_of(spec: StudySpec) -> dict[str, Any]:
     if "milestones" in given:
         given["milestones"] = tuple(given["milestones"])
     return Recipe.named(name or "small", **given).to_dict()
-
-
-def input_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """What networks call the shape of one sample: channels first."""
-    return (shape[3], shape[1], shape[2]) if len(shape) == 4 else (1, *shape[1:]) if len(shape) == 3 else shape[1:]
 
 
 # The three kinds of run
@@ -213,7 +208,7 @@ def _training(
     network = models.build(
         spec["model"]["name"],
         num_classes=len(names),
-        input_shape=input_shape(parts.train.values.shape),
+        input_shape=parts.train.input_shape,
         seed=seed,
         **spec["model"]["options"],
     )
