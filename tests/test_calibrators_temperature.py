@@ -1,5 +1,7 @@
 """Temperature scaling and its ensemble: check values, exact searches, bounds, data whose temperature is known."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -92,11 +94,56 @@ def test_the_certificate_holds_at_the_end_though_the_last_step_is_not_looked_at(
     assert cal.certificate_.iterations <= 3
 
 
-def test_scale_of_the_logits_scales_the_temperature():
+@pytest.mark.parametrize("objective", ["nll", "mse"])
+def test_scale_of_the_logits_scales_the_temperature(objective):
     z, y = drawn(1)
-    t = TemperatureScaling().fit(z, y).temperature_
-    for scale in (1e-6, 1e4, 1e9):
-        assert TemperatureScaling().fit(scale * z, y).temperature_ == pytest.approx(scale * t, rel=1e-6)
+    one = TemperatureScaling(objective=objective).fit(z, y)
+    for scale in (1e-306, 1e-6, 1e4, 1e9, 1e110, 1e300):
+        cal = TemperatureScaling(objective=objective).fit(scale * z, y)
+        assert cal.temperature_ == pytest.approx(scale * one.temperature_, rel=1e-6)
+        assert cal.certificate_.converged
+        assert cal.certificate_.nll_after == pytest.approx(one.certificate_.nll_after, rel=1e-9)
+
+
+@pytest.mark.parametrize("factor", [30.0, 300.0, 3e5])
+def test_saturated_scores_converge(factor):
+    """Where every softmax is 0 or 1 the third derivative dwarfs the second."""
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        z = factor * torch.randint(-2, 3, (40, 10), generator=generator).double()
+        y = torch.randint(0, 10, (40,), generator=generator)
+        cal = TemperatureScaling().fit(z, y)
+        assert cal.certificate_.converged
+        assert cal.certificate_.iterations < 30
+        assert cal.certificate_.nll_after <= math.log(10) + 1e-3  # that of an infinite temperature, or better
+
+
+@pytest.mark.parametrize(("n", "k", "scale", "t"), [(300, 2, 3.0, 0.2), (5000, 10, 100.0, 2.0)])
+def test_squared_error_is_not_caught_in_a_valley_that_few_rows_show(n, k, scale, t):
+    for seed in range(10):
+        generator = torch.Generator().manual_seed(seed)
+        z = scale * torch.randn(n, k, generator=generator, dtype=torch.float64)
+        y = torch.multinomial(torch.softmax(z / t, dim=1), 1, generator=generator)[:, 0]
+        found = TemperatureScaling(objective="mse").fit(z, y)
+        assert found.certificate_.converged
+        assert mse(z, y, found.temperature_) <= mse(z, y, TemperatureScaling().fit(z, y).temperature_) + 1e-12
+
+
+def test_a_few_rows_of_ordinary_range_among_huge_ones():
+    """Rounded probabilities: ln 0 is −708, and the bound follows from what the true classes lose."""
+    generator = torch.Generator().manual_seed(1)
+    z = 2 * torch.randn(1000, 100, generator=generator, dtype=torch.float64)
+    y = torch.multinomial(torch.softmax(z / 0.4, dim=1), 1, generator=generator)[:, 0]
+    p = torch.softmax(z, dim=1).mul(1000).round().div(1000)
+    p = p / p.sum(dim=1, keepdim=True)
+    cal = TemperatureScaling().fit(p, y, from_probabilities=True)
+    assert not cal.certificate_.bound_hit
+    assert cal.temperature_ == pytest.approx(0.4, abs=0.02)
+    z = torch.where(torch.rand(1000, 1, generator=generator) < 0.6, 1e4, 1.0) * torch.tensor([[1.0, 0.0]])
+    y = (torch.rand(1000, generator=generator) < 0.25 * (z[:, 0] < 2)).long()
+    cal = TemperatureScaling().fit(z.double(), y)
+    assert not cal.certificate_.bound_hit
+    assert cal.certificate_.nll_after < cal.certificate_.nll_before
 
 
 def test_all_right_ends_at_the_bound():
@@ -106,6 +153,7 @@ def test_all_right_ends_at_the_bound():
         spread = float((z.amax(dim=1) - z.amin(dim=1)).median())
         assert cal.certificate_.bound_hit
         assert cal.temperature_ == pytest.approx(spread / 1000)
+        assert cal.certificate_.gradient_norm == 0  # what a bound holds does not count
         assert "the lower bound, as every sample is predicted right" in repr(cal)
 
 

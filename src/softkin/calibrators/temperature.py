@@ -6,8 +6,9 @@ The mean NLL is convex in β, so it is solved in β: Halley's steps, which three
 bracket that each slope shrinks, from the solution on a few rows, so that the whole data are passed over twice.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -26,6 +27,8 @@ FLAT = 1e-14
 SCAN_ROWS = 64
 # Rows to start from, and the relative step that is the last one there: they are further off than its square.
 STARTS = ((SCAN_ROWS, 0.2), (1024, 0.05))
+APART = 1.5  # starts that differ by less lie in one valley
+LARGE = 1e60  # ranges of logits beyond it, or below its inverse, are scaled first
 BLOCK = 2**17  # numbers at a time: one megabyte, so that the passes over a block stay in the cache
 CELLS = 24  # places where the squared error, which has no single valley, is looked at first
 
@@ -140,7 +143,8 @@ def _descend(
         if abs(step) <= STEP * beta or abs(slope) * beta <= FLAT:
             return Root(beta, value, slope, iteration, False, True)
         bend = curvature + 0.5 * third * step
-        if curvature > 0 and bend > 0.5 * curvature:  # near a root: elsewhere the third derivative may mislead
+        # Near a root the bend is slight. Where scores saturate it is all there is, and Halley would crawl.
+        if curvature > 0 and 0.5 * curvature < bend < 2 * curvature:
             step = -slope / bend
         low, high = (beta, high) if slope < 0 else (low, beta)
         new = beta + step
@@ -157,13 +161,19 @@ def _descend(
     return Root(beta, value, slope, limit, False, False)
 
 
-def bracket(u: Tensor) -> tuple[float, float] | None:
-    """The range of β, from the rows' ranges of logits; None where every row is constant and β does nothing."""
+def bracket(u: Tensor, own: Tensor) -> tuple[float, float] | None:
+    """The range of β, from the rows' ranges of logits; None where every row is constant and β does nothing.
+
+    The least NLL is at most that of β = 0, ln K, and at least −β·mean(own): no solution lies above ln K / −mean(own).
+    """
     spread = -u.amin(dim=1)
     spread = spread[spread > 0]
     if not len(spread):
         return None
-    return 1 / (REACH * float(spread.max())), REACH / float(spread.median())
+    high = REACH / float(spread.median())
+    if bool(own.any()):
+        high = max(high, math.log(u.shape[1]) / -float(own.mean()))
+    return 1 / (REACH * float(spread.max())), high
 
 
 def _scan(u: Tensor, own: Tensor, low: float, high: float) -> float:
@@ -178,7 +188,11 @@ def _scan(u: Tensor, own: Tensor, low: float, high: float) -> float:
 
 def best_temperature(u: Tensor, own: Tensor, objective: Objective, *, last_step: float = 0.0) -> Root:
     """β = 1/T that minimises the objective, for logits as ``below_top`` has them; ``last_step`` as for ``_descend``."""
-    limits = bracket(u)
+    scale = float(-u.amin())
+    if scale and not 1 / LARGE < scale < LARGE:  # powers of such logits leave float64: solved for those of range 1
+        root = best_temperature(u / scale, own / scale, objective, last_step=last_step)
+        return replace(root, beta=root.beta / scale)
+    limits = bracket(u, own)
     derivatives = _nll_derivatives if objective == "nll" else _mse_derivatives
     at = derivatives(u, own)
     if limits is None:
@@ -192,6 +206,12 @@ def best_temperature(u: Tensor, own: Tensor, objective: Objective, *, last_step:
             few = slice(None, None, -(-len(u) // rows))
             root = _descend(derivatives(u[few].contiguous(), own[few]), start, low, high, last_step=last)
             start = start if root.at_bound else root.beta
+    if objective == "mse":  # which has several valleys, and few rows may show another: the NLL has one
+        few = slice(None, None, -(-len(u) // STARTS[-1][0]))
+        other = best_temperature(u[few].contiguous(), own[few], "nll", last_step=STARTS[-1][1]).beta
+        other = min(max(other, low), high)
+        if max(start, other) > APART * min(start, other):
+            start = min(start, other, key=lambda beta: at(beta)[0])
     return _descend(at, start, low, high, last_step=last_step)
 
 
@@ -205,9 +225,9 @@ class TemperatureScaling(Parametric):
     r"""One temperature for all classes: softmax(z / T).
 
     T is the minimum of the mean NLL (convex in 1/T, found to 1e-7 of itself) or of the squared error ("mse",
-    the Brier score). It lies within 1,000 times the logits' range; data that are all predicted right, whose best T
-    is 0, or worse than chance, whose best is infinite, end at that bound, and ``certificate_.bound_hit`` says so. The
-    winning class never changes.
+    the Brier score). It lies within 1,000 times the logits' range, or wherever the least NLL can lie; data that are
+    all predicted right, whose best T is 0, or worse than chance, whose best is infinite, end at that bound, and
+    ``certificate_.bound_hit`` says so. The winning class never changes.
 
     T > 1 says that the model was over-confident, T < 1 that it was under-confident, as one trained on smooth labels
     often is.
@@ -249,18 +269,19 @@ class TemperatureScaling(Parametric):
             cold = z / self.temperature_
             after = float((cold.logsumexp(dim=1) - cold.gather(1, y[:, None])[:, 0]).mean())
         return Solution(
-            gradient_norm=abs(root.slope),
+            gradient_norm=0.0 if root.at_bound else abs(root.slope),  # what a bound holds does not count
             iterations=root.iterations,
             bound_hit=root.at_bound,
-            converged=root.converged,
-            notes=(f"T = {self.temperature_:.6g}: {self._verdict(root)}",),
+            converged=root.converged and math.isfinite(root.value) and math.isfinite(root.slope),
+            notes=(f"T = {self.temperature_:.6g}: {self._verdict(root, all_right=not bool(own.any()))}",),
             nll=(before, after),
             argmax_kept=True,
         )
 
-    def _verdict(self, root: Root) -> str:
+    def _verdict(self, root: Root, *, all_right: bool) -> str:
         if root.at_bound and root.slope <= 0:
-            return "the lower bound, as every sample is predicted right"
+            why = "as every sample is predicted right" if all_right else "as the squared error sinks all the way to it"
+            return f"the lower bound, {why}"
         if root.at_bound:
             return "the upper bound, as the scores say nothing of the labels"
         if abs(self.temperature_ - 1) < 1e-6:
