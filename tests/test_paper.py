@@ -165,6 +165,11 @@ def test_out_of_distribution_sets():
 def test_options_of_parts():
     spec = paper.load("table1")
     assert [part.row for part in spec.parts("full", rows=["WRN", "DN"])] == ["DN", "WRN"]
+    (elsewhere,) = spec.parts("small", data={"cifar100": "there"})
+    assert elsewhere.study.data == "there"
+    assert elsewhere.folder == spec.parts("small")[0].folder  # found again wherever the data are
+    with pytest.raises(ValueError, match="`rows` must name some of WRN, got none"):
+        spec.parts("small", rows=[])
     (part,) = spec.parts("small", seeds=1, vectors="some.txt")
     assert (part.study.seeds, part.study.vectors) == ((0,), "some.txt")
     assert part.folder != spec.parts("small")[0].folder

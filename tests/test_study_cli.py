@@ -128,8 +128,30 @@ def test_table_status_and_json(tmp_path, capsys, without_pictures):  # noqa: F81
     assert "done: WE (α = 0.1, β = 2), seed 0" in out
     assert main([*command[:-1], str(tmp_path / "s"), "--seeds", "2"]) == 1
     assert "holds another study (seeds 0 there, 0, 1 here)" in capsys.readouterr().err
-    assert main(["status", str(tmp_path)]) == 1
+    assert main(["status", str(tmp_path)]) == 0  # a folder of studies, as `softkin paper` leaves it
+    assert f"{tmp_path / 's'}: compare on" in capsys.readouterr().out
+    (tmp_path / "s" / "table.md").unlink()
+    assert main(command) == 0  # what was deleted is written again
+    assert (tmp_path / "s" / "table.md").exists()
+    (tmp_path / "none").mkdir()
+    assert main(["status", str(tmp_path / "none")]) == 1
     assert "holds no study" in capsys.readouterr().err
+
+
+def test_a_dry_run_counts_what_the_first_seed_has_still_to_choose(tmp_path, capsys):
+    (tmp_path / "s.toml").write_text('methods = ["one-hot", "we"]\nseeds = 3\ntuning = "first seed"\n')
+    command = ["compare", "--config", str(tmp_path / "s.toml"), "--epochs", "1", "--output", str(tmp_path / "s")]
+    assert main([*command, "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "6 trainings" in out  # three one-hot, three of WE on the first seed
+    assert "2 more trainings once the first seed has chosen their values" in out
+
+
+def test_a_network_of_ones_own_that_cannot_be_built(tmp_path, capsys, monkeypatch):
+    (tmp_path / "badly_made.py").write_text("def network(num_classes):\n    raise RuntimeError('no\\nmemory')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["compare", "--model", "badly_made:network", "--output", str(tmp_path / "s")]) == 1
+    assert capsys.readouterr().err == ("softkin compare: badly_made:network could not be built: RuntimeError: no\n")
 
 
 def test_dry_run_writes_nothing(tmp_path, capsys):
@@ -162,6 +184,9 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
         (["--ood", "uniform,digit"], "digit could not be read.*did you mean 'digits'"),
         (["--address", "ray://head:10001"], "--address is for --engine ray, and the engine is local"),
         (["--gpus", "1"], "--gpus is for --engine ray"),
+        (["--engine", "ray", "--cpus", "-1"], "`--cpus` must be finite and at least 0"),
+        (["--engine", "ray", "--device", "foo"], "the device foo cannot be used"),
+        (["--methods", "mixup", "--mixing", "0"], "`mixing` must be above 0"),
         (
             ["--methods", "one-hot,uniform,mixup", "--alpha", "0.1,0.2", "--mixing", "0.1,0.2,0.4"],
             "alpha has 2, mixing",

@@ -108,6 +108,13 @@ def test_accuracy_budget():
     assert plan.search("we", 0, done.get).chosen.values["beta"] == 1.0  # none within the budget: what loses least
 
 
+def test_the_budget_names_what_it_is_measured_against():
+    """Alone the method is held to its own best trial, beside one-hot to that: two choices, two results."""
+    alone, beside = (plan_of(methods=methods, accuracy_budget=0.3) for methods in (("we",), ("one-hot", "we")))
+    nothing = {}.get
+    assert alone.result("we", 0, nothing).digest != beside.result("we", 0, nothing).digest
+
+
 def test_halving():
     plan, done = plan_of(methods=("we",), search="halving", beta=(0.5, 1.0, 2.0, 4.0)), Done()
     epochs_of = {0.5: 0.4, 1.0: 0.3, 2.0: 0.2, 4.0: 0.1}  # larger β, lower NLL

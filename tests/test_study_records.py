@@ -47,6 +47,11 @@ def test_damage_is_found_set_aside_and_the_run_is_free_again(done, tmp_path, fil
     assert fresh.set_aside("run") == tmp_path / "damaged" / "run-2"
 
 
+def test_failures_are_one_line(tmp_path):
+    Records(tmp_path).fail("d", "a run", "RuntimeError: one\n  two\n")
+    assert Records(tmp_path).failure("d") == "RuntimeError: one two"
+
+
 def test_failures(tmp_path):
     records = Records(tmp_path)
     assert records.failure("run") is None

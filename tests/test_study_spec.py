@@ -48,6 +48,8 @@ def test_unequal_trials_are_refused():
         StudySpec(methods=PAPER, mixing=(0.1, 0.2))
     with pytest.raises(ValueError, match="same number of trials, but alpha has 2, mixing has 3"):
         StudySpec(methods=("uniform", "mixup"), alpha=(0.1, 0.2), mixing=(0.1, 0.2, 0.4))
+    with pytest.raises(ValueError, match="alpha × beta has 3, uniform_alpha has 2"):
+        StudySpec(methods=("we", "online"), uniform_alpha=(0.1, 0.2))
     StudySpec(methods=("uniform", "mixup"), mixing=(0.1, 0.2, 0.4))  # one α, of which as many are made
     StudySpec(methods=("one-hot", "ts"), mixing=(0.1, 0.2))  # no mixup: nothing to be unfair to
 
@@ -81,6 +83,9 @@ def test_calibrators_need_the_network_behind_them():
         ({"recipe": 3}, "`recipe` must be a table"),
         ({"per_class": 0}, "`per_class` must be at least 1"),
         ({"data": ""}, "`data` must be a text"),
+        ({"model": 3}, "`model` must be a text, got 3"),
+        ({"vectors": 3}, "`vectors` must be a text"),
+        ({"aliases": {"one": 3}}, "`aliases` must hold words, got 3 for 'one'"),
     ],
 )
 def test_bad_studies(values, words):

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import math
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from softkin import SoftkinError, metrics
 from softkin.metrics import calibration, scores
+from softkin.predictions import Predictions
 from softkin.study import measure, significance
 from softkin.study.significance import Resamples, holm, verdict
 from softkin.study.tables import build
@@ -210,3 +212,39 @@ def test_holm_twin():
                 break
             rejected.append(name)
         assert {name for name in adjusted if adjusted[name] <= significance.LEVEL} == set(rejected)
+
+
+def test_an_infinite_loss_is_shown_as_such_and_is_no_tie(tmp_path):
+    """A calibrator that gives a true class no chance at all: its log loss has no mean."""
+    found = results(tmp_path, {"one-hot": (1.0, 0.0), "histogram": (1.0, 0.0)}, range(5))
+    endless = found[-1]
+    good = endless.test()
+    p = good.probabilities.clone()
+    p[0] = torch.nn.functional.one_hot((good.known_labels[0] + 1) % 4, 4)
+    bad = Predictions.from_probabilities(p, good.known_labels, sample_ids=good.sample_ids)
+    bad.save(tmp_path / "runs" / "histogram-4" / "test.safetensors", force=True)
+    endless.record["metrics"] = json.loads(json.dumps(measure.on_test(bad)))
+    table = build(kept(methods=("one-hot", "histogram"), seeds=5).spec, found, resamples=200)
+    cell = table.row("histogram").cells["nll"]
+    assert (cell.mean, cell.std, cell.best, cell.tie) == (math.inf, None, False, False)
+    assert table.row("one-hot").cells["nll"].best
+    assert "| ∞ |" in table.to_markdown()
+    assert "\\infty" in table.to_latex()
+    plain = json.loads(json.dumps(table.to_dict(), allow_nan=False))
+    assert plain["rows"][1]["cells"]["nll"]["mean"] is None
+
+
+def test_the_floor_stands_beside_kde_output(five):
+    cell = five.row("ts").cells["ece_kde_output"]
+    assert 0 < cell.floor < cell.calibrated
+    assert f"({100 * cell.calibrated:.2f}, floor {100 * cell.floor:.2f})" in five.to_markdown()
+
+
+def test_scores_that_are_nearly_equal_have_no_winner_by_kde(tmp_path):
+    """Their bandwidth is too narrow for resampling, and another one would mark another number than is printed."""
+    found = results(tmp_path, {"one-hot": (1.0, 0.0), "ts": (1e-5, 0.0)}, (0, 1))
+    table = build(kept(methods=("one-hot", "ts")).spec, found, resamples=50)
+    for row in table.rows:
+        assert (row.cells["ece_kde"].best, row.cells["ece_kde"].p_value) == (False, None)
+    assert table.row("ts").cells["ece_kde"].calibrated is None
+    assert any(row.cells["nll"].best for row in table.rows)

@@ -40,7 +40,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     what.add_argument("--epochs", type=int, help="of every training (default: the recipe's)")
     what.add_argument("--recipe", help="a training recipe by name (default: small)")
     what.add_argument(
-        "--alpha", type=_numbers, help="of similarity and uniform smoothing; a list is tried (default: 0.1)"
+        "--alpha",
+        type=_numbers,
+        help="of smoothing; a list is tried (default: 0.1, and for uniform as many around it as there are betas)",
     )
     what.add_argument("--beta", type=_numbers, help="of the similarity; a list is tried (default: 1,2,4)")
     what.add_argument(

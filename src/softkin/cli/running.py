@@ -20,12 +20,16 @@ def check(arguments: argparse.Namespace) -> None:
     from softkin import checks
     from softkin.study.methods import known
     from softkin.study.run import ENGINES
-    from softkin.training.launch import checked_device
+    from softkin.training.launch import checked_device, named_device
 
     if arguments.workers is not None:
         checks.count(arguments.workers, "--workers")
     known(arguments.engine, ENGINES, "engine")
+    checks.at_least_zero(arguments.cpus, "--cpus")
+    checks.at_least_zero(arguments.gpus, "--gpus")
     if arguments.engine == "ray":
+        if arguments.device is not None:
+            named_device(arguments.device)
         return
     if arguments.device is not None:
         checked_device(arguments.device)

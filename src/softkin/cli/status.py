@@ -7,8 +7,8 @@ from typing import Any
 
 SUMMARY = "what of a study is done, running, failed and left"
 DESCRIPTION = """\
-Say what of the study in FOLDER is done, running (and where), failed (and why), damaged and left.
-Nothing is changed, and the study may be running."""
+Say what of the study in FOLDER is done, running (and where), failed (and why), damaged and left; of each of them in a
+folder of `softkin paper`. Nothing is changed, and the study may be running."""
 EXAMPLE = "softkin status study/"
 
 
@@ -25,11 +25,24 @@ def check(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Look and print."""
+    from softkin.study.records import STUDY
+
+    inside = sorted(path.parent for path in arguments.folder.glob(f"*/{STUDY}"))
+    several = inside and not (arguments.folder / STUDY).exists()  # as `softkin paper` leaves them
+    found = [_look(folder) for folder in (inside if several else [arguments.folder])]
+    if arguments.json:
+        print(json.dumps(found if several else found[0], ensure_ascii=False, indent=1))
+        return
+    for about in found:
+        _print(about, everything=arguments.all)
+
+
+def _look(folder: Path) -> dict[str, Any]:
     from softkin import study
 
-    found = study.standing(arguments.folder)
-    kept = study.kept_in(arguments.folder)
-    about: dict[str, Any] = {
+    found, kept = study.standing(folder), study.kept_in(folder)
+    return {
+        "folder": str(folder),
         "study": kept.spec.name,
         "data": kept.data["source"],
         "total": found.total,
@@ -39,18 +52,18 @@ def run(arguments: argparse.Namespace) -> None:
         "damaged": [job.title for job in found.damaged],
         "left": [job.title for job in found.left],
     }
-    if arguments.json:
-        print(json.dumps(about, ensure_ascii=False, indent=1))
-        return
-    print(f"{arguments.folder}: {about['study']} on {about['data']}")
+
+
+def _print(about: dict[str, Any], *, everything: bool) -> None:
+    print(f"{about['folder']}: {about['study']} on {about['data']}")
     counts = [f"{len(about[key])} {key}" for key in ("done", "running", "failed", "damaged", "left")]
-    print(f"{', '.join(counts)}, of {found.total} runs known by now")
+    print(f"{', '.join(counts)}, of {about['total']} runs known by now")
     for one in about["running"]:
         print(f"running: {one['run']} ({one['where']})")
     for one in about["failed"]:
         print(f"failed: {one['run']}: {one['reason']}")
     for title in about["damaged"]:
         print(f"damaged: {title}, will be done again")
-    for key in ("done", "left") if arguments.all else ():
+    for key in ("done", "left") if everything else ():
         for title in about[key]:
             print(f"{key}: {title}")

@@ -27,6 +27,8 @@ class Split:
     seed: int
     digest: str
     """Of the content and of the rows of each set: equal digests, equal splits."""
+    data_digest: str
+    """Of the content alone, whatever the seed."""
     overlap: int = 0
     """How many validation and test samples have an exact twin among the training samples; CIFAR-100 itself has some."""
 
@@ -90,7 +92,8 @@ def split(
         whole.update(f"{name} {parts[part].digest} {len(drawn)} ".encode() + drawn.astype("<i8").tobytes())
     train, digest = sets["train"], whole.hexdigest()
     overlap = _overlap(digest, train, sets["validation"], sets["test"])
-    return Split(train, sets["validation"], sets["test"], seed, digest, overlap)
+    content = hashlib.sha256(" ".join(f"{name} {part.digest}" for name, part in parts.items()).encode()).hexdigest()
+    return Split(train, sets["validation"], sets["test"], seed, digest, content, overlap)
 
 
 def _overlap(digest: str, train: Labelled, *others: Labelled) -> int:

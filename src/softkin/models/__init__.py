@@ -227,6 +227,9 @@ def _made(
             network = make(**given, **options)
     except TypeError as error:  # most often an option too many or too few
         raise TypeError(f"{name} cannot be called with {_in_words({**given, **options})}: {error}") from error
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise SoftkinError(f"{name} could not be built: {type(error).__name__}: {first}") from error
     if not isinstance(network, nn.Module):
         raise TypeError(f"{name} must return an nn.Module, got {type(network).__name__}.")
     return _checked(network, num_classes, shape, name)

@@ -167,15 +167,16 @@ def table(
         done = {(result.method, result.seed) for result in found}
         left = len(part.study.methods) * len(part.study.seeds) - len(done)
         if left:
-            notes.append(f"{part.study.name}: {left} results are not done; `softkin paper run {spec.name}` goes on.")
+            notes.append(f"{part.study.name}: {left} results are not done; {_advice(spec, scale)} goes on.")
         for metric in ("accuracy", *METRICS, *_ood_metrics(part)):
             for method in part.study.methods:
                 lines.append(_line(spec, part, metric, method, [one for one in found if one.method == method]))
+    trained = spec.scales[scale].get("networks", {})
     for row, printed in spec.values.items():  # what the paper has and this scale does not run
         if row not in {part.row for part in parts}:
             lines += [
                 Line(row, metric, method, spec.value(row, metric, method), None, None, 0, None, None, None, "",
-                     f"none at scale {scale}", "", "")
+                     "not asked for" if row in trained else f"none at scale {scale}", "", "")
                 for metric in printed
                 for method in spec.methods
             ]  # fmt: skip
@@ -197,9 +198,13 @@ def done_parts(
     found = [(part, results) for part, results in found if results]
     if not found:
         raise SoftkinError(
-            f"{folder} holds nothing of {spec.name} at scale {scale} yet; `softkin paper run {spec.name}` does it."
+            f"{folder} holds nothing of {spec.name} at scale {scale} yet; {_advice(spec, scale)} does it."
         )
     return found
+
+
+def _advice(spec: PaperSpec, scale: str) -> str:
+    return f"`softkin paper run {spec.name} --scale {scale}`"
 
 
 def _ood_metrics(part: Part) -> list[str]:
@@ -234,12 +239,9 @@ def _line(spec: PaperSpec, part: Part, metric: str, method: str, every: Sequence
     )
 
 
-LETTERS = {"alpha": "α", "beta": "β", "mixing": "a", "gamma": "γ", "margin": "m"}
-
-
 def _values(every: Sequence[Result]) -> str:
     """What was chosen: one text where all seeds agree, else seed by seed."""
-    texts = [", ".join(f"{LETTERS.get(k, k)} = {v:g}" for k, v in result.record["values"].items()) for result in every]
+    texts = [methods.in_words(result.record["values"]) for result in every]
     return "; ".join(dict.fromkeys(texts))
 
 

@@ -46,11 +46,13 @@ class Part:
     study: StudySpec
     value: float | None = None
     """Of the parameter that a sweep goes through"""
+    known_as: str = ""
+    """What tells it apart from other studies, wherever its data lie: names its folder"""
 
     @property
     def folder(self) -> str:
         """Named by the study's content: what two figures share is run once, and a changed spec begins anew."""
-        return f"{self.study.name}-{self.study.digest[:8]}"
+        return f"{self.study.name}-{self.known_as}"
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ class PaperSpec:
         if rows is not None:
             there = list(dict.fromkeys(part.row for part in found))
             wanted = [known(row, there, f"row of {self.name} at scale {scale}") for row in rows]
+            if not wanted:
+                raise ValueError(f"`rows` must name some of {', '.join(there)}, got none.")
             found = [part for part in found if part.row in wanted]
         return found
 
@@ -147,18 +151,10 @@ class PaperSpec:
         if value is not None:
             given[str(self.parameter)] = value
             name += f"-{self.parameter}-{value:g}"
-        study = StudySpec.from_dict(
-            {
-                "name": name,
-                "data": places.get(source, source),
-                "model": model,
-                "methods": list(self.methods),
-                "ood": [places.get(one, one) for one in self.sets],
-                **given,
-                **changes,
-            }
-        )
-        return Part(row, study, value)
+        values = {"name": name, "model": model, "methods": list(self.methods), **given, **changes}
+        named = StudySpec.from_dict({**values, "data": source, "ood": list(self.sets)})
+        there = {"data": places.get(source, source), "ood": [places.get(one, one) for one in self.sets]}
+        return Part(row, StudySpec.from_dict({**values, **there}), value, named.digest[:8])
 
     def _named(self, name: str) -> "PaperSpec":
         return load(name if self.beside is None else self.beside / f"{name}.toml")

@@ -29,7 +29,8 @@ function comparisonPage() {
 function cellText(column, cell) {
   const scale = column.percent ? 100 : 1, digits = column.percent ? (column.key.startsWith("ece") ? 2 : 1) : 3;
   const text = `${column.signed && cell.mean > 0 ? "+" : ""}${fixed(cell.mean === null ? null : scale * Number(cell.mean), digits)}`;
-  return [text, given(cell.std) ? `±${THIN}${fixed(scale * Number(cell.std), digits)}` : "", given(cell.calibrated) ? fixed(scale * Number(cell.calibrated), digits) : ""];
+  const beside = [given(cell.calibrated) ? fixed(scale * Number(cell.calibrated), digits) : "", given(cell.floor) ? `floor ${fixed(scale * Number(cell.floor), digits)}` : ""].filter(Boolean);
+  return [text, given(cell.std) ? `±${THIN}${fixed(scale * Number(cell.std), digits)}` : "", beside.join(", ")];
 }
 
 // Who is best, and who is not told apart from the best, by the table's own marks.

@@ -11,6 +11,7 @@ from softkin.metrics import scopes
 from softkin.metrics.scopes import Scope
 from softkin.predictions import Predictions
 from softkin.report import curves, matrix, mistakes, plain, render
+from softkin.study.methods import in_words
 
 if TYPE_CHECKING:
     from softkin.study import Table
@@ -156,7 +157,7 @@ def _saved_table(folder: Path, found: Sequence[Any]) -> dict[str, Any] | None:
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     cells = {key: {name: _plain(value) for name, value in cell.items()} for key, cell in row["cells"].items()}
-    chosen = "; ".join(sorted({_in_words(values) for values in row["chosen"]} - {""}))
+    chosen = "; ".join(sorted({in_words(values) for values in row["chosen"]} - {""}))
     return {"method": row["method"], "cells": cells, "chosen": chosen or None, "target": row["effective_target"]}
 
 
@@ -164,13 +165,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     return plain.number(value) if isinstance(value, float) else value
-
-
-LETTERS = {"alpha": "α", "beta": "β", "mixing": "a", "gamma": "γ", "margin": "m"}
-
-
-def _in_words(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{LETTERS.get(key, key)} = {value:.3g}" for key, value in values.items())
 
 
 def pooled(every: Sequence[Predictions]) -> dict[str, Any]:

@@ -26,6 +26,8 @@ class Estimate:
     """All trainings one after the other"""
     per_training: float
     workers: int
+    to_come: int = 0
+    """Trainings whose values the first seed has still to choose; their seconds are counted"""
 
     def text(self) -> str:
         """For people."""
@@ -52,6 +54,8 @@ class Estimate:
             lines.append(f"{job.digest}  {parts[0]}" + (f" ({', '.join(parts[1:])})" if parts[1:] else ""))
         counts = {kind: sum(job.kind == kind for job in self.jobs) for kind in ("distances", "training", "result")}
         later = "; halving adds trainings as it decides" if spec.search == "halving" else ""
+        if self.to_come:
+            later += f"; {self.to_come} more trainings once the first seed has chosen their values"
         lines += [
             "",
             f"{len(self.jobs)} runs: {counts['distances']} distances, {counts['training']} trainings, "
@@ -73,14 +77,17 @@ def estimate(spec: StudySpec, folder: str | Path, *, device: str | None = None, 
     jobs = list(plan.jobs(records.find))
     done = {job.digest for job in jobs if records.find(job.digest) is not None}
     each = _seconds_of_training(plan, device)
-    total = 0.0
+    to_come = sum(
+        not plan.search(base, seed, records.find).trials for seed in kept.spec.seeds for base in kept.spec.bases()
+    )
+    total = each * to_come
     for job in jobs:
         if job.digest not in done:
             if job.kind == "training":
                 total += each * job.spec["recipe"]["epochs"] / kept.spec.recipe["epochs"]
             elif job.kind == "result":
                 total += RESULT
-    return Estimate(kept, jobs, done, total, each, workers or default_workers(device))
+    return Estimate(kept, jobs, done, total, each, workers or default_workers(device), to_come)
 
 
 def _seconds_of_training(plan: Plan, device: str | None) -> float:

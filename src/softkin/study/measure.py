@@ -21,6 +21,7 @@ ERRORS: dict[str, tuple[str, dict[str, Any]]] = {
 DRAWS = {"ece_hist": 100, "ece_kde": 40}
 """Sets of labels behind "what perfect calibration would show": its mean to about 5 % of itself; a KDE costs more"""
 
+INFINITE = 1.7e308  # stands for an infinite NLL in records, as JSON knows none
 NARROW = 1e-3  # the least bandwidth that is resampled
 
 STATISTICS: dict[str, Callable[[Any, Any], Statistic]] = {
@@ -28,24 +29,14 @@ STATISTICS: dict[str, Callable[[Any, Any], Statistic]] = {
     "nll": scores.log_losses,
     "ece_hist": lambda p, y: calibration.binned(p, y, scope="prediction"),
     "ece_hist_output": lambda p, y: calibration.binned(p, y, scope="output"),
-    "ece_kde": lambda p, y: kernel(p, y, "prediction"),
+    "ece_kde": lambda p, y: calibration.kernel(p, y, scope="prediction"),
 }
 """The metrics that have a winner. Not the KDE output error: it mostly shows its own smoothing"""
 
 
-def kernel(p: Tensor, y: Tensor, scope: Scope) -> Statistic:
-    """The KDE error for resampling, which needs nodes every h/8: scores that are nearly all equal get a wider h."""
-    made = calibration.kernel(p, y, scope=scope)
-    return (
-        made if made.radius == 0 or made.radius >= NARROW else calibration.kernel(p, y, scope=scope, bandwidth=NARROW)
-    )
-
-
-def _when_calibrated(metric: str, p: Tensor, y: Tensor, scope: Scope) -> metrics.Interval:
-    options: dict[str, Any] = {"scope": scope, "draws": DRAWS[metric]}
-    if metric == "ece_kde" and 0 < calibration.kernel(p, y, scope=scope).radius < NARROW:
-        options["bandwidth"] = NARROW
-    return metrics.when_calibrated(metric, p, **options)
+def too_narrow(p: Tensor, y: Tensor, scope: Scope = "prediction") -> bool:
+    """Whether scores are so nearly equal that their KDE error cannot be resampled, which needs nodes every h/8."""
+    return 0 < calibration.kernel(p, y, scope=scope).radius < NARROW
 
 
 def on_validation(predictions: Predictions) -> dict[str, float]:
@@ -81,7 +72,9 @@ def on_test(predictions: Predictions, ood: Mapping[str, Predictions] | None = No
     calibrated: dict[str, dict[str, float]] = {}
     for name, (metric, options) in ERRORS.items():
         found[name] = functions[metric](p, y, **options)
-        chance = _when_calibrated(metric, p, y, options["scope"])
+        if metric == "ece_kde" and too_narrow(p, y, options["scope"]):
+            continue
+        chance = metrics.when_calibrated(metric, p, draws=DRAWS[metric], **options)
         calibrated[name] = {"mean": float(chance), "low": chance.low, "high": chance.high}
     for scope in ("prediction", "output"):  # the paper's formula as written, which loses what lies outside [0, 1]
         suffix = "" if scope == "prediction" else "_output"
@@ -96,5 +89,5 @@ def on_test(predictions: Predictions, ood: Mapping[str, Predictions] | None = No
 
 
 def finite(value: float) -> float:
-    """JSON knows no infinity: the largest number stands for it."""
-    return min(value, 1.7e308)
+    """JSON knows no infinity: a number that no NLL reaches stands for it."""
+    return min(value, INFINITE)

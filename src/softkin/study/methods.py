@@ -1,7 +1,7 @@
 """The methods that a study can put side by side: what each is called, what it trains, what of it is tuned."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,6 +62,17 @@ def parts(name: str) -> tuple[str, str | None]:
 def title(name: str) -> str:
     """What tables call a method."""
     return "+".join(ENTRIES[part].title for part in name.split("+"))
+
+
+def in_words(values: Mapping[str, float]) -> str:
+    """Chosen values as people write them.
+
+    Example:
+        >>> in_words({"alpha": 0.1, "beta": 2.0})
+        'α = 0.1, β = 2'
+    """
+    letters = {"alpha": "α", "beta": "β", "mixing": "a", "gamma": "γ", "margin": "m"}
+    return ", ".join(f"{letters.get(key, key)} = {value:g}" for key, value in values.items())
 
 
 def check(name: object) -> str:

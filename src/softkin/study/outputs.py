@@ -7,14 +7,16 @@ from pathlib import Path
 from softkin import matrices
 from softkin.study.tables import Table, results
 
+PICTURES = ("figures/reliability-prediction.svg", "figures/reliability-output.svg", "report.html")
 TABLES = {"table.md": "to_markdown", "table.csv": "to_csv", "table.tex": "to_latex"}
 
 
 def write(folder: Path, table: Table) -> None:
-    """Write them into the study's folder; nothing, if they are there for this very table."""
+    """Write them into the study's folder; nothing, if all of them are there for this very table."""
     content = json.dumps(table.to_dict(), indent=1, ensure_ascii=False).encode()
     last = folder / "table.json"  # written last: where it is, the rest is
-    if last.exists() and last.read_bytes() == content:
+    due = [folder / name for name in (*TABLES, *(PICTURES if table.rows else ()))]
+    if last.exists() and last.read_bytes() == content and all(path.exists() for path in due):
         return
     for name, form in TABLES.items():
         matrices.write(folder / name, getattr(table, form)().encode())

@@ -128,6 +128,8 @@ def resolve(spec: StudySpec) -> Kept:
     bases = spec.bases()
     if "ae" in bases and kind == "text":
         raise ValueError(f"method ae needs images or features, and {spec.data} holds text.")
+    if "cutmix" in bases and kind != "images":
+        raise ValueError(f"method cutmix needs images, and {spec.data} holds {kind}.")
     if "we" in bases:
         distances.from_words(parts.train.synonyms, spec.vectors, aliases=dict(spec.aliases))
     if spec.vectors is not None:
@@ -136,7 +138,7 @@ def resolve(spec: StudySpec) -> Kept:
     rows["test"] = len(parts.test.labels)
     about_data = {
         "source": parts.train.source,
-        "digest": parts.digest,
+        "digest": parts.data_digest,
         "kind": kind,
         "classes": len(parts.train.class_names),
         "rows": ", ".join(f"{count:,} {name}" for name, count in rows.items()) + " rows",
@@ -151,8 +153,6 @@ def recipe_of(spec: StudySpec) -> dict[str, Any]:
 
     given = dict(spec.recipe)
     name = given.pop("name", None)
-    if "milestones" in given:
-        given["milestones"] = tuple(given["milestones"])
     return Recipe.named(name or "small", **given).to_dict()
 
 

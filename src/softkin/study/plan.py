@@ -143,6 +143,8 @@ class Plan:
                 "tuning": spec.tuning,
                 "accuracy_budget": spec.accuracy_budget,
             }
+            if self._measured_against_one_hot:
+                about["budget_of"] = sorted(self.training(registry.ONE_HOT, {}, one).digest for one in seeds)
         context: dict[str, Any] = {}
         needs: tuple[str, ...] = tuple(trial.job.digest for trial in search.trials)
         if search.chosen is not None:
@@ -294,8 +296,7 @@ def shortened(recipe: Mapping[str, Any], epochs: int) -> dict[str, Any]:
 
 def described(base: str, values: Mapping[str, float], recipe: Mapping[str, Any], full: Mapping[str, Any]) -> str:
     """A training in a few words."""
-    letters = {"alpha": "α", "beta": "β", "mixing": "a", "gamma": "γ", "margin": "m"}
-    parts = [f"{letters.get(key, key)} = {value:g}" for key, value in values.items()]
+    parts = [registry.in_words(values)] if values else []
     if recipe["epochs"] != full["epochs"]:
         parts.append(f"{recipe['epochs']} epochs")
     return " ".join([ENTRIES[base].title, *([f"({', '.join(parts)})"] if parts else [])])

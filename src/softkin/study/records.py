@@ -91,7 +91,7 @@ class Records:
 
     def fail(self, digest: str, title: str, reason: str) -> None:
         """Note why a run could not be done; the next start of the study tries again."""
-        content = json.dumps({"title": title, "reason": reason}, ensure_ascii=False).encode()
+        content = json.dumps({"title": title, "reason": " ".join(reason.split())}, ensure_ascii=False).encode()
         matrices.write(self.path(digest) / FAILURE, content)
 
     def failure(self, digest: str) -> str | None:

@@ -97,23 +97,29 @@ def verdict(
     statistics: Mapping[str, Sequence[Statistic]], resamples: Resamples, *, higher_is_better: bool = False
 ) -> Verdict:
     """Compare methods, each with one statistic a seed, on the same seeds and samples."""
+    with np.errstate(invalid="ignore"):  # infinite losses less infinite losses
+        return _verdict(statistics, resamples, -1 if higher_is_better else 1)
+
+
+def _verdict(statistics: Mapping[str, Sequence[Statistic]], resamples: Resamples, sign: int) -> Verdict:
     seen = {name: np.array([one.value() for one in every]) for name, every in statistics.items()}
     drawn = {name: resamples.values(every) for name, every in statistics.items()}
-    sign = -1 if higher_is_better else 1
     best = min(seen, key=lambda name: sign * float(seen[name].mean()))  # of equals the first
     raw = {}
     for name in seen:
         if name != best:
             difference = seen[name] - seen[best]
             strays = np.abs(resamples.noise(difference, drawn[name] - drawn[best]))
-            # What is no number (infinite losses) speaks for no difference, so it counts as far.
+            # What is no number (both losses infinite) speaks for no difference, so it counts as far.
             as_far = (~(strays < abs(float(difference.mean())) - 1e-12)).sum(axis=0)
+            if np.isposinf(difference.mean()):  # one of them infinite: no resample without that sample makes up for it
+                as_far = np.zeros(1)
             raw[name] = float((1 + as_far.max()) / (1 + resamples.times))
     intervals = {}
     for name in seen:
         low, high = np.quantile(resamples.noise(seen[name], drawn[name])[:, 1], [0.025, 0.975])
         mean = float(seen[name].mean())
-        intervals[name] = mean - float(high), mean - float(low)
+        intervals[name] = (mean, mean) if np.isinf(mean) else (mean - float(high), mean - float(low))
     return Verdict(best, holm(raw), intervals)
 
 

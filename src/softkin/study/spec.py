@@ -85,10 +85,16 @@ class StudySpec:
         for key in ("name", "data"):
             if not isinstance(getattr(self, key), str) or not getattr(self, key):
                 raise TypeError(f"`{key}` must be a text, got {getattr(self, key)!r}.")
+        for key in ("model", "vectors"):
+            if getattr(self, key) is not None and not isinstance(getattr(self, key), str):
+                raise TypeError(f"`{key}` must be a text, got {getattr(self, key)!r}.")
         for key in ("model_options", "recipe", "aliases"):
             if not isinstance(getattr(self, key), Mapping):
                 raise TypeError(f"`{key}` must be a table, got {getattr(self, key)!r}.")
             self._set(key, dict(getattr(self, key)))
+        for word, other in self.aliases.items():
+            if not isinstance(other, str):
+                raise TypeError(f"`aliases` must hold words, got {other!r} for {word!r}.")
         for key in ("size", "per_class", "validation", "test", "latent_dim"):
             if getattr(self, key) is not None:
                 checks.count(getattr(self, key), key)
@@ -101,6 +107,8 @@ class StudySpec:
             checks.alpha(value)
         for value in self.beta:
             checks.beta(value)
+        if 0 in self.mixing:
+            raise ValueError("`mixing` must be above 0, got 0; without mixing that is one-hot.")
         for key, allowed in (("select", SELECT), ("search", SEARCHES), ("tuning", TUNINGS)):
             registry.known(getattr(self, key), allowed, key)
         if self.accuracy_budget is not None:
@@ -125,9 +133,10 @@ class StudySpec:
         counts: dict[str, int] = {}
         if any(ENTRIES[base].kind == "similarity" for base in bases):
             counts["alpha × beta"] = len(self.alpha) * len(self.beta)
-        elif "uniform" in bases and not self.uniform_alpha and len(self.alpha) > 1:
+        smoothing = any(ENTRIES[base].tuned == "alpha" for base in bases)
+        if smoothing and not counts and not self.uniform_alpha and len(self.alpha) > 1:
             counts["alpha"] = len(self.alpha)
-        if self.uniform_alpha and "uniform" in bases:
+        if self.uniform_alpha and smoothing:
             counts["uniform_alpha"] = len(self.uniform_alpha)
         if self.mixing and {"mixup", "cutmix"} & set(bases):
             counts["mixing"] = len(self.mixing)

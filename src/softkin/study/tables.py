@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,6 +88,8 @@ class Cell:
     values: tuple[float, ...]
     calibrated: float | None = None
     """What perfect calibration would show at this number of samples, on average over seeds"""
+    floor: float | None = None
+    """Of KDE O: what smoothing alone adds, whatever the number of samples"""
     best: bool = False
     tie: bool = False
     """Not significantly worse than the best"""
@@ -154,7 +157,7 @@ class Table:
         """One line for each method and metric, full precision, fractions."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        names = ("mean", "std", "n", "calibrated", "low", "high", "best", "tie", "p_value")
+        names = ("mean", "std", "n", "calibrated", "floor", "low", "high", "best", "tie", "p_value")
         writer.writerow(["method", "metric", *names, "values"])
         for row in self.rows:
             for key, cell in row.cells.items():
@@ -164,7 +167,7 @@ class Table:
         return text.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Plain data for JSON, where None stands for what is infinite."""
         from dataclasses import asdict
 
         return {
@@ -172,9 +175,17 @@ class Table:
             "data": dict(self.data),
             "finished": self.finished,
             "columns": [asdict(column) for column in self.columns],
-            "rows": [asdict(row) for row in self.rows],
+            "rows": [_finite(asdict(row)) for row in self.rows],
             "notes": list(self.notes),
         }
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def results(folder: str | Path) -> list[Result]:
@@ -207,7 +218,8 @@ def build(
         _row(name, every, columns, verdicts if name in complete else {}) for name, every in by_method.items() if every
     )
     finished = len(complete) == len(spec.methods)
-    return Table(tuple(columns), rows, tuple(_notes(spec, found, data or {}, finished)), spec, data or {}, finished)
+    notes = (*_notes(spec, found, data or {}, finished), *_chosen(rows))
+    return Table(tuple(columns), rows, notes, spec, data or {}, finished)
 
 
 def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Verdict]:
@@ -227,7 +239,10 @@ def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Ve
     drawn = Resamples(ids, times=times)
     found = {}
     for column in COLUMNS:
-        if column.higher_is_better is not None:
+        narrow = column.key == "ece_kde" and any(
+            measure.too_narrow(one.probabilities, one.known_labels) for every in loaded.values() for one in every
+        )
+        if column.higher_is_better is not None and not narrow:
             make = measure.STATISTICS[column.key]
             statistics_of = {
                 name: [make(one.probabilities, one.known_labels) for one in every] for name, every in loaded.items()
@@ -245,7 +260,8 @@ def _ids(one: Predictions) -> list[Any]:
 def _row(method: str, every: list[Result], columns: Sequence[Column], verdicts: Mapping[str, Verdict]) -> Row:
     cells = {}
     for column in columns:
-        values = tuple(float(result.metrics[column.key]) for result in every)
+        values = tuple(_value(result.metrics[column.key]) for result in every)
+        endless = math.inf in values
         chance = [result.metrics["when_calibrated"].get(column.key) for result in every]
         verdict = verdicts.get(column.key)
         marks: dict[str, Any] = {}
@@ -259,16 +275,25 @@ def _row(method: str, every: list[Result], columns: Sequence[Column], verdicts: 
                 "high": high,
             }
         cells[column.key] = Cell(
-            mean=statistics.fmean(values),
-            std=statistics.stdev(values) if len(values) > 1 else None,
+            mean=math.inf if endless else statistics.fmean(values),
+            std=statistics.stdev(values) if len(values) > 1 and not endless else None,
             n=len(values),
             values=values,
             calibrated=None if None in chance else statistics.fmean(one["mean"] for one in chance),
+            floor=_floor(every) if column.key == "ece_kde_output" else None,
             **marks,
         )
     record = every[0].record
     chosen = tuple(dict(result.record["values"]) for result in every)
     return Row(method, registry.title(method), cells, chosen, record.get("effective_target"))
+
+
+def _value(number: Any) -> float:
+    return math.inf if number >= measure.INFINITE else float(number)
+
+
+def _floor(every: list[Result]) -> float:
+    return statistics.fmean(result.metrics["kde_output_floor"] for result in every)
 
 
 def _notes(spec: StudySpec, found: Sequence[Result], data: Mapping[str, Any], finished: bool) -> list[str]:
@@ -289,17 +314,28 @@ def _notes(spec: StudySpec, found: Sequence[Result], data: Mapping[str, Any], fi
     )
     notes.append(f"Bold: best. {TIE}: not significantly worse than the best ({how}, Holm over methods, 5 %).")
     notes.append(
-        "KDE O has no winner: it shows its own smoothing (the number in brackets). "
+        "KDE O has no winner: the number in brackets is its own, by chance and by smoothing; the floor is by smoothing "
+        "alone. "
         "Gap: mean confidence minus accuracy; above 0 is over-confident, below 0 under-confident."
     )
     if spec.trials > 1:
-        by = "lowest output ECE within the accuracy budget" if spec.accuracy_budget is not None else spec.select
+        by = spec.select
+        if spec.accuracy_budget is not None:
+            against = "one-hot" if spec.search == "grid" and registry.ONE_HOT in spec.bases() else "the best trial"
+            by = f"lowest output ECE that loses at most {spec.accuracy_budget:g} points of accuracy to {against}"
         where = "on each seed" if spec.tuning == "each seed" else "on the first seed"
         notes.append(f"Values chosen by {by} of validation rows {where}, {spec.trials} trials for each tuned method.")
     if not finished:
         due = len(spec.methods) * seeds
         notes.append(f"Unfinished: {len(found)} of {due} results are in; winners only among methods that have all.")
     return notes
+
+
+def _chosen(rows: Sequence[Row]) -> list[str]:
+    """Which values the numbers stand for."""
+    texts = {row.title: " or ".join(dict.fromkeys(map(registry.in_words, row.chosen))) for row in rows}
+    said = [f"{title} {text}" for title, text in texts.items() if text]
+    return [f"Values: {'; '.join(said)}."] if said else []
 
 
 def _times(seeds: int) -> str:
@@ -316,7 +352,9 @@ def heading(column: Column) -> str:
 
 
 def shown(column: Column, cell: Cell) -> tuple[str, str]:
-    """(mean ± deviation, what perfect calibration would show), as text."""
+    """(mean ± deviation, what perfect calibration would show, and the floor if there is one), as text."""
+    if math.isinf(cell.mean):
+        return "∞", ""
     scale, digits = (100.0, 1) if column.percent else (1.0, 3)
     if column.percent and column.key.startswith("ece"):
         digits = 2
@@ -324,7 +362,9 @@ def shown(column: Column, cell: Cell) -> tuple[str, str]:
     text = f"{cell.mean * scale:{sign}.{digits}f}"
     if cell.std is not None:
         text += f" ± {cell.std * scale:.{digits}f}"
-    return text, "" if cell.calibrated is None else f"{cell.calibrated * scale:.{digits}f}"
+    beside = [] if cell.calibrated is None else [f"{cell.calibrated * scale:.{digits}f}"]
+    beside += [] if cell.floor is None else [f"floor {cell.floor * scale:.{digits}f}"]
+    return text, ", ".join(beside)
 
 
 def _markdown(column: Column, cell: Cell | None) -> str:
@@ -339,7 +379,7 @@ def _latex(column: Column, cell: Cell | None) -> str:
     if cell is None:
         return "--"
     value, chance = shown(column, cell)
-    body = value.replace("±", "\\pm").replace(" ", "")
+    body = value.replace("±", "\\pm").replace("∞", "\\infty").replace(" ", "")
     body = f"\\mathbf{{{body}}}" if cell.best else f"{body}^{{\\approx}}" if cell.tie else body
     return f"${body}$" + (f" \\small({chance})" if chance else "")
 

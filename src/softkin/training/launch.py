@@ -104,10 +104,18 @@ def _check_launch(accelerator: "Accelerator", recipe: Recipe) -> None:
         )
 
 
+def named_device(device: str | torch.device) -> torch.device:
+    """A device by a name that torch knows, which may be another machine's."""
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise SoftkinError(f"the device {device} cannot be used: {str(error).splitlines()[0]}") from error
+
+
 def checked_device(device: str | torch.device) -> torch.device:
     """A device that is there."""
+    found = named_device(device)
     try:
-        found = torch.device(device)
         torch.empty(1, device=found)
     except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
         raise SoftkinError(f"the device {device} cannot be used: {str(error).splitlines()[0]}") from error

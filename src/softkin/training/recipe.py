@@ -56,6 +56,8 @@ class Recipe:
     """Ask cuDNN for deterministic algorithms, without which a resumed run on a GPU differs in the last bits"""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.milestones, list | tuple):
+            raise TypeError(f"`milestones` must be a list of epochs, got {self.milestones!r}.")
         object.__setattr__(self, "milestones", tuple(self.milestones))
         checks.count(self.epochs, "epochs")
         checks.count(self.batch_size, "batch_size")
