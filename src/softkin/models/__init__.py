@@ -114,8 +114,8 @@ def check(name: str, **options: Any) -> tuple[str, dict[str, Any]]:
     """Refuse a name or options that ``build`` would refuse whatever the data; the bare name and all options.
 
     Example:
-        >>> check("wrn(units=2)", width=2)
-        ('wrn', {'units': 2, 'width': 2})
+        >>> check("wrn(units=2)", widen=2)
+        ('wrn', {'units': 2, 'widen': 2})
     """
     name, written = _parse(name)
     options = {**written, **options}
