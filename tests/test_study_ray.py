@@ -62,11 +62,12 @@ def _warm(ray, node):
     return ray.remote(load).options(num_cpus=1, scheduling_strategy=there).remote()
 
 
-def _kill_in_training(nodes, second, folder, over):
+def _kill_in_training(nodes, second, folder, killed, over):
     """When both nodes train, each having room for one run: the second is gone, in the middle of its training."""
     while not over.wait(0.01):
         if len(list(folder.rglob("work-ray/run.json"))) >= 2:
-            nodes.remove_node(second, allow_graceful=False)
+            killed.set()
+            nodes.remove_node(second, allow_graceful=False)  # which then waits until the cluster has noticed
             return
 
 
@@ -76,16 +77,16 @@ def test_a_node_dies_while_it_trains_and_the_table_is_the_same(cluster, tmp_path
     spec = quick(methods=["one-hot", "ts"], seeds=[0, 1, 2], recipe=LONG)
     kept = study.perform.resolve(spec)
     study.records.keep(tmp_path / "cluster", kept)
-    over = threading.Event()
-    killer = threading.Thread(target=_kill_in_training, args=(nodes, second, tmp_path / "cluster", over))
+    killed, over = threading.Event(), threading.Event()
+    killer = threading.Thread(target=_kill_in_training, args=(nodes, second, tmp_path / "cluster", killed, over))
     killer.start()
     try:
         ray_engine.drive(kept, tmp_path / "cluster")
     finally:
-        killed_before_the_end = not killer.is_alive()
+        in_time = killed.is_set()
         over.set()
         killer.join()
-    assert killed_before_the_end
+    assert in_time
     found = study.finish(tmp_path / "cluster")
     assert found.finished
     study.run(spec, tmp_path / "alone", workers=1, progress=False)
