@@ -113,8 +113,7 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     from softkin import models
-    from softkin.data import loading
-    from softkin.data.distribution import NOISE
+    from softkin.data import distribution, loading
     from softkin.study.perform import recipe_of
 
     for alias in arguments.alias:
@@ -125,9 +124,9 @@ def check(arguments: argparse.Namespace) -> None:
     recipe_of(spec)
     if spec.model is not None:
         models.check(spec.model, **spec.model_options)
-    for name in (spec.data, *spec.ood):
-        if name not in NOISE:
-            loading.check(name)
+    loading.check(spec.data)
+    for name in spec.ood:
+        distribution.check(name)
 
 
 def run(arguments: argparse.Namespace) -> None:

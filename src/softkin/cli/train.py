@@ -105,15 +105,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     from softkin import checks, models
-    from softkin.data import loading
-    from softkin.data.distribution import NOISE
+    from softkin.data import distribution, loading
     from softkin.training import Recipe
     from softkin.training.class_distances import known_distance
     from softkin.training.methods import parse
 
     label, _ = parse(arguments.method)
-    for name in (arguments.source, *(one for one in arguments.ood if one not in NOISE)):
-        loading.check(name)
+    loading.check(arguments.source)
+    for name in arguments.ood:
+        distribution.check(name)
     if arguments.model is not None:
         models.check(arguments.model)
     checks.count(arguments.seed, "--seed", least=0)

@@ -55,6 +55,12 @@ def out_of_distribution(
     return _unlabelled(found, values, like, found.source)
 
 
+def check(name: str) -> None:
+    """Refuse a text that is neither noise nor a source of data; nothing is read or fetched."""
+    if name not in NOISE:
+        loading.check(name)
+
+
 def _other(name: Any, progress: bool | None) -> Samples:
     found = loading.recognise(name, progress=progress)
     roles = official(found.parts)

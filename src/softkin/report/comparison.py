@@ -156,15 +156,8 @@ def _saved_table(folder: Path, found: Sequence[Any]) -> dict[str, Any] | None:
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    cells = {key: {name: _plain(value) for name, value in cell.items()} for key, cell in row["cells"].items()}
     chosen = "; ".join(sorted({in_words(values) for values in row["chosen"]} - {""}))
-    return {"method": row["method"], "cells": cells, "chosen": chosen or None, "target": row["effective_target"]}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return plain.number(value) if isinstance(value, float) else value
+    return {"method": row["method"], "cells": row["cells"], "chosen": chosen or None, "target": row["effective_target"]}
 
 
 def pooled(every: Sequence[Predictions]) -> dict[str, Any]:

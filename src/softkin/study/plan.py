@@ -75,7 +75,7 @@ class Plan:
     def __init__(self, kept: Kept) -> None:
         self.spec, self.recipe = kept.spec, dict(kept.spec.recipe)
         self._data = {"source": kept.spec.data, "digest": kept.data["digest"]}
-        self._contents = kept.data.get("contents", {})
+        self._contents = kept.contents
         self._trainings: dict[Any, Job] = {}
 
     # The three kinds

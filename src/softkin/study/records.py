@@ -147,7 +147,13 @@ class Kept:
     spec: StudySpec
     """With everything that the data decided filled in"""
     data: dict[str, Any]
-    """Source in words, digest, kind, rows and classes; ``contents``: digests of whatever else is read from files"""
+    """Source in words, digest, kind, rows and classes; ``contents`` as below"""
+
+    @property
+    def contents(self) -> dict[str, str]:
+        """Digests of whatever else is read from files: word vectors, out-of-distribution sets."""
+        found: dict[str, str] = self.data.get("contents", {})
+        return found
 
 
 def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
@@ -162,7 +168,7 @@ def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
             old: Kept | None = kept_in(folder)
         except SoftkinError:  # damaged: its runs are still good, as each names its own spec
             old = None
-        if old is not None and old.spec == kept.spec and _digests(old) == _digests(kept):
+        if old is not None and old.spec == kept.spec and _same_files(old, kept):
             return
         if old is not None and not force:
             if old.spec == kept.spec:
@@ -198,15 +204,14 @@ def kept_in(folder: str | Path) -> Kept:
         raise SoftkinError(f"{path} is not a study that softkin wrote, or it is damaged ({error}).") from error
 
 
-def _digests(kept: Kept) -> tuple[str, dict[str, str]]:
-    """Of the data, and of other files that the study reads: word vectors, out-of-distribution sets."""
-    return kept.data["digest"], kept.data.get("contents", {})
+def _same_files(old: Kept, new: Kept) -> bool:
+    return bool(old.data["digest"] == new.data["digest"] and old.contents == new.contents)
 
 
 def _changed(old: Kept, new: Kept) -> str:
     if old.data["digest"] != new.data["digest"]:
         return str(new.data["source"])
-    before, now = _digests(old)[1], _digests(new)[1]
+    before, now = old.contents, new.contents
     name = next(name for name in (*now, *before) if before.get(name) != now.get(name))
     return str(new.spec.vectors) if name == "vectors" else name.removeprefix("ood ")
 

@@ -93,15 +93,12 @@ class Resamples:
         return strays
 
 
+@np.errstate(invalid="ignore")  # infinite losses less infinite losses
 def verdict(
     statistics: Mapping[str, Sequence[Statistic]], resamples: Resamples, *, higher_is_better: bool = False
 ) -> Verdict:
     """Compare methods, each with one statistic a seed, on the same seeds and samples."""
-    with np.errstate(invalid="ignore"):  # infinite losses less infinite losses
-        return _verdict(statistics, resamples, -1 if higher_is_better else 1)
-
-
-def _verdict(statistics: Mapping[str, Sequence[Statistic]], resamples: Resamples, sign: int) -> Verdict:
+    sign = -1 if higher_is_better else 1
     seen = {name: np.array([one.value() for one in every]) for name, every in statistics.items()}
     drawn = {name: resamples.values(every) for name, every in statistics.items()}
     best = min(seen, key=lambda name: sign * float(seen[name].mean()))  # of equals the first
