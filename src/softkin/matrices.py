@@ -7,8 +7,6 @@ its header can be read too. Whoever loads one says for which classes.
 
 import csv
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, __version__, checks
+from softkin import SoftkinError, __version__, checks, files
 
 Kind = Literal["distances", "similarity", "labels"]
 
@@ -48,32 +46,7 @@ def save(path: str | Path, matrix: Any, *, kind: Kind, class_names: Sequence[str
     about = {"kind": kind, "class_names": names, "source": source, "version": __version__}
     # One entry: safetensors writes several in random order, and equal matrices should be equal files.
     metadata = {"softkin": json.dumps(about, ensure_ascii=False)}
-    write(path, to_bytes({"matrix": values.contiguous()}, metadata))
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file so that a crash at any moment leaves the old one or the new one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's own mode lets nobody else read it
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    files.write(path, to_bytes({"matrix": values.contiguous()}, metadata))
 
 
 def read(path: str | Path, *, kind: Kind) -> ClassMatrix:

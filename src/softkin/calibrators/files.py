@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, __version__, matrices
+from softkin import SoftkinError, __version__, files
 from softkin.calibrators.base import Calibrator
 from softkin.calibrators.certificate import Certificate, HeldOut
 from softkin.calibrators.composition import Composed
@@ -31,9 +31,9 @@ def save(calibrator: Calibrator, folder: Path) -> None:
     about = {"format": FORMAT, "softkin": __version__, "calibrator": _describe(calibrator, "", tensors)}
     content = to_bytes({name: tensor.contiguous() for name, tensor in tensors.items()})
     about["tensors"] = f"tensors-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
-    matrices.write(folder / str(about["tensors"]), content)
+    files.write(folder / str(about["tensors"]), content)
     text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False)
-    matrices.write(folder / NAME, text.encode())
+    files.write(folder / NAME, text.encode())
     for old in folder.glob("tensors-*.safetensors"):
         if old.name != about["tensors"]:
             old.unlink(missing_ok=True)

@@ -190,7 +190,7 @@ def _apply(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    from softkin import matrices
+    from softkin import files
     from softkin.evaluation import calibrated
 
     methods = _methods(arguments) or list(calibrated.METHODS)
@@ -212,7 +212,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     else:
         _print(result)
     if arguments.output is not None:
-        matrices.write(arguments.output, text.encode())
+        files.write(arguments.output, text.encode())
         if not arguments.json:
             print(f"Wrote {arguments.output}")
 

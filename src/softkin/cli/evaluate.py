@@ -92,7 +92,7 @@ def check(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, measure, print, write."""
     gc.disable()  # the many objects of torch's modules stay, so looking for garbage among them is time lost
-    from softkin import evaluation, matrices
+    from softkin import evaluation, files
     from softkin.evaluation.files import compare_files
 
     gc.freeze()
@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         _print(models, compared, arguments)
     if arguments.output is not None:
-        matrices.write(arguments.output, text.encode())
+        files.write(arguments.output, text.encode())
         _wrote(arguments.output, arguments)
     if arguments.report is not None:
         _report(models[0], arguments)

@@ -186,7 +186,7 @@ def _print(table: "PaperTable") -> None:
 
 
 def _write(table: "PaperTable", folder: Path, *, quiet: bool) -> None:
-    from softkin.matrices import write
+    from softkin.files import write
 
     stem = f"{table.spec.name}-{table.scale}"
     content = {
@@ -202,7 +202,7 @@ def _write(table: "PaperTable", folder: Path, *, quiet: bool) -> None:
 
 def _figure(spec: "PaperSpec", arguments: argparse.Namespace, options: dict[str, Any]) -> None:
     from softkin import paper
-    from softkin.matrices import write
+    from softkin.files import write
 
     written = []
     drawn = paper.figure(spec, arguments.output, scale=arguments.scale, options=options)

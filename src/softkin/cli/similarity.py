@@ -81,7 +81,8 @@ def check(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read, compute, print, write."""
     from softkin import distances, similarity, smoothing
-    from softkin.matrices import to_csv, write
+    from softkin.files import write
+    from softkin.matrices import to_csv
 
     found = _distances(arguments)
     s = similarity.from_distances(found.values, arguments.beta, asymmetric=arguments.asymmetric)

@@ -331,7 +331,7 @@ def _errors(autoencoder: "AutoencoderFit") -> dict[str, Any]:
 def _write(output: Path, trained: "Trained", predicted: "dict[str, Predictions]", record: dict[str, Any]) -> list[Path]:
     from safetensors.torch import save
 
-    from softkin.matrices import write
+    from softkin.files import write
 
     written = []
     for name, preds in predicted.items():

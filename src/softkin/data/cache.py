@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from softkin import SoftkinError, matrices
+from softkin import SoftkinError, files
 from softkin.progress import track
 
 SETTLED = 2.0  # seconds: a file changed later than that ago may change again within one tick of the file system's clock
@@ -135,7 +135,7 @@ def remembered(key: str, make: Callable[[], Any]) -> Any:
 
 def _remember(memory: Path, content: Any) -> None:
     with contextlib.suppress(SoftkinError):  # a cache that others filled may be read-only: then it is only slower
-        matrices.write(memory, json.dumps(content).encode())
+        files.write(memory, json.dumps(content).encode())
 
 
 def _file_digest(path: str) -> str:

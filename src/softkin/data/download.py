@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from softkin import SoftkinError, __version__, matrices
+from softkin import SoftkinError, __version__, files
 from softkin.data import cache
 from softkin.progress import track
 
@@ -178,4 +178,4 @@ def _remember(note: Path, response: Any) -> None:
     if version is None:
         note.unlink(missing_ok=True)
     else:
-        matrices.write(note, json.dumps({"version": version}).encode())
+        files.write(note, json.dumps({"version": version}).encode())

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from softkin import SoftkinError, calibrators, matrices
+from softkin import SoftkinError, calibrators, files
 from softkin import metrics as measures
 from softkin.calibrators import Calibrator
 from softkin.evaluation import leaks
@@ -95,7 +95,7 @@ def save(predictions: Predictions, path: Path, notes: dict[str, Any], *, force: 
             for key, text in notes.items():
                 with archive.open(f"{key}.npy", "w") as entry:
                     np.lib.format.write_array(entry, np.array(text), allow_pickle=False)
-        matrices.write(path, buffer.getvalue())
+        files.write(path, buffer.getvalue())
         return
     from safetensors import safe_open
     from safetensors.torch import load
@@ -103,7 +103,7 @@ def save(predictions: Predictions, path: Path, notes: dict[str, Any], *, force: 
 
     with safe_open(path, framework="pt") as file:
         texts = json.loads((file.metadata() or {}).get("softkin", "{}"))
-    matrices.write(path, to_bytes(load(content), {"softkin": json.dumps(texts | notes, ensure_ascii=False)}))
+    files.write(path, to_bytes(load(content), {"softkin": json.dumps(texts | notes, ensure_ascii=False)}))
 
 
 def compare_methods(

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from softkin import SoftkinError, checks, matrices
+from softkin import SoftkinError, checks, files
 from softkin.checks import Array
 from softkin.progress import track
 
@@ -153,7 +153,7 @@ class Predictions:
             "name": self.name,
         }
         known = {key: value for key, value in texts.items() if value is not None}
-        matrices.write(path, _npz(arrays, known) if path.suffix == ".npz" else _safetensors(arrays, known))
+        files.write(path, _npz(arrays, known) if path.suffix == ".npz" else _safetensors(arrays, known))
 
 
 def load(path: str | Path) -> Predictions:

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from softkin import SoftkinError, matrices
+from softkin import SoftkinError, files
 
 SCRIPTS = ("page.js", "charts.js", "reliability.js", "similarity.js", "model.js", "comparison.js", "start.js")
 """The page's own code, one closure when put together; it uses no library"""
@@ -65,8 +65,8 @@ def write(path: str | Path, data: dict[str, Any], *, force: bool = False) -> tup
         if there.exists() and not force:
             raise SoftkinError(f"{there} is there already; pass force=True (--force) to overwrite it.")
     content = json.dumps(data, allow_nan=False, indent=None)
-    matrices.write(beside, content.encode("ascii"))
-    matrices.write(path, page(data).encode("utf-8", errors="replace"))
+    files.write(beside, content.encode("ascii"))
+    files.write(path, page(data).encode("utf-8", errors="replace"))
     return path, beside
 
 

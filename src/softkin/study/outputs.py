@@ -4,7 +4,7 @@ import io
 import json
 from pathlib import Path
 
-from softkin import matrices
+from softkin import files
 from softkin.study.tables import Table, results
 
 PICTURES = ("figures/reliability-prediction.svg", "figures/reliability-output.svg", "report.html")
@@ -19,11 +19,11 @@ def write(folder: Path, table: Table) -> None:
     if last.exists() and last.read_bytes() == content and all(path.exists() for path in due):
         return
     for name, form in TABLES.items():
-        matrices.write(folder / name, getattr(table, form)().encode())
+        files.write(folder / name, getattr(table, form)().encode())
     if table.rows:
         _figures(folder)
         _report(folder, table)
-    matrices.write(last, content)
+    files.write(last, content)
 
 
 def written(folder: Path) -> list[Path]:
@@ -50,7 +50,7 @@ def _figures(folder: Path) -> None:
     for name, figure in drawn.items():
         content = io.BytesIO()
         figure.savefig(content, format="svg", bbox_inches="tight")
-        matrices.write(folder / "figures" / f"{name}.svg", content.getvalue())
+        files.write(folder / "figures" / f"{name}.svg", content.getvalue())
 
 
 def _report(folder: Path, table: Table) -> None:

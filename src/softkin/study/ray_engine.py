@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin import SoftkinError, matrices
+from softkin import SoftkinError
 from softkin.study.claims import BEAT, Claim, Claims
 from softkin.study.plan import Job, Plan
 from softkin.study.records import Kept, Record, Records, kept_in, remove
@@ -143,7 +143,7 @@ class _Driver:
             else:
                 where = self.records.path(job.digest)
                 for name, content in files.items():
-                    matrices.write(where / name, content)
+                    files.write(where / name, content)
                 if not claim.lost():
                     self.records.commit(job.digest, record, list(files))
                 remove(where / "work-ray")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from softkin import SoftkinError, matrices
+from softkin import SoftkinError, files
 from softkin.study.spec import StudySpec, canonical
 
 FORMAT = 1
@@ -69,13 +69,13 @@ class Records:
             return "done"
         return "damaged" if (self.path(digest) / RECORD).exists() else "absent"
 
-    def commit(self, digest: str, record: Record, files: list[str]) -> None:
+    def commit(self, digest: str, record: Record, names: list[str]) -> None:
         """Write the record of a run whose files lie in its folder: from here on the run is done."""
         folder = self.path(digest)
-        body = {**record, "format": FORMAT, "digest": digest, "files": {name: _sha(folder / name) for name in files}}
+        body = {**record, "format": FORMAT, "digest": digest, "files": {name: _sha(folder / name) for name in names}}
         _sync(folder)  # the names of its files, before the record that counts on them
         content = {**body, "checksum": hashlib.sha256(canonical(body)).hexdigest()}
-        matrices.write(folder / RECORD, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode())
+        files.write(folder / RECORD, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode())
         _sync(folder)
         (folder / FAILURE).unlink(missing_ok=True)
 
@@ -92,7 +92,7 @@ class Records:
     def fail(self, digest: str, title: str, reason: str) -> None:
         """Note why a run could not be done; the next start of the study tries again."""
         content = json.dumps({"title": title, "reason": " ".join(reason.split())}, ensure_ascii=False).encode()
-        matrices.write(self.path(digest) / FAILURE, content)
+        files.write(self.path(digest) / FAILURE, content)
 
     def failure(self, digest: str) -> str | None:
         """Why a run failed, if it did."""
@@ -185,7 +185,7 @@ def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
     elif folder.exists() and any(folder.iterdir()) and not force:
         raise SoftkinError(f"{folder} holds other things and no study; choose another folder, or pass force (--force).")
     content = {"format": FORMAT, "spec": kept.spec.to_dict(), "digest": kept.spec.digest, "data": kept.data}
-    matrices.write(path, json.dumps(content, indent=1, ensure_ascii=False).encode())
+    files.write(path, json.dumps(content, indent=1, ensure_ascii=False).encode())
 
 
 def kept_in(folder: str | Path) -> Kept:

@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
-from softkin import SoftkinError, matrices
+from softkin import SoftkinError, files
 
 KEPT = 2  # so that one may be damaged
 LEFT_BEHIND = 3600  # seconds after which nobody writes a file any more
@@ -41,7 +41,7 @@ def claim(folder: Path, run: Mapping[str, Any]) -> None:
     if not path.exists():
         if any(folder.glob("step-*.json")):
             raise SoftkinError(f"{folder} holds checkpoints but no run.json; use another folder.")
-        matrices.write(path, (json.dumps(plain, indent=1, ensure_ascii=False) + "\n").encode())
+        files.write(path, (json.dumps(plain, indent=1, ensure_ascii=False) + "\n").encode())
         return
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -73,10 +73,10 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[
     # Copies: tied weights share memory, which safetensors refuses.
     content = to_bytes({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
     path = folder / f"step-{step:08d}.json"
-    matrices.write(path.with_suffix(".safetensors"), content)
+    files.write(path.with_suffix(".safetensors"), content)
     body: dict[str, Any] = {"step": step, "tensors": hashlib.sha256(content).hexdigest(), "state": dict(state)}
     body["digest"] = _digest(body)
-    matrices.write(path, json.dumps(body).encode())
+    files.write(path, json.dumps(body).encode())
     _sync(folder)
     for old in sorted(folder.glob("step-*.json"))[:-KEPT]:
         old.unlink(missing_ok=True)

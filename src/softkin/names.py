@@ -1,0 +1,103 @@
+"""Things that have names: each is declared once, and commands, tables, messages and completions are views of that.
+
+A ``Registry`` holds what can be chosen by name: metrics, calibrators, distance sources, training methods, networks,
+file formats. It knows the canonical names in the order of their declaration, and old or short spellings. Every
+"did you mean" of softkin comes from ``did_you_mean``.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Generic, NoReturn, TypeVar
+
+T = TypeVar("T")
+
+CUTOFF = 0.55  # of difflib's ratio: "evalute" and "evaluate" have 0.93, "ts" and "ets" 0.8
+
+
+def near(word: str, known: Iterable[str], *, most: int = 1, cutoff: float = CUTOFF) -> list[str]:
+    """The known words that look most like ``word``, the nearest first; case does not count."""
+    by_lower: dict[str, str] = {}
+    for candidate in known:
+        by_lower.setdefault(candidate.lower(), candidate)
+    return [by_lower[match] for match in difflib.get_close_matches(word.lower()[:200], by_lower, most, cutoff)]
+
+
+def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = CUTOFF) -> str:
+    """The end of a sentence that refused ``word``: the nearest known word, or only the full stop.
+
+    Example:
+        >>> "unknown metric 'acuracy'" + did_you_mean("acuracy", ["accuracy", "nll"])
+        "unknown metric 'acuracy'; did you mean 'accuracy'?"
+        >>> "unknown metric 'zzz'" + did_you_mean("zzz", ["accuracy", "nll"])
+        "unknown metric 'zzz'."
+    """
+    matches = near(word, known, cutoff=cutoff)
+    return f"; did you mean {matches[0]!r}?" if matches else "."
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """Named things of one kind, in the order of their declaration.
+
+    Looking up an alias gives the thing itself; iterating gives canonical names only.
+
+    Args:
+        kind: What one of them is called in messages, such as "calibrator".
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._items: dict[str, T] = {}
+        self._aliases: dict[str, str] = {}
+
+    def add(self, name: str, item: T, *, aliases: Iterable[str] = ()) -> T:
+        """Declare ``item`` under its canonical name and other accepted spellings; returns ``item``."""
+        aliases = tuple(aliases)
+        for spelling in (name, *aliases):
+            if spelling in self:
+                raise ValueError(f"there is already a {self.kind} called {spelling!r}.")
+        self._items[name] = item
+        self._aliases.update(dict.fromkeys(aliases, name))
+        return item
+
+    def remove(self, name: str) -> None:
+        """Take a declaration back, with its aliases; for tests and notebooks that declare things of their own."""
+        del self._items[name]
+        self._aliases = {alias: target for alias, target in self._aliases.items() if target != name}
+
+    def __getitem__(self, name: str) -> T:
+        return self._items[self._aliases.get(name, name)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._items or name in self._aliases
+
+    @property
+    def spellings(self) -> list[str]:
+        """Every name and alias."""
+        return [*self._items, *self._aliases]
+
+    def canonical(self, name: Any, argument: str | None = None) -> str:
+        """The canonical name of a spelling, or one sentence that lists the names and guesses what was meant.
+
+        Args:
+            name: What the caller wrote.
+            argument: The argument or option that it came from, for the message; by default the kind.
+        """
+        if isinstance(name, str):
+            for spelling in (name, name.lower()):
+                if spelling in self:
+                    return self._aliases.get(spelling, spelling)
+        self.refuse(name, argument)
+
+    def refuse(self, name: Any, argument: str | None = None) -> NoReturn:
+        """Raise the error for a name that is not known."""
+        what = f"`{argument}`" if argument else f"a {self.kind}"
+        listed = ", ".join(self._items)
+        if not isinstance(name, str):
+            raise TypeError(f"{what} must be one of {listed}, got {name!r}.")
+        raise ValueError(f"{what} must be one of {listed}, got {name!r}{did_you_mean(name, self.spellings)}")
