@@ -134,7 +134,7 @@ class _Driver:
         for ref in finished:
             job, claim = self.running.pop(ref)
             try:
-                record, files = self.ray.get(ref)
+                record, contents = self.ray.get(ref)
             except self.ray.exceptions.RayTaskError as error:
                 cause = error.cause if isinstance(error.cause, Exception) else error
                 self.records.fail(job.digest, job.title, f"{type(cause).__name__}: {cause}")
@@ -142,10 +142,10 @@ class _Driver:
                 self.records.fail(job.digest, job.title, f"Ray gave up: {str(error).splitlines()[0]}")
             else:
                 where = self.records.path(job.digest)
-                for name, content in files.items():
+                for name, content in contents.items():
                     files.write(where / name, content)
                 if not claim.lost():
-                    self.records.commit(job.digest, record, list(files))
+                    self.records.commit(job.digest, record, list(contents))
                 remove(where / "work-ray")
             claim.release()
         if time.monotonic() - self.beaten > BEAT:
@@ -166,7 +166,7 @@ def _remote(job: Job, needed: dict[str, Files], folder: str, study: str, device:
     with tempfile.TemporaryDirectory() as place, one_thread(1):
         for digest, files in needed.items():
             (Path(place) / "needs" / digest).mkdir(parents=True)
-            for name, content in files.items():
+            for name, content in contents.items():
                 (Path(place) / "needs" / digest / name).write_bytes(content)
         work = Path(place) / "work"
         if _sees(Path(folder), study):
