@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin import SoftkinError
+from softkin import SoftkinError, files
 from softkin.study.claims import BEAT, Claim, Claims
 from softkin.study.plan import Job, Plan
 from softkin.study.records import Kept, Record, Records, kept_in, remove
@@ -164,7 +164,7 @@ def _remote(job: Job, needed: dict[str, Files], folder: str, study: str, device:
     from softkin.study.perform import perform
 
     with tempfile.TemporaryDirectory() as place, one_thread(1):
-        for digest, files in needed.items():
+        for digest, contents in needed.items():
             (Path(place) / "needs" / digest).mkdir(parents=True)
             for name, content in contents.items():
                 (Path(place) / "needs" / digest / name).write_bytes(content)
