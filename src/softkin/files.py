@@ -1,46 +1,104 @@
-"""Files: written whole or not at all, known by their digests, never overwritten unasked; numbers as JSON has them."""
+"""Files: written whole or not at all, read behind one border, known by their digests; numbers as JSON has them.
 
+Every reader of softkin opens its file with ``open_file`` or checks it with ``require_regular``, and parses it inside
+``reading``: whatever a parser raises becomes one line that names the file. What a file says of its own size is held
+against ``limit`` before anything is read.
+"""
+
+import contextlib
 import hashlib
 import json
 import math
 import os
-import tempfile
+import re
+import secrets
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Final
 
 from softkin import SoftkinError
+
+# Writing
 
 
 def write(path: str | Path, content: bytes | str) -> None:
     """Write a file so that a crash at any moment leaves the old one or the new one.
 
+    A link to a file stays a link: the file that it points to is replaced. Only regular files are ever replaced.
+
     Raises:
-        SoftkinError: The file cannot be written.
+        SoftkinError: The file cannot be written, or something other than a file has its name.
     """
-    path = Path(path)
-    if isinstance(content, str):
-        content = content.encode("utf-8")
+    write_together({path: content})
+
+
+def write_together(contents: Mapping[str | Path, bytes | str] | Mapping[Path, bytes | str]) -> None:
+    """Write several files of one result: all are on the disk before the first gets its name.
+
+    A full or failing disk leaves the old files and no new one. They get their names in the order of ``contents``, so
+    that whoever reads the last of them first finds all, also after a crash.
+
+    Raises:
+        SoftkinError: One of them cannot be written, or something other than a file has its name.
+    """
+    temporaries: dict[Path, str] = {}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's own mode lets nobody else read it
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        for path, content in contents.items():
+            target = _target(Path(path))
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                temporaries[target] = _write_beside(target, content)
+            except OSError as error:
+                raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
+        for target in list(temporaries):
+            try:
+                os.replace(temporaries[target], target)
+            except OSError as error:
+                raise SoftkinError(f"{target} could not be written: {error.strerror or error}.") from error
+            del temporaries[target]
+    finally:
+        for temporary in temporaries.values():
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def _target(path: Path) -> Path:
+    """The file that is to be replaced: ``path``, or what it links to; refused unless that is a file or nothing."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise SoftkinError(
+                f"{path} could not be written: it is a link to {os.readlink(path)}, where there is no file; "
+                "name that file, or delete the link."
+            ) from None
+        return path
     except OSError as error:
         raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
+    if not stat.S_ISREG(mode):
+        raise SoftkinError(f"{path} could not be written: it is {_in_words(mode)}, and only files are replaced.")
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _write_beside(target: Path, content: bytes | str) -> str:
+    """The name of a new file beside ``target`` that holds ``content`` and is synced."""
+    rest = memoryview(content.encode("utf-8") if isinstance(content, str) else content).cast("B")
+    temporary = os.path.join(target.parent, f".{target.name[:100]}.{secrets.token_hex(6)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    handle = os.open(temporary, flags, 0o666)  # less the user's mask
+    try:
+        try:
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return temporary
 
 
 def sync_folder(folder: Path) -> None:
@@ -57,15 +115,150 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def refuse_to_overwrite(*paths: str | Path, force: bool = False) -> None:
+def refuse_to_overwrite(*paths: str | Path | None, force: bool = False) -> None:
     """Refuse if one of ``paths`` exists, unless ``force`` is set; call it before any work starts.
 
     Raises:
-        SoftkinError: One of them is there.
+        SoftkinError: One of them is there, or is something that cannot be replaced.
     """
     for path in paths:
+        if path is None:
+            continue
         if not force and os.path.lexists(path):
             raise SoftkinError(f"{path} exists already; pass force=True (--force) to overwrite it.")
+        _target(Path(path))
+
+
+# Reading
+
+
+@contextlib.contextmanager
+def reading(path: str | Path, what: str, *, hint: str = "") -> Iterator[None]:
+    """Turn whatever a parser raises inside the block into one line that names the file.
+
+    Args:
+        path: The file, or what to call it.
+        what: What it was read as, such as "a class matrix".
+        hint: What to do about it, for the end of the sentence, such as "make it again".
+
+    Raises:
+        SoftkinError: In place of any other exception but KeyboardInterrupt and its like.
+    """
+    ending = f"; {hint}." if hint else "."
+    try:
+        yield
+    except SoftkinError:
+        raise
+    except FileNotFoundError as error:
+        raise SoftkinError(f"{path} could not be read: there is no such file{ending}") from error
+    except MemoryError as error:
+        raise SoftkinError(f"{path} could not be read as {what}: it needs more memory than there is{ending}") from error
+    except RecursionError as error:
+        raise SoftkinError(f"{path} could not be read as {what}: it is nested too deeply{ending}") from error
+    except BaseException as error:
+        panic = type(error).__name__ == "PanicException"  # how parsers written in Rust fail; no Exception
+        if not isinstance(error, Exception) and not panic:
+            raise
+        if isinstance(error, OSError) and error.errno is not None and error.strerror:
+            raise SoftkinError(f"{path} could not be read: {error.strerror}{ending}") from error
+        raise SoftkinError(f"{path} could not be read as {what}, or it is damaged: {cause(error)}{ending}") from error
+
+
+def cause(error: BaseException) -> str:
+    r"""What a library says went wrong: one line of printable text without its full stop, at most 200 characters.
+
+    Example:
+        >>> cause(ValueError("no such shape.\\nTraceback …"))
+        'no such shape'
+        >>> cause(KeyError("labels"))
+        "it lacks 'labels'"
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = "".join(letter if letter.isprintable() else "�" for letter in lines[0]) if lines else type(error).__name__
+    text = text if len(text) <= 200 else f"{text[:199]}…"
+    return f"it lacks {text}" if isinstance(error, KeyError) and lines else text.rstrip(".")
+
+
+def require_regular(path: str | Path) -> int:
+    """The size of a file in bytes; pipes, devices and folders are refused before they are opened.
+
+    Raises:
+        SoftkinError: There is no such file, or it is something else.
+    """
+    try:
+        about = os.stat(path)
+    except FileNotFoundError:
+        raise SoftkinError(f"{path} could not be read: there is no such file.") from None
+    except (OSError, ValueError) as error:
+        raise SoftkinError(f"{path} could not be read: {getattr(error, 'strerror', None) or error}.") from error
+    if not stat.S_ISREG(about.st_mode):
+        raise SoftkinError(f"{path} could not be read: it is {_in_words(about.st_mode)}, not a file.")
+    return about.st_size
+
+
+def open_file(path: str | Path) -> IO[bytes]:
+    """A regular file, opened for reading; never waits, as opening a pipe would."""
+    require_regular(path)
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise SoftkinError(f"{path} could not be read: {error.strerror or error}.") from error
+
+
+def read_bytes(path: str | Path, what: str) -> bytes:
+    """All of a regular file that is not larger than ``limit("bytes")``."""
+    within("bytes", require_regular(path), f"{path} ({what})")
+    with reading(path, what), open_file(path) as file:
+        return file.read()
+
+
+def _in_words(mode: int) -> str:
+    kinds = {stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISLNK: "a link"}
+    return next((words for is_kind, words in kinds.items() if is_kind(mode)), "a device")
+
+
+# Limits
+
+LIMITS: Final = {
+    "bytes": 2**31,  # that one file may take in memory, or grow to when it is unpacked
+    "pixels": 2**26,  # of one image: 8192 × 8192
+    "classes": 2**17,  # of one file; ImageNet-21k has 21,841
+}
+RATIO = 100  # times its size, to which a file may be unpacked whatever the limit: numbers seldom shrink to a tenth
+
+
+def limit(of: str) -> int:
+    """How many bytes, pixels or classes one file may have: ``LIMITS``, or what SOFTKIN_MAX_BYTES and so on say."""
+    variable = f"SOFTKIN_MAX_{of.upper()}"
+    text = os.environ.get(variable, "")
+    if not text:
+        return LIMITS[of]
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise SoftkinError(f"{variable} must be a whole number of {of}, got {text[:50]!r}.")
+    return int(text)
+
+
+def within(of: str, amount: int, what: str, *, share: int = 1) -> None:
+    """Refuse what declares a larger size than is taken, before it is read.
+
+    Args:
+        of: "bytes", "pixels" or "classes".
+        amount: How many there would be.
+        what: What has them, with its file.
+        share: The part of the limit that this may take, as one in so many.
+    """
+    most = limit(of) // share
+    if amount > most:
+        raise SoftkinError(
+            f"{what} would have {amount:,} {of}, more than the {most:,} that are taken; if that is right, set "
+            f"SOFTKIN_MAX_{of.upper()}={amount * share} and try again."
+        )
+
+
+def unpacked_within(packed: int, unpacked: int, what: str) -> None:
+    """Refuse what would unpack to far more than it is, as only bombs and empty data do."""
+    if unpacked > RATIO * packed:
+        within("bytes", unpacked, what)
 
 
 # Digests
@@ -87,7 +280,64 @@ def sha256_of_json(data: Any) -> str:
     return sha256(canonical_json(data))
 
 
-# JSON
+# JSON and TOML
+
+DEPTH = 100  # brackets inside each other; parsers fail, or crash, at some thousands
+TEXT_SHARE = 8  # parsed text takes some times its size in memory
+
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def parse_json(content: bytes | str, name: str | Path, what: str) -> Any:
+    """Plain data from JSON that may be damaged or hostile: its size and the depth of its brackets are bounded first.
+
+    Raises:
+        SoftkinError: It is no JSON, too large or too deep; ``name`` and ``what`` are as for ``reading``.
+    """
+    with reading(name, what):
+        raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+        within("bytes", len(raw), f"{name} ({what})", share=TEXT_SHARE)
+        _shallow(raw)
+        return json.loads(raw.decode("utf-8-sig", "surrogatepass"))
+
+
+def read_json(path: str | Path, what: str) -> Any:
+    """``parse_json`` of a regular file."""
+    return parse_json(read_bytes(path, what), path, what)
+
+
+def _shallow(content: bytes) -> None:
+    """Refuse brackets that are nested more than ``DEPTH`` deep, or as many that are never closed."""
+    if content.count(b"[") + content.count(b"{") <= DEPTH:
+        return
+    brackets = _STRINGS.sub(b"", content).translate(None, _NO_BRACKETS)
+    for _ in range(DEPTH):  # each pass takes the innermost pairs away
+        fewer = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(fewer) == len(brackets):
+            break
+        brackets = fewer
+    if len(brackets) > DEPTH:
+        raise RecursionError
+
+
+def parse_toml(content: bytes, name: str | Path, what: str) -> dict[str, Any]:
+    """The tables of a TOML text that may be damaged or hostile; ``name`` and ``what`` are as for ``reading``."""
+    with reading(name, what):
+        within("bytes", len(content), f"{name} ({what})", share=2**9)  # tomllib is slow, and nobody types 4 MiB
+        tables = tomllib.loads(content.decode("utf-8-sig"))
+        level: list[Any] = [tables]
+        for _ in range(DEPTH):  # dotted names nest without brackets
+            level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
+            level = [inner for inner in level if isinstance(inner, dict | list)]
+        if level:
+            raise RecursionError
+        return tables
+
+
+def read_toml(path: str | Path, what: str) -> dict[str, Any]:
+    """``parse_toml`` of a regular file."""
+    return parse_toml(read_bytes(path, what), path, what)
 
 
 def canonical_json(data: Any) -> bytes:
