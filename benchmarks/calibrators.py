@@ -282,7 +282,7 @@ def growth(sizes: list[tuple[int, int]]) -> list[str]:
     head = "| method | " + " | ".join(f"n={n:,} K={k:,}" for n, k in sizes) + " |"
     lines = [head, "| --- |" + " --- |" * len(sizes)]
     data = {size: drawn(*size) for size in sizes}
-    for method in calibrators.METHODS:
+    for method in calibrators.REGISTRY.values():
         cells = []
         for size in sizes:
             seconds, cal = timed(lambda m=method, s=size: made(m).fit(*data[s]))

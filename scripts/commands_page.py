@@ -53,7 +53,7 @@ def _line(action: argparse.Action) -> str:
     choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else ""
     value = str(action.metavar or choices or action.dest.upper()) if action.nargs != 0 else ""
     names = " ".join(filter(None, [", ".join(action.option_strings), value]))
-    return f"| `{names}` | {(action.help or '').replace('|', '&#124;')} |"
+    return f"| `{names}` | {((action.help or '') % {}).replace('|', '&#124;')} |"
 
 
 if __name__ == "__main__":

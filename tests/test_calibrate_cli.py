@@ -10,7 +10,7 @@ import torch
 
 import command_line
 from softkin import calibrators, cli, metrics
-from softkin.evaluation import calibrated, leaks
+from softkin.evaluation import leaks
 from softkin.predictions import Predictions, formats
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -125,13 +125,13 @@ def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
     code, output, errors = run(capsys, "compare", VALIDATION, TEST, "--output", path, "--resamples", 200)
     assert (code, errors) == (0, "")
     result = json.loads(path.read_text())
-    assert {line["method"] for line in result["methods"]} == {"uncalibrated", *calibrated.METHODS}
+    assert {line["method"] for line in result["methods"]} == {"uncalibrated", *calibrators.REGISTRY}
     held_out, test = formats.read(VALIDATION), formats.read(TEST)
     values = []
     for line in result["methods"]:
         p = test.probabilities
         if line["method"] != "uncalibrated":
-            fitted = calibrated.METHODS[line["method"]]().fit(held_out.logits, held_out.known_labels)
+            fitted = calibrators.REGISTRY[line["method"]]().fit(held_out.logits, held_out.known_labels)
             p = fitted.predict_proba(test.logits).double()
         found = line["metrics"]["nll"]["value"]
         values.append(float(found))
@@ -195,7 +195,7 @@ def test_probabilities_only(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["fit", "V", "--method", "temprature", "--output", "OUT"], 2, "got 'temprature'; did you mean temperature?"),
+        (["fit", "V", "--method", "temprature", "--output", "OUT"], 2, "got 'temprature'; did you mean 'temperature'?"),
         (["fit", "V", "--output", "OUT"], 2, "required: --method"),
         (["fit", "V", "--method", "ets", "--output", "V"], 2, "--output must be a folder"),
         (["fit", "V", "--method", "ets", "--output", "THERE"], 2, "calibrator.json is there already; pass --force"),
@@ -206,7 +206,7 @@ def test_probabilities_only(capsys, tmp_path):
         (["apply", "THERE", "T", "--output", "V"], 2, "is there already; pass --force"),
         (["apply", "THERE", "THREE", "--output", "OUT.npz"], 1, "must have the 10 classes that the calibrator was fitted on, got 3"),
         (["compare", "V", "THREE"], 1, "has 10 classes and three.npz has 3"),
-        (["compare", "V", "T", "--methods", "magic"], 2, "`method` must be one of temperature, ets"),
+        (["compare", "V", "T", "--methods", "magic"], 2, "`method` must be one of temperature, ensemble-temperature"),
         (["compare", "V", "T", "--resamples", "1"], 2, "--resamples must be at least 100"),
         (["compare", "V", "T", "--confidence", "2"], 2, "--confidence must be between 0 and 1"),
         (["compare", "V", "T", "--labels", "x"], 2, "--labels must be left out"),

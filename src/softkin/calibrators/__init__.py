@@ -11,52 +11,27 @@ did it do), ``certify`` (what it does to samples it has not seen), ``save``, and
 - ``fit_best``: the choice between them
 """
 
-from softkin.calibrators.base import Calibrator
+# The order of these imports is that of the registry, and so of every list of methods.
+# isort: off
+from softkin.calibrators.base import REGISTRY, Calibrator
+from softkin.calibrators.temperature import TemperatureScaling
+from softkin.calibrators.ensemble import EnsembleTemperatureScaling
+from softkin.calibrators.linear import DirichletCalibration, MatrixScaling, VectorScaling
+from softkin.calibrators.one_vs_rest import BetaCalibration, PlattScaling
+from softkin.calibrators.isotonic import IsotonicCalibration
 from softkin.calibrators.binned import BayesianBinning, HistogramBinning
+from softkin.calibrators.mutual_information import MutualInformationBinning
+from softkin.calibrators.spline import SplineCalibration
+# isort: on
+
 from softkin.calibrators.certificate import Certificate, HeldOut
 from softkin.calibrators.composition import Composed
-from softkin.calibrators.ensemble import EnsembleTemperatureScaling
 from softkin.calibrators.export import CalibratorModule, fold_into_linear
 from softkin.calibrators.files import load
-from softkin.calibrators.isotonic import IsotonicCalibration
-from softkin.calibrators.linear import DirichletCalibration, MatrixScaling, VectorScaling
-from softkin.calibrators.mutual_information import MutualInformationBinning
-from softkin.calibrators.one_vs_rest import BetaCalibration, PlattScaling
-from softkin.calibrators.selection import BestFit, Candidate, fit_best
-from softkin.calibrators.spline import SplineCalibration
-from softkin.calibrators.temperature import TemperatureScaling
-
-METHODS: tuple[type[Calibrator], ...] = (
-    TemperatureScaling,
-    EnsembleTemperatureScaling,
-    VectorScaling,
-    MatrixScaling,
-    DirichletCalibration,
-    PlattScaling,
-    BetaCalibration,
-    IsotonicCalibration,
-    HistogramBinning,
-    BayesianBinning,
-    MutualInformationBinning,
-    SplineCalibration,
-)
-
-
-def default_candidates() -> list[Calibrator]:
-    """What ``fit_best`` tries unless told otherwise."""
-    return [
-        TemperatureScaling(),
-        EnsembleTemperatureScaling(),
-        EnsembleTemperatureScaling(objective="nll"),
-        VectorScaling(),
-        PlattScaling(),
-        BetaCalibration(),
-        IsotonicCalibration(classes="pooled"),
-    ]
-
+from softkin.calibrators.selection import BestFit, Candidate, default_candidates, fit_best
 
 __all__ = [
-    "METHODS",
+    "REGISTRY",
     "BayesianBinning",
     "BestFit",
     "BetaCalibration",

@@ -1,14 +1,15 @@
 """What every calibrator is: fit, predict, a certificate of the fit, files, scikit-learn's parameters, composition.
 
 A method is a final class that says three things: how it is fitted to float64 logits (``_fit``), how it maps them
-(``_predict``), and which attributes that fit leaves (``_fitted``). Everything else is here, once.
+(``_predict``), and which attributes that fit leaves (``_fitted``). Its head says what it is called, which registers it.
+Everything else is here, once.
 """
 
 import hashlib
 import inspect
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from softkin import checks
 from softkin.calibrators.certificate import Certificate, HeldOut
 from softkin.checks import Array
+from softkin.names import Registry
 
 if TYPE_CHECKING:
     from softkin.calibrators.composition import Composed
@@ -49,7 +51,20 @@ class Calibrator(ABC):
     ``fit`` and ``predict_proba`` take torch tensors and numpy arrays of shape (N, K). All computing is in float64 on
     the CPU. Who has only probabilities says ``from_probabilities=True``: then the logits are ln p, clipped at
     float64's tiny (2.2e-308). Nothing is guessed from the values.
+
+    A class of its own is known everywhere (commands, ``fit_best``, studies, files) once its head names it:
+
+    ``class Sharper(Calibrator, name="sharper", title="sharp", aliases=("s",), candidates=({}, {"strength": 2.0})): …``
+
+    ``name`` is what people type and JSON holds, ``title`` what tables show; title and class name are spellings too.
+    ``candidates`` are the options with which ``fit_best`` tries it by default: none, if left out. ``quick`` says that
+    these fits stay quick with many classes.
     """
+
+    name: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    candidates: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+    quick: ClassVar[bool] = False
 
     certificate_: Certificate
     num_classes_: int
@@ -57,6 +72,25 @@ class Calibrator(ABC):
 
     _fitted: ClassVar[tuple[str, ...]]
     """The attributes that the fit leaves: tensors, numbers, texts, None. They are what ``save`` writes"""
+
+    def __init_subclass__(
+        cls,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        aliases: Sequence[str] = (),
+        candidates: Sequence[Mapping[str, Any]] = (),
+        quick: bool = False,
+    ) -> None:
+        super().__init_subclass__()
+        if name is None:
+            return
+        cls.name, cls.title, cls.candidates, cls.quick = name, title or name, tuple(candidates), quick
+        known = REGISTRY.get(name)
+        if known is not None and (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__):
+            REGISTRY.remove(name)  # the same class defined again, as in a notebook's cell that is run twice
+        spellings = dict.fromkeys([*aliases, cls.title.lower(), cls.__name__.lower()])
+        REGISTRY.add(name, cls, aliases=[spelling for spelling in spellings if spelling != name])
 
     @abstractmethod
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
@@ -320,6 +354,10 @@ class Calibrator(ABC):
 
         self._check_fitted()
         return as_module(self)
+
+
+REGISTRY: Registry[type[Calibrator]] = Registry("calibrator")
+"""Every named calibrator class, in the order of their definition"""
 
 
 class Parametric(Calibrator):

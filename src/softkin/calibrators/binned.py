@@ -12,7 +12,7 @@ from softkin.calibrators.base import Solution
 from softkin.calibrators.one_vs_rest import OneVsRest
 
 
-class HistogramBinning(OneVsRest):
+class HistogramBinning(OneVsRest, name="histogram"):
     """One-vs-rest histogram binning: a score becomes the share of hits among the fitting scores of its bin.
 
     A bin in which no fitting score fell says nothing: there the score stays as it is. Rows are normalised, and a row
@@ -65,7 +65,7 @@ class HistogramBinning(OneVsRest):
         return torch.where(mapped.isnan(), p, mapped)
 
 
-class BayesianBinning(OneVsRest):
+class BayesianBinning(OneVsRest, name="bayesian-binning", title="BBQ"):
     r"""Bayesian binning into quantiles (BBQ), one-vs-rest: an average over histograms of many numbers of bins.
 
     For each class and each B from n^{1/3}/10 to 10·n^{1/3}, B bins of equal mass; a bin with N samples, m of them hits,

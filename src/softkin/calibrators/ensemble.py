@@ -140,7 +140,9 @@ def _stationarity(gradient: Floats, w: Floats) -> float:
     return float(np.where(w > 0, np.abs(gradient - level), np.maximum(level - gradient, 0)).max())
 
 
-class EnsembleTemperatureScaling(Parametric):
+class EnsembleTemperatureScaling(
+    Parametric, name="ensemble-temperature", title="ETS", candidates=({}, {"objective": "nll"}), quick=True
+):
     r"""Ensemble temperature scaling (ETS): w₁·softmax(z/T) + w₂·softmax(z) + w₃/K.
 
     First T, as ``TemperatureScaling`` finds it, then the weights, both for the same objective. With the squared error

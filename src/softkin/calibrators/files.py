@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from softkin import SoftkinError, __version__, files
-from softkin.calibrators.base import Calibrator
+from softkin.calibrators.base import REGISTRY, Calibrator
 from softkin.calibrators.certificate import Certificate, HeldOut
 from softkin.calibrators.composition import Composed
 
@@ -112,16 +112,11 @@ def load(folder: str | Path) -> Calibrator:
 
 
 def _build(about: dict[str, Any], prefix: str, tensors: dict[str, Tensor]) -> Calibrator:
-    from softkin import calibrators
-
-    known: dict[str, type[Calibrator]] = {cls.__name__: cls for cls in calibrators.METHODS}
     calibrator: Calibrator
     if about["class"] == Composed.__name__:
         calibrator = Composed([_build(s, f"{prefix}{i}.", tensors) for i, s in enumerate(about["steps"])])
-    elif about["class"] not in known:
-        raise ValueError(f"there is no calibrator named {about['class']!r}")
     else:
-        calibrator = known[about["class"]](**about["options"])
+        calibrator = REGISTRY[REGISTRY.canonical(about["class"], "class")](**about["options"])
         for name in calibrator._fitted:
             setattr(calibrator, name, tensors[prefix + name] if prefix + name in tensors else about["values"][name])
     calibrator.num_classes_ = int(about["num_classes"])

@@ -47,7 +47,7 @@ def steps(ordered: Floats, own: Floats) -> tuple[Floats, Floats, Floats, Floats]
     return ordered[first], ordered[last], hit_array / size_array, size_array
 
 
-class IsotonicCalibration(OneVsRest):
+class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "pooled"},), quick=True):
     r"""Isotonic regression of the labels on the scores, one map a class or one for all.
 
     A map is constant on each step of the fit, linear between the last score of a step and the first of the next, and

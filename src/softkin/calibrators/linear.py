@@ -23,7 +23,7 @@ KULL_MUS = tuple(10.0**e for e in range(-2, 7))
 SEARCH_TOLERANCE = 1e-6  # of the gradient: moves a fold's NLL by far less than 1e-6
 
 
-class VectorScaling(Ridged):
+class VectorScaling(Ridged, name="vector", candidates=({},)):
     r"""A factor and an offset for each class: softmax(w ∘ z + b).
 
     The minimum of the mean NLL + l2·(Σ (w_j − 1)² + Σ b_j²). The ridge towards the identity keeps the optimum finite
@@ -247,7 +247,7 @@ def _solution(end: Minimum, notes: tuple[str, ...] = ()) -> Solution:
     return Solution(gradient_norm=end.gradient_norm, iterations=end.iterations, converged=end.converged, notes=notes)
 
 
-class MatrixScaling(_Affine):
+class MatrixScaling(_Affine, name="matrix"):
     r"""A linear map of the logits, softmax(W z + b), with off-diagonal and intercept regularisation (MS-ODIR).
 
     Fitted, penalised and searched as ``DirichletCalibration``, which see; only its input is the logits as they are.
@@ -259,7 +259,7 @@ class MatrixScaling(_Affine):
     _features = "logits"
 
 
-class DirichletCalibration(_Affine):
+class DirichletCalibration(_Affine, name="dirichlet", title="Dir-ODIR", aliases=("dir",)):
     r"""Dirichlet calibration: softmax(W ln p + b), p the uncalibrated probabilities.
 
     The minimum, in float64 and to a gradient of 1e-7, of

@@ -48,7 +48,7 @@ def best_groups(hits: Floats, sizes: Floats, n_bins: int) -> list[int]:
     return sorted(cut for cut in cuts if 0 < cut < m)
 
 
-class MutualInformationBinning(OneVsRest):
+class MutualInformationBinning(OneVsRest, name="mutual-information", title="I-Max", aliases=("imax",)):
     r"""I-Max: bins of the log-odds, shared by all classes, of maximal mutual information with the labels.
 
     All N·K log-odds ln p − ln(1−p) are pooled with their labels (is this the true class?). Bins that keep the most

@@ -51,7 +51,7 @@ class OneVsRest(Calibrator):
         return normalised(self._scores(z), z)
 
 
-class PlattScaling(Ridged):
+class PlattScaling(Ridged, name="platt", title="Platt", candidates=({},)):
     r"""Platt scaling, one-vs-rest: σ(a_k ℓ_k + b_k) of each class's log-odds ℓ = ln p − ln(1−p), rows normalised.
 
     For each class the minimum of the mean log-loss + l2·((a − 1)² + b²). The ridge towards the identity keeps it
@@ -84,7 +84,7 @@ class PlattScaling(Ridged):
         return f"slopes {float(self.weight_.min()):.4g} to {float(self.weight_.max()):.4g}"
 
 
-class BetaCalibration(Ridged):
+class BetaCalibration(Ridged, name="beta", candidates=({},)):
     r"""Beta calibration, one-vs-rest: σ(a ln p − b ln(1−p) + c) for each class, a, b ≥ 0, rows normalised.
 
     For each class the minimum of the mean log-loss + l2·((a − 1)² + (b − 1)² + c²) among the maps that do not fall;

@@ -82,6 +82,14 @@ class BestFit:
         return "\n".join(lines)
 
 
+def default_candidates(*, quick: bool = False) -> list[Calibrator]:
+    """What ``fit_best`` tries by default, as each class declares; ``quick``: only what is quick with many classes."""
+    from softkin.calibrators.base import REGISTRY
+
+    classes = [method for method in REGISTRY.values() if method.quick or not quick]
+    return [method(**options) for method in classes for options in method.candidates]
+
+
 def fit_best(
     logits: Array,
     labels: Array,
@@ -119,11 +127,11 @@ def fit_best(
     """
     import warnings
 
-    from softkin import calibrators, metrics
+    from softkin import metrics
     from softkin.calibrators.base import _logits
 
     if candidates is None:
-        candidates = calibrators.default_candidates()
+        candidates = default_candidates()
     if not candidates:
         raise ValueError("`candidates` must hold at least 1 calibrator, got none.")
     z = _logits(logits, from_probabilities, least=2)

@@ -31,7 +31,7 @@ def natural_basis(t: Floats, knots: Floats) -> tuple[Floats, Floats]:
     return values, slopes
 
 
-class SplineCalibration(Calibrator):
+class SplineCalibration(Calibrator, name="spline"):
     r"""Spline calibration: the winning score mapped by a spline, the other classes scaled to what remains.
 
     The samples in the order of their winning score, t the share of samples up to a score: the cumulative difference

@@ -221,7 +221,7 @@ def starting_factor(z: Tensor, y: Tensor) -> float:
     return min(root.beta, 1.0) if root.at_bound else root.beta
 
 
-class TemperatureScaling(Parametric):
+class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=({},), quick=True):
     r"""One temperature for all classes: softmax(z / T).
 
     T is the minimum of the mean NLL (convex in 1/T, found to 1e-7 of itself) or of the squared error ("mse",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin.cli.evaluate import add_input_arguments
-from softkin.cli.text import FILE, FOLDER, show, shown
+from softkin.cli.text import FILE, FOLDER, choose, show, shown
 
 if TYPE_CHECKING:
     from softkin.predictions import Predictions
@@ -23,7 +23,6 @@ EXAMPLES = {
     "apply": "softkin calibrate apply cal/ examples/digits-test.npz --output calibrated.npz",
     "compare": EXAMPLE,
 }
-NAMES = "temperature, ets, vector, matrix, dirichlet, platt, beta, isotonic, histogram, bbq, mutual-information, spline"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -44,7 +43,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
     fit = action("fit", "fit a calibrator to predictions that the model was not trained on")
     file(fit, "file", "held-out predictions with labels")
-    fit.add_argument("--method", required=True, help=f"one of {NAMES}")
+    choose(fit.add_argument("--method", required=True), "one of {}", _names)
     fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="write the calibrator there")
     fit.add_argument("--certify", action="store_true", help="also judge it by cross-fitting in five folds")
 
@@ -62,7 +61,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     compare = action("compare", "fit every method on one file and measure it on another")
     file(compare, "validation", "predictions to fit on")
     file(compare, "test", "predictions to measure on")
-    compare.add_argument("--methods", metavar="A,B,…", help=f"only these of {NAMES}")
+    choose(compare.add_argument("--methods", metavar="A,B,…"), "only these of {}", _names)
     compare.add_argument(
         "--metric",
         choices=["nll", "brier", "ece_prediction", "ece_output"],
@@ -79,6 +78,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         parser.add_argument("--labels", type=Path, metavar="FILE", help="labels, where a file holds none")
         parser.add_argument("--json", action="store_true", help="print JSON instead of text")
         parser.add_argument("--force", action="store_true", help="overwrite what is there")
+
+
+def _names() -> list[str]:
+    from softkin import calibrators
+
+    return list(calibrators.REGISTRY)
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -193,12 +198,11 @@ def _compare(arguments: argparse.Namespace) -> None:
     from softkin import files
     from softkin.evaluation import calibrated
 
-    methods = _methods(arguments) or list(calibrated.METHODS)
     validation, test = (_labelled(path, arguments) for path in (arguments.validation, arguments.test))
     result = calibrated.compare_methods(
         validation,
         test,
-        methods,
+        _methods(arguments) or None,
         metric=arguments.metric,
         confidence=arguments.confidence,
         resamples=arguments.resamples,

@@ -1,6 +1,5 @@
-"""Calibrators by their short names, applied to predictions, and all of them side by side."""
+"""Calibrators by their names, applied to predictions, and all of them side by side."""
 
-import difflib
 import json
 import time
 import warnings
@@ -12,39 +11,19 @@ import torch
 
 from softkin import SoftkinError, calibrators, files
 from softkin import metrics as measures
-from softkin.calibrators import Calibrator
+from softkin.calibrators import REGISTRY, Calibrator
 from softkin.evaluation import leaks
 from softkin.evaluation.catalogue import BY_KEY, Settings, number, plain
 from softkin.metrics import scopes, uncertainty
 from softkin.predictions import Predictions
 from softkin.progress import track
 
-METHODS: dict[str, type[Calibrator]] = {
-    "temperature": calibrators.TemperatureScaling,
-    "ets": calibrators.EnsembleTemperatureScaling,
-    "vector": calibrators.VectorScaling,
-    "matrix": calibrators.MatrixScaling,
-    "dirichlet": calibrators.DirichletCalibration,
-    "platt": calibrators.PlattScaling,
-    "beta": calibrators.BetaCalibration,
-    "isotonic": calibrators.IsotonicCalibration,
-    "histogram": calibrators.HistogramBinning,
-    "bbq": calibrators.BayesianBinning,
-    "mutual-information": calibrators.MutualInformationBinning,
-    "spline": calibrators.SplineCalibration,
-}
 SHOWN = ("nll", "brier", "ece_prediction", "ece_output", "accuracy")
 
 
 def method(name: str) -> Calibrator:
-    """An unfitted calibrator by its short name, or by its class's."""
-    by_class = {one.__name__.lower(): one for one in METHODS.values()}
-    found = METHODS.get(name.lower()) or by_class.get(name.lower())
-    if found is None:
-        near = difflib.get_close_matches(name.lower(), [*METHODS, *by_class], n=1)
-        hint = f"; did you mean {near[0]}?" if near else "."
-        raise ValueError(f"`method` must be one of {', '.join(METHODS)}, got {name!r}{hint}")
-    return found()
+    """An unfitted calibrator by one of its names."""
+    return REGISTRY[REGISTRY.canonical(name, "method")]()
 
 
 def fit(calibrator: Calibrator, predictions: Predictions) -> Calibrator:
@@ -109,7 +88,7 @@ def save(predictions: Predictions, path: Path, notes: dict[str, Any], *, force: 
 def compare_methods(
     validation: Predictions,
     test: Predictions,
-    methods: Sequence[str] = tuple(METHODS),
+    methods: Sequence[str] | None = None,
     *,
     metric: str = "nll",
     confidence: float = 0.95,
@@ -122,7 +101,7 @@ def compare_methods(
     Args:
         validation: What the calibrators are fitted on.
         test: What they are measured on; samples of the other set among these are noticed.
-        methods: Short names.
+        methods: Names of calibrators; by default all.
         metric: By which they are ordered: "nll", "brier", "ece_prediction" or "ece_output".
         confidence: The level of all intervals.
         resamples: How many make one.
@@ -142,7 +121,7 @@ def compare_methods(
             f"{validation.name} has {validation.num_classes} classes and {test.name} has {test.num_classes}; "
             "a calibrator cannot change them."
         )
-    candidates = [(name, method(name)) for name in methods]
+    candidates = [(type(one).name, one) for one in map(method, REGISTRY if methods is None else methods)]
     kept = {"uncalibrated": test.probabilities}
     lines = [{"method": "uncalibrated", "code": None, **_line(test.probabilities, test, settings), "seconds": 0.0}]
     for name, candidate in track(candidates, "calibrating", total=len(candidates), show=progress):

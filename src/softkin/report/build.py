@@ -225,7 +225,7 @@ def _calibrated(
     if len(z) < LEAST_TO_CALIBRATE or (candidates is not None and len(candidates) == 0):
         return [], []
     if candidates is None:
-        candidates = calibrators.default_candidates() if z.numel() <= MANY_SCORES else quick_candidates()
+        candidates = calibrators.default_candidates(quick=z.numel() > MANY_SCORES)
     if not any(isinstance(one, TemperatureScaling) for one in candidates):
         candidates = [TemperatureScaling(), *candidates]
     tried: list[dict[str, Any]] = []
@@ -268,16 +268,6 @@ def _calibrated(
 
 
 FOLDED = "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half."
-
-
-def quick_candidates() -> list[Calibrator]:
-    """Those of ``calibrators.default_candidates`` whose cost does not grow with parameters for each class."""
-    return [
-        TemperatureScaling(),
-        calibrators.EnsembleTemperatureScaling(),
-        calibrators.EnsembleTemperatureScaling(objective="nll"),
-        calibrators.IsotonicCalibration(classes="pooled"),
-    ]
 
 
 def in_words(calibrator: Calibrator) -> str:

@@ -270,18 +270,7 @@ def calibrator_named(name: str) -> Any:
     """A calibrator by its short name, not yet fitted."""
     from softkin import calibrators
 
-    return {
-        "ts": calibrators.TemperatureScaling,
-        "ets": calibrators.EnsembleTemperatureScaling,
-        "dir-odir": calibrators.DirichletCalibration,
-        "vector": calibrators.VectorScaling,
-        "matrix": calibrators.MatrixScaling,
-        "platt": calibrators.PlattScaling,
-        "beta": calibrators.BetaCalibration,
-        "isotonic": calibrators.IsotonicCalibration,
-        "histogram": calibrators.HistogramBinning,
-        "spline": calibrators.SplineCalibration,
-    }[name]()
+    return calibrators.REGISTRY[name]()
 
 
 def _result(

@@ -1,0 +1,92 @@
+"""What it takes to add something: one file that declares it, and every command, table and page knows it."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import command_line
+from softkin import calibrators
+from softkin.predictions import formats
+
+ROOT = Path(__file__).resolve().parents[1]
+VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
+
+CALIBRATOR = '''
+"""Half of the way to the uniform distribution."""
+
+import torch
+
+from softkin.calibrators.base import Calibrator, Solution
+
+
+class Halfway(Calibrator, name="halfway", title="Half", aliases=("hw",), candidates=({},)):
+    """Mixes each row with 1/K; the share is fitted by a count."""
+
+    _fitted = ("share_",)
+
+    def __init__(self):
+        pass
+
+    def _fit(self, z, y):
+        self.share_ = float((z.argmax(dim=1) != y).double().mean())
+        return Solution()
+
+    def _predict(self, z):
+        return (1 - self.share_) * torch.softmax(z, dim=1) + self.share_ / z.shape[1]
+'''
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Writes a temporary module and imports it."""
+    names = []
+
+    def imported(name, source):
+        (tmp_path / f"{name}.py").write_text(source)
+        monkeypatch.syspath_prepend(tmp_path)
+        names.append(name)
+        return importlib.import_module(name)
+
+    yield imported
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def toy_calibrator(module):
+    yield module("toy_calibrator", CALIBRATOR).Halfway
+    calibrators.REGISTRY.remove("halfway")
+
+
+def test_a_calibrator_is_one_class(toy_calibrator, capsys, tmp_path):
+    def run(*arguments):
+        code, output, _ = command_line.run(capsys, "calibrate", *arguments)
+        assert code == 0
+        return output
+
+    assert "halfway" in run("fit", "--help")
+    for spelling in ("halfway", "hw", "HALF", "Halfway"):
+        output = run("fit", VALIDATION, "--method", spelling, "--output", tmp_path / "cal", "--force")
+        assert output.startswith("<Halfway(): NLL")
+    assert type(calibrators.load(tmp_path / "cal")) is toy_calibrator
+    result = json.loads(run("compare", VALIDATION, TEST, "--methods", "hw,ts", "--resamples", 100, "--json"))
+    assert {line["method"] for line in result["methods"]} == {"uncalibrated", "halfway", "temperature"}
+    assert "halfway" in run("compare", VALIDATION, TEST, "--methods", "hw", "--resamples", 100)
+    assert toy_calibrator in {type(candidate) for candidate in calibrators.default_candidates()}
+    assert toy_calibrator not in {type(candidate) for candidate in calibrators.default_candidates(quick=True)}
+    held_out = formats.read(VALIDATION)
+    best = calibrators.fit_best(held_out.logits, held_out.known_labels, folds=2, resamples=100)
+    assert toy_calibrator in {type(candidate.calibrator) for candidate in best.candidates}
+
+
+def test_a_cell_that_is_run_twice_replaces_its_calibrator(module):
+    for number in range(2):
+        first = module("toy_calibrator", CALIBRATOR)
+        importlib.reload(first) if number else None
+        assert calibrators.REGISTRY["halfway"] is first.Halfway
+    calibrators.REGISTRY.remove("halfway")
+    with pytest.raises(ValueError, match="there is already a calibrator called 'temperature'"):
+        type("Other", (calibrators.Calibrator,), {}, name="temperature")
