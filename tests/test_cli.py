@@ -91,12 +91,12 @@ def test_from_images_features_and_text(capsys, tmp_path, shared_data):
             Image.new("RGB", (4 + i, 4), colour).save(path)
     code, output, _ = run(capsys, "similarity", tmp_path / "images", "--size", 4)
     assert code == 0
-    assert "mean l1, all pairs" in output
+    assert "mean L1, all pairs" in output
     np.savez(tmp_path / "f.npz", features=np.eye(4), labels=np.arange(4))
     code, output, _ = run(capsys, "similarity", tmp_path / "f.npz")
-    assert "mean l2" in output
+    assert "mean L2" in output
     code, output, _ = run(capsys, "similarity", "digits", "--distance", "l2", "--max-per-class", 20)
-    assert "mean l2, 20 a class at most" in output
+    assert "mean L2, 20 a class at most" in output
     code, output, _ = run(capsys, "similarity", "digits", "--distance", "words")
     assert "word vectors" in output
     code, output, _ = run(capsys, "similarity", shared_data / "text" / "banking77.parquet")
@@ -129,8 +129,16 @@ def test_synonyms_aliases_and_other_vectors(capsys, tmp_path, shared_data):
         (["similarity", "NAMES", "--alias", "x"], 2, "--alias must be WORD=OTHER, got 'x'"),
         (["similarity", "NAMES", "--top", "0"], 2, "--top"),
         (["similarity", "NAMES", "--max-per-class", "1"], 2, "at least 2, got 1"),
-        (["similarity", "NAMES", "--distance", "l3"], 2, "invalid choice: 'l3'"),
-        (["similarity", "NAMES", "--distance", "l1"], 1, "needs images or features"),
+        (
+            ["similarity", "NAMES", "--distance", "l3"],
+            2,
+            "`--distance` must be one of l1, l2, autoencoder, words, got 'l3'.",
+        ),
+        (
+            ["similarity", "NAMES", "--distance", "l1"],
+            1,
+            "the distance 'l1' needs images, features or text, and the data hold names; use words.",
+        ),
         (["similarity", "absent.txt"], 1, "could not be read"),
         (["similarity", "absent"], 1, "no such file or folder"),
         (["similarity", "NAMES", "--vectors", "absent.txt"], 1, "there is no such file"),
@@ -156,10 +164,10 @@ def test_options_that_do_not_fit_are_refused(capsys, tmp_path, names):
     (tmp_path / "utf16.txt").write_text("cat\ndog\n", encoding="utf-16")
     (tmp_path / "names.md").write_text("cat\ndog\n")
     for arguments, code, words in (
-        ([names, "--size", 8], 1, "--size must be left out: distances of words need no images"),
+        ([names, "--size", 8], 1, "--size must be left out: distances of names need no samples"),
         ([names, "--max-per-class", 8], 1, "--max-per-class must be left out"),
-        (["digits", "--device", "cuda"], 1, "--device cuda cannot be used"),
-        (["digits", "--device", "nonsense"], 1, "--device nonsense cannot be used"),
+        (["digits", "--device", "cuda"], 1, "the device cuda cannot be used"),
+        (["digits", "--device", "nonsense"], 1, "the device nonsense cannot be used"),
         ([names, "--output", names], 2, "--output must be a folder"),
         ([tmp_path / "img"], 1, "must hold one folder of images for each class, but no image was found"),
         ([tmp_path / "utf16.txt"], 1, "could not be read as UTF-8 text; save it in that encoding"),

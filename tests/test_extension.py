@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import command_line
-from softkin import calibrators
+from softkin import calibrators, data, distances, training
 from softkin.predictions import formats
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,3 +91,45 @@ def test_a_cell_that_is_run_twice_replaces_its_calibrator(module):
     calibrators.REGISTRY.remove("halfway")
     with pytest.raises(ValueError, match="there is already a calibrator called 'temperature'"):
         type("Other", (calibrators.Calibrator,), {}, name="temperature")
+
+
+DISTANCE = '''
+"""How far apart the lengths of two classes' names are."""
+
+import torch
+
+from softkin import distances
+
+
+@distances.source("spelling", title="SP", needs=("names",), aliases=("sp",))
+def spelling(data, *, power: float = 1.0):
+    lengths = torch.tensor([float(len(name)) for name in data.class_names])
+    return distances.ClassDistances((lengths[:, None] - lengths).abs() ** power, "lengths of the names")
+'''
+
+
+@pytest.fixture
+def toy_distance(module):
+    yield module("toy_distance", DISTANCE)
+    distances.SOURCES.remove("spelling")
+
+
+def test_a_distance_is_one_function(toy_distance, capsys, tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("a\nbb\ndddd\n", encoding="utf-8")
+    code, output, _ = command_line.run(capsys, "similarity", names, "--distance", "sp", "--json", "--top", 1)
+    assert code == 0
+    report = json.loads(output)
+    assert report["source"] == "lengths of the names"
+    assert [row["nearest"][0]["name"] for row in report["classes"]] == ["bb", "a", "bb"]
+    train = data.split("digits", per_class=3).train
+    matrix = training.class_distances(train, "spelling", power=2.0)
+    assert matrix[0, 3] == 1  # zero, three
+    torch.testing.assert_close(matrix.sqrt(), training.class_distances(train, "sp"))
+    code, _, errors = command_line.run(capsys, "similarity", names, "--distance", "speling")
+    assert code == 2
+    assert "did you mean 'spelling'?" in errors
+    with pytest.raises(
+        TypeError, match="`power` must be left out for the distance 'words': it is an option of spelling"
+    ):
+        training.class_distances(train, "words", power=2.0)

@@ -261,7 +261,7 @@ def test_distances_come_back_to_nine_digits_and_labels_to_1e_6():
     ]
     assert float((labels[0] - labels[1]).abs().max()) < 1e-7
     assert sorted(content["order"]) == list(range(40))
-    assert content["order"] == diagrams._clustered(similarity.from_distances(d, 2.0))
+    assert content["order"] == diagrams.clustered(similarity.from_distances(d, 2.0))
 
 
 def test_equal_distances_are_encoded_too():

@@ -201,9 +201,14 @@ def test_synonyms_count_as_one_name(digits):
 
 
 def test_unknown_distances_are_refused(digits):
-    with pytest.raises(ValueError, match="`distance` must be one of l1, l2, .*, got word; did you mean 'words'?"):
+    with pytest.raises(
+        ValueError,
+        match="`distance` must be one of l1, l2, autoencoder, words, or a .safetensors or .csv file, got 'word'; did you mean 'words'?",
+    ):
         class_distances(digits, "word")
     with pytest.raises(ValueError, match="`distance` covers 3 classes but the data have 10"):
         class_distances(digits, torch.zeros(3, 3))
-    with pytest.raises(TypeError, match="latent_dim must be left out: only the distance 'ae' has such options."):
+    with pytest.raises(
+        TypeError, match="`latent_dim` must be left out for the distance 'l1': it is an option of autoencoder."
+    ):
         class_distances(digits, "l1", latent_dim=3)

@@ -46,6 +46,16 @@ def as_tensor(values: Any, name: str) -> Tensor:
         return torch.from_numpy(array)
 
 
+def on_device(tensor: Tensor, device: str | torch.device | None) -> Tensor:
+    """``tensor`` on a device that the caller named; where it is, if none was."""
+    if device is None:
+        return tensor
+    try:
+        return tensor.to(device)
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
+        raise ValueError(f"the device {device} cannot be used: {str(error).splitlines()[0]}") from error
+
+
 def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> Tensor:
     """``labels`` as int64 on their device, one for each sample, each in 0 … K−1."""
     tensor = as_tensor(labels, "labels")

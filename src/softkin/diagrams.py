@@ -265,7 +265,7 @@ def similarity_heatmap(
     s = checks.square(similarity, "similarity")
     k = len(s)
     names = [str(i) for i in range(k)] if class_names is None else checks.class_names(class_names, num_classes=k)
-    order = _clustered(s) if cluster else list(range(k))
+    order = clustered(s) if cluster else list(range(k))
     picture = s[order][:, order].numpy().copy()
     np.fill_diagonal(picture, np.nan)  # a class itself: not part of the comparison
     size = min(7.0, 2.4 + 0.09 * k)
@@ -289,7 +289,7 @@ def similarity_heatmap(
     return figure
 
 
-def _clustered(s: Tensor) -> list[int]:
+def clustered(s: Tensor) -> list[int]:
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 

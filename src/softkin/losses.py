@@ -11,17 +11,19 @@ import contextlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from softkin import checks, distances, smoothing
+from softkin import checks, smoothing
 from softkin import similarity as similarities
 from softkin.checks import Array
 from softkin.similarity import SparseRows
-from softkin.word_vectors import WordVectors
+
+if TYPE_CHECKING:
+    from softkin.word_vectors import WordVectors
 
 GUARDS = 16  # first batches of probability targets that are looked at: mixup may begin with unmixed ones
 
@@ -362,7 +364,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         alpha: float = 0.1,
         beta: float = 2.0,
         *,
-        vectors: WordVectors | Mapping[str, Any] | str | Path | None = None,
+        vectors: "WordVectors | Mapping[str, Any] | str | Path | None" = None,
         aliases: Mapping[str, str] | None = None,
         prefer: Literal["words", "entity"] = "words",
         top_m: int | None = None,
@@ -372,6 +374,8 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
 
         With ``top_m`` each class keeps only its m most similar classes: see ``similarity.from_vectors``.
         """
+        from softkin import distances  # here, as a loss from a matrix needs no distances
+
         rows = distances.name_vectors(class_names, vectors, aliases=aliases, prefer=prefer)
         similarity = similarities.from_vectors(rows, beta, top_m=top_m)
         return cls(similarity, alpha, **options)

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from softkin import SoftkinError, __version__, checks, files
 
-Kind = Literal["distances", "similarity", "labels"]
+MatrixKind = Literal["distances", "similarity", "labels"]
+MODULES: dict[str, str] = {"distances": "distances", "similarity": "similarity", "labels": "smoothing"}
 
 
 @dataclass(frozen=True)
@@ -30,45 +31,74 @@ class ClassMatrix:
     source: str
 
 
-def save(path: str | Path, matrix: Any, *, kind: Kind, class_names: Sequence[str], source: str) -> None:
-    """Write ``matrix`` atomically: the file is whole or not there."""
-    from safetensors.torch import save as to_bytes
+class MatrixFiles:
+    """Files of one kind of class matrix: ``save``, ``load`` and ``read`` of the module that makes it."""
 
-    path = Path(path)
-    if path.suffix != ".safetensors":
-        raise ValueError(
-            f"`path` must end in .safetensors, which keeps the class names with the matrix, got {path.name!r}."
-        )
-    if not source.strip():
-        raise ValueError("`source` must say what the matrix was made from and how, got an empty text.")
-    values = checks.square(matrix, kind)
-    names = checks.class_names(class_names, num_classes=len(values))
-    about = {"kind": kind, "class_names": names, "source": source, "version": __version__}
-    # One entry: safetensors writes several in random order, and equal matrices should be equal files.
-    metadata = {"softkin": json.dumps(about, ensure_ascii=False)}
-    files.write(path, to_bytes({"matrix": values.contiguous()}, metadata))
+    def __init__(self, kind: MatrixKind) -> None:
+        self.kind = kind
 
+    def content(self, matrix: Any, *, class_names: Sequence[str], source: str) -> bytes:
+        """What ``save`` writes."""
+        from safetensors.torch import save as to_bytes
 
-def read(path: str | Path, *, kind: Kind) -> ClassMatrix:
-    """Read a class matrix in its own order."""
-    path = Path(path)
-    if not path.is_file():
-        raise SoftkinError(f"{path} could not be read: there is no such file.")
-    found = _read_csv(path, kind) if path.suffix.lower() == ".csv" else _read_safetensors(path)
-    if found.kind != kind:
-        raise SoftkinError(
-            f"{path} holds {found.kind}, not {kind}; load it with softkin.{MODULES.get(found.kind, found.kind)}.load."
-        )
-    try:
-        checks.class_names(found.class_names)
-        values = checks.square(found.values, "matrix")
-        checks.class_names(found.class_names, num_classes=len(values))
-    except (TypeError, ValueError) as error:
-        raise SoftkinError(f"{path} is not a class matrix: {error}") from error
-    return ClassMatrix(values, found.class_names, found.kind, found.source)
+        if not source.strip():
+            raise ValueError("`source` must say what the matrix was made from and how, got an empty text.")
+        values = checks.square(matrix, self.kind)
+        names = checks.class_names(class_names, num_classes=len(values))
+        about = {"kind": self.kind, "class_names": names, "source": source, "version": __version__}
+        # One entry: safetensors writes several in random order, and equal matrices should be equal files.
+        metadata = {"softkin": json.dumps(about, ensure_ascii=False)}
+        return to_bytes({"matrix": values.contiguous()}, metadata)
 
+    def save(self, path: str | Path, matrix: Any, *, class_names: Sequence[str], source: str) -> None:
+        """Write a matrix to ``path`` (.safetensors), whole or not at all.
 
-MODULES = {"distances": "distances", "similarity": "similarity", "labels": "smoothing"}
+        ``source`` says what the matrix was made from and how; it is kept with the class names.
+        """
+        path = Path(path)
+        if path.suffix != ".safetensors":
+            raise ValueError(
+                f"`path` must end in .safetensors, which keeps the class names with the matrix, got {path.name!r}."
+            )
+        files.write(path, self.content(matrix, class_names=class_names, source=source))
+
+    def read(self, path: str | Path) -> ClassMatrix:
+        """Read a matrix with its class names and its source, in the order of the file."""
+        path, kind = Path(path), self.kind
+        if not path.is_file():
+            raise SoftkinError(f"{path} could not be read: there is no such file.")
+        raw = _read_csv(path, kind) if path.suffix.lower() == ".csv" else _read_safetensors(path)
+        if raw.kind != kind:
+            raise SoftkinError(
+                f"{path} holds {raw.kind}, not {kind}; load it with softkin.{MODULES.get(raw.kind, raw.kind)}.load."
+            )
+        try:
+            checks.class_names(raw.class_names)
+            values = checks.square(raw.values, "matrix")
+            checks.class_names(raw.class_names, num_classes=len(values))
+        except (TypeError, ValueError) as error:
+            raise SoftkinError(f"{path} is not a class matrix: {error}") from error
+        return ClassMatrix(values, raw.class_names, raw.kind, raw.source)
+
+    def load(self, path: str | Path, *, class_names: Sequence[str]) -> Tensor:
+        """Read the matrix of just these classes, in this order.
+
+        A file for the same classes in another order is reordered by name; one for other classes is refused.
+        """
+        wanted = checks.class_names(class_names)
+        matrix = self.read(path)
+        place = {name: k for k, name in enumerate(matrix.class_names)}
+        missing = [name for name in wanted if name not in place]
+        extra = sorted(set(matrix.class_names) - set(wanted))
+        if missing or extra:
+            parts = [
+                f"{label} {', '.join(map(repr, names[:5]))}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
+                for label, names in (("it lacks", missing), ("it has besides", extra))
+                if names
+            ]
+            raise SoftkinError(f"{path} was made for other classes: {'; '.join(parts)}.")
+        order = torch.tensor([place[name] for name in wanted])
+        return matrix.values[order][:, order]
 
 
 def _read_safetensors(path: Path) -> ClassMatrix:
@@ -84,7 +114,7 @@ def _read_safetensors(path: Path) -> ClassMatrix:
         ) from error
 
 
-def _read_csv(path: Path, kind: Kind) -> ClassMatrix:
+def _read_csv(path: Path, kind: MatrixKind) -> ClassMatrix:
     """A header of class names, then one row of numbers a class; the first column may repeat the names."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -117,7 +147,7 @@ def _read_csv(path: Path, kind: Kind) -> ClassMatrix:
     return ClassMatrix(values, header, kind, f"CSV file {path.name}")
 
 
-def to_csv(matrix: Tensor, class_names: Sequence[str], *, kind: Kind) -> str:
+def to_csv(matrix: Tensor, class_names: Sequence[str], *, kind: MatrixKind) -> str:
     """The matrix as text that spreadsheets and ``read`` open: names on both sides, the kind in the corner."""
     from io import StringIO
 
@@ -127,21 +157,3 @@ def to_csv(matrix: Tensor, class_names: Sequence[str], *, kind: Kind) -> str:
     for name, row in zip(class_names, matrix.tolist(), strict=True):
         writer.writerow([name, *(repr(value) for value in row)])
     return text.getvalue()
-
-
-def load(path: str | Path, *, kind: Kind, class_names: Sequence[str]) -> Tensor:
-    """The matrix for ``class_names``, in their order; refused by name if the file is for other classes."""
-    wanted = checks.class_names(class_names)
-    found = read(path, kind=kind)
-    place = {name: k for k, name in enumerate(found.class_names)}
-    missing = [name for name in wanted if name not in place]
-    extra = sorted(set(found.class_names) - set(wanted))
-    if missing or extra:
-        parts = [
-            f"{label} {', '.join(map(repr, names[:5]))}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
-            for label, names in (("it lacks", missing), ("it has besides", extra))
-            if names
-        ]
-        raise SoftkinError(f"{path} was made for other classes: {'; '.join(parts)}.")
-    order = torch.tensor([place[name] for name in wanted])
-    return found.values[order][:, order]

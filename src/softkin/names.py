@@ -11,6 +11,9 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 T = TypeVar("T")
 
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+"""What the digits are called: the classes of handwritten digits, and the words to look up for "0" … "9"."""
+
 CUTOFF = 0.55  # of difflib's ratio: "evalute" and "evaluate" have 0.93, "ts" and "ets" 0.8
 
 
@@ -81,23 +84,24 @@ class Registry(Mapping[str, T], Generic[T]):
         """Every name and alias."""
         return [*self._items, *self._aliases]
 
-    def canonical(self, name: Any, argument: str | None = None) -> str:
+    def canonical(self, name: Any, argument: str | None = None, *, also: str = "") -> str:
         """The canonical name of a spelling, or one sentence that lists the names and guesses what was meant.
 
         Args:
             name: What the caller wrote.
             argument: The argument or option that it came from, for the message; by default the kind.
+            also: What may be given besides, for the message, such as "a .csv file".
         """
         if isinstance(name, str):
             for spelling in (name, name.lower()):
                 if spelling in self:
                     return self._aliases.get(spelling, spelling)
-        self.refuse(name, argument)
+        self.refuse(name, argument, also=also)
 
-    def refuse(self, name: Any, argument: str | None = None) -> NoReturn:
+    def refuse(self, name: Any, argument: str | None = None, *, also: str = "") -> NoReturn:
         """Raise the error for a name that is not known."""
         what = f"`{argument}`" if argument else f"a {self.kind}"
-        listed = ", ".join(self._items)
+        listed = ", ".join(self._items) + (f", or {also}" if also else "")
         if not isinstance(name, str):
             raise TypeError(f"{what} must be one of {listed}, got {name!r}.")
         raise ValueError(f"{what} must be one of {listed}, got {name!r}{did_you_mean(name, self.spellings)}")

@@ -1,20 +1,21 @@
 """Class distances → how alike the classes are: the one formula that turns far into unlike."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import overload
 
 import torch
 from torch import Tensor
 
-from softkin import checks, matrices
+from softkin import checks
 from softkin.checks import Array
-from softkin.matrices import ClassMatrix
+from softkin.matrices import MatrixFiles
 from softkin.progress import track
 
 BLOCK = 2**21  # distances at a time in from_vectors: 16 MB of float64, which the caches still help with
 CONSTANT = 1e-9  # a row whose standard deviation is below this share of its largest distance says nothing
+
+_files = MatrixFiles("similarity")
+save, load, read = _files.save, _files.load, _files.read
 
 
 @dataclass(frozen=True)
@@ -157,18 +158,3 @@ def from_vectors(
         indices[own], values[own] = near.cpu(), shares.gather(1, near).cpu()
         rest[own] = (shares.scatter_(1, near, 0).sum(dim=1) / max(1, k - 1 - m)).cpu()
     return SparseRows(torch.zeros(k, dtype=torch.float64), indices, values, rest)
-
-
-def save(path: str | Path, similarity: Array, *, class_names: Sequence[str], source: str) -> None:
-    """Write a similarity matrix to ``path`` (.safetensors) with its class names and what it was made from and how."""
-    matrices.save(path, similarity, kind="similarity", class_names=class_names, source=source)
-
-
-def load(path: str | Path, *, class_names: Sequence[str]) -> Tensor:
-    """Read a similarity matrix for just these classes, in this order; see ``distances.load``."""
-    return matrices.load(path, kind="similarity", class_names=class_names)
-
-
-def read(path: str | Path) -> ClassMatrix:
-    """Read a similarity matrix with its class names and its source, in the order of the file."""
-    return matrices.read(path, kind="similarity")

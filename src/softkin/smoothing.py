@@ -1,16 +1,17 @@
 """Similarity + α → the smooth label of each class: row k is what a sample of class k is trained towards."""
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import overload
 
 import torch
 from torch import Tensor
 
-from softkin import checks, matrices
+from softkin import checks
 from softkin.checks import Array
-from softkin.matrices import ClassMatrix
+from softkin.matrices import MatrixFiles
 from softkin.similarity import SparseRows
+
+_files = MatrixFiles("labels")
+save, load, read = _files.save, _files.load, _files.read
 
 
 @overload
@@ -75,18 +76,3 @@ def uniform_labels(num_classes: int, alpha: float = 0.1) -> Tensor:
     """
     k, alpha = checks.count(num_classes, "num_classes", least=2), checks.alpha(alpha)
     return (1 - alpha) * torch.eye(k, dtype=torch.float64) + alpha / k
-
-
-def save(path: str | Path, labels: Array, *, class_names: Sequence[str], source: str) -> None:
-    """Write smooth labels to ``path`` (.safetensors) with their class names and what they were made from and how."""
-    matrices.save(path, labels, kind="labels", class_names=class_names, source=source)
-
-
-def load(path: str | Path, *, class_names: Sequence[str]) -> Tensor:
-    """Read smooth labels for just these classes, in this order; see ``distances.load``."""
-    return matrices.load(path, kind="labels", class_names=class_names)
-
-
-def read(path: str | Path) -> ClassMatrix:
-    """Read smooth labels with their class names and their source, in the order of the file."""
-    return matrices.read(path, kind="labels")

@@ -10,6 +10,8 @@ from softkin.cli.text import shown
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from softkin.distances import ClassNames
+    from softkin.distances.sources import ClassData
     from softkin.matrices import ClassMatrix
 
 SUMMARY = "how alike the classes are, and the smooth label of each"
@@ -32,14 +34,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("source", metavar="SOURCE", help="class names, images, features or distances")
     command.add_argument("--alpha", type=float, default=0.1, help="mass on the other classes (default: 0.1)")
     command.add_argument("--beta", type=float, default=2.0, help="how sharp the similarity is (default: 2)")
-    command.add_argument(
-        "--distance", choices=["words", "l1", "l2"], help="default: words for names, l1 for images, l2 for features"
-    )
+    command.add_argument("--distance", help="l1, l2, autoencoder or words (default: by what SOURCE holds)")
     command.add_argument("--vectors", type=Path, help="a file of word vectors (default: GloVe, shipped with softkin)")
     command.add_argument(
         "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
     )
-    command.add_argument("--prefer", choices=["words", "entity"], default="words", help="entity: whole-name vectors")
+    command.add_argument("--prefer", choices=["words", "entity"], help="entity: whole-name vectors (default: words)")
     command.add_argument("--size", type=int, help="resize images to this many pixels, square")
     command.add_argument("--max-per-class", type=int, help="a random sample of this many images of each class")
     command.add_argument("--seed", type=int, default=0, help="of that sample (default: 0)")
@@ -56,8 +56,10 @@ FILES = ("distances.safetensors", "similarity.safetensors", "labels.safetensors"
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin import checks
+    from softkin import checks, distances
 
+    if arguments.distance is not None:
+        distances.SOURCES.canonical(arguments.distance, "--distance")
     checks.alpha(arguments.alpha)
     checks.beta(arguments.beta)
     checks.count(arguments.top, "--top")
@@ -113,10 +115,7 @@ def _distances(arguments: argparse.Namespace) -> "ClassMatrix":
     if source.suffix.lower() in (".safetensors", ".csv"):
         return distances.read(source)
     if source.suffix.lower() == ".txt":
-        if arguments.distance not in (None, "words"):
-            raise ValueError(f"--distance {arguments.distance} needs images or features, and {source} holds names.")
-        ids, names = _read_names(source)
-        return _from_words(ids, names, arguments)
+        return _measured(_read_names(source), arguments)
     if source.is_file() and not is_known_file(source):
         raise SoftkinError(
             f"{source} is of no known form: class names come in a .txt file, images, features or text in "
@@ -124,52 +123,35 @@ def _distances(arguments: argparse.Namespace) -> "ClassMatrix":
             "distances in .safetensors or .csv."
         )
     loaded = data.load(arguments.source, size=arguments.size)
-    kind = arguments.distance or {"text": "words", "images": "l1", "features": "l2"}[loaded.kind]
-    if kind == "words":
-        return _from_words(loaded.class_names, list(loaded.synonyms), arguments)
-    if loaded.kind == "text":
-        raise ValueError(f"--distance {kind} needs images or features, and {source} holds text; use words.")
-    options: dict[str, Any] = {
-        "class_names": loaded.class_names,
-        "max_per_class": arguments.max_per_class,
-        "seed": arguments.seed,
-    }
-    placed = _on_device(loaded.values, arguments.device)
-    if kind == "l2" and loaded.kind == "features":
-        matrix = distances.from_features(placed, loaded.labels, **options)
-    else:
-        matrix = distances.from_images(placed, loaded.labels, p=1 if kind == "l1" else 2, **options)
-    sample = f", {arguments.max_per_class} a class at most" if arguments.max_per_class else ", all pairs"
-    return distances.ClassMatrix(matrix, loaded.class_names, "distances", f"{loaded.source}: mean {kind}{sample}")
+    return _measured(loaded, arguments, origin=loaded.source)
 
 
-def _on_device(values: Any, device: str | None) -> "Tensor":
-    import torch
-
-    from softkin import SoftkinError
-
-    try:
-        return torch.from_numpy(values).to(device or "cpu")
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
-        raise SoftkinError(f"--device {device} cannot be used: {str(error).splitlines()[0]}") from error
-
-
-def _from_words(ids: list[str], names: list[Any], arguments: argparse.Namespace) -> "ClassMatrix":
+def _measured(classes: "ClassData", arguments: argparse.Namespace, origin: str | None = None) -> "ClassMatrix":
     from softkin import distances
-    from softkin.distances import WordVectors
 
-    for option in ("size", "max_per_class", "device"):
-        if getattr(arguments, option) is not None:
-            raise ValueError(f"--{option.replace('_', '-')} must be left out: distances of words need no images.")
-    vectors = WordVectors.load(arguments.vectors) if arguments.vectors else WordVectors.shipped()
-    aliases = dict(alias.split("=", 1) for alias in arguments.alias)
-    matrix = distances.from_words(names, vectors, aliases=aliases, prefer=arguments.prefer)
-    return distances.ClassMatrix(matrix, ids, "distances", f"class names: L2 of word vectors from {vectors.source}")
+    name = arguments.distance or distances.default_source(classes.kind)
+    if not distances.SOURCES[name].uses_samples:
+        for option in ("size", "max_per_class", "device"):
+            if getattr(arguments, option) is not None:
+                raise ValueError(f"--{option.replace('_', '-')} must be left out: distances of names need no samples.")
+    measured = distances.measure(
+        name,
+        classes,
+        vectors=arguments.vectors,
+        aliases=dict(alias.split("=", 1) for alias in arguments.alias),
+        prefer=arguments.prefer,
+        max_per_class=arguments.max_per_class,
+        seed=arguments.seed,
+        device=arguments.device,
+    )
+    how = f"{origin}: {measured.how}" if origin and distances.SOURCES[name].uses_samples else measured.how
+    return distances.ClassMatrix(measured.matrix, classes.class_names, "distances", how)
 
 
-def _read_names(path: Path) -> tuple[list[str], list[str | list[str]]]:
-    """(what the classes are called, the names or synonyms to look up)."""
+def _read_names(path: Path) -> "ClassNames":
+    """What the classes are called, and the names or synonyms to look up."""
     from softkin import SoftkinError, checks
+    from softkin.distances import ClassNames
 
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
@@ -183,7 +165,7 @@ def _read_names(path: Path) -> tuple[list[str], list[str | list[str]]]:
         first, tab, synonyms = line.partition("\t")
         names.append([name.strip() for name in synonyms.split(",") if name.strip()] if tab else first)
     try:
-        return checks.class_names(ids), names
+        return ClassNames(checks.class_names(ids), names)
     except ValueError as error:
         raise SoftkinError(f"{path}: {error}") from error
 

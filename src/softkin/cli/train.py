@@ -201,31 +201,24 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _method(arguments: argparse.Namespace, split: "Split") -> "tuple[Method, AutoencoderFit | None]":
     """The method, and the autoencoder that the distances came from, where one did."""
-    from softkin import distances, similarity, smoothing, training
-    from softkin.training.class_distances import known_distance
+    from softkin import similarity, smoothing, training
     from softkin.training.methods import parse
 
     if parse(arguments.method)[0] != "similarity":
         return _labelled(arguments, alpha=arguments.alpha), None
     distance = arguments.distance or "words"
     beta = 2.0 if arguments.beta is None else arguments.beta
-    train, details = split.train, None
-    if known_distance(distance) == "ae" and train.kind != "text":
-        matrix, details = distances.from_autoencoder(
-            train.values, train.labels, seed=arguments.seed, device=arguments.device, return_details=True
-        )
-    else:
-        matrix = training.class_distances(
-            train,
-            distance,
-            seed=arguments.seed,
-            device=arguments.device,
-            vectors=arguments.vectors,
-            aliases=dict(alias.split("=", 1) for alias in arguments.alias),
-        )
-    s = similarity.from_distances(matrix, beta)
+    measured = training.measured_distances(
+        split.train,
+        distance,
+        seed=arguments.seed,
+        device=arguments.device,
+        vectors=arguments.vectors,
+        aliases=dict(alias.split("=", 1) for alias in arguments.alias),
+    )
+    s = similarity.from_distances(measured.matrix, beta)
     q = smoothing.similarity_labels(s, 0.1 if arguments.alpha is None else arguments.alpha)
-    return _labelled(arguments, soft_labels=q, beta=beta, distance=distance), details
+    return _labelled(arguments, soft_labels=q, beta=beta, distance=distance), measured.autoencoder
 
 
 def _labelled(arguments: argparse.Namespace, **labels: Any) -> "Method":

@@ -3,8 +3,9 @@
 from softkin.data import augment
 from softkin.data.catalogue import get, names
 from softkin.data.distribution import out_of_distribution
-from softkin.data.labelled import DIGITS, Labelled, Samples
+from softkin.data.labelled import Labelled, Samples
 from softkin.data.loading import load
 from softkin.data.splits import Split, split
+from softkin.names import DIGITS
 
 __all__ = ["DIGITS", "Labelled", "Samples", "Split", "augment", "get", "load", "names", "out_of_distribution", "split"]

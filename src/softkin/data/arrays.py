@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin.data import images
-from softkin.data.labelled import DIGITS, Content, Labelled, Samples
+from softkin.data.labelled import Content, Labelled, Samples
 from softkin.data.source import WHOLE, Source
+from softkin.names import DIGITS
 
 CHUNK = 2**24  # bytes read at a time
 

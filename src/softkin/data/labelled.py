@@ -13,8 +13,6 @@ Kind = Literal["images", "features", "text"]
 
 _NUMBER = re.compile(r" \(n\d{8}\)$")  # what keeps two classes of the same synonyms apart
 
-DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-
 
 @dataclass(frozen=True, eq=False)
 class Samples:

@@ -1,20 +1,23 @@
-"""An autoencoder trained on the caller's rows: latent codes for ``from_autoencoder``."""
+"""Distances between latent codes of an autoencoder that is trained on the caller's rows."""
 
 import copy
 import math
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin import checks, ranks
+from softkin.checks import Array
+from softkin.distances.autoencoder_network import Autoencoder, autoencoder
+from softkin.distances.inputs import from_features
 from softkin.distances.principal import principal_axes
-from softkin.models.autoencoder import Autoencoder, autoencoder
-from softkin.models.seeding import seeded
 from softkin.progress import track
+from softkin.seeding import seeded
 
 HELD_OUT = 0.1
 FEWEST = 20  # rows: two of them held out
@@ -63,6 +66,115 @@ class AutoencoderFit:
             f"autoencoder with {self.latent_dim} latents: reconstruction error {100 * self.error:.2f} % "
             f"of the variance of {self.held_out} held-out rows, PCA's {100 * self.pca_error:.2f} %{verdict}"
         )
+
+
+class _Options(TypedDict, total=False):
+    """The options that both forms of ``from_autoencoder`` take."""
+
+    latent_dim: int | None
+    seed: int
+    num_classes: int | None
+    class_names: Sequence[str] | None
+    channels: Literal["first", "last"] | None
+    max_epochs: int
+    patience: int
+    batch_size: int
+    device: str | torch.device | None
+    progress: bool | None
+
+
+@overload
+def from_autoencoder(
+    images: Array, labels: Array, *, return_details: Literal[False] = False, **options: Unpack[_Options]
+) -> Tensor: ...
+
+
+@overload
+def from_autoencoder(
+    images: Array, labels: Array, *, return_details: Literal[True], **options: Unpack[_Options]
+) -> tuple[Tensor, AutoencoderFit]: ...
+
+
+def from_autoencoder(
+    images: Array,
+    labels: Array,
+    *,
+    latent_dim: int | None = None,
+    seed: int = 0,
+    num_classes: int | None = None,
+    class_names: Sequence[str] | None = None,
+    channels: Literal["first", "last"] | None = None,
+    max_epochs: int = 100,
+    patience: int = 3,
+    batch_size: int = 64,
+    device: str | torch.device | None = None,
+    progress: bool | None = None,
+    return_details: bool = False,
+) -> Tensor | tuple[Tensor, AutoencoderFit]:
+    """Mean L2 distance between the latent codes r(x) of two classes' samples, over all pairs.
+
+    An autoencoder (``autoencoder_network``: convolutional for images, dense for vectors) learns to reconstruct the
+    samples, standardised channel by channel, with least squared error. A tenth of them is held out: when the error on
+    those has not fallen by 0.2 % in ``patience`` epochs, training goes on at a tenth of the rate from the best
+    weights, and when that happens again it stops, with the best weights. Pass training rows only. The same seed gives
+    the same result on the same machine and number of threads.
+
+    The reconstruction error on the held-out rows stands beside that of PCA with as many dimensions, from which training
+    starts. Where it does not beat PCA a warning says so (with ``return_details`` the details do), and the distances are
+    those of PCA's codes. On 10,000 images of CIFAR-100 with 256 latents the error came to 3.58 % of the variance where
+    PCA has 4.24 %; as codes that reconstruct so well keep most of the geometry, the class distances hardly differ from
+    those of ``from_images`` with p = 2 (correlation 0.997).
+
+    Args:
+        images: (N, height, width, channels), (N, channels, height, width), (N, height, width) with 8 to 64 pixels a
+            side, or (N, D) vectors; N ≥ 20.
+        labels: (N,) integers from 0 to K−1, in any order.
+        latent_dim: Length of a code; by default a twelfth of the values of a sample, which is the paper's 256 for 32×32
+            pixels in colour and 1024 for 64×64.
+        seed: Of the initial weights, the held-out rows and the order of training.
+        num_classes: K, where it is not the largest label plus one.
+        class_names: For messages only, and for K.
+        channels: "first" or "last"; needed only where the shape does not tell.
+        max_epochs: Where to stop at the latest.
+        patience: Epochs without improvement.
+        batch_size: Of training.
+        device: Where to train, such as "cuda"; the CPU by default.
+        progress: Show a bar; by default on a terminal.
+        return_details: Also return the ``AutoencoderFit``: the trained model, both errors, epochs, seconds.
+
+    Returns:
+        D, or (D, details).
+
+    References:
+        Liu and JaJa, Class-Similarity Based Label Smoothing for Confidence Calibration, 2021, Sec. 5.2.
+    """
+    for value, name in ((max_epochs, "max_epochs"), (patience, "patience"), (batch_size, "batch_size")):
+        checks.count(value, name)
+    if latent_dim is not None:
+        checks.count(latent_dim, "latent_dim")
+    if ranks.world()[1] > 1:
+        raise ValueError(
+            "from_autoencoder must run in one process, as its ranks would each train another autoencoder; "
+            "compute the distances before the process group starts."
+        )
+    checks.class_labels(labels, num_samples=len(images), num_classes=num_classes)
+    details, codes = fit(
+        images,
+        latent_dim=latent_dim,
+        seed=checks.count(seed, "seed", least=0),
+        max_epochs=max_epochs,
+        patience=patience,
+        batch_size=batch_size,
+        channels=channels,
+        device=device,
+        progress=progress,
+    )
+    matrix = from_features(codes, labels, num_classes=num_classes, class_names=class_names, progress=progress)
+    if return_details:
+        return matrix, details
+    if not details.beats_pca:
+        warnings.warn(str(details), stacklevel=2)
+    return matrix
 
 
 class Rows:

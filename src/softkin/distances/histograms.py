@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from softkin import ranks
-from softkin.distances.samples import Sorted, Source, add_counts, settle
+from softkin.distances.samples import SampleStream, Sorted, add_counts, settle
 from softkin.progress import track
 
 CHUNK_BYTES = 256 * 2**20  # histograms of one chunk of pixels, int32
@@ -178,7 +178,7 @@ def class_sums(
     return sums.cpu(), None if rows is None else rows.cpu()
 
 
-def stream_sums(source: Source, scale: Scale | None, values: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def stream_sums(source: SampleStream, scale: Scale | None, values: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Pair sums (K, K) of batches read once, from all ranks, and how many samples each class has.
 
     Only the histograms are kept. The number of classes may be unknown until the last batch, and, without a ``scale``,

@@ -19,7 +19,7 @@ from softkin.progress import track
 
 
 @dataclass(frozen=True)
-class Source:
+class SampleStream:
     """Where samples come from, before any is read."""
 
     name: str
@@ -83,7 +83,7 @@ class Source:
         return checks.as_tensor(batch[0], self.name)
 
 
-def open_source(
+def open_stream(
     samples: Any,
     labels: Any,
     *,
@@ -92,8 +92,8 @@ def open_source(
     class_names: Sequence[str] | None,
     num_samples: int | None,
     progress: bool | None,
-) -> Source:
-    """What the caller gave as a ``Source``. Arrays need labels; anything else must yield batches that hold them."""
+) -> SampleStream:
+    """The caller's samples as a stream. Arrays need labels; anything else must yield batches that hold them."""
     if class_names is not None:
         class_names = checks.class_names(class_names, num_classes=num_classes)
         num_classes = len(class_names)
@@ -120,7 +120,7 @@ def open_source(
             f"`{name}` must be an array with `labels`, a DataLoader or an iterable of batches, "
             f"got {type(samples).__name__}."
         )
-    return Source(name, batches, labels is not None, num_classes, class_names, limit, num_samples, progress)
+    return SampleStream(name, batches, labels is not None, num_classes, class_names, limit, num_samples, progress)
 
 
 def _share(loader: "DataLoader[Any]") -> tuple[int | None, int | None]:
@@ -140,7 +140,7 @@ def _share(loader: "DataLoader[Any]") -> tuple[int | None, int | None]:
     return None, known
 
 
-def peek(source: Source) -> tuple[Source, Tensor]:
+def peek(source: SampleStream) -> tuple[SampleStream, Tensor]:
     """The source with its beginning looked at, and the first rank's beginning as one flat tensor.
 
     Enough is read to judge by: 2¹⁸ values, where there are so many.
@@ -167,7 +167,7 @@ def peek(source: Source) -> tuple[Source, Tensor]:
     return replace(source, batches=itertools.chain(read, rest)), ranks.gather(shown)[0]
 
 
-def settle(source: Source, counts: Tensor, *, like: Tensor | None, failure: Exception | None) -> Tensor:
+def settle(source: SampleStream, counts: Tensor, *, like: Tensor | None, failure: Exception | None) -> Tensor:
     """How many samples each class has over all ranks; refuses empty classes and padding duplicates.
 
     Every rank calls it once, with what it counted and a row ``like`` its own, or with why it has none.
@@ -230,7 +230,7 @@ class Sorted:
         return self.rows.index_select(0, self.order[start:stop])
 
 
-def collect(source: Source, *, max_per_class: int | None, seed: int) -> Sorted:
+def collect(source: SampleStream, *, max_per_class: int | None, seed: int) -> Sorted:
     """All samples, or with ``max_per_class`` m of each class, drawn at random without replacement.
 
     Each sample gets a random key and each class keeps its m smallest keys: that is a stratified sample, whatever

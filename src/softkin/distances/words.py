@@ -1,18 +1,18 @@
-"""Class names → vectors of their words."""
+"""Class names → vectors of their words, and the distances between them."""
 
 import difflib
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from softkin import checks
-from softkin.data import DIGITS
+from softkin.names import DIGITS
 from softkin.word_vectors import WordVectors
 
 ENTITY = "ENTITY/"  # how Wikipedia2Vec marks the rows that stand for articles rather than words
@@ -35,14 +35,56 @@ def tokens(name: str) -> list[str]:
     return [token for token in _BETWEEN.split(parted.lower()) if token]
 
 
+def from_words(
+    class_names: Sequence[str | Sequence[str]],
+    vectors: WordVectors | Mapping[str, Any] | str | Path | None = None,
+    *,
+    aliases: Mapping[str, str] | None = None,
+    prefer: Literal["words", "entity"] = "words",
+) -> Tensor:
+    r"""L2 distance between the vectors of the class names: how far apart the words are in meaning.
+
+    .. math:: d(k, k') = \|V(w_k) - V(w_{k'})\|_2
+
+    with V of a name of several words the mean of their vectors. Names are split at ``_``, spaces, hyphens,
+    ``/ , ? &`` and other punctuation, at the humps of camelCase and before a possessive 's, and lower-cased; a
+    one-character token without a vector is left out if another token remains.
+
+    Args:
+        class_names: K names that differ; each a text, or a list of synonyms of which the first whose words all
+            have vectors is taken.
+        vectors: None for the GloVe vectors that come with softkin, a ``WordVectors``, a mapping from words to
+            arrays, or the path of a file for ``WordVectors.load``.
+        aliases: What to look up instead of a name or a word, such as {"gasmask": "gas mask"}.
+        prefer: "entity" takes each class's whole-name entity vector (Wikipedia2Vec's ``ENTITY/…`` rows) if every
+            class has one, and else warns and takes words for all: the two kinds never share a matrix.
+
+    Returns:
+        D, with zeros on the diagonal.
+
+    Raises:
+        ValueError: Words without a vector: all of them, the closest known words, and what to do.
+
+    Example:
+        >>> D = from_words(["dolphin", "whale", "rose"])
+        >>> bool(D[0, 1] < D[0, 2])
+        True
+
+    References:
+        Liu and JaJa, 2021, Sec. 5.3; Pennington et al., GloVe, 2014.
+    """
+    rows = name_vectors(class_names, vectors, aliases=aliases, prefer=prefer)
+    return torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
+
+
 def name_vectors(
     class_names: Sequence[str | Sequence[str]],
-    vectors: WordVectors | Mapping[str, Any] | str | Path | None,
+    vectors: WordVectors | Mapping[str, Any] | str | Path | None = None,
     *,
-    aliases: Mapping[str, str],
-    prefer: str,
+    aliases: Mapping[str, str] | None = None,
+    prefer: Literal["words", "entity"] = "words",
 ) -> Tensor:
-    """(K, d) float64, one vector for each class; see ``distances.from_words``."""
+    """The vectors that ``from_words`` takes the distances of, (K, d) float64: for ``similarity.from_vectors``."""
     if prefer not in ("words", "entity"):
         raise ValueError(f"`prefer` must be 'words' or 'entity', got {prefer!r}.")
     synonyms = _synonyms(class_names)
@@ -52,7 +94,7 @@ def name_vectors(
         vectors = WordVectors.shipped()
     elif isinstance(vectors, str | Path):
         vectors = WordVectors.load(vectors)
-    aliases = {key.lower(): value for key, value in aliases.items()}
+    aliases = {key.lower(): value for key, value in (aliases or {}).items()}
     rows = _whole_names(synonyms, vectors, aliases) if prefer == "entity" else None
     if rows is None:
         rows = _word_means(synonyms, vectors, aliases)
@@ -157,7 +199,7 @@ def _whole_names(
     warnings.warn(
         f"entity vectors are used only if every class has one, and {len(without)} of {len(rows)} have none ({shown}); "
         "words are used for all classes.",
-        stacklevel=5,
+        stacklevel=4,  # the caller of from_words
     )
     return None
 

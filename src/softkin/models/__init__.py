@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from softkin import SoftkinError, checks
-from softkin.models.autoencoder import autoencoder
+from softkin.distances.autoencoder_network import autoencoder
 from softkin.models.densenet import densenet161
 from softkin.models.resnet import resnet18, resnet34, wrn50_2
-from softkin.models.seeding import seeded
 from softkin.models.small import mlp, small
 from softkin.models.text import bag_of_words
 from softkin.models.wrn import wrn
+from softkin.seeding import seeded
 
 __all__ = ["autoencoder", "build", "names"]
 

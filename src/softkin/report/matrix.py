@@ -43,7 +43,7 @@ def encoded(
         "low": [plain.number(value) for value in low],
         "step": [plain.number(value) for value in step],
         "codes": base64.b64encode(codes.tobytes()).decode("ascii"),
-        "order": diagrams._clustered(similarity.from_distances(d, 2.0, asymmetric=True)),
+        "order": diagrams.clustered(similarity.from_distances(d, 2.0, asymmetric=True)),
     }
 
 

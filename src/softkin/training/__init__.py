@@ -11,9 +11,10 @@ how they look, ``checkpoints.py`` what survives a crash, ``launch.py`` devices a
 
 from softkin.training.batches import Standardisation
 from softkin.training.class_distances import class_distances
+from softkin.training.class_distances import measured as measured_distances
 from softkin.training.loop import Trained, fit
 from softkin.training.methods import Method
 from softkin.training.prediction import predict
 from softkin.training.recipe import Recipe
 
-__all__ = ["Method", "Recipe", "Standardisation", "Trained", "class_distances", "fit", "predict"]
+__all__ = ["Method", "Recipe", "Standardisation", "Trained", "class_distances", "fit", "measured_distances", "predict"]

@@ -94,8 +94,7 @@ def autoencoder(latent_dim: int, input_shape: Sequence[int]) -> Autoencoder:
     """An untrained autoencoder with ``latent_dim`` latents for inputs of that shape.
 
     Its weights come from the default generator. The paper has 256 latents for CIFAR-100's 32×32 pixels and 1024 for
-    Tiny-ImageNet's 64×64.
-    ``distances.from_autoencoder`` trains it.
+    Tiny-ImageNet's 64×64. ``distances.from_autoencoder`` trains it.
 
     Args:
         latent_dim: Below the number of values of an input.
