@@ -174,7 +174,7 @@ def test_wrong_makers_get_one_sentence(elsewhere):
         build("elsewhere:nothing")
     with pytest.raises(TypeError, match="elsewhere:number must be a callable"):
         build("elsewhere:number")
-    with pytest.raises(SoftkinError, match="elsewhere has no 'namd'; did you mean named?"):
+    with pytest.raises(SoftkinError, match="elsewhere has no 'namd'; did you mean 'named'"):
         build("elsewhere:namd")
     with pytest.raises(
         SoftkinError, match=r"absent_package.models:x could not be imported: .*is the package installed\?"
@@ -220,7 +220,7 @@ def test_logits_are_taken_out_of_richer_outputs():
         (
             "resnet-18",
             (3, 32, 32),
-            "network 'resnet-18' is not known; there are bag_of_words, densenet161, .*; did you mean resnet18?",
+            "network 'resnet-18' is not known; there are bag_of_words, densenet161, .*; did you mean 'resnet18'?",
         ),
         ("zzz", (3, 32, 32), "network 'zzz' is not known; there are .*, and package.module:callable."),
         ("wrn(units=2", (3, 32, 32), r"must write its options as in wrn\(units=2\)"),
@@ -241,7 +241,7 @@ def test_bad_names_and_shapes(name, shape, words):
 
 
 def test_bad_options():
-    with pytest.raises(TypeError, match="wrn has no option 'unit'; it has units, widen; did you mean units?"):
+    with pytest.raises(TypeError, match="wrn has no option 'unit'; it has units, widen; did you mean 'units'?"):
         models.build("wrn", num_classes=10, input_shape=(3, 32, 32), unit=2)
     with pytest.raises(TypeError, match="resnet18 has no option 'units'; it has none."):
         models.build("resnet18", num_classes=10, input_shape=(3, 32, 32), units=2)

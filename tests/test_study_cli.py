@@ -170,7 +170,7 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
     ("options", "words"),
     [
         (["--methods", "one-hot,unifrom"], "method 'unifrom' is not known; there are one-hot,.*did you mean uniform"),
-        (["--model", "resnet81"], "network 'resnet81' is not known; there are .*did you mean resnet18"),
+        (["--model", "resnet81"], "network 'resnet81' is not known; there are .*did you mean 'resnet18'"),
         (["--select", "nnl"], "did you mean nll"),
         (["--engine", "rey"], "engine 'rey' is not known; there are local, ray; did you mean ray"),
         (["--recipe", "papre"], "did you mean 'paper'"),
@@ -179,7 +179,7 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
         (["--config", "absent.toml"], "absent.toml could not be read: there is no such file"),
         (["--alias", "gasmask"], "--alias must be WORD=OTHER"),
         (["--device", "gpu"], "the device gpu cannot be used"),
-        (["--model", "wrn(unit=2)"], "wrn has no option 'unit'; it has .*did you mean units"),
+        (["--model", "wrn(unit=2)"], "wrn has no option 'unit'; it has .*did you mean 'units'"),
         (["--data", "digit"], "digit could not be read.*did you mean 'digits'"),
         (["--ood", "uniform,digit"], "digit could not be read.*did you mean 'digits'"),
         (["--address", "ray://head:10001"], "--address is for --engine ray, and the engine is local"),

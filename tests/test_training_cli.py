@@ -43,7 +43,7 @@ def test_it_trains_predicts_and_writes(capsys, tmp_path):
     assert (folder / "log.jsonl").read_text().count('"epoch"') >= 2
     code, _, errors = run(capsys, *arguments)
     assert code == 2
-    assert f"--output {folder} already holds a finished run; pass --force to overwrite it." in errors
+    assert f"{folder} already holds a finished run; pass --force to overwrite it." in errors
     assert run(capsys, *arguments, "--force")[0] == 0
 
 
@@ -125,13 +125,13 @@ def test_force_overwrites_a_finished_run_but_resumes_one_that_was_cut_off(capsys
         (("--method", "similarity", "--gamma", "2"), "`gamma` is for focal, and the method is 'similarity'."),
         (("--method", "unifrom"), "did you mean 'uniform'?"),
         (("--method", "similarity", "--distance", "l3"), "`distance` must be one of l1, l2, ae"),
-        (("--beta", "2"), "--beta is for the method similarity, and the method is one-hot."),
+        (("--beta", "2"), "`beta` is for similarity, and the method is 'one-hot'."),
         (("--method", "mixup", "--alpha", "0.1"), "name it 'uniform+mixup' to smooth as well."),
         (("--recipe", "papr"), "did you mean 'paper'?"),
         (("--epochs", "0"), "`epochs` must be at least 1, got 0."),
-        (("--seed", "-1"), "--seed` must be at least 0, got -1."),
+        (("--seed", "-1"), "`seed` must be at least 0, got -1."),
         (("--alias", "x"), "--alias must be WORD=OTHER, got 'x'."),
-        (("--model", "resnet81"), "did you mean resnet18?"),
+        (("--model", "resnet81"), "did you mean 'resnet18'?"),
         (("--model", "wrn(unit=2)"), "wrn has no option 'unit'; it has"),
         (("--ood", "digit"), "digit could not be read: there is no such file or folder"),
     ],

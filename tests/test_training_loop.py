@@ -339,7 +339,7 @@ def test_arguments_are_refused_in_a_sentence(split):
     features = Labelled(
         np.zeros((20, 4), np.float32), np.zeros(20, np.int64), ["a", "b"], "", "features", np.arange(20), ""
     )
-    with pytest.raises(ValueError, match="cutmix pastes parts of images, and `train` holds features; use mixup."):
+    with pytest.raises(ValueError, match="the method cutmix needs images, and `train` holds features."):
         training.fit(nn.Linear(4, 2), features, method=Method("cutmix"), recipe=Recipe(), device="cpu")
     with pytest.raises(ValueError, match="`validation` must have the classes of `train`, in the same order"):
         training.fit(nn.Linear(4, 2), features, split.validation, method=Method("mixup"), recipe=Recipe(), device="cpu")

@@ -82,7 +82,7 @@ def test_what_cannot_be_is_refused(fields, words):
 
 
 def test_unknown_names_get_the_nearest():
-    with pytest.raises(ValueError, match="`recipe` must be 'paper' or 'small', got 'papre'; did you mean 'paper'?"):
+    with pytest.raises(ValueError, match="`recipe` must be one of paper, small, got 'papre'; did you mean 'paper'?"):
         Recipe.named("papre")
     with pytest.raises(ValueError, match="a recipe has no field 'batchsize'; did you mean 'batch_size'?"):
         Recipe.named("paper", batchsize=3)

@@ -365,6 +365,20 @@ def number(value: float, digits: int | None = None) -> float | str | None:
     return value if digits is None else round(value, digits)
 
 
+def plain(data: Any) -> Any:
+    """Nested lists and mappings with every float as ``number`` has it, ready for ``write_json``.
+
+    Example:
+        >>> plain({"nll": [0.5, float("inf")]})
+        {'nll': [0.5, 'Infinity']}
+    """
+    if isinstance(data, dict):
+        return {key: plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [plain(value) for value in data]
+    return number(data) if isinstance(data, float) else data
+
+
 LEGACY_INFINITY = 1.7e308  # stood for an infinite NLL in the records of studies before 0.1
 
 

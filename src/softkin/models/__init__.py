@@ -5,7 +5,6 @@ are standardised already, and return logits.
 """
 
 import ast
-import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Sequence
@@ -22,9 +21,10 @@ from softkin.models.resnet import resnet18, resnet34, wrn50_2
 from softkin.models.small import mlp, small
 from softkin.models.text import bag_of_words
 from softkin.models.wrn import wrn
+from softkin.names import Registry, did_you_mean
 from softkin.seeding import seeded
 
-__all__ = ["autoencoder", "build", "names"]
+__all__ = ["NETWORKS", "Network", "autoencoder", "build", "check", "default_network", "names"]
 
 
 @dataclass(frozen=True)
@@ -38,22 +38,38 @@ class Network:
     """The smallest side of an image that the network does not shrink to nothing."""
 
 
-NETWORKS = {
-    "bag_of_words": Network(bag_of_words, "vectors"),
-    "densenet161": Network(densenet161, "images", 8),
-    "mlp": Network(mlp, "any"),
-    "resnet18": Network(resnet18, "images"),
-    "resnet34": Network(resnet34, "images"),
-    "small": Network(small, "images", 4),
-    "wrn": Network(wrn, "images"),
-    "wrn50_2": Network(wrn50_2, "images"),
-}
+NETWORKS: Registry[Network] = Registry("network")
+NETWORKS.add("bag_of_words", Network(bag_of_words, "vectors"))
+NETWORKS.add("densenet161", Network(densenet161, "images", 8))
+NETWORKS.add("mlp", Network(mlp, "any"))
+NETWORKS.add("resnet18", Network(resnet18, "images"))
+NETWORKS.add("resnet34", Network(resnet34, "images"))
+NETWORKS.add("small", Network(small, "images", 4))
+NETWORKS.add("wrn", Network(wrn, "images"))
+NETWORKS.add("wrn50_2", Network(wrn50_2, "images"))
+
+SMALL_IMAGES = 28  # pixels of the shorter side: digits and Fashion-MNIST, which `small` learns on a CPU
 CLASS_OPTIONS = ("num_classes", "num_labels", "n_classes", "classes")  # what makers of networks call K
 
 
 def names() -> list[str]:
     """The names that ``build`` knows."""
     return sorted(NETWORKS)
+
+
+def default_network(kind: str, input_shape: Sequence[int]) -> str:
+    """The network for data of a kind ("images", "features", "text") where none was named.
+
+    Chosen so that a CPU trains it: ``small`` for images of up to 28 pixels a side, ``wrn`` for larger ones, ``mlp`` for
+    features, ``bag_of_words`` for texts.
+
+    Example:
+        >>> default_network("images", (1, 28, 28)), default_network("images", (3, 32, 32))
+        ('small', 'wrn')
+    """
+    if kind != "images":
+        return "bag_of_words" if kind == "text" else "mlp"
+    return "small" if min(input_shape[1:]) <= SMALL_IMAGES else "wrn"
 
 
 def build(
@@ -121,12 +137,13 @@ def check(name: str, **options: Any) -> tuple[str, dict[str, Any]]:
     options = {**written, **options}
     if ":" in name:
         return name, options
-    if name not in NETWORKS:
-        near = difflib.get_close_matches(name.lower().replace("-", "_"), NETWORKS, n=1, cutoff=0.4)
+    spelling = name.lower().replace("-", "_")
+    if spelling not in NETWORKS:
         raise ValueError(
             f"network {name!r} is not known; there are {', '.join(names())}, and package.module:callable"
-            + (f"; did you mean {near[0]}?" if near else ".")
+            + did_you_mean(spelling, NETWORKS.spellings)
         )
+    name = NETWORKS.canonical(spelling)
     _known_options(name, NETWORKS[name].make, options)
     return name, options
 
@@ -172,10 +189,8 @@ def _known_options(name: str, make: Callable[..., nn.Module], options: dict[str,
     known = [option for option in parameters if option not in ("num_classes", "input_shape")]
     for option, value in options.items():
         if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
             raise TypeError(
-                f"{name} has no option {option!r}; it has {', '.join(known) or 'none'}"
-                + (f"; did you mean {near[0]}?" if near else ".")
+                f"{name} has no option {option!r}; it has {', '.join(known) or 'none'}{did_you_mean(option, known)}"
             )
         if not isinstance(parameters[option].default, bool):
             checks.count(value, option)
@@ -192,10 +207,8 @@ def _find(name: str) -> Callable[..., nn.Module]:
         raise SoftkinError(f"{name} could not be imported: {error}; is the package installed?") from error
     for part in path.split("."):
         if not hasattr(found, part):
-            near = difflib.get_close_matches(part, dir(found), n=1)
             raise SoftkinError(
-                f"{name} could not be found: {module_name} has no {path!r}"
-                + (f"; did you mean {near[0]}?" if near else ".")
+                f"{name} could not be found: {module_name} has no {path!r}{did_you_mean(part, dir(found))}"
             )
         found = getattr(found, part)
     if not callable(found):

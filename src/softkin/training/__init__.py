@@ -7,14 +7,51 @@
 ``fit`` is one plain loop (``loop.py``) over pieces named after what they decide: ``recipe.py`` the optimizer and its
 learning rate, ``methods.py`` and ``objectives.py`` the target and the loss, ``batches.py`` which rows come when and
 how they look, ``checkpoints.py`` what survives a crash, ``launch.py`` devices and processes, ``live.py`` what is shown.
+
+The names below are imported when they are first used: the command line reads ``methods.py`` without loading torch.
 """
 
-from softkin.training.batches import Standardisation
-from softkin.training.class_distances import class_distances
-from softkin.training.class_distances import measured as measured_distances
-from softkin.training.loop import Trained, fit
-from softkin.training.methods import Method
-from softkin.training.prediction import predict
-from softkin.training.recipe import Recipe
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Method", "Recipe", "Standardisation", "Trained", "class_distances", "fit", "measured_distances", "predict"]
+if TYPE_CHECKING:
+    from softkin.training.batches import Standardisation
+    from softkin.training.distances import class_distances, measured_distances
+    from softkin.training.loop import Trained, fit
+    from softkin.training.methods import METHODS, Method
+    from softkin.training.prediction import predict
+    from softkin.training.recipe import Recipe
+
+__all__ = [
+    "METHODS",
+    "Method",
+    "Recipe",
+    "Standardisation",
+    "Trained",
+    "class_distances",
+    "fit",
+    "measured_distances",
+    "predict",
+]
+
+_MODULES = {
+    "METHODS": "methods",
+    "Method": "methods",
+    "Recipe": "recipe",
+    "Standardisation": "batches",
+    "Trained": "loop",
+    "class_distances": "distances",
+    "fit": "loop",
+    "measured_distances": "distances",
+    "predict": "prediction",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'softkin.training' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"softkin.training.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

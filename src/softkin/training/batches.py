@@ -146,12 +146,11 @@ class Mix:
 
     @classmethod
     def draw(cls, method: Method, count: int, shape: tuple[int, ...], generator: np.random.Generator) -> "Mix | None":
-        if method.mix is None:
+        if method.mixing_method is None:
             return None
-        assert method.mixing is not None
-        weight = float(generator.beta(method.mixing, method.mixing))
+        weight = float(generator.beta(method.values["mixing"], method.values["mixing"]))
         partner = generator.permutation(count)
-        if method.mix == "mixup":
+        if not method.mixing_method.pastes:
             return cls(partner, weight)
         height, width = shape[:2]
         side = np.sqrt(1 - weight)

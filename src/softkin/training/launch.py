@@ -1,7 +1,6 @@
 """Hugging Face accelerate underneath: one process or many, whichever device, precision and trackers."""
 
 import contextlib
-import difflib
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -11,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from softkin import SoftkinError, ranks
+from softkin.names import did_you_mean
 from softkin.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from accelerate import Accelerator  # type: ignore[import-untyped]
 
-KINDS = ("NO", "MULTI_CPU", "MULTI_GPU", "MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_HPU")
+LAUNCHES = ("NO", "MULTI_CPU", "MULTI_GPU", "MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_HPU")
 TRACKERS = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 
 
@@ -86,7 +86,7 @@ def _has_accelerator() -> bool:
 def _check_launch(accelerator: "Accelerator", recipe: Recipe) -> None:
     """Refuse ways to launch that would train something else than the recipe says."""
     kind = str(accelerator.distributed_type).rpartition(".")[2]
-    if kind not in KINDS:
+    if kind not in LAUNCHES:
         raise SoftkinError(f"training shares batches among processes, and {kind} shares networks; launch without it.")
     if accelerator.num_processes != ranks.world()[1]:
         raise SoftkinError(
@@ -130,9 +130,8 @@ def check_trackers(trackers: Sequence[str]) -> None:
         raise TypeError(f"`trackers` must be a list of names, got the single text {trackers!r}.")
     for name in trackers:
         if name not in TRACKERS:
-            near = difflib.get_close_matches(str(name), TRACKERS, 1)
-            meant = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"`trackers` must be among {', '.join(TRACKERS)}, got {name!r}{meant}")
+            guess = did_you_mean(str(name), TRACKERS)
+            raise ValueError(f"`trackers` must be among {', '.join(TRACKERS)}, got {name!r}{guess}")
         if importlib.util.find_spec(TRACKERS[name]) is None:
             raise SoftkinError(f"the tracker {name} is not installed: pip install {TRACKERS[name]}.")
 

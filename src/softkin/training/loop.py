@@ -126,8 +126,9 @@ def _check_data(train: "Labelled", validation: "Labelled | None", method: Method
         raise ValueError("`train` must hold at least one row, got none.")
     if train.kind == "images" and train.values.dtype != np.uint8:
         raise TypeError(f"`train` must hold images of uint8, 0 to 255, got {train.values.dtype}.")
-    if method.mix == "cutmix" and train.kind != "images":
-        raise ValueError(f"cutmix pastes parts of images, and `train` holds {train.kind}; use mixup.")
+    for part in (method.labelling, method.mixing_method):
+        if part is not None and part.images_only and train.kind != "images":
+            raise ValueError(f"the method {part.name} needs images, and `train` holds {train.kind}.")
     if validation is not None and list(validation.class_names) != list(train.class_names):
         raise ValueError("`validation` must have the classes of `train`, in the same order, but they differ.")
 

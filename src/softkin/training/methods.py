@@ -1,36 +1,114 @@
-"""What a network is trained towards: the training methods by name, and the target that each amounts to."""
+"""Training methods: each is declared here once, and commands, studies, tables and records read the declaration.
 
-import difflib
-import hashlib
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any, Self
+A ``TrainingMethod`` says what it is called, which parameters it has, which of them a study tunes, what a sample is
+trained towards in words, and its loss (a class in ``objectives.py``). ``Method`` is one of them, or two joined by "+",
+with values for the parameters. Importing this module does not load torch, so that the command line can list methods.
+"""
 
-from torch import Tensor
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from softkin import checks, similarity, smoothing
-from softkin.checks import Array
+from softkin.names import Registry, did_you_mean
 
-LABELS = ("one-hot", "uniform", "similarity", "focal", "margin", "online")
-MIXINGS = ("mixup", "cutmix")
-DEFAULTS: dict[str, dict[str, float]] = {
-    "one-hot": {},
-    "uniform": {"alpha": 0.1},
-    "similarity": {"alpha": 0.1},
-    "focal": {"gamma": 3.0},
-    "margin": {"margin": 10.0, "penalty": 0.1},
-    "online": {"alpha": 0.5},
-    "mixup": {"mixing": 0.2},
-    "cutmix": {"mixing": 1.0},
-}
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from softkin.checks import Array
+    from softkin.losses import SoftLabelCrossEntropy
+    from softkin.training.objectives import Objective
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class Parameter:
+    """A number that a training method depends on."""
+
+    name: str
+    letter: str
+    """How tables write it"""
+    default: float
+    about: str
+    """For the command line's help"""
+    allowed: Literal["at least 0", "above 0", "share"] = "at least 0"
+    """"share": at least 0 and below 1"""
+
+    def check(self, value: float) -> float:
+        """Refuse a value that the parameter cannot have."""
+        from softkin import checks
+
+        if self.allowed == "share":
+            return checks.alpha(value)
+        checked = checks.at_least_zero(value, self.name)
+        if checked == 0 and self.allowed == "above 0":
+            raise ValueError(f"`{self.name}` must be above 0, got 0; it is {self.about}.")
+        return checked
+
+
+Target = Callable[["Method", int], str]
+"""(method, number of classes) → what a sample is trained towards, in words and numbers"""
+MakeObjective = Callable[["Method", int], "Objective"]
+"""(method, number of classes) → the loss"""
+
+
+@dataclass(frozen=True)
+class TrainingMethod:
+    """A way to label samples, or to mix them."""
+
+    name: str
+    title: str
+    """What tables call it; studies take the same in lower case"""
+    target: Target
+    objective: MakeObjective | None
+    """None for a way to mix, which leaves the loss to the way to label"""
+    parameters: tuple[Parameter, ...] = ()
+    tuned: str | None = None
+    """The parameter that a study tries values of, around its default unless the study lists them"""
+    from_distances: bool = False
+    """Whether its labels come from class distances: a study then has one column for each distance source"""
+    images_only: bool = False
+    pastes: bool = False
+    """Of a way to mix: a rectangle of the second image replaces that of the first, instead of adding up both"""
+
+    @property
+    def mixes(self) -> bool:
+        """Whether it is a way to mix, and not one to label."""
+        return self.objective is None
+
+
+METHODS: Registry[TrainingMethod] = Registry("training method")
+
+
+def declare(method: TrainingMethod, *, aliases: tuple[str, ...] = ()) -> TrainingMethod:
+    """Make a training method known to commands, studies and tables."""
+    return METHODS.add(method.name, method, aliases=aliases)
+
+
+def parameters() -> dict[str, dict[str, Parameter]]:
+    """Every parameter's name → the methods that have it, with the parameter as each declares it."""
+    by_name: dict[str, dict[str, Parameter]] = {}
+    for name, method in METHODS.items():
+        for parameter in method.parameters:
+            by_name.setdefault(parameter.name, {})[name] = parameter
+    return by_name
+
+
+def in_words(values: Mapping[str, float]) -> str:
+    """Values of parameters as people write them.
+
+    Example:
+        >>> in_words({"alpha": 0.1, "beta": 2.0})
+        'α = 0.1, β = 2'
+    """
+    known = parameters()
+    letters = {name: next(iter(takers.values())).letter for name, takers in known.items()}
+    return ", ".join(f"{letters.get(name, name)} = {value:g}" for name, value in values.items())
+
+
 class Method:
-    r"""A training method: labels, perhaps mixed.
+    """A training method with the values of its parameters: a way to label samples, perhaps mixed.
 
-    ``name`` is one of the methods below, or a way to label and a way to mix joined by "+", such as
-    ``"similarity+mixup"``. With e_k the one-hot label of class k of K, z the logits and p their softmax:
+    ``name`` is one of ``METHODS``, or a way to label and a way to mix joined by "+", such as ``"similarity+mixup"``.
+    With e_k the one-hot label of class k of K, z the logits and p their softmax:
 
     - "one-hot": e_k
     - "uniform": (1−α)·e_k + α/K, α = 0.1 (Szegedy et al., 2016)
@@ -46,66 +124,75 @@ class Method:
 
     One λ serves a whole batch, and b is another place of the same batch, as in the authors' code.
 
+    Args:
+        name: Of the method.
+        soft_labels: (K, K), for "similarity" only. α then follows from their diagonal.
+        distance: What ``soft_labels`` were made from; kept for the record.
+        values: Of the method's parameters, such as ``alpha=0.1``; the others have their defaults. A parameter is an
+            attribute too: ``method.alpha``; None where the method does not have it.
+
     Example:
         >>> Method("uniform").effective_target(10)
         'uniform smoothing, α = 0.1: 0.91 on the true class, 0.01 on each of the 9 others'
         >>> Method("mixup").effective_target(10)
         'one-hot labels; two samples mixed, λ·first + (1−λ)·second, λ ~ Beta(0.2, 0.2)'
+        >>> Method("uniform", alpha=0.2).values
+        {'alpha': 0.2}
     """
 
-    name: str
-    alpha: float | None = None
-    soft_labels: Tensor | None = None
-    """(K, K), for "similarity" only"""
-    mixing: float | None = None
-    gamma: float | None = None
-    margin: float | None = None
-    penalty: float | None = None
-    beta: float | None = None
-    """What ``soft_labels`` were made with; kept for the record"""
-    distance: str | None = None
-    """What ``soft_labels`` were made from; kept for the record"""
-
-    def __post_init__(self) -> None:
-        label, mix = self.label, self.mix
-        options: dict[str, float] = DEFAULTS[label] | (DEFAULTS[mix] if mix else {})
-        for option in ("alpha", "mixing", "gamma", "margin", "penalty"):
-            if getattr(self, option) is None:
-                object.__setattr__(self, option, options.get(option))
-            elif option not in options:
-                takers = [name for name in DEFAULTS if option in DEFAULTS[name]]
-                hint = f"; name it 'uniform+{mix}' to smooth as well" if option == "alpha" and mix else ""
-                raise ValueError(f"`{option}` is for {' and '.join(takers)}, and the method is {self.name!r}{hint}.")
-        if self.alpha is not None:
-            checks.alpha(self.alpha)
-        for option in ("gamma", "margin", "penalty"):
-            if getattr(self, option) is not None:
-                checks.at_least_zero(getattr(self, option), option)
-        if self.mixing is not None and checks.at_least_zero(self.mixing, "mixing") == 0:
-            raise ValueError("`mixing` must be above 0, got 0: λ is drawn from Beta(mixing, mixing).")
-        if (self.soft_labels is None) == (label == "similarity"):
-            wants = "needs `soft_labels` (K, K), as Method.from_distances makes them" if label == "similarity" else None
+    def __init__(
+        self, name: str, *, soft_labels: "Array | None" = None, distance: str | None = None, **values: float | None
+    ) -> None:
+        labelling, mixing = parse(name)
+        self.name = "+".join(METHODS.canonical(part) for part in name.split("+"))
+        self.label, self.mix = labelling.name, None if mixing is None else mixing.name
+        self.labelling, self.mixing_method, self.distance = labelling, mixing, distance
+        self.values = self._checked(values)
+        self.smooth_loss: SoftLabelCrossEntropy | None = None
+        """The loss towards ``soft_labels``, which has checked them"""
+        if (soft_labels is None) == labelling.from_distances:
+            wants = "needs `soft_labels` (K, K), as Method.from_distances makes them" if soft_labels is None else None
             raise ValueError(f"the method {self.name!r} {wants or 'takes no `soft_labels`'}.")
-        if self.soft_labels is not None:
-            q = checks.square(self.soft_labels, "soft_labels")
-            checks.rows_sum_to_one(q, "soft_labels")
-            object.__setattr__(self, "soft_labels", q)
-            object.__setattr__(self, "alpha", round(1 - float(q.diagonal().mean()), 12))
+        if soft_labels is not None:
+            from softkin import losses
 
-    @cached_property
-    def label(self) -> str:
-        """The way to label."""
-        return parse(self.name)[0]
+            self.smooth_loss = losses.SoftLabelCrossEntropy(soft_labels, reduction="sum")
+            self.values["alpha"] = round(1 - float(self.smooth_loss.soft_labels.diagonal().mean()), 12)
 
-    @cached_property
-    def mix(self) -> str | None:
-        """The way to mix."""
-        return parse(self.name)[1]
+    def _checked(self, values: Mapping[str, float | None]) -> dict[str, float]:
+        """Values for all parameters; those of a matrix of labels are only kept where they were given."""
+        mine = {one.name: one for method in (self.labelling, self.mixing_method) if method for one in method.parameters}
+        known = parameters()
+        for name, value in values.items():
+            if name not in known:
+                raise TypeError(f"training methods have no parameter {name!r}{did_you_mean(name, known)}")
+            if value is not None and name not in mine:
+                smooth = f"; name it 'uniform+{self.mix}' to smooth as well" if name == "alpha" and self.mix else ""
+                takers = " and ".join(known[name])
+                raise ValueError(f"`{name}` is for {takers}, and the method is {self.name!r}{smooth}.")
+        chosen = {name: value for name, value in values.items() if value is not None}
+        made = {one.name for one in self.labelling.parameters} if self.labelling.from_distances else set()
+        defaults = {name: parameter.default for name, parameter in mine.items() if name not in made}
+        return {name: mine[name].check((defaults | chosen)[name]) for name in mine if name in defaults | chosen}
+
+    def __getattr__(self, name: str) -> float | None:
+        if name.startswith("_") or name not in parameters():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        values: dict[str, float] = self.__dict__.get("values", {})
+        return values.get(name)
+
+    def __repr__(self) -> str:
+        return f"Method({', '.join([repr(self.name), *(f'{name}={value:g}' for name, value in self.values.items())])})"
+
+    @property
+    def soft_labels(self) -> "Tensor | None":
+        """(K, K) float64 on the CPU, for "similarity" only."""
+        return None if self.smooth_loss is None else self.smooth_loss.soft_labels
 
     @classmethod
     def from_distances(
         cls,
-        distances: Array,
+        distances: "Array",
         *,
         alpha: float = 0.1,
         beta: float = 2.0,
@@ -115,79 +202,157 @@ class Method:
         asymmetric: bool = False,
     ) -> Self:
         """Class-similarity smoothing from class distances (K, K), mixed where ``mix`` says how."""
+        from softkin import similarity, smoothing
+
         s = similarity.from_distances(distances, beta, asymmetric=asymmetric)
-        return cls(
-            f"similarity+{mix}" if mix else "similarity",
-            soft_labels=smoothing.similarity_labels(s, alpha),
-            mixing=mixing,
-            beta=beta,
-            distance=distance,
-        )
+        q = smoothing.similarity_labels(s, alpha)
+        name = f"{SIMILARITY.name}+{mix}" if mix else SIMILARITY.name
+        return cls(name, soft_labels=q, mixing=mixing, beta=beta, distance=distance)
 
     def effective_target(self, num_classes: int) -> str:
         """In words and numbers, what a sample is trained towards."""
-        k, alpha = num_classes, self.alpha
-        if self.label == "uniform":
-            assert alpha is not None
-            own, other = 1 - alpha + alpha / k, alpha / k
-            text = (
-                f"uniform smoothing, α = {alpha:g}: {own:.4g} on the true class, "
-                f"{other:.4g} on each of the {k - 1} others"
-            )
-        elif self.label == "similarity":
-            assert alpha is not None
-            known = [f"α = {alpha:.4g}"]
-            known += [f"β = {self.beta:g}"] if self.beta is not None else []
-            known += [f"distance {self.distance}"] if self.distance else []
-            text = (
-                f"class-similarity smoothing, {', '.join(known)}: {1 - alpha:.4g} on the true class, "
-                f"{alpha:.4g} shared among the {k - 1} others by similarity"
-            )
-        elif self.label == "online":
-            assert alpha is not None
-            text = (
-                f"online smoothing, α = {alpha:g}: {1 - alpha:g}·one-hot + {alpha:g}·mean probabilities of what the "
-                "last epoch got right of the class"
-            )
-        else:
-            text = "one-hot labels"
-        if self.label == "focal":
-            text += f", the loss of a sample times (1−p)^{self.gamma:g}"
-        if self.label == "margin":
-            text += f", plus {self.penalty:g}·mean over classes of max(0, highest logit − logit − {self.margin:g})"
-        if self.mix == "mixup":
-            text += f"; two samples mixed, λ·first + (1−λ)·second, λ ~ Beta({self.mixing:g}, {self.mixing:g})"
-        if self.mix == "cutmix":
-            text += (
-                f"; a rectangle of a second sample pasted in, labels by area, "
-                f"area kept ~ Beta({self.mixing:g}, {self.mixing:g})"
-            )
-        return text
+        methods = [method for method in (self.labelling, self.mixing_method) if method is not None]
+        return "; ".join(method.target(self, num_classes) for method in methods)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a record: what is set, and of ``soft_labels`` the digest."""
-        plain: dict[str, Any] = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name != "soft_labels" and getattr(self, field.name) is not None
-        }
+        from softkin import files
+
+        plain: dict[str, Any] = {"name": self.name, **self.values}
+        if self.distance is not None:
+            plain["distance"] = self.distance
         if self.soft_labels is not None:
-            plain["soft_labels"] = hashlib.sha256(self.soft_labels.contiguous().numpy().data).hexdigest()
+            plain["soft_labels"] = files.sha256(self.soft_labels.contiguous().numpy().data)
         return plain
 
 
-def parse(name: str) -> tuple[str, str | None]:
+def parse(name: str) -> tuple[TrainingMethod, TrainingMethod | None]:
     """(way to label, way to mix) of a method's name."""
     if not isinstance(name, str):
         raise TypeError(f"`name` must be the name of a method, such as 'uniform', got {name!r}.")
-    parts = name.split("+")
-    for part in parts:
-        if part not in DEFAULTS:
-            near = difflib.get_close_matches(part, DEFAULTS, 1)
-            meant = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"`name` must be one of {', '.join(DEFAULTS)}, or two joined by +, got {name!r}{meant}")
-    labels = [part for part in parts if part in LABELS]
-    mixes = [part for part in parts if part in MIXINGS]
+    parts = [METHODS[METHODS.canonical(part, "method", also="two joined by +")] for part in name.split("+")]
+    labels, mixes = [part for part in parts if not part.mixes], [part for part in parts if part.mixes]
     if len(labels) > 1 or len(mixes) > 1:
         raise ValueError(f"`name` must join at most one way to label and one way to mix, got {name!r}.")
-    return labels[0] if labels else "one-hot", mixes[0] if mixes else None
+    return labels[0] if labels else ONE_HOT, mixes[0] if mixes else None
+
+
+# The declarations
+
+
+def _loss(name: str) -> MakeObjective:
+    """A class of ``objectives.py``, which needs torch and so is imported when a loss is made."""
+
+    def make(method: Method, num_classes: int) -> "Objective":
+        from softkin.training import objectives
+
+        objective: Objective = getattr(objectives, name)(method, num_classes)
+        return objective
+
+    return make
+
+
+def _one_hot(method: Method, k: int) -> str:
+    return "one-hot labels"
+
+
+def _uniform(method: Method, k: int) -> str:
+    alpha = method.values["alpha"]
+    own, other = 1 - alpha + alpha / k, alpha / k
+    return f"uniform smoothing, α = {alpha:g}: {own:.4g} on the true class, {other:.4g} on each of the {k - 1} others"
+
+
+def _similarity(method: Method, k: int) -> str:
+    alpha, beta = method.values["alpha"], method.values.get("beta")
+    known = [f"α = {alpha:.4g}"]
+    known += [f"β = {beta:g}"] if beta is not None else []
+    known += [f"distance {method.distance}"] if method.distance else []
+    return (
+        f"class-similarity smoothing, {', '.join(known)}: {1 - alpha:.4g} on the true class, "
+        f"{alpha:.4g} shared among the {k - 1} others by similarity"
+    )
+
+
+def _focal(method: Method, k: int) -> str:
+    return f"one-hot labels, the loss of a sample times (1−p)^{method.values['gamma']:g}"
+
+
+def _margin(method: Method, k: int) -> str:
+    return (
+        f"one-hot labels, plus {method.values['penalty']:g}·mean over classes of "
+        f"max(0, highest logit − logit − {method.values['margin']:g})"
+    )
+
+
+def _online(method: Method, k: int) -> str:
+    alpha = method.values["alpha"]
+    return (
+        f"online smoothing, α = {alpha:g}: {1 - alpha:g}·one-hot + {alpha:g}·mean probabilities of what the last epoch "
+        "got right of the class"
+    )
+
+
+def _mixup(method: Method, k: int) -> str:
+    a = method.values["mixing"]
+    return f"two samples mixed, λ·first + (1−λ)·second, λ ~ Beta({a:g}, {a:g})"
+
+
+def _cutmix(method: Method, k: int) -> str:
+    a = method.values["mixing"]
+    return f"a rectangle of a second sample pasted in, labels by area, area kept ~ Beta({a:g}, {a:g})"
+
+
+def _alpha(default: float) -> Parameter:
+    return Parameter("alpha", "α", default, "the smoothing factor", "share")
+
+
+def _mixing(default: float) -> Parameter:
+    return Parameter("mixing", "a", default, "a of Beta(a, a), from which λ is drawn", "above 0")
+
+
+BETA = Parameter("beta", "β", 2.0, "how sharp the similarity is")
+
+ONE_HOT = declare(TrainingMethod("one-hot", "one-hot", _one_hot, _loss("Objective")))
+declare(
+    TrainingMethod("uniform", "uniform", _uniform, _loss("UniformObjective"), parameters=(_alpha(0.1),), tuned="alpha")
+)
+SIMILARITY = declare(
+    TrainingMethod(
+        "similarity",
+        "similarity",
+        _similarity,
+        _loss("SimilarityObjective"),
+        parameters=(_alpha(0.1), BETA),
+        from_distances=True,
+    )
+)
+declare(
+    TrainingMethod(
+        "focal",
+        "focal",
+        _focal,
+        _loss("FocalObjective"),
+        parameters=(Parameter("gamma", "γ", 3.0, "the exponent of the focal loss"),),
+        tuned="gamma",
+    )
+)
+declare(
+    TrainingMethod(
+        "margin",
+        "margin",
+        _margin,
+        _loss("MarginObjective"),
+        parameters=(
+            Parameter("margin", "m", 10.0, "how far below the highest logit costs nothing"),
+            Parameter("penalty", "λ", 0.1, "the weight of what lies further below"),
+        ),
+        tuned="margin",
+    )
+)
+declare(TrainingMethod("online", "online", _online, _loss("OnlineObjective"), parameters=(_alpha(0.5),), tuned="alpha"))
+declare(TrainingMethod("mixup", "mixup", _mixup, None, parameters=(_mixing(0.2),), tuned="mixing"))
+declare(
+    TrainingMethod(
+        "cutmix", "CutMix", _cutmix, None, parameters=(_mixing(1.0),), tuned="mixing", images_only=True, pastes=True
+    )
+)

@@ -1,5 +1,7 @@
 """Logits and labels → the loss of each training method, summed over samples so that parts of a batch add up."""
 
+import copy
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -10,38 +12,59 @@ from softkin.training.methods import Method
 
 
 class Objective(nn.Module):
-    """Σ_i loss of sample i. ``targets`` are classes (N,), or rows (N, K) that mix them; see ``Method`` for formulas."""
+    """Σ_i loss of sample i, here the cross-entropy; see ``Method`` for the formulas of the others.
+
+    ``targets`` are classes (N,), or rows (N, K) that mix them.
+    """
 
     def __init__(self, method: Method, num_classes: int) -> None:
         super().__init__()
         self.method, self.num_classes = method, num_classes
-        self.smooth: SoftLabelCrossEntropy | None = None
-        q = method.soft_labels
-        if q is not None and len(q) != num_classes:
-            raise ValueError(
-                f"`soft_labels` cover {len(q)} classes but the data have {num_classes}; "
-                "was the matrix made for another data set?"
-            )
-        if method.label == "uniform" and method.alpha is not None:
-            q = smoothing.uniform_labels(num_classes, method.alpha)
-        if q is not None:
-            self.smooth = SoftLabelCrossEntropy(q, reduction="sum")
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        if self.smooth is not None:
-            loss: Tensor = self.smooth(logits, targets)
-            return loss
-        if self.method.label == "focal":
-            return focal_loss(logits, targets, gamma=self.method.gamma or 0.0)
-        hard = F.cross_entropy(logits, targets, reduction="sum")
-        if self.method.label == "margin":
-            assert self.method.margin is not None
-            assert self.method.penalty is not None
-            return hard + self.method.penalty * margin_excess(logits, margin=self.method.margin)
-        return hard
+        return F.cross_entropy(logits, targets, reduction="sum")
 
     def end_epoch(self) -> None:
         """Nothing to do where labels do not change."""
+
+
+class UniformObjective(Objective):
+    """Cross-entropy towards (1−α)·e_k + α/K."""
+
+    def __init__(self, method: Method, num_classes: int) -> None:
+        super().__init__(method, num_classes)
+        labels = smoothing.uniform_labels(num_classes, method.values["alpha"])
+        self.smooth = SoftLabelCrossEntropy(labels, reduction="sum")
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        loss: Tensor = self.smooth(logits, targets)
+        return loss
+
+
+class SimilarityObjective(Objective):
+    """Cross-entropy towards the rows of the method's matrix."""
+
+    def __init__(self, method: Method, num_classes: int) -> None:
+        super().__init__(method, num_classes)
+        assert method.smooth_loss is not None
+        covered = method.smooth_loss.num_classes
+        if covered != num_classes:
+            raise ValueError(
+                f"`soft_labels` cover {covered} classes but the data have {num_classes}; "
+                "was the matrix made for another data set?"
+            )
+        self.smooth = copy.deepcopy(method.smooth_loss)  # as this one moves to the training's device
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        loss: Tensor = self.smooth(logits, targets)
+        return loss
+
+
+class FocalObjective(Objective):
+    """The focal loss."""
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return focal_loss(logits, targets, gamma=self.method.values["gamma"])
 
 
 def focal_loss(logits: Tensor, targets: Tensor, *, gamma: float) -> Tensor:
@@ -63,6 +86,15 @@ def margin_excess(logits: Tensor, *, margin: float) -> Tensor:
     return F.relu(logits.amax(dim=1, keepdim=True) - logits - margin).mean(dim=1).sum()
 
 
+class MarginObjective(Objective):
+    """Cross-entropy, and a penalty for logits that lie further than the margin below the highest."""
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        values = self.method.values
+        excess = margin_excess(logits, margin=values["margin"])
+        return super().forward(logits, targets) + values["penalty"] * excess
+
+
 class OnlineObjective(Objective):
     """Cross-entropy towards a table of labels that every epoch's right predictions make for the next."""
 
@@ -77,7 +109,7 @@ class OnlineObjective(Objective):
         self.register_buffer("counts", torch.zeros(num_classes))
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        alpha, log_p = self.method.alpha or 0.0, F.log_softmax(logits, dim=1)
+        alpha, log_p = self.method.values["alpha"], F.log_softmax(logits, dim=1)
         rows = targets if targets.is_floating_point() else F.one_hot(targets, self.num_classes).to(log_p.dtype)
         q = (1 - alpha) * rows + alpha * (rows @ self.table.to(log_p.dtype))
         if self.training:
@@ -105,7 +137,9 @@ class OnlineObjective(Objective):
 
 def objective(method: Method, num_classes: int) -> Objective:
     """The loss of ``method``."""
-    return (OnlineObjective if method.label == "online" else Objective)(method, num_classes)
+    make = method.labelling.objective
+    assert make is not None
+    return make(method, num_classes)
 
 
 def mixed_targets(first: Tensor, second: Tensor, weight: float, num_classes: int) -> Tensor:

@@ -1,13 +1,13 @@
 """How a network is trained, apart from its labels: optimizer, learning rate, batches, precision. Plain data."""
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from softkin import checks
+from softkin.names import Registry, did_you_mean
 
 SCHEDULES = ("step", "cosine", "one-cycle", "constant")
 AUGMENTATIONS = ("none", "flip", "crop-flip")
@@ -87,13 +87,8 @@ class Recipe:
             >>> Recipe.named("paper", epochs=20).milestones
             (6, 12, 16)
         """
-        if name not in RECIPES:
-            near = difflib.get_close_matches(name, RECIPES, 1)
-            meant = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"`recipe` must be {' or '.join(map(repr, RECIPES))}, got {name!r}{meant}")
-        known = [field.name for field in dataclasses.fields(cls)]
-        _known(changes, known)
-        base = cls(**RECIPES[name])
+        base = cls(**RECIPES[RECIPES.canonical(name, "recipe")])
+        _known(changes, [field.name for field in dataclasses.fields(cls)])
         if "epochs" in changes and "milestones" not in changes:
             epochs = checks.count(changes["epochs"], "epochs")
             moved = (max(1, round(milestone * epochs / base.epochs)) for milestone in base.milestones)
@@ -131,10 +126,13 @@ class Recipe:
         return cls(**fields)
 
 
-RECIPES: dict[str, dict[str, Any]] = {
-    "paper": {},
-    # For a hundred images and a small network, in seconds.
-    "small": {
+RECIPES: Registry[dict[str, Any]] = Registry("recipe")
+"""Fields of ``Recipe`` that differ from its defaults"""
+RECIPES.add("paper", {})
+# For a hundred images and a small network, in seconds.
+RECIPES.add(
+    "small",
+    {
         "epochs": 60,
         "batch_size": 32,
         "lr": 0.05,
@@ -143,7 +141,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "milestones": (),
         "augmentation": "none",
     },
-}
+)
 
 
 def _half_cosine(start: float, end: float, part: float) -> float:
@@ -153,5 +151,4 @@ def _half_cosine(start: float, end: float, part: float) -> float:
 def _known(fields: Mapping[str, Any], known: list[str]) -> None:
     for field in fields:
         if field not in known:
-            near = difflib.get_close_matches(field, known, 1)
-            raise ValueError(f"a recipe has no field {field!r}" + (f"; did you mean {near[0]!r}?" if near else "."))
+            raise ValueError(f"a recipe has no field {field!r}{did_you_mean(field, known)}")

@@ -25,13 +25,13 @@ def class_distances(train: "Labelled", distance: str | Path | Array, **options: 
             of distances, whose classes are put in the order of ``train``. Or a matrix.
         options: Of ``distances.measure``.
     """
-    result = measured(train, distance, **options)
+    result = measured_distances(train, distance, **options)
     if result.autoencoder is not None and not result.autoencoder.beats_pca:
         warnings.warn(str(result.autoencoder), stacklevel=2)
     return result.matrix
 
 
-def measured(train: "Labelled", distance: str | Path | Array, **options: Any) -> distances.ClassDistances:
+def measured_distances(train: "Labelled", distance: str | Path | Array, **options: Any) -> distances.ClassDistances:
     """Like ``class_distances``, with how the distances were measured."""
     if not isinstance(distance, str | Path):
         matrix = checks.square(distance, "distance", without_diagonal=True)

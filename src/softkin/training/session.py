@@ -1,0 +1,283 @@
+"""One training from a source of data to a folder of results: what ``softkin train`` does.
+
+The folder holds ``checkpoints/`` while the training goes on, then the predictions of every set, ``weights.safetensors``
+and, written last, ``record.json``: where that is, the training is finished.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softkin import SoftkinError, __version__, checks, data, files, metrics, models, ranks
+from softkin.data import distribution, loading
+from softkin.training.distances import known_distance, measured_distances
+from softkin.training.loop import Trained, fit
+from softkin.training.methods import SIMILARITY, Method, parse
+from softkin.training.prediction import predict
+from softkin.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from softkin.data import Samples, Split
+    from softkin.distances import AutoencoderFit
+    from softkin.predictions import Predictions
+
+RECORD = "record.json"
+SMALL = 10_000  # training rows up to which the recipe is "small" by default
+DEFAULT_DISTANCE = "words"
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything that a training and its predictions depend on."""
+
+    source: str
+    """Anything that ``softkin.data.split`` reads"""
+    model: str | None = None
+    """None: what ``models.default_network`` chooses"""
+    method: str = "one-hot"
+    values: Mapping[str, float | None] = field(default_factory=dict)
+    """Of the method's parameters; None or absent: the default"""
+    distance: str | None = None
+    """Of the method "similarity": a distance source or a file of distances; None: words"""
+    vectors: str | Path | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Of the distance "words", as for ``distances.from_words``"""
+    validation: int | None = None
+    test: int | None = None
+    per_class: int | None = None
+    size: int | None = None
+    """As for ``softkin.data.split``"""
+    ood: Sequence[str] = ()
+    """Out-of-distribution sets to predict as well"""
+    recipe: str | None = None
+    """A recipe's name; None: "small" for up to 10,000 training rows, else "paper\""""
+    recipe_changes: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    device: str | None = None
+    output: Path | None = None
+    force: bool = False
+    """Overwrite a finished training; one that was cut off goes on in any case"""
+    checkpoint_every: float = 5.0
+    log_json: Path | None = None
+    trackers: Sequence[str] = ()
+
+    # Before the work
+
+    def check(self) -> None:
+        """Refuse what cannot work, before any data are read."""
+        labelling, _ = parse(self.method)
+        loading.check(self.source)
+        for name in self.ood:
+            distribution.check(name)
+        if self.model is not None:
+            models.check(self.model)
+        checks.count(self.seed, "seed", least=0)
+        checks.at_least_zero(self.checkpoint_every, "checkpoint_every")
+        for option in ("validation", "test", "per_class", "size"):
+            if getattr(self, option) is not None:
+                checks.count(getattr(self, option), option)
+        if labelling.from_distances:
+            known_distance(self.distance or DEFAULT_DISTANCE)
+            for parameter in labelling.parameters:
+                parameter.check(self._value(parameter.name, parameter.default))
+            self._method(soft_labels=[[1.0, 0.0], [0.0, 1.0]])  # stands in for labels that only the data can give
+        else:
+            self._method()
+            for option in ("distance", "vectors"):
+                if getattr(self, option) is not None:
+                    raise ValueError(f"`{option}` is for {SIMILARITY.name}, and the method is {self.method!r}.")
+        Recipe.named(self.recipe or "small", **self.recipe_changes)
+        self._check_files()
+
+    def _check_files(self) -> None:
+        output = self.output
+        if output is not None and output.exists() and not output.is_dir():
+            raise ValueError(f"the output must be a folder, but {output} is a file.")
+        if output is not None and (output / RECORD).exists() and not self.force:
+            raise ValueError(f"{output} already holds a finished run; pass --force to overwrite it.")
+        if self.log_json is not None and _is_first_process() and not self._goes_on:
+            files.refuse_to_overwrite(self.log_json, force=self.force)
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the output holds a training that was cut off."""
+        output = self.output
+        return output is not None and not (output / RECORD).exists() and (output / "checkpoints" / "run.json").exists()
+
+    def _value(self, name: str, default: float) -> float:
+        value = self.values.get(name)
+        return default if value is None else value
+
+    def _method(self, **labels: Any) -> Method:
+        options: dict[str, Any] = {**self.values, **labels}
+        return Method(self.method, **options)
+
+    # The work
+
+    def run(self) -> "Finished | None":
+        """Read, train, predict, write. None in all processes but the first, where several train together."""
+        split = data.split(
+            self.source,
+            seed=self.seed,
+            validation=self.validation,
+            test=self.test,
+            per_class=self.per_class,
+            size=self.size,
+        )
+        method, autoencoder = self._labelled(split)
+        train = split.train
+        network = self.model or models.default_network(train.kind, train.input_shape)
+        model = models.build(network, num_classes=len(train.class_names), input_shape=train.input_shape, seed=self.seed)
+        # Before the training: a name that cannot be read should not cost hours.
+        unknown = {name: data.out_of_distribution(name, train, seed=self.seed) for name in self.ood}
+        if _is_first_process() and not self._goes_on:
+            self._clear()
+        recipe = Recipe.named(self.recipe or ("small" if len(train) <= SMALL else "paper"), **self.recipe_changes)
+        trained = fit(
+            model,
+            train,
+            split.validation,
+            method=method,
+            recipe=recipe,
+            seed=self.seed,
+            folder=None if self.output is None else self.output / "checkpoints",
+            device=self.device,
+            log_json=self.log_json,
+            trackers=self.trackers,
+            checkpoint_every=self.checkpoint_every,
+        )
+        if ranks.world()[0] != 0:
+            return None
+        sources = dict(zip(_file_names(list(unknown)), unknown, strict=True))
+        sets: dict[str, Samples] = {"validation": split.validation, "test": split.test}
+        sets |= {file: unknown[source] for file, source in sources.items()}
+        predicted = {name: predict(trained, rows, split_digest=split.digest, name=name) for name, rows in sets.items()}
+        record = _record(split, trained, predicted, network, sources, autoencoder)
+        written = [] if self.output is None else _write(self.output, trained, predicted, record)
+        return Finished(record, written)
+
+    def _labelled(self, split: "Split") -> "tuple[Method, AutoencoderFit | None]":
+        """The method, and the autoencoder that its distances came from, where one did."""
+        labelling, _ = parse(self.method)
+        if not labelling.from_distances:
+            return self._method(), None
+        from softkin import similarity, smoothing
+
+        distance = self.distance or DEFAULT_DISTANCE
+        measured = measured_distances(
+            split.train,
+            distance,
+            seed=self.seed,
+            device=self.device,
+            vectors=self.vectors,
+            aliases=self.aliases,
+        )
+        values = {parameter.name: self._value(parameter.name, parameter.default) for parameter in labelling.parameters}
+        s = similarity.from_distances(measured.matrix, values["beta"])
+        q = smoothing.similarity_labels(s, values["alpha"])
+        return self._method(soft_labels=q, beta=values["beta"], distance=distance), measured.autoencoder
+
+    def _clear(self) -> None:
+        """Remove what an earlier training left under the names that this one writes."""
+        if self.output is not None and (self.output / RECORD).exists():
+            shutil.rmtree(self.output / "checkpoints", ignore_errors=True)
+            (self.output / RECORD).unlink(missing_ok=True)
+        if self.log_json is not None:
+            try:
+                self.log_json.unlink(missing_ok=True)
+            except OSError as error:
+                raise SoftkinError(f"{self.log_json} could not be overwritten: {error.strerror or error}.") from error
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a training came to."""
+
+    record: dict[str, Any]
+    written: list[Path]
+
+
+def _is_first_process() -> bool:
+    """Whether this is the first of the processes that a launcher started, which alone writes; also before they meet."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _file_names(sources: Sequence[str]) -> list[str]:
+    """What to call the predictions of each out-of-distribution set: numbered where two sources have one name."""
+    names: list[str] = []
+    for source in sources:
+        stem = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in Path(source).stem)
+        name, number = f"ood-{stem}", 2
+        while name in names:
+            name, number = f"ood-{stem}-{number}", number + 1
+        names.append(name)
+    return names
+
+
+def _record(
+    split: "Split",
+    trained: Trained,
+    predicted: "dict[str, Predictions]",
+    network: str,
+    sources: Mapping[str, str],
+    autoencoder: "AutoencoderFit | None",
+) -> dict[str, Any]:
+    test = predicted["test"]
+    results: dict[str, Any] = {}
+    for name, preds in predicted.items():
+        p = preds.probabilities
+        if preds.labels is None:
+            results[name] = {
+                "rows": len(preds),
+                "source": sources[name],
+                "auroc": metrics.auroc(test.probabilities.amax(1), p.amax(1)),
+            }
+        else:
+            results[name] = {
+                "rows": len(preds),
+                "accuracy": metrics.accuracy(p, preds.labels),
+                "ece": metrics.ece_hist(p, preds.labels),
+                "nll": metrics.nll(p, preds.labels),
+                "brier": metrics.brier(p, preds.labels),
+            }
+    how = {} if autoencoder is None else {"autoencoder": _errors(autoencoder)}
+    record = {
+        "softkin": __version__,
+        "source": split.train.source,
+        "split_digest": split.digest,
+        "overlap": split.overlap,
+        "standardisation": asdict(trained.standardisation),
+        "network": network,
+        "parameters": sum(weights.numel() for weights in trained.model.parameters()),
+        **trained.record,
+        **how,
+        "seconds": trained.seconds,
+        "resumed": trained.resumed,
+        "results": results,
+        "history": trained.history,
+    }
+    plain: dict[str, Any] = files.plain(record)
+    return plain
+
+
+def _errors(autoencoder: "AutoencoderFit") -> dict[str, Any]:
+    names = ("latent_dim", "error", "pca_error", "beats_pca", "held_out", "epochs", "seconds")
+    return {"words": str(autoencoder)} | {name: getattr(autoencoder, name) for name in names}
+
+
+def _write(output: Path, trained: Trained, predicted: "dict[str, Predictions]", record: dict[str, Any]) -> list[Path]:
+    from safetensors.torch import save
+
+    written = []
+    for name, preds in predicted.items():
+        written.append(output / f"{name}.safetensors")
+        preds.save(written[-1], force=True)
+    weights = {key: value.cpu().contiguous().clone() for key, value in trained.model.state_dict().items()}
+    written.append(output / "weights.safetensors")
+    files.write(written[-1], save(weights))
+    written.append(output / RECORD)  # last: it says that the run is finished
+    files.write_json(written[-1], record)
+    return written
