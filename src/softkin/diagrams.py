@@ -5,7 +5,6 @@ Figures are made without pyplot and without touching its settings; each function
 Colours are those of Okabe and Ito, which colour-blind people tell apart; several models differ in marker and dash too.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks, density
+from softkin import checks, density, escape
 from softkin.binning import ReliabilityCurve, by_answer, equal_width, for_scores
 from softkin.binning import curve as curve_of
 from softkin.checks import Array
@@ -91,7 +90,7 @@ def reliability(
         curve = statistic.curve()
         ece = float(curve.error(samples=scores.denominator(per)))
         colour = COLOURS[place % len(COLOURS)]
-        label = f"{name}: " if name else ""
+        label = f"{_legend(name)}: " if name else ""
         label += f"ECE {100 * ece:.2f} %" + (" (per score)" if per == "score" and scope == "output" else "")
         low_high = None if level is None else likelihood_band(statistic, level, RESAMPLES, seed)
         if len(models) == 1:
@@ -187,7 +186,7 @@ def confidence_histogram(
         share = (curve.count / curve.count.sum()).numpy()
         mean = float(curve.score_sum.sum() / curve.count.sum())
         style = {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}
-        label = f"{name}: mean {mean:.3f}" if name else f"mean {mean:.3f}"
+        label = f"{_legend(name)}: mean {mean:.3f}" if name else f"mean {mean:.3f}"
         ax.stairs(share, bins.edges.numpy(), label=label, linewidth=1.3, **style)
         ax.axvline(mean, linewidth=0.7, **style)
     ax.set_xlim(0, 1)
@@ -372,8 +371,11 @@ def _words(ax: "Axes", across: str | None, up: str | None, title: str | None, *,
         ax.legend(fontsize=SMALL, frameon=False, handlelength=1.8, borderaxespad=0.3)
 
 
+def _legend(name: str) -> str:
+    """A model's name for the legend, from which matplotlib leaves out what begins with "_"."""
+    return f" {escape.mathtext(name)}" if name.startswith("_") else escape.mathtext(name)
+
+
 def _short(name: str, most: int = 24) -> str:
     """A name as text that matplotlib does not read as mathematics, cut where long."""
-    name = "".join(itertools.islice((letter if letter.isprintable() else "�" for letter in name), most + 1))
-    cut = name if len(name) <= most else name[: most - 1] + "…"
-    return cut.replace("$", r"\$")
+    return escape.mathtext(name if len(name) <= most else name[: most - 1] + "…")

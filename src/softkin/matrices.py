@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, __version__, checks, files
+from softkin import SoftkinError, __version__, checks, escape, files
 
 MatrixKind = Literal["distances", "similarity", "labels"]
 MODULES: dict[str, str] = {"distances": "distances", "similarity": "similarity", "labels": "smoothing"}
@@ -144,7 +144,7 @@ def _read_csv(path: Path, kind: MatrixKind) -> ClassMatrix:
         values = torch.tensor([[float(cell) for cell in line] for line in body], dtype=torch.float64)
     except ValueError as error:
         raise SoftkinError(f"{path} must hold numbers below its header: {error}.") from error
-    return ClassMatrix(values, header, kind, f"CSV file {path.name}")
+    return ClassMatrix(values, [escape.from_csv_cell(name) for name in header], kind, f"CSV file {path.name}")
 
 
 def to_csv(matrix: Tensor, class_names: Sequence[str], *, kind: MatrixKind) -> str:
@@ -153,7 +153,8 @@ def to_csv(matrix: Tensor, class_names: Sequence[str], *, kind: MatrixKind) -> s
 
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([kind, *class_names])
-    for name, row in zip(class_names, matrix.tolist(), strict=True):
+    names = [escape.csv_cell(name) for name in class_names]
+    writer.writerow([kind, *names])
+    for name, row in zip(names, matrix.tolist(), strict=True):
         writer.writerow([name, *(repr(value) for value in row)])
     return text.getvalue()

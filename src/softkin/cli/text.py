@@ -5,11 +5,15 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from softkin.escape import terminal
+
 if TYPE_CHECKING:
     from rich.table import Table
 
 FILE = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}  # how shells complete a file's name
 FOLDER = {"bash": "_shtab_compgen_dirs", "zsh": "_files -/", "tcsh": "d"}
+
+shown = terminal  # for names that are printed
 
 
 class LazyHelp(str):
@@ -32,11 +36,6 @@ def choose(action: argparse.Action, words: str, names: Callable[[], Sequence[str
     """
     action.help = help_text = LazyHelp(words)
     help_text.names = action.names = names  # type: ignore[attr-defined]
-
-
-def shown(name: str) -> str:
-    """A name that cannot steer the terminal."""
-    return "".join(letter if letter.isprintable() else "�" for letter in name)
 
 
 def show(table: "Table") -> None:
