@@ -282,7 +282,7 @@ def test_output_report_and_force(capsys, tmp_path):
     before = page.read_bytes()
     code, output, errors = run(capsys, "evaluate", EXAMPLE, *options)
     assert (code, output) == (2, "")
-    assert f"{table} is there already; pass --force to overwrite it" in errors
+    assert f"{table} exists already; pass force=True (--force) to overwrite it" in errors
     assert page.read_bytes() == before
     assert run(capsys, "evaluate", EXAMPLE, *options, "--force")[0] == 0
 
@@ -402,5 +402,5 @@ def test_what_stands_beside_the_page_is_seen_to_before_the_work(capsys, tmp_path
     beside.write_text("mine")
     code, output, errors = run(capsys, *call[:-1])
     assert (code, output) == (2, "")
-    assert f"{beside} is there already; pass --force to overwrite it" in errors
+    assert f"{beside} exists already; pass force=True (--force) to overwrite it" in errors
     assert beside.read_text() == "mine"

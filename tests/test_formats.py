@@ -252,7 +252,9 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
     content = bytearray(buffer.getvalue())
     content[3000:3040] = b"\xff" * 40
     (tmp_path / "z.npz").write_bytes(content)
-    with pytest.raises(SoftkinError, match="`logits` is damaged"):
+    with pytest.raises(
+        SoftkinError, match="`logits` could not be read as a numpy array, or it is damaged: (Error -3|Bad CRC)"
+    ):
         formats.read(tmp_path / "z.npz")
 
 
@@ -261,10 +263,10 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
     [
         ("a.csv", "1,2,3\n4,5,6\n", "must begin with a header that names its columns"),
         ("a.csv", "probs_a,probs_a,labels\n1,0,0\n", "must name each column once, but `probs_a` stands there twice"),
-        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,x,0\n", "could not be read: .*invalid value 'x'"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,x,0\n", "could not be read as predictions, or it is damaged: .*invalid value 'x'"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,,0\n", "`probs_b` must hold a number in every row, but 1 are empty"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0,\n", "label must be a number or one of the classes a, b …, got ''"),
-        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0\n", "could not be read: .*Expected 3 columns, got 2"),
+        ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0\n", "could not be read as predictions, .*Expected 3 columns, got 2"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,c\n", "row 1: the label must be a number or one of the classes a, b …, got 'c'"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,2\n", "must be below the number of classes, 2, got 2; do the labels start at 1"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n3,-1,0\n", "must not be negative, got -1 at row 1, column 1; if these are logits"),
@@ -274,11 +276,11 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         ("a.csv", "probs_a,probs_b,labels\n", "must hold at least one row"),
         ("a.jsonl", '{"probs": [1, 0], "label": 0}\n{"probs": [1], "label": 0}\n', "line 2: `probs` must have the 2 classes of the first line"),
         ("a.jsonl", '{"probs": [1, 0], "label": 0}\n{"probs": [1, 0]}\n', "every line must have 'label', as the first has"),
-        ("a.jsonl", '{"probs": [1, 0], "label": 0}\nx\n', "line 2 is no JSON"),
+        ("a.jsonl", '{"probs": [1, 0], "label": 0}\nx\n', "line 2 could not be read as JSON"),
         ("a.jsonl", "[1]\n", "line 1 must be a JSON object, got list"),
         ("a.jsonl", '{"probs": [1, "x"], "label": 0}\n', "`probs` must hold numbers only"),
         ("a.jsonl", '{"answer": 1}\n', "must hold `logits` or `probs`, it holds answer"),
-        ("a.bin", "what is this", "is of no known form; those are npz, npy, safetensors, parquet, csv, tsv, jsonl"),
+        ("a.bin", "what is this", "is of no known format; those are npz, npy, safetensors, parquet, csv, tsv, jsonl"),
     ],
 )  # fmt: skip
 def test_errors_say_what_is_wrong(tmp_path, name, content, words):
@@ -328,3 +330,27 @@ def test_long_reading_shows_a_bar(tmp_path, capsys, monkeypatch):
     assert "reading" in capsys.readouterr().err
     list(formats.open_file(path).blocks())
     assert capsys.readouterr().err == ""
+
+
+def test_a_format_is_one_declaration(tmp_path, monkeypatch):
+    """What a new format costs: its reader, and a line in the registry."""
+    from softkin.cli import parser
+    from softkin.predictions import arrays
+    from softkin.predictions.registry import FORMATS, Format
+
+    def open_toy(file, name, kind):
+        values = torch.tensor([[float(cell) for cell in line.split()] for line in file.read().decode().splitlines()])
+        return formats.PredictionFile(name, "probs", 2, len(values), lambda rows: iter([formats.Block(values)]))
+
+    monkeypatch.setattr(arrays, "open_toy", open_toy, raising=False)
+    FORMATS.add("toy", Format((".toy",), "arrays:open_toy", b"0."))
+    try:
+        (tmp_path / "a.toy").write_text("0.5 0.5\n0.25 0.75\n")
+        (tmp_path / "b.data").write_text("0.5 0.5\n0.25 0.75\n")
+        for path in (tmp_path / "a.toy", tmp_path / "b.data"):
+            assert formats.read(path).probabilities.tolist() == [[0.5, 0.5], [0.25, 0.75]]
+        assert parser().parse_args(["evaluate", "x", "--format", "toy"]).format == "toy"
+    finally:
+        FORMATS.remove("toy")
+    with pytest.raises(ValueError, match="`format` must be one of npz, .*, got 'parket'; did you mean 'parquet'?"):
+        formats.open_file(tmp_path / "a.toy", form="parket")

@@ -1,3 +1,5 @@
+import contextlib
+
 import numpy as np
 import pytest
 import torch
@@ -66,7 +68,7 @@ def test_the_digest_sees_every_number_and_label():
 
 def test_what_was_there_is_not_overwritten(tmp_path):
     some().save(tmp_path / "p.npz")
-    with pytest.raises(SoftkinError, match="is there already; pass force=True"):
+    with pytest.raises(SoftkinError, match="exists already; pass force=True"):
         some(seed=1).save(tmp_path / "p.npz")
     some(seed=1).save(tmp_path / "p.npz", force=True)
     assert predictions.load(tmp_path / "p.npz").digest == some(seed=1).digest
@@ -86,22 +88,22 @@ def test_bad_files_get_one_sentence(tmp_path):
     with pytest.raises(SoftkinError, match="there is no such file"):
         predictions.load(tmp_path / "none.npz")
     np.savez(tmp_path / "other.npz", labels=np.zeros(3, np.int64))
-    with pytest.raises(SoftkinError, match="must hold either `logits` or `probs`, it holds labels"):
+    with pytest.raises(SoftkinError, match="must hold `logits` or `probs`, it holds labels"):
         predictions.load(tmp_path / "other.npz")
     np.savez(tmp_path / "both.npz", logits=np.zeros((1, 2)), probs=np.full((1, 2), 0.5))
-    with pytest.raises(SoftkinError, match="either `logits` or `probs`, it holds logits, probs"):
+    with pytest.raises(SoftkinError, match="holds `logits` and `probs`; type --logits or --probs"):
         predictions.load(tmp_path / "both.npz")
     np.savez(tmp_path / "high.npz", logits=np.zeros((2, 2)), labels=np.array([0, 2]))
     with pytest.raises(SoftkinError, match="high.npz: `labels` must be below the number of classes"):
         predictions.load(tmp_path / "high.npz")
     np.savez(tmp_path / "objects.npz", logits=np.array([object()]))
-    with pytest.raises(SoftkinError, match="without pickles"):
+    with pytest.raises(SoftkinError, match="never unpickled"):
         predictions.load(tmp_path / "objects.npz")
     for suffix in (".npz", ".safetensors"):
         path = tmp_path / f"cut{suffix}"
         some().save(path)
         path.write_bytes(path.read_bytes()[:-40])
-        with pytest.raises(SoftkinError, match="could not be read"):
+        with pytest.raises(SoftkinError, match="could not be read|cut off"):
             predictions.load(path)
 
 
@@ -181,3 +183,47 @@ def test_collect_keeps_sample_ids_and_refuses_nonsense():
         predictions.collect(model, [])
     with pytest.raises(TypeError, match=r"must give \(inputs, labels\)"):
         predictions.collect(model, [x])
+
+
+def test_notes_are_written_with_the_numbers(tmp_path):
+    for suffix in (".npz", ".safetensors"):
+        some().save(tmp_path / f"p{suffix}", notes={"calibration": "by temperature"})
+        assert predictions.formats.open_file(tmp_path / f"p{suffix}").notes == {"calibration": "by temperature"}
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_scores_are_the_numbers_as_given(given):
+    P = torch.tensor([[0.2, 0.8]])
+    preds = Predictions.from_probabilities(P) if given else Predictions(P)
+    assert preds.are_probabilities is given
+    assert torch.equal(preds.scores, P)
+
+
+def test_one_changed_bit_of_a_safetensors_file_is_noticed(tmp_path):
+    some(sample_ids=list(range(20)), name="test").save(tmp_path / "p.safetensors")
+    content = (tmp_path / "p.safetensors").read_bytes()
+    for place in range(0, len(content), 7):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << (place % 8)
+        (tmp_path / "d.safetensors").write_bytes(damaged)
+        with contextlib.suppress(SoftkinError):
+            found = predictions.load(tmp_path / "d.safetensors")
+            # what passes changed white space in the header
+            assert (found.digest, found.class_names) == (some().digest, NAMES)
+
+
+def test_safetensors_without_checksums_are_read(tmp_path):
+    texts = {"softkin": '{"class_names": ["cat", "dog", "rose"]}'}  # as softkin wrote them before
+    save_file({"logits": some().logits, "labels": some().labels}, tmp_path / "old.safetensors", texts)
+    found = predictions.load(tmp_path / "old.safetensors")
+    assert (found.digest, found.class_names) == (some().digest, NAMES)
+
+
+def test_masked_entries_are_refused():
+    logits = np.ma.masked_greater(np.array([[1.0, 2.0], [0.5, 0.1]]), 1.5)
+    with pytest.raises(ValueError, match="`logits` must hold a number everywhere, but 1 entries are masked"):
+        Predictions(logits)
+    labels = np.ma.masked_array([0, 1], [False, True])
+    with pytest.raises(ValueError, match="`labels` must hold a number everywhere, but 1 entries are masked"):
+        Predictions(np.eye(2), labels)
+    assert len(Predictions(np.ma.masked_array(np.eye(2)), np.ma.masked_array([0, 1]))) == 2

@@ -26,6 +26,11 @@ def as_tensor(values: Any, name: str) -> Tensor:
         if values.is_complex():
             raise TypeError(f"`{name}` must hold real numbers, got {values.dtype}.")
         return values.detach().to(torch.int64) if values.dtype in UNSIGNED else values.detach()
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"`{name}` must hold a number everywhere, but {int(np.ma.count_masked(values)):,} entries are masked; "
+            "leave those rows out first."
+        )
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -31,10 +31,10 @@ def write(path: str | Path, content: bytes | str) -> None:
     Raises:
         SoftkinError: The file cannot be written, or something other than a file has its name.
     """
-    write_together({path: content})
+    write_together({Path(path): content})
 
 
-def write_together(contents: Mapping[str | Path, bytes | str] | Mapping[Path, bytes | str]) -> None:
+def write_together(contents: Mapping[Path, bytes | str]) -> None:
     """Write several files of one result: all are on the disk before the first gets its name.
 
     A full or failing disk leaves the old files and no new one. They get their names in the order of ``contents``, so
@@ -46,7 +46,7 @@ def write_together(contents: Mapping[str | Path, bytes | str] | Mapping[Path, by
     temporaries: dict[Path, str] = {}
     try:
         for path, content in contents.items():
-            target = _target(Path(path))
+            target = _target(path)
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 temporaries[target] = _write_beside(target, content)

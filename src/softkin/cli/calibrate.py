@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin import files
 from softkin.cli.evaluate import add_input_arguments
 from softkin.cli.text import FILE, FOLDER, choose, show, shown
 
@@ -104,11 +105,10 @@ def check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--output must end in .npz or .safetensors, got {arguments.output}.")
     if arguments.output is None:
         return
-    there = arguments.output / "calibrator.json" if arguments.action == "fit" else arguments.output
-    if there.exists() and not arguments.force:
-        raise ValueError(f"{there} is there already; pass --force to overwrite it.")
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
+    there = arguments.output / "calibrator.json" if arguments.action == "fit" else arguments.output
+    files.refuse_to_overwrite(there, force=arguments.force)
 
 
 def _methods(arguments: argparse.Namespace) -> list[str]:
@@ -149,9 +149,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     held_out = _labelled(arguments.file, arguments)
     calibrator = calibrated.fit(method, held_out)
     if arguments.certify:
-        given = held_out.given is not None
-        values = held_out.given if held_out.given is not None else held_out.logits
-        calibrator.certify(values, held_out.known_labels, from_probabilities=given)
+        calibrator.certify(held_out.scores, held_out.known_labels, from_probabilities=held_out.are_probabilities)
     calibrator.save(arguments.output)
     if arguments.json:
         about = {"calibrator": repr(calibrator), "folder": str(arguments.output), "digest": held_out.digest}

@@ -7,7 +7,9 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin import files
 from softkin.cli.text import FILE, show, shown
+from softkin.predictions.registry import FORMATS
 
 if TYPE_CHECKING:
     from softkin.evaluation import Evaluated
@@ -36,7 +38,7 @@ def add_input_arguments(command: argparse.ArgumentParser) -> None:
     kind.add_argument("--probs", action="store_const", const="probs", dest="kind", help="… are probabilities")
     command.add_argument(
         "--format",
-        choices=["npz", "npy", "safetensors", "parquet", "csv", "tsv", "jsonl"],
+        choices=list(FORMATS),
         help="of the files, where their names do not end in it",
     )
 
@@ -84,15 +86,13 @@ def check(arguments: argparse.Namespace) -> None:
     beside = None if arguments.report is None else arguments.report.with_suffix(".json")
     if beside is not None and arguments.output is not None and beside.resolve() == arguments.output.resolve():
         raise ValueError(f"--output must be another file than {beside}, which --report writes beside its page.")
-    for path in (arguments.output, arguments.report, beside):
-        if path is not None and path.exists() and not arguments.force:
-            raise ValueError(f"{path} is there already; pass --force to overwrite it.")
+    files.refuse_to_overwrite(arguments.output, arguments.report, beside, force=arguments.force)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, measure, print, write."""
     gc.disable()  # the many objects of torch's modules stay, so looking for garbage among them is time lost
-    from softkin import evaluation, files
+    from softkin import evaluation
     from softkin.evaluation.files import compare_files
 
     gc.freeze()

@@ -1,6 +1,5 @@
 """Calibrators by their names, applied to predictions, and all of them side by side."""
 
-import json
 import time
 import warnings
 from collections.abc import Sequence
@@ -9,7 +8,7 @@ from typing import Any
 
 import torch
 
-from softkin import SoftkinError, calibrators, files
+from softkin import SoftkinError, calibrators
 from softkin import metrics as measures
 from softkin.calibrators import REGISTRY, Calibrator
 from softkin.evaluation import leaks
@@ -28,18 +27,19 @@ def method(name: str) -> Calibrator:
 
 def fit(calibrator: Calibrator, predictions: Predictions) -> Calibrator:
     """Fit on predictions, and remember their rows by content."""
-    given = predictions.given is not None
-    values = predictions.given if predictions.given is not None else predictions.logits
     rows = leaks.row_digests(predictions)
-    return calibrator.fit(values, predictions.known_labels, from_probabilities=given, sample_ids=rows)
+    return calibrator.fit(
+        predictions.scores,
+        predictions.known_labels,
+        from_probabilities=predictions.are_probabilities,
+        sample_ids=rows,
+    )
 
 
 def apply(calibrator: Calibrator, predictions: Predictions) -> Predictions:
     """The predictions with calibrated probabilities."""
-    given = predictions.given is not None
-    values = predictions.given if predictions.given is not None else predictions.logits
     try:
-        p = calibrator.predict_proba(values, from_probabilities=given)
+        p = calibrator.predict_proba(predictions.scores, from_probabilities=predictions.are_probabilities)
     except ValueError as error:
         raise SoftkinError(f"{predictions.name}: {error}") from error
     return Predictions.from_probabilities(
@@ -61,28 +61,7 @@ def common_rows(calibrator: Calibrator, predictions: Predictions) -> int:
 
 def save(predictions: Predictions, path: Path, notes: dict[str, Any], *, force: bool) -> None:
     """Write calibrated predictions as ``Predictions.save`` does, with notes beside the numbers."""
-    import io
-    import zipfile
-
-    import numpy as np
-
-    predictions.save(path, force=force)
-    content = path.read_bytes()
-    if path.suffix == ".npz":
-        buffer = io.BytesIO(content)
-        with zipfile.ZipFile(buffer, "a") as archive:
-            for key, text in notes.items():
-                with archive.open(f"{key}.npy", "w") as entry:
-                    np.lib.format.write_array(entry, np.array(text), allow_pickle=False)
-        files.write(path, buffer.getvalue())
-        return
-    from safetensors import safe_open
-    from safetensors.torch import load
-    from safetensors.torch import save as to_bytes
-
-    with safe_open(path, framework="pt") as file:
-        texts = json.loads((file.metadata() or {}).get("softkin", "{}"))
-    files.write(path, to_bytes(load(content), {"softkin": json.dumps(texts | notes, ensure_ascii=False)}))
+    predictions.save(path, notes=notes, force=force)
 
 
 def compare_methods(

@@ -1,12 +1,12 @@
 """Which metrics an evaluation holds, in the order in which it shows them."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
+from softkin.files import number as number
 from softkin.metrics import calibration, scores
 from softkin.metrics.statistics import Statistic
 from softkin.metrics.uncertainty import Interval
@@ -73,14 +73,6 @@ ENTRIES = (
 )
 BY_KEY = {entry.key: entry for entry in ENTRIES}
 COMPARED = ("accuracy", "nll", "brier", "ece_prediction", "ece_output")
-
-
-def number(value: float) -> float | str | None:
-    """A float as JSON has it: None for NaN, the text "Infinity" where a probability of 0 came true."""
-    value = float(value)
-    if math.isnan(value):
-        return None
-    return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
 def plain(found: Interval | float) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from softkin.evaluation import comparison, memory, streams
 from softkin.evaluation.catalogue import COMPARED, Settings
 from softkin.metrics import scopes
 from softkin.predictions import Predictions, formats
-from softkin.predictions.formats import Block, Form, Kind, Source
+from softkin.predictions.formats import Block, PredictionFile, ScoreKind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,9 +43,9 @@ class Evaluated:
 def evaluate_file(
     path: str | Path,
     *,
-    kind: Kind | None = None,
+    kind: ScoreKind | None = None,
     labels: str | Path | None = None,
-    form: Form | None = None,
+    form: str | None = None,
     name: str | None = None,
     progress: bool | None = None,
     **settings: Any,
@@ -70,7 +70,7 @@ def evaluate_file(
 
 
 def _evaluated(
-    source: Source, path: str | Path, name: str | None, progress: bool | None, chosen: Settings
+    source: PredictionFile, path: str | Path, name: str | None, progress: bool | None, chosen: Settings
 ) -> Evaluated:
     title = name or (Path(path).name if str(path) != "-" else source.name)
     kept: list[Block] = []
@@ -107,7 +107,7 @@ def _evaluated(
     return Evaluated(title, memory.measured(predictions, chosen), predictions, source.notes, answers)
 
 
-def _add(stream: streams.Stream, block: Block, source: Source, start: int) -> None:
+def _add(stream: streams.Stream, block: Block, source: PredictionFile, start: int) -> None:
     try:
         stream.add(block.values, block.labels, source.kind)
     except (TypeError, ValueError) as error:

@@ -1,7 +1,10 @@
 """Predictions in arrays: .npz, .npy pairs, safetensors. Read in order, never unpickled, a block of rows at a time."""
 
-import json
+import math
+import os
 import re
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,132 +13,175 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks
+from softkin import SoftkinError, checks, files, tensor_files
 from softkin.predictions import formats
-from softkin.predictions.formats import Block, Kind, Source
+from softkin.predictions.formats import Block, PredictionFile, ScoreKind
 
 TEXTS = ("class_names", *formats.NOTES, "name")
+ENTRIES = 1000  # that an archive may have: predictions are a handful of arrays
+TEXT_SHARE = 16  # of the limit of bytes, that class names may take: 128 MiB
 
 
-class _Rows:
-    """An array in a stream: its shape at once, its rows in order."""
+class ArrayStream:
+    """A numpy array in a stream: its shape at once, its rows in order.
 
-    def __init__(self, stream: IO[bytes], name: str) -> None:
+    Args:
+        stream: Positioned at the array's header.
+        size: Bytes from there to the array's end, header included; they must be as many as the header says.
+        name: What to call it in messages.
+    """
+
+    def __init__(self, stream: IO[bytes], size: int, name: str) -> None:
         self.stream, self.name = stream, name
         self.whole: NDArray[Any] | None = None
-        try:
+        with files.reading(name, "a numpy array"):
             version = np.lib.format.read_magic(stream)
             header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
             self.shape, self.by_column, self.dtype = header(stream)
-        except (KeyError, ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-            raise SoftkinError(f"{name} could not be read as a numpy array: {error}") from error
+            there = size - stream.tell()
         if self.dtype.hasobject:
             raise SoftkinError(f"{name} holds Python objects, which are never unpickled; save numbers or texts.")
+        if any(length < 0 for length in self.shape):
+            raise SoftkinError(f"{name} is damaged: its shape is {self.shape}.")
+        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
+        if there < self.nbytes:
+            raise SoftkinError(f"{name} was cut off: {there:,} of {self.nbytes:,} bytes are there.")
+        if there > self.nbytes:
+            raise SoftkinError(f"{name} is damaged: its header says {self.nbytes:,} bytes, but {there:,} are there.")
 
     def take(self, rows: int) -> NDArray[Any]:
         """The next rows, fewer at the end."""
-        width = int(np.prod(self.shape[1:], dtype=np.int64))
         if self.by_column and len(self.shape) > 1:  # columns lie together: all or nothing
             if self.whole is None:
-                self.whole = self._numbers(self.shape[0] * width).reshape(self.shape, order="F")
+                self.whole = self._numbers(math.prod(self.shape)).reshape(self.shape, order="F")
             taken, self.whole = np.ascontiguousarray(self.whole[:rows]), self.whole[rows:]
             return taken
-        return self._numbers(rows * width).reshape(rows, *self.shape[1:])
+        return self._numbers(rows * math.prod(self.shape[1:])).reshape(rows, *self.shape[1:])
 
     def _numbers(self, count: int) -> NDArray[Any]:
         size = count * self.dtype.itemsize
-        try:
+        files.within("bytes", size, self.name)
+        with files.reading(self.name, "a numpy array"):
             content = self.stream.read(size)
-        except (OSError, EOFError, zipfile.BadZipFile) as error:
-            raise SoftkinError(f"{self.name} is damaged: {error}") from error
-        except Exception as error:  # what zlib raises is no subclass of anything
-            if type(error).__module__ != "zlib":
-                raise
-            raise SoftkinError(f"{self.name} is damaged: {error}") from error
-        if len(content) != size:
-            raise SoftkinError(f"{self.name} was cut off: {len(content):,} of {size:,} bytes are there.")
-        return np.frombuffer(content, dtype=self.dtype)
+            if len(content) != size:
+                raise SoftkinError(f"{self.name} was cut off: {len(content):,} of {size:,} bytes are there.")
+            return np.frombuffer(content, dtype=self.dtype)
 
     def all(self) -> NDArray[Any]:
         """Everything."""
         return self.take(self.shape[0]) if self.shape else self._numbers(1).reshape(())
 
 
-def open_npz(file: IO[bytes], name: str, kind: Kind | None) -> Source:
+class Archive:
+    """An .npz file: the sizes that it declares are checked before anything is unpacked, checksums while it is."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self.name = name
+        size = _size(file)
+        try:
+            self._archive = zipfile.ZipFile(file)
+            infos = self._archive.infolist()
+        except Exception as error:  # a damaged directory can raise nearly anything
+            raise SoftkinError(f"{name} could not be read as .npz: it is no such file, or it was cut off.") from error
+        if len(infos) > ENTRIES:
+            raise SoftkinError(f"{name} must hold at most {ENTRIES} arrays, it holds {len(infos):,}.")
+        self._infos: dict[str, zipfile.ZipInfo] = {}
+        for info in infos:
+            key = info.filename.removesuffix(".npy")
+            if key in self._infos:
+                raise SoftkinError(f"{name} must hold each array once, but `{key}` is there twice.")
+            if info.compress_size > size:
+                raise SoftkinError(f"{name}: `{key}` is damaged: it is said to be larger than the whole file.")
+            files.unpacked_within(info.compress_size, info.file_size, f"{name}: `{key}`")
+            self._infos[key] = info
+        self.keys = list(self._infos)
+
+    def array(self, key: str) -> ArrayStream:
+        """One of its arrays, to be read from its beginning."""
+        info = self._infos[key]
+        if not info.filename.endswith(".npy"):
+            raise SoftkinError(f"{self.name} is no .npz file of arrays: it holds `{key}`.")
+        with files.reading(f"{self.name}: `{key}`", "a numpy array"):
+            return ArrayStream(self._archive.open(info), info.file_size, f"{self.name}: `{key}`")
+
+    def text(self, key: str) -> Any:
+        """A text, or a list of texts."""
+        files.within("bytes", self._infos[key].file_size, f"{self.name}: `{key}`", share=TEXT_SHARE)
+        array = self.array(key).all()
+        with files.reading(f"{self.name}: `{key}`", "text"):
+            if array.dtype.kind not in "US":
+                raise SoftkinError(f"{self.name}: `{key}` must hold text, got {array.dtype}.")
+            return array.astype(str).tolist()
+
+
+def open_npz(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFile:
     """An .npz archive, compressed or not."""
-    archive = _archive(file, name)
-    keys = [entry.removesuffix(".npy") for entry in archive.namelist()]
-    shapes = {key: _entry(archive, key, name).shape for key in keys}
+    archive = Archive(file, name)
+    keys = archive.keys
+    shapes = {key: archive.array(key).shape for key in keys}
     labels, ids = formats.named(keys, formats.LABELS), formats.named(keys, formats.IDS)
     others = [key for key in keys if key not in (labels, ids, *TEXTS) and len(shapes[key]) > 1]
     part, kind = formats.choose(keys, others, kind, name)
-    num_rows, num_classes = _dimensions(shapes[part], part, name)
-    for key in (labels, ids):
-        _as_many(shapes, key, num_rows, part, name)
-    texts = {key: _entry(archive, key, name).all().tolist() for key in TEXTS if key in keys}
+    num_rows, num_classes = _dimensions(shapes, (labels, ids), part, name)
+    texts = {key: archive.text(key) for key in TEXTS if key in keys}
 
     def blocks(rows: int) -> Iterator[Block]:
-        streams = [None if key is None else _entry(archive, key, name) for key in (part, labels, ids)]
+        streams = [None if key is None else archive.array(key) for key in (part, labels, ids)]
         for start in range(0, num_rows, rows):
             count = min(rows, num_rows - start)
-            values, wanted, known = (None if one is None else one.take(count) for one in streams)
-            yield Block(_tensor(values, part, name), wanted, known)
+            values, own_labels, own_ids = (None if stream is None else stream.take(count) for stream in streams)
+            yield Block(_tensor(values, part, name), own_labels, own_ids)
 
-    return Source(name, kind, num_classes, num_rows, blocks, texts.get("class_names"), _notes(texts))
+    return PredictionFile(
+        name, kind, num_classes, num_rows, blocks, texts.get("class_names"), _notes(texts), texts.get("name")
+    )
 
 
-def open_npy(file: IO[bytes], name: str, kind: Kind | None) -> Source:
+def open_npy(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFile:
     """An .npy file, whose own name is all that says what it holds."""
-    values = _Rows(file, name)
+    size = _size(file)
+    shape = ArrayStream(file, size, name).shape
     said = formats.kind_in_words(Path(name).stem)
     if kind is not None and said not in (None, kind):
         raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but its name says {said}.")
     kind = kind or said
     if kind is None:
         raise formats.unknown_kind(name, "its numbers")
-    num_rows, num_classes = _dimensions(values.shape, "the array", name)
+    num_rows, num_classes = _dimensions({"the array": shape}, (), "the array", name)
 
     def blocks(rows: int) -> Iterator[Block]:
         file.seek(0)
-        stream = _Rows(file, name)
+        stream = ArrayStream(file, size, name)
         for start in range(0, num_rows, rows):
             yield Block(_tensor(stream.take(min(rows, num_rows - start)), "the array", name))
 
-    return Source(name, kind, num_classes, num_rows, blocks)
+    return PredictionFile(name, kind, num_classes, num_rows, blocks)
 
 
-def open_safetensors(file: IO[bytes], name: str, kind: Kind | None) -> Source:
+def open_safetensors(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFile:
     """A safetensors file; texts are in its metadata."""
-    from safetensors import SafetensorError, safe_open
-
-    path = _on_disk(file)
-    try:
-        opened = safe_open(path.name, framework="pt")
-        keys = list(opened.keys())
-        texts: dict[str, Any] = json.loads((opened.metadata() or {}).get("softkin", "{}"))
-    except (SafetensorError, ValueError, TypeError, OSError) as error:
-        raise SoftkinError(f"{name} could not be read as safetensors, or it is damaged: {error}") from error
-    shapes = {key: tuple(opened.get_slice(key).get_shape()) for key in keys}
+    on_disk = _on_disk(file)
+    opened = tensor_files.TensorFile(on_disk.name, "safetensors", name=name)
+    keys, texts = list(opened.shapes), opened.texts
     labels, ids = formats.named(keys, formats.LABELS), formats.named(keys, formats.IDS)
-    others = [key for key in keys if key not in (labels, ids) and len(shapes[key]) > 1]
+    others = [key for key in keys if key not in (labels, ids) and len(opened.shapes[key]) > 1]
     part, kind = formats.choose(keys, others, kind, name)
-    num_rows, num_classes = _dimensions(shapes[part], part, name)
-    for key in (labels, ids):
-        _as_many(shapes, key, num_rows, part, name)
+    num_rows, num_classes = _dimensions(opened.shapes, (labels, ids), part, name)
+    named_samples = texts.get("sample_ids")
+    if named_samples is not None and (not isinstance(named_samples, list) or len(named_samples) != num_rows):
+        raise SoftkinError(f"{name}: `sample_ids` must be a list of {num_rows} names, one for each row of `{part}`.")
 
     def blocks(rows: int) -> Iterator[Block]:
-        assert path is not None  # a temporary file lives as long as it is named
-        slices = [None if key is None else opened.get_slice(key) for key in (labels, ids)]
-        known = texts.get("sample_ids")
+        assert on_disk is not None  # a temporary file lives as long as it is named
+        streams = [None if key is None else opened.rows(key, rows) for key in (part, labels, ids)]
         for start in range(0, num_rows, rows):
-            wanted, own = (None if one is None else one[start : start + rows] for one in slices)
-            yield Block(
-                opened.get_slice(part)[start : start + rows],
-                wanted,
-                known[start : start + rows] if own is None and known else own,
-            )
+            values, own_labels, own_ids = (None if stream is None else next(stream) for stream in streams)
+            names = None if named_samples is None else named_samples[start : start + rows]
+            yield Block(_tensor(values, part, name), own_labels, names if own_ids is None else own_ids)
 
-    return Source(name, kind, num_classes, num_rows, blocks, texts.get("class_names"), _notes(texts))
+    return PredictionFile(
+        name, kind, num_classes, num_rows, blocks, texts.get("class_names"), _notes(texts), texts.get("name")
+    )
 
 
 def partner(path: Path) -> Path:
@@ -144,75 +190,63 @@ def partner(path: Path) -> Path:
     tried = [path.with_name(re.sub(words, word, path.name, count=1)) for word in ("labels", "label_ids", "targets")] + [
         path.with_name(name) for name in ("labels.npy", "label_ids.npy")
     ]
-    found = next((one for one in tried if one != path and one.is_file()), None)
-    if found is None:
-        looked = ", ".join(dict.fromkeys(one.name for one in tried if one != path))
+    there = next((candidate for candidate in tried if candidate != path and candidate.is_file()), None)
+    if there is None:
+        looked = ", ".join(dict.fromkeys(candidate.name for candidate in tried if candidate != path))
         raise SoftkinError(
             f"{path} needs its labels, and beside it there is none of {looked}; name them with --labels."
         )
-    return found
+    return there
 
 
-def array(file: IO[bytes], name: str) -> NDArray[Any]:
+def whole_array(file: IO[bytes], name: str) -> NDArray[Any]:
     """The whole of an .npy file."""
     with file:
-        return _Rows(file, name).all()
+        return ArrayStream(file, _size(file), name).all()
 
 
 def array_in(file: IO[bytes], name: str, wanted: tuple[str, ...]) -> NDArray[Any]:
     """The array of an .npz file that has one of the wanted names."""
     with file:
-        archive = _archive(file, name)
-        keys = [entry.removesuffix(".npy") for entry in archive.namelist()]
-        key = formats.named(keys, wanted)
+        archive = Archive(file, name)
+        key = formats.named(archive.keys, wanted)
         if key is None:
-            raise SoftkinError(f"{name} must hold `{wanted[0]}`, it holds {', '.join(keys) or 'nothing'}.")
-        return _entry(archive, key, name).all()
+            raise SoftkinError(f"{name} must hold `{wanted[0]}`, it holds {', '.join(archive.keys) or 'nothing'}.")
+        return archive.array(key).all()
 
 
-def _archive(file: IO[bytes], name: str) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(file)
-    except (zipfile.BadZipFile, OSError) as error:
-        raise SoftkinError(f"{name} could not be read as .npz: it is no such file, or it was cut off.") from error
-
-
-def _entry(archive: zipfile.ZipFile, key: str, name: str) -> _Rows:
-    try:
-        stream = archive.open(f"{key}.npy")
-    except KeyError:
-        raise SoftkinError(f"{name} is no .npz file of arrays: it holds `{key}`.") from None
-    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError) as error:
-        raise SoftkinError(f"{name}: `{key}` is damaged or locked: {error}") from error
-    return _Rows(stream, f"{name}: `{key}`")
+def _size(file: IO[bytes]) -> int:
+    """The size of a file that stands at its beginning."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return size
 
 
 def _on_disk(file: IO[bytes]) -> Any:
     """Something with a ``name`` that can be opened: the file itself, or a temporary copy of a stream."""
-    import shutil
-    import tempfile
-
     if isinstance(getattr(file, "name", None), str):
         return file
-    copy = tempfile.NamedTemporaryFile(suffix=".safetensors")  # noqa: SIM115  gone with the source
+    copy = tempfile.NamedTemporaryFile(suffix=".safetensors")  # noqa: SIM115  gone with the file of predictions
     shutil.copyfileobj(file, copy, 2**20)
     copy.flush()
     return copy
 
 
-def _dimensions(shape: tuple[int, ...], part: str, name: str) -> tuple[int, int]:
+def _dimensions(
+    shapes: dict[str, tuple[int, ...]], beside: tuple[str | None, ...], part: str, name: str
+) -> tuple[int, int]:
+    """(rows, classes) of the scores; labels and ids ``beside`` them must be one for each row."""
+    shape = shapes[part]
     if len(shape) != 2:
         raise SoftkinError(f"{name}: {part} must have shape (N, K), a row for each sample, got {shape}.")
     if 0 in shape:
         raise SoftkinError(f"{name}: {part} must hold at least one row and class, got {shape}.")
+    for key in beside:
+        if key is not None and shapes[key] != (shape[0],):
+            raise SoftkinError(
+                f"{name}: `{key}` must have shape ({shape[0]},), one for each row of `{part}`, got {shapes[key]}."
+            )
     return shape[0], shape[1]
-
-
-def _as_many(shapes: dict[str, tuple[int, ...]], key: str | None, num_rows: int, part: str, name: str) -> None:
-    if key is not None and shapes[key] != (num_rows,):
-        raise SoftkinError(
-            f"{name}: `{key}` must have shape ({num_rows},), one for each row of `{part}`, got {shapes[key]}."
-        )
 
 
 def _tensor(values: Any, part: str, name: str) -> Any:

@@ -5,7 +5,6 @@ never guessed from the values. Every form is read in blocks of rows, so that a f
 """
 
 import re
-import shutil
 import sys
 import tempfile
 import warnings
@@ -20,18 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, checks
-from softkin.predictions import Predictions
+from softkin import SoftkinError, checks, files
+from softkin.predictions.predictions import Predictions
+from softkin.predictions.registry import FORMATS, by_suffix
 from softkin.progress import track
 
-Kind = Literal["logits", "probs"]
-Form = Literal["npz", "npy", "safetensors", "parquet", "csv", "tsv", "jsonl"]
-FORMS: dict[str, Form] = {
-    ".npz": "npz", ".npy": "npy", ".safetensors": "safetensors", ".parquet": "parquet", ".pq": "parquet",
-    ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl",
-}  # fmt: skip
+ScoreKind = Literal["logits", "probs"]
 
-NAMES: dict[Kind, tuple[str, ...]] = {
+NAMES: dict[ScoreKind, tuple[str, ...]] = {
     "logits": ("logits", "logit"),
     "probs": ("probs", "prob", "probabilities", "probability", "proba"),
 }
@@ -53,11 +48,11 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Source:
+class PredictionFile:
     """An opened file: what is known of it before its numbers are read, and the numbers in blocks."""
 
     name: str
-    kind: Kind
+    kind: ScoreKind
     num_classes: int
     num_rows: int | None
     """None where only reading to the end would tell"""
@@ -65,18 +60,29 @@ class Source:
     class_names: list[str] | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     """What softkin wrote beside the numbers"""
+    title: str | None = None
+    """What whoever wrote the file called the samples"""
     columns_named: bool = False
     """Whether every score came with its class's name, so that labels mean those names, also where they are numbers"""
+
+    def __post_init__(self) -> None:
+        files.within("classes", self.num_classes, self.name)
+        try:
+            if self.class_names is not None:
+                checks.class_names(self.class_names, num_classes=self.num_classes)
+        except (TypeError, ValueError) as error:
+            raise SoftkinError(f"{self.name}: {error}") from error
 
     def blocks(self, *, progress: bool | None = None) -> Iterator[Block]:
         """All rows, a block at a time, labels as numbers; with a bar where that takes long."""
         rows = max(1, BLOCK // self.num_classes)
         total = None if self.num_rows is None else -(-self.num_rows // rows)
         start = 0
-        for block in track(self.blocks_of(rows), f"reading {self.name}", total=total, show=progress):
-            labels = None if block.labels is None else self._numbers(block.labels, start)
-            start += len(block.values)
-            yield Block(block.values, labels, block.ids)
+        with files.reading(self.name, "predictions"):
+            for block in track(self.blocks_of(rows), f"reading {self.name}", total=total, show=progress):
+                labels = None if block.labels is None else self._numbers(block.labels, start)
+                start += len(block.values)
+                yield Block(block.values, labels, block.ids)
 
     def _numbers(self, labels: Any, start: int) -> Tensor:
         """Labels as class numbers; texts are class names, or numbers as text.
@@ -88,7 +94,7 @@ class Source:
         names = self.class_names or []
         whole = {int(name): k for k, name in enumerate(names) if re.fullmatch(r"[0-9]+", name)}
         array = np.asarray(labels)
-        if array.dtype.kind == "O" and all(isinstance(one, int) and not isinstance(one, bool) for one in labels):
+        if array.dtype.kind == "O" and all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
             array = array.astype(np.int64)
         if array.dtype.kind == "f" and bool((array == np.floor(array)).all()):
             array = array.astype(np.int64)  # whole numbers that went through a table with gaps
@@ -96,7 +102,7 @@ class Source:
             if not (whole and self.columns_named):
                 return checks.as_tensor(array, "labels")
             array = array.astype(str)
-        if array.dtype.kind not in "USO" or not all(isinstance(one, str) for one in array.tolist()):
+        if array.dtype.kind not in "USO" or not all(isinstance(label, str) for label in array.tolist()):
             raise SoftkinError(f"{self.name}: labels must be class numbers or class names, got {array[:1].tolist()}.")
         place = {name: k for k, name in enumerate(names)}
         numbers = []
@@ -117,7 +123,7 @@ class Source:
         return assemble(self, list(self.blocks(progress=progress)))
 
 
-def assemble(source: Source, blocks: Sequence[Block]) -> Predictions:
+def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
     """Predictions of the blocks of a source."""
     if not blocks:
         raise SoftkinError(f"{source.name} must hold at least one row, it holds none.")
@@ -125,7 +131,7 @@ def assemble(source: Source, blocks: Sequence[Block]) -> Predictions:
     labels = None if blocks[0].labels is None else torch.cat([block.labels for block in blocks])
     ids: Any = None
     if blocks[0].ids is not None:
-        ids = [one for block in blocks for one in np.asarray(block.ids).tolist()]
+        ids = [known_as for block in blocks for known_as in np.asarray(block.ids).tolist()]
     about = {
         "class_names": source.class_names,
         "sample_ids": ids,
@@ -143,18 +149,28 @@ def assemble(source: Source, blocks: Sequence[Block]) -> Predictions:
 def read(
     path: str | Path,
     *,
-    kind: Kind | None = None,
+    kind: ScoreKind | None = None,
     labels: str | Path | None = None,
-    form: Form | None = None,
+    form: str | None = None,
     progress: bool | None = None,
 ) -> Predictions:
-    """Predictions from a file of any known form; arguments as for ``open_file``."""
+    """Predictions from a file of any known format; arguments as for ``open_file``."""
     return open_file(path, kind=kind, labels=labels, form=form).read(progress=progress)
 
 
+def load(path: str | Path) -> Predictions:
+    """Read a file of predictions that says itself what it holds, as those that ``Predictions.save`` writes do.
+
+    Raises:
+        SoftkinError: There is no such file, it is damaged, or it does not say what it holds.
+    """
+    file = open_file(path)
+    return replace(file.read(progress=False), name=file.title)
+
+
 def open_file(
-    path: str | Path, *, kind: Kind | None = None, labels: str | Path | None = None, form: Form | None = None
-) -> Source:
+    path: str | Path, *, kind: ScoreKind | None = None, labels: str | Path | None = None, form: str | None = None
+) -> PredictionFile:
     """Open a file of predictions.
 
     - .npz, .safetensors: arrays ``logits`` or ``probs`` (N, K), ``labels`` (N,), perhaps ``class_names`` and
@@ -175,33 +191,29 @@ def open_file(
     Raises:
         SoftkinError: There is no such file, it is damaged, or it does not say what it holds.
     """
-    from softkin.predictions import arrays, tables
-
     if kind is not None:
         checks.option(kind, "kind", tuple(NAMES))
     if str(path) == "-":
         name, file = "standard input", _spooled(sys.stdin.buffer)
     else:
-        name, file = str(path), _opened(Path(path))
-    readers: dict[Form, Callable[[IO[bytes], str, Kind | None], Source]] = {
-        "npz": arrays.open_npz,
-        "npy": arrays.open_npy,
-        "safetensors": arrays.open_safetensors,
-        "parquet": tables.open_parquet,
-        "csv": tables.open_csv,
-        "tsv": tables.open_tsv,
-        "jsonl": tables.open_jsonl,
-    }
+        name, file = str(path), files.open_file(path)
     try:
-        form = form or FORMS.get(Path(path).suffix.lower()) or _form(file, name)
-        source = readers[form](file, name, kind)
+        form = FORMATS.canonical(form, "format") if form else by_suffix(Path(path).suffix) or _recognised(file, name)
+        with files.reading(name, form):
+            opened = FORMATS[form].read(file, name, kind)
         if labels is None and form == "npy":
-            labels = arrays.partner(Path(path))
+            labels = _partner(path)
     except BaseException:
         file.close()
         raise
-    weakref.finalize(source, file.close)
-    return source if labels is None else _with_labels(source, label_array(labels))
+    weakref.finalize(opened, file.close)
+    return opened if labels is None else _with_labels(opened, label_array(labels))
+
+
+def _partner(path: str | Path) -> Path:
+    from softkin.predictions import arrays
+
+    return arrays.partner(Path(path))
 
 
 def label_array(path: str | Path) -> Any:
@@ -211,17 +223,22 @@ def label_array(path: str | Path) -> Any:
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        return arrays.array(_opened(path), str(path))
-    if suffix == ".npz":
-        return arrays.array_in(_opened(path), str(path), LABELS)
-    if suffix == ".txt":
-        with _opened(path) as file:
-            return [line.strip() for line in file.read().decode("utf-8-sig").splitlines() if line.strip()]
-    raise SoftkinError(f"{path} must hold labels as .npy, .npz or as .txt with one a line.")
+        labels = arrays.whole_array(files.open_file(path), str(path))
+    elif suffix == ".npz":
+        labels = arrays.array_in(files.open_file(path), str(path), LABELS)
+    elif suffix == ".txt":
+        with files.reading(path, "text with one label a line"):
+            text = files.read_bytes(path, "labels").decode("utf-8-sig")
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    else:
+        raise SoftkinError(f"{path} must hold labels as .npy, .npz or as .txt with one a line.")
+    if labels.ndim != 1:
+        raise SoftkinError(f"{path} must hold labels of shape (N,), one for each row, got {labels.shape}.")
+    return labels
 
 
-def _with_labels(source: Source, labels: Any) -> Source:
-    """The source with labels from elsewhere."""
+def _with_labels(source: PredictionFile, labels: Any) -> PredictionFile:
+    """The file with labels from elsewhere."""
     if source.num_rows is not None and source.num_rows != len(labels):
         raise SoftkinError(
             f"{source.name} has {source.num_rows:,} rows, and there are {len(labels):,} labels for them."
@@ -241,7 +258,7 @@ def _with_labels(source: Source, labels: Any) -> Source:
     return replace(source, blocks_of=blocks)
 
 
-def from_trainer(output: Any, *, kind: Kind, class_names: Sequence[str] | None = None) -> Predictions:
+def from_trainer(output: Any, *, kind: ScoreKind, class_names: Sequence[str] | None = None) -> Predictions:
     """Predictions from what Hugging Face's ``Trainer.predict`` returns, which does not say what its numbers are.
 
     Args:
@@ -258,7 +275,7 @@ def from_trainer(output: Any, *, kind: Kind, class_names: Sequence[str] | None =
     return Predictions(checks.as_tensor(values, "predictions"), labels, class_names=names)
 
 
-def choose(present: Sequence[str], others: Iterable[str], kind: Kind | None, name: str) -> tuple[str, Kind]:
+def choose(present: Sequence[str], others: Iterable[str], kind: ScoreKind | None, name: str) -> tuple[str, ScoreKind]:
     """(the part that holds the scores, what they are), by its name or by what the caller states.
 
     Args:
@@ -267,10 +284,10 @@ def choose(present: Sequence[str], others: Iterable[str], kind: Kind | None, nam
         kind: What the caller states.
         name: The file's, for the error.
     """
-    found: dict[Kind, list[str]] = {
+    found: dict[ScoreKind, list[str]] = {
         one: [part for part in present if part.lower() in NAMES[one]] for one in ("logits", "probs")
     }
-    clear: list[tuple[str, Kind]] = [(part, one) for one, parts in found.items() for part in parts]
+    clear: list[tuple[str, ScoreKind]] = [(part, one) for one, parts in found.items() for part in parts]
     if kind is not None:
         clear = [(part, one) for part, one in clear if one == kind] or clear
     if len(clear) == 1:
@@ -298,10 +315,10 @@ def unknown_kind(name: str, what: str) -> SoftkinError:
     )
 
 
-def kind_in_words(text: str) -> Kind | None:
+def kind_in_words(text: str) -> ScoreKind | None:
     """What a file's or a column's name says: one of the words ``logits``, ``probs`` … in it."""
     words = set(re.split(r"[^a-z]+", text.lower()))
-    said: list[Kind] = [kind for kind, names in NAMES.items() if words & set(names)]
+    said: list[ScoreKind] = [kind for kind, names in NAMES.items() if words & set(names)]
     return said[0] if len(said) == 1 else None
 
 
@@ -311,19 +328,13 @@ def named(present: Iterable[str], wanted: Sequence[str]) -> str | None:
     return next((by_name[name] for name in wanted if name in by_name), None)
 
 
-def _opened(path: Path) -> IO[bytes]:
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        raise SoftkinError(f"{path} could not be read: there is no such file.") from None
-    except OSError as error:
-        raise SoftkinError(f"{path} could not be read: {error.strerror or error}.") from error
-
-
 def _spooled(stream: IO[bytes]) -> IO[bytes]:
-    """A stream as a file that can be searched, which most forms need; on disk if it is large."""
-    file = tempfile.SpooledTemporaryFile(max_size=2**26)  # noqa: SIM115  closed when the source is forgotten
-    shutil.copyfileobj(stream, file, 2**20)
+    """A stream as a file that can be searched, which most formats need; on disk if it is large."""
+    file = tempfile.SpooledTemporaryFile(max_size=2**26)  # noqa: SIM115  closed when the predictions are forgotten
+    with files.reading("standard input", "predictions"):
+        while chunk := stream.read(2**20):
+            file.write(chunk)
+            files.within("bytes", file.tell(), "standard input")
     if file.tell() == 0:
         file.close()
         raise SoftkinError("standard input must hold predictions, it is empty.")
@@ -331,13 +342,13 @@ def _spooled(stream: IO[bytes]) -> IO[bytes]:
     return file
 
 
-def _form(file: IO[bytes], name: str) -> Form:
-    """The form by how a file begins: that is a matter of signatures, not of guessing."""
+def _recognised(file: IO[bytes], name: str) -> str:
+    """The format by how a file begins: that is a matter of signatures, not of guessing."""
     start = file.read(4096)
     file.seek(0)
-    for mark, form in ((b"PK\x03\x04", "npz"), (b"\x93NUMPY", "npy"), (b"PAR1", "parquet")):
-        if start.startswith(mark):
-            return form  # type: ignore[return-value]
+    for form, format_ in FORMATS.items():
+        if format_.signature is not None and start.startswith(format_.signature):
+            return form
     if start[8:9] == b"{":
         return "safetensors"
     with suppress(UnicodeDecodeError):
@@ -349,4 +360,4 @@ def _form(file: IO[bytes], name: str) -> Form:
             return "tsv"
         if "," in line:
             return "csv"
-    raise SoftkinError(f"{name} is of no known form; those are {', '.join(dict.fromkeys(FORMS.values()))}.")
+    raise SoftkinError(f"{name} is of no known format; those are {', '.join(FORMATS)}.")

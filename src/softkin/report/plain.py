@@ -1,24 +1,14 @@
 """Numbers as JSON has them: no NaN, no infinity."""
 
-import math
 from typing import Any
 
 from torch import Tensor
 
+from softkin.files import number as number
 from softkin.metrics import Interval
 
 VERSION = 1
 """Of the data's form: it changes when a field changes its meaning or goes away"""
-
-
-def number(value: float, digits: int | None = None) -> float | str | None:
-    """A float; None for NaN, the texts "Infinity" and "-Infinity", which JavaScript's Number reads."""
-    value = float(value)
-    if math.isnan(value):
-        return None
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value if digits is None else round(value, digits)
 
 
 def numbers(values: Tensor, digits: int | None = None) -> list[Any]:

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from softkin import SoftkinError, files
+from softkin import files
 
 SCRIPTS = ("page.js", "charts.js", "reliability.js", "similarity.js", "model.js", "comparison.js", "start.js")
 """The page's own code, one closure when put together; it uses no library"""
@@ -61,12 +61,9 @@ def write(path: str | Path, data: dict[str, Any], *, force: bool = False) -> tup
     if data.get("format") != "softkin report":
         raise ValueError("`data` must come from report.build or report.build_comparison.")
     beside = path.with_suffix(".json")
-    for there in (path, beside):
-        if there.exists() and not force:
-            raise SoftkinError(f"{there} is there already; pass force=True (--force) to overwrite it.")
+    files.refuse_to_overwrite(path, beside, force=force)
     content = json.dumps(data, allow_nan=False, indent=None)
-    files.write(beside, content.encode("ascii"))
-    files.write(path, page(data).encode("utf-8", errors="replace"))
+    files.write_together({beside: content, path: page(data).encode("utf-8", errors="replace")})
     return path, beside
 
 

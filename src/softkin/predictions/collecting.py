@@ -1,0 +1,88 @@
+"""What a network says of every sample of a loader."""
+
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softkin.predictions.predictions import Predictions
+from softkin.progress import track
+
+
+def collect(
+    model: nn.Module,
+    loader: Iterable[Any],
+    *,
+    device: torch.device | str | None = None,
+    class_names: Sequence[str] | None = None,
+    name: str | None = None,
+    progress: bool | None = None,
+) -> Predictions:
+    """What ``model`` says of every sample of ``loader``, which is not to shuffle if the order matters.
+
+    Args:
+        model: Any network that returns logits (N, K), or an object or mapping with ``logits``. It is put in evaluation
+            mode for the while and left as it was.
+        loader: Batches ``(inputs, labels)``, ``(inputs, labels, sample ids)``, or mappings with ``labels`` whose other
+            entries are the model's keyword arguments, as Hugging Face's are.
+        device: Where to compute; by default where the model's parameters are.
+        class_names: The names of the classes, in the order of the labels.
+        name: What to call the samples, such as "test".
+        progress: Show a bar; by default on a terminal.
+    """
+    if device is None:
+        device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    modes = [(module, module.training) for module in model.modules()]
+    outputs: list[Tensor] = []
+    labels: list[Tensor] = []
+    ids: list[Any] = []
+    total = len(loader) if isinstance(loader, Sized) else None
+    model.eval()
+    try:
+        with torch.no_grad():
+            for batch in track(loader, "predicting", total=total, show=progress):
+                output, wanted, known_as = _answer(model, batch, device)
+                outputs.append(output.detach().float().cpu() if output.dtype != torch.float64 else output.cpu())
+                labels.append(torch.as_tensor(wanted).cpu())
+                ids.extend(known_as.tolist() if isinstance(known_as, Tensor) else known_as)
+    finally:
+        for module, mode in modes:
+            module.training = mode
+    if not outputs:
+        raise ValueError("`loader` must give at least one batch, got none.")
+    return Predictions(
+        torch.cat(outputs),
+        torch.cat(labels),
+        class_names=None if class_names is None else list(class_names),
+        sample_ids=ids or None,
+        name=name,
+    )
+
+
+def _answer(model: nn.Module, batch: Any, device: torch.device | str) -> tuple[Tensor, Any, Any]:
+    """Logits, labels and sample ids of one batch."""
+    ids: Any = []
+    if isinstance(batch, Mapping):
+        inputs = dict(batch)
+        if "labels" not in inputs:
+            raise ValueError(f"`loader` must give `labels` with each batch, got {', '.join(map(str, inputs))}.")
+        labels = inputs.pop("labels")
+        ids = inputs.pop("sample_ids", [])
+        output = model(**{key: _moved(value, device) for key, value in inputs.items()})
+    elif isinstance(batch, Sequence) and len(batch) in (2, 3):
+        labels = batch[1]
+        ids = batch[2] if len(batch) == 3 else []
+        output = model(_moved(batch[0], device))
+    else:
+        raise TypeError(f"`loader` must give (inputs, labels) or a mapping with `labels`, got {type(batch).__name__}.")
+    if isinstance(output, Mapping):
+        output = output.get("logits")
+    output = getattr(output, "logits", output)
+    if not isinstance(output, Tensor):
+        raise TypeError(f"`model` must return logits (N, K), or an object that has them, got {type(output).__name__}.")
+    return output, labels, ids
+
+
+def _moved(value: Any, device: torch.device | str) -> Any:
+    return value.to(device) if isinstance(value, Tensor) else value

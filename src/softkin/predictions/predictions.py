@@ -1,0 +1,188 @@
+"""Logits and labels of some samples, with the names of the classes and of the samples; saved whole or not at all."""
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import checks, files, tensor_files
+from softkin.checks import Array
+
+TINY = torch.finfo(torch.float64).tiny  # ln p of a probability that is 0 is ln of this, about −708
+SUFFIXES = (".npz", ".safetensors")
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Logits (N, K) of N samples, their labels, and what both are called.
+
+    Everything is on the CPU. Who has only probabilities calls ``from_probabilities``: then ``logits`` are ln p,
+    clipped at float64's tiny, and ``probabilities`` are the very ones that were given. Nothing is guessed.
+
+    Example:
+        >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+        >>> preds = Predictions(logits, torch.tensor([0, 1]), class_names=["cat", "dog"])
+        >>> preds
+        Predictions(2 samples, 2 classes)
+        >>> preds.probabilities.argmax(1)
+        tensor([0, 1])
+    """
+
+    logits: Tensor
+    """(N, K), floating-point"""
+    labels: Tensor | None = None
+    """(N,) int64; None where the samples are of none of the classes (out of distribution)"""
+    class_names: list[str] | None = None
+    sample_ids: Tensor | list[str] | None = None
+    """(N,) whole numbers or texts that name the samples in their data set"""
+    split_digest: str | None = None
+    """Digest of the split that the samples came from"""
+    name: str | None = None
+    given: Tensor | None = None
+    """(N, K) probabilities where those were given instead of logits"""
+
+    def __post_init__(self) -> None:
+        logits = checks.logits(self.logits).cpu()
+        if logits.dtype in (torch.float16, torch.bfloat16):
+            logits = logits.to(torch.float32)
+        labels, names, ids = self.labels, self.class_names, self.sample_ids
+        if labels is not None:
+            labels = checks.class_labels(labels, num_samples=len(logits), num_classes=logits.shape[1]).cpu()
+        if names is not None:
+            names = checks.class_names(names, num_classes=logits.shape[1])
+        for field, value in {"logits": logits, "labels": labels, "class_names": names}.items():
+            object.__setattr__(self, field, value)
+        object.__setattr__(self, "sample_ids", None if ids is None else _ids(ids, len(logits)))
+
+    @classmethod
+    def from_probabilities(cls, probabilities: Array, labels: Array | None = None, **about: Any) -> Self:
+        """The same from (N, K) probabilities; ``about`` names the class's other fields."""
+        given = checks.probabilities(probabilities).cpu()
+        logits = given.to(torch.float64).clamp_min(TINY).log()
+        return cls(logits, None if labels is None else checks.as_tensor(labels, "labels"), given=given, **about)
+
+    def __len__(self) -> int:
+        return len(self.logits)
+
+    def __repr__(self) -> str:
+        name = f"{self.name}: " if self.name else ""
+        unlabelled = ", no labels" if self.labels is None else ""
+        return f"Predictions({name}{len(self)} samples, {self.num_classes} classes{unlabelled})"
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.logits.shape[1]
+
+    @cached_property
+    def probabilities(self) -> Tensor:
+        """(N, K) float64: the softmax of the logits, or the probabilities that were given."""
+        if self.given is not None:
+            return self.given.to(torch.float64)
+        return self.logits.to(torch.float64).softmax(dim=1)
+
+    @property
+    def are_probabilities(self) -> bool:
+        """Whether probabilities were given, and not logits."""
+        return self.given is not None
+
+    @property
+    def scores(self) -> Tensor:
+        """(N, K), the numbers as they were given: probabilities or logits, see ``are_probabilities``."""
+        return self.logits if self.given is None else self.given
+
+    @property
+    def known_labels(self) -> Tensor:
+        """The labels, where there must be some."""
+        if self.labels is None:
+            raise ValueError(f"{self.name or 'the predictions'} must have labels for this, but have none.")
+        return self.labels
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the content: equal for equal numbers and labels, whatever the file's form."""
+        hasher = sha256()
+        for tensor in (self.scores, self.labels):
+            if tensor is not None:
+                hasher.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+                hasher.update(tensor.contiguous().numpy().data)
+        return hasher.hexdigest()
+
+    def take(self, rows: Tensor) -> "Predictions":
+        """Some of the samples, by place or by mask."""
+        places = torch.arange(len(self))[rows]
+        ids = self.sample_ids
+        return replace(
+            self,
+            logits=self.logits[places],
+            labels=None if self.labels is None else self.labels[places],
+            sample_ids=[ids[row] for row in places.tolist()] if isinstance(ids, list) else _rows(ids, places),
+            given=_rows(self.given, places),
+        )
+
+    def save(self, path: str | Path, *, notes: Mapping[str, str] | None = None, force: bool = False) -> None:
+        """Write an .npz or .safetensors file, whole or not at all.
+
+        It holds ``logits`` (or ``probs``, where probabilities were given), ``labels``, ``class_names``, ``sample_ids``,
+        and checksums.
+
+        Args:
+            path: The file.
+            notes: Texts to keep beside the numbers, such as how they were calibrated.
+            force: Overwrite a file that is there.
+
+        Raises:
+            SoftkinError: The file is there already and ``force`` is not set, or it cannot be written.
+        """
+        path = Path(path)
+        if path.suffix not in SUFFIXES:
+            raise ValueError(f"`path` must end in {' or '.join(SUFFIXES)}, got {path.name!r}.")
+        files.refuse_to_overwrite(path, force=force)
+        ids = self.sample_ids
+        tensors = {
+            "probs" if self.are_probabilities else "logits": self.scores,
+            "labels": self.labels,
+            "sample_ids": ids if isinstance(ids, Tensor) else None,
+        }
+        texts = {
+            "class_names": self.class_names,
+            "sample_ids": ids if isinstance(ids, list) else None,
+            "split_digest": self.split_digest,
+            "name": self.name,
+            **(notes or {}),
+        }
+        held = {key: tensor for key, tensor in tensors.items() if tensor is not None}
+        known = {key: text for key, text in texts.items() if text is not None}
+        files.write(path, _npz(held, known) if path.suffix == ".npz" else tensor_files.encoded(held, known))
+
+
+def _npz(tensors: Mapping[str, Tensor], texts: Mapping[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    arrays = {key: tensor.numpy() for key, tensor in tensors.items()} | {key: np.array(texts[key]) for key in texts}
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _rows(values: Tensor | None, places: Tensor) -> Tensor | None:
+    return None if values is None else values[places]
+
+
+def _ids(ids: Any, num_samples: int) -> Tensor | list[str]:
+    """Sample ids as int64 or as texts, one for each sample."""
+    if isinstance(ids, np.ndarray | Tensor):
+        ids = ids.tolist()
+    known: list[Any] = list(ids)
+    if len(known) != num_samples:
+        raise ValueError(f"`sample_ids` must be as many as the samples: got {len(known)} for {num_samples} samples.")
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in known):
+        return torch.tensor(known, dtype=torch.int64)
+    if not all(isinstance(value, str) for value in known):
+        raise TypeError("`sample_ids` must be whole numbers or texts, all of one kind.")
+    return known

@@ -1,0 +1,50 @@
+"""The formats in which predictions are read: to add one, write its reader and declare it here.
+
+This module imports nothing heavy: the command line takes its choices from it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import IO, TYPE_CHECKING
+
+from softkin.names import Registry
+
+if TYPE_CHECKING:
+    from softkin.predictions.formats import PredictionFile, ScoreKind
+
+
+@dataclass(frozen=True)
+class Format:
+    """How one kind of file is known and read."""
+
+    suffixes: tuple[str, ...]
+    """What names of such files end in"""
+    reader: str
+    """module:function inside this package; takes the file, what to call it, and the kind of its scores if stated"""
+    signature: bytes | None = None
+    """What such files begin with, where that tells"""
+
+    @property
+    def read(self) -> "Callable[[IO[bytes], str, ScoreKind | None], PredictionFile]":
+        """The reader itself."""
+        module, _, function = self.reader.partition(":")
+        reader: Callable[[IO[bytes], str, ScoreKind | None], PredictionFile] = getattr(
+            import_module(f"softkin.predictions.{module}"), function
+        )
+        return reader
+
+
+FORMATS: Registry[Format] = Registry("format")
+FORMATS.add("npz", Format((".npz",), "arrays:open_npz", b"PK\x03\x04"))
+FORMATS.add("npy", Format((".npy",), "arrays:open_npy", b"\x93NUMPY"))
+FORMATS.add("safetensors", Format((".safetensors",), "arrays:open_safetensors"))
+FORMATS.add("parquet", Format((".parquet", ".pq"), "tables:open_parquet", b"PAR1"))
+FORMATS.add("csv", Format((".csv",), "tables:open_csv"))
+FORMATS.add("tsv", Format((".tsv",), "tables:open_tsv"))
+FORMATS.add("jsonl", Format((".jsonl", ".ndjson"), "tables:open_jsonl"))
+
+
+def by_suffix(suffix: str) -> str | None:
+    """The name of the format whose files' names end in ``suffix``."""
+    return next((name for name, format_ in FORMATS.items() if suffix.lower() in format_.suffixes), None)
