@@ -295,7 +295,8 @@ def test_huge_logits(make):
 def test_saturated_probabilities(make):
     z, y = drawn()
     p = torch.nn.functional.one_hot(z.argmax(dim=1), 4).float()
-    cal = make().fit(p, y, from_probabilities=True)
+    with pytest.warns(UserWarning, match="600 of 800 probabilities are exactly 0, and are taken as"):
+        cal = make().fit(p, y, from_probabilities=True)
     assert cal.certificate_.converged
     assert_distributions(cal.predict_proba(p, from_probabilities=True), z)
 
@@ -383,6 +384,11 @@ def test_worse_is_said_and_the_identity_only_on_request():
 
 def test_composition():
     z, y = drawn()
+    first = TemperatureScaling()
+    fallen = (first | PlattScaling()).fit(z, y)
+    first.fell_back_ = True  # as certify(fallback="identity") leaves it
+    torch.testing.assert_close(fallen.as_module()(z), fallen.predict_proba(z))
+    torch.testing.assert_close(fallen.predict_proba(z), fallen.steps[1].predict_proba(torch.log_softmax(z, dim=1)))
     both = TemperatureScaling() | IsotonicCalibration()
     both.fit(z, y)
     scaled = TemperatureScaling().fit(z, y).predict_proba(z)

@@ -46,8 +46,12 @@ def test_fit_and_apply_are_the_librarys(capsys, tmp_path, suffix):
     assert "NLL 0.5248 → " in output
     before, after = formats.read(TEST), formats.read(path)
     held_out = formats.read(VALIDATION)
-    expected = calibrators.TemperatureScaling().fit(held_out.logits, held_out.known_labels).predict_proba(before.logits)
-    torch.testing.assert_close(after.probabilities, expected.double())
+    expected = (
+        calibrators.TemperatureScaling()
+        .fit(held_out.logits, held_out.known_labels)
+        .predict_proba(before.logits.double())
+    )
+    torch.testing.assert_close(after.probabilities, expected)
     assert torch.equal(after.known_labels, before.known_labels)
     assert after.class_names == before.class_names
     assert torch.equal(after.sample_ids, before.sample_ids)
@@ -132,7 +136,7 @@ def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
         p = test.probabilities
         if line["method"] != "uncalibrated":
             fitted = calibrators.REGISTRY[line["method"]]().fit(held_out.logits, held_out.known_labels)
-            p = fitted.predict_proba(test.logits).double()
+            p = fitted.predict_proba(test.logits.double())
         found = line["metrics"]["nll"]["value"]
         values.append(float(found))
         assert float(found) == pytest.approx(metrics.nll(p, test.known_labels), rel=1e-6)

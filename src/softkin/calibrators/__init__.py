@@ -29,6 +29,7 @@ from softkin.calibrators.composition import Composed
 from softkin.calibrators.export import CalibratorModule, fold_into_linear
 from softkin.calibrators.files import load
 from softkin.calibrators.selection import BestFit, Candidate, default_candidates, fit_best
+from softkin.calibrators.zeros import Floor, floor_of
 
 __all__ = [
     "REGISTRY",
@@ -42,6 +43,7 @@ __all__ = [
     "Composed",
     "DirichletCalibration",
     "EnsembleTemperatureScaling",
+    "Floor",
     "HeldOut",
     "HistogramBinning",
     "IsotonicCalibration",
@@ -53,6 +55,7 @@ __all__ = [
     "VectorScaling",
     "default_candidates",
     "fit_best",
+    "floor_of",
     "fold_into_linear",
     "load",
 ]

@@ -19,14 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from softkin import checks
+from softkin.calibrators import zeros
 from softkin.calibrators.certificate import Certificate, HeldOut
 from softkin.checks import Array
 from softkin.names import Registry
 
 if TYPE_CHECKING:
     from softkin.calibrators.composition import Composed
-
-TINY = torch.finfo(torch.float64).tiny  # ln p of a probability that is 0 is ln of this, about −708
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,9 @@ class Calibrator(ABC):
     """A map from logits to calibrated probabilities, fitted on labelled samples that the network was not trained on.
 
     ``fit`` and ``predict_proba`` take torch tensors and numpy arrays of shape (N, K). All computing is in float64 on
-    the CPU. Who has only probabilities says ``from_probabilities=True``: then the logits are ln p, clipped at
-    float64's tiny (2.2e-308). Nothing is guessed from the values.
+    the CPU. Who has only probabilities says ``from_probabilities=True``: then the logits are ln p. A probability of
+    exactly 0, which has no logarithm, is a score below the file's resolution: ``fit`` estimates what it stands for
+    (``zeros``) and warns of it, or takes ``floor``, and ``floor_`` remembers it.
 
     A class of its own is known everywhere (commands, ``fit_best``, studies, files) once its head names it:
 
@@ -69,6 +69,8 @@ class Calibrator(ABC):
     certificate_: Certificate
     num_classes_: int
     fitted_from_: Literal["logits", "probabilities"]
+    floor_: float | None
+    """What stands for a probability of 0; None where the fit had logits"""
 
     _fitted: ClassVar[tuple[str, ...]]
     """The attributes that the fit leaves: tensors, numbers, texts, None. They are what ``save`` writes"""
@@ -120,6 +122,7 @@ class Calibrator(ABC):
         labels: Array,
         *,
         from_probabilities: bool = False,
+        floor: float | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
     ) -> Self:
         """Fit on held-out samples, and leave ``certificate_``.
@@ -128,16 +131,17 @@ class Calibrator(ABC):
             logits: (N, K), or probabilities with ``from_probabilities=True``.
             labels: (N,) classes 0 … K−1. A class may be absent.
             from_probabilities: Whether ``logits`` are probabilities.
+            floor: What a probability of 0 stands for. None: estimated, with a warning that says how many there are.
             sample_ids: Names or numbers of the samples. A digest of each is kept, and whoever later evaluates on
                 some of them is warned: a calibrator looks too good on what it was fitted on.
         """
         self._check_options()
-        z = _logits(logits, from_probabilities, least=1)
-        y = checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu()
+        z, y, floor = labelled_logits(logits, labels, from_probabilities, floor)
         ids = None if sample_ids is None else digests(sample_ids, num_samples=len(z))
         self.__dict__.pop("certificate_", None)  # a refit that fails must not leave half of the old fit
         self.num_classes_ = z.shape[1]
         self.fitted_from_ = "probabilities" if from_probabilities else "logits"
+        self.floor_ = floor
         self.fell_back_ = False
         self.sample_digests_ = ids
         end = self._fit(z, y)
@@ -177,6 +181,7 @@ class Calibrator(ABC):
         logits: Array,
         *,
         from_probabilities: bool = False,
+        floor: float | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
     ) -> Any:
         """Calibrated probabilities (N, K): numpy for numpy, torch for torch, on the same device.
@@ -186,10 +191,12 @@ class Calibrator(ABC):
         Args:
             logits: (N, K), or probabilities with ``from_probabilities=True``.
             from_probabilities: Whether ``logits`` are probabilities.
+            floor: What a probability of 0 stands for. None: as in the fit, or half of the smallest step between
+                scores, with a warning, where the fit had logits.
             sample_ids: If the fit had them too, samples in both are counted, and warned of.
         """
         self._check_fitted()
-        z = _logits(logits, from_probabilities, least=0)
+        z, _ = as_logits(logits, from_probabilities, self.floor_ if floor is None and from_probabilities else floor)
         if z.shape[1] != self.num_classes_:
             raise ValueError(
                 f"`logits` must have the {self.num_classes_} classes that the calibrator was fitted on, "
@@ -203,8 +210,15 @@ class Calibrator(ABC):
             )
         if sample_ids is not None:
             self._warn_of_overlap(digests(sample_ids, num_samples=len(z)))
-        p = torch.softmax(z, dim=1) if self.fell_back_ else self._predict(z)
+        if self.fell_back_ and from_probabilities:
+            p = checks.as_tensor(logits, "logits").cpu().double()  # as they are: a zero stays one
+        else:
+            p = self._apply(z)
         return _like(p, logits)
+
+    def _apply(self, z: Tensor) -> Tensor:
+        """(N, K) probabilities of (N, K) float64 logits, uncalibrated where the calibrator fell back to that."""
+        return torch.softmax(z, dim=1) if self.fell_back_ else self._predict(z)
 
     def _warn_of_overlap(self, ids: Tensor) -> None:
         if self.sample_digests_ is None:
@@ -230,6 +244,7 @@ class Calibrator(ABC):
         *,
         folds: int = 5,
         from_probabilities: bool = False,
+        floor: float | None = None,
         seed: int = 0,
         fallback: Literal["identity"] | None = None,
     ) -> Certificate:
@@ -243,6 +258,7 @@ class Calibrator(ABC):
             labels: (N,).
             folds: How many parts.
             from_probabilities: Whether ``logits`` are probabilities.
+            floor: As for ``fit``.
             seed: Which samples share a fold.
             fallback: None warns only. "identity" makes this calibrator return the uncalibrated probabilities from
                 here on if the held-out NLL got worse, and says so, here and in its ``repr``.
@@ -253,9 +269,10 @@ class Calibrator(ABC):
         if fallback is not None:
             checks.option(fallback, "fallback", ("identity",))
         if not hasattr(self, "certificate_"):
-            self.fit(logits, labels, from_probabilities=from_probabilities)
-        z = _logits(logits, from_probabilities, least=2)
-        y = checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu()
+            self.fit(logits, labels, from_probabilities=from_probabilities, floor=floor)
+        if from_probabilities and floor is None:
+            floor = self.floor_
+        z, y, _ = labelled_logits(logits, labels, from_probabilities, floor, least=2)
         before = torch.softmax(z, dim=1)
         source = before if from_probabilities else z
         after = cross_fit(self, source, y, folds=folds, from_probabilities=from_probabilities, seed=seed)
@@ -393,14 +410,37 @@ class Ridged(Parametric):
         checks.at_least_zero(self.l2, "l2")
 
 
-def _logits(values: Array, from_probabilities: bool, *, least: int) -> Tensor:
-    """What the caller gave as (N, K) float64 logits on the CPU, row after row."""
-    if from_probabilities:
-        p = checks.probabilities(values, "logits", least=least)
-        if p.shape[1] < 2:
-            raise ValueError(f"`logits` must cover at least 2 classes, got {p.shape[1]}.")
-        return p.cpu().to(torch.float64).contiguous().clamp(min=TINY).log_()
-    return checks.logits(values, least=least).cpu().to(torch.float64).contiguous()
+def as_logits(
+    values: Array, from_probabilities: bool, floor: float | None, labels: Array | None = None, *, least: int = 0
+) -> tuple[Tensor, float | None]:
+    """What the caller gave as (N, K) float64 logits on the CPU, row after row, and the floor, if it was probabilities.
+
+    Without a floor one is estimated, by the labels where there are any, and zeros are warned of.
+    """
+    if floor is not None and not from_probabilities:
+        raise ValueError("`floor` must be left out with logits: it stands for probabilities of 0.")
+    if not from_probabilities:
+        return checks.logits(values, least=least).cpu().to(torch.float64).contiguous(), None
+    p = checks.probabilities(values, "logits", least=least)
+    if p.shape[1] < 2:
+        raise ValueError(f"`logits` must cover at least 2 classes, got {p.shape[1]}.")
+    p = p.cpu().to(torch.float64).contiguous()
+    if floor is None:
+        estimate = zeros.floor_of(p, labels)
+        floor = estimate.value
+        if estimate.zeros:
+            warnings.warn(f"{estimate}.", stacklevel=4)
+    elif not 0 < checks.number(floor, "floor") < 1:
+        raise ValueError(f"`floor` must be above 0 and below 1, got {floor:g}.")
+    return zeros.logarithms(p, floor), float(floor)
+
+
+def labelled_logits(
+    values: Array, labels: Array, from_probabilities: bool, floor: float | None, *, least: int = 1
+) -> tuple[Tensor, Tensor, float | None]:
+    """Logits as ``as_logits`` has them, int64 labels, and the floor."""
+    z, floor = as_logits(values, from_probabilities, floor, labels, least=least)
+    return z, checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu(), floor
 
 
 def _like(p: Tensor, given: Any) -> Any:

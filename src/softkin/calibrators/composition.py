@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from softkin.calibrators.base import TINY, Calibrator, Solution
+from softkin.calibrators import zeros
+from softkin.calibrators.base import Calibrator, Solution
 
 
 class Composed(Calibrator):
@@ -23,7 +24,9 @@ class Composed(Calibrator):
         TemperatureScaling() | IsotonicCalibration()
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ()
+    _fitted: ClassVar[tuple[str, ...]] = ("floors_",)
+    floors_: Tensor
+    """What stands for a probability of 0 that a step returns, for each step but the last"""
 
     def __init__(self, steps: Sequence[Calibrator]) -> None:
         self.steps = steps
@@ -34,9 +37,13 @@ class Composed(Calibrator):
             raise TypeError(f"`steps` must be one calibrator or more, got {self.steps!r}.")
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
+        floors: list[float] = []
         for step in self.steps:
             step.fit(z, y)
-            z = _again(step._predict(z))
+            p = step._predict(z)
+            floors.append(zeros.floor_of(p, y).value)
+            z = zeros.logarithms(p, floors[-1])
+        self.floors_ = torch.tensor(floors[:-1], dtype=torch.float64)
         certificates = [step.certificate_ for step in self.steps]
         norms = [c.gradient_norm for c in certificates if c.gradient_norm is not None]
         return Solution(
@@ -48,9 +55,9 @@ class Composed(Calibrator):
         )
 
     def _predict(self, z: Tensor) -> Tensor:
-        for step in self.steps[:-1]:
-            z = _again(step._predict(z))
-        return self.steps[-1]._predict(z)
+        for step, floor in zip(self.steps, self.floors_.tolist(), strict=False):
+            z = zeros.logarithms(step._apply(z), floor)
+        return self.steps[-1]._apply(z)
 
     def _is_shift_invariant(self) -> bool:
         return self.steps[0]._is_shift_invariant()
@@ -81,8 +88,3 @@ class Composed(Calibrator):
 
     def __repr__(self) -> str:
         return " | ".join(repr(step) for step in self.steps)
-
-
-def _again(p: Tensor) -> Tensor:
-    """Probabilities as the next step's logits."""
-    return p.clamp(min=TINY if p.dtype == torch.float64 else torch.finfo(p.dtype).tiny).log()

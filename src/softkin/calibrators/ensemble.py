@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin import checks
-from softkin.calibrators.base import TINY, Parametric, Solution
+from softkin.calibrators.base import Parametric, Solution
 from softkin.calibrators.temperature import BLOCK, Objective, below_top, best_temperature, row_dots
+from softkin.calibrators.zeros import TINY
 
 # The first member is tried first, and a face replaces another only if it is better by more than rounding: so where
 # T = 1 makes the first two columns equal, the mass goes to the first.

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from softkin.calibrators import zeros
 from softkin.calibrators.base import Calibrator, Parametric
-from softkin.calibrators.composition import Composed, _again
+from softkin.calibrators.composition import Composed
 from softkin.calibrators.linear import MatrixScaling, VectorScaling
 from softkin.calibrators.temperature import TemperatureScaling
 
@@ -36,8 +37,12 @@ class CalibratorModule(nn.Module):
 class _Logarithm(nn.Module):
     """Between two calibrators: the probabilities of the first as the logits of the next."""
 
+    def __init__(self, floor: float) -> None:
+        super().__init__()
+        self.floor = floor
+
     def forward(self, probabilities: Tensor) -> Tensor:
-        return _again(probabilities)
+        return zeros.logarithms(probabilities, self.floor)
 
 
 def as_module(calibrator: Calibrator) -> nn.Module:
@@ -54,8 +59,8 @@ def _formula(calibrator: Calibrator) -> nn.Module:
     """The map of what the calibrator was fitted on: logits, or ln p."""
     if isinstance(calibrator, Composed):
         parts: list[nn.Module] = []
-        for step in calibrator.steps:
-            parts += [_Logarithm(), as_module(step)] if parts else [as_module(step)]
+        for place, step in enumerate(calibrator.steps):
+            parts += [_Logarithm(float(calibrator.floors_[place - 1])), as_module(step)] if parts else [as_module(step)]
         return nn.Sequential(*parts)
     if not isinstance(calibrator, Parametric):
         raise TypeError(

@@ -18,6 +18,7 @@ from softkin import SoftkinError, __version__, files
 from softkin.calibrators.base import REGISTRY, Calibrator
 from softkin.calibrators.certificate import Certificate, HeldOut
 from softkin.calibrators.composition import Composed
+from softkin.calibrators.zeros import TINY
 
 FORMAT = 1
 NAME = "calibrator.json"
@@ -46,14 +47,15 @@ def _describe(calibrator: Calibrator, prefix: str, tensors: dict[str, Tensor]) -
         "num_classes": calibrator.num_classes_,
         "fitted_from": calibrator.fitted_from_,
         "fell_back": calibrator.fell_back_,
+        "floor": calibrator.floor_,
         "certificate": _plain(asdict(calibrator.certificate_)),
     }
     if calibrator.sample_digests_ is not None:
         tensors[f"{prefix}sample_digests_"] = calibrator.sample_digests_
     if isinstance(calibrator, Composed):
         about["steps"] = [_describe(s, f"{prefix}{i}.", tensors) for i, s in enumerate(calibrator.steps)]
-        return about
-    about["options"] = _plain(calibrator.get_params(deep=False))
+    else:
+        about["options"] = _plain(calibrator.get_params(deep=False))
     values: dict[str, Any] = {}
     for name in calibrator._fitted:
         value = getattr(calibrator, name)
@@ -115,13 +117,16 @@ def _build(about: dict[str, Any], prefix: str, tensors: dict[str, Tensor]) -> Ca
     calibrator: Calibrator
     if about["class"] == Composed.__name__:
         calibrator = Composed([_build(s, f"{prefix}{i}.", tensors) for i, s in enumerate(about["steps"])])
+        # Before 0.2 a zero between two steps was always float64's smallest number.
+        tensors.setdefault(f"{prefix}floors_", torch.full((len(calibrator.steps) - 1,), TINY, dtype=torch.float64))
     else:
         calibrator = REGISTRY[REGISTRY.canonical(about["class"], "class")](**about["options"])
-        for name in calibrator._fitted:
-            setattr(calibrator, name, tensors[prefix + name] if prefix + name in tensors else about["values"][name])
+    for name in calibrator._fitted:
+        setattr(calibrator, name, tensors[prefix + name] if prefix + name in tensors else about["values"][name])
     calibrator.num_classes_ = int(about["num_classes"])
     calibrator.fitted_from_ = about["fitted_from"]
     calibrator.fell_back_ = bool(about["fell_back"])
+    calibrator.floor_ = about.get("floor", TINY if calibrator.fitted_from_ == "probabilities" else None)
     calibrator.sample_digests_ = tensors.get(f"{prefix}sample_digests_")
     calibrator.certificate_ = _certificate(about["certificate"])
     return calibrator

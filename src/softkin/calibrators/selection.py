@@ -27,19 +27,33 @@ def folds_of(num_samples: int, folds: int, seed: int) -> list[Tensor]:
 
 
 def cross_fit(
-    calibrator: Calibrator, logits: Tensor, labels: Tensor, *, folds: int, from_probabilities: bool, seed: int
+    calibrator: Calibrator,
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    folds: int,
+    from_probabilities: bool,
+    seed: int,
+    floor: float | None = None,
 ) -> Tensor:
-    """Calibrated probabilities of each sample, by a calibrator fitted on the folds it is not in. (N, K) float64."""
+    """Calibrated probabilities of each sample, by a calibrator fitted on the folds it is not in. (N, K) float64.
+
+    ``floor`` is what a probability of 0 stands for in all folds, as for ``Calibrator.fit``.
+    """
+    from softkin.calibrators.base import labelled_logits
+
     checks.count(folds, "folds", least=2)
     if len(logits) < 2:
         raise ValueError(f"cross-fitting needs at least 2 samples, got {len(logits)}.")
-    found = torch.empty(logits.shape, dtype=torch.float64)
+    z, labels, floor = labelled_logits(logits, labels, from_probabilities, floor, least=2)
+    source = torch.softmax(z, dim=1) if from_probabilities else z
+    calibrated = torch.empty_like(z)
     for held in folds_of(len(logits), folds, seed):
         rest = torch.ones(len(logits), dtype=torch.bool)
         rest[held] = False
-        fold = calibrator.unfitted().fit(logits[rest], labels[rest], from_probabilities=from_probabilities)
-        found[held] = fold.predict_proba(logits[held].double(), from_probabilities=from_probabilities)
-    return found
+        fold = calibrator.unfitted().fit(source[rest], labels[rest], from_probabilities=from_probabilities)
+        calibrated[held] = fold.predict_proba(source[held], from_probabilities=from_probabilities)
+    return calibrated
 
 
 @dataclass(frozen=True)
@@ -99,6 +113,7 @@ def fit_best(
     larger_is_better: bool | None = None,
     folds: int = 5,
     from_probabilities: bool = False,
+    floor: float | None = None,
     seed: int = 0,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -120,6 +135,7 @@ def fit_best(
             function.
         folds: How many folds.
         from_probabilities: Whether ``logits`` are probabilities.
+        floor: What a probability of 0 stands for, as for ``Calibrator.fit``.
         seed: Which samples share a fold, and the resampling.
         confidence: The level of the interval.
         resamples: How many resamples the interval takes.
@@ -128,14 +144,13 @@ def fit_best(
     import warnings
 
     from softkin import metrics
-    from softkin.calibrators.base import _logits
+    from softkin.calibrators.base import labelled_logits
 
     if candidates is None:
         candidates = default_candidates()
     if not candidates:
         raise ValueError("`candidates` must hold at least 1 calibrator, got none.")
-    z = _logits(logits, from_probabilities, least=2)
-    y = checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu()
+    z, y, floor = labelled_logits(logits, labels, from_probabilities, floor, least=2)
     raw = torch.softmax(z, dim=1)
     source = raw if from_probabilities else z
     name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
@@ -164,5 +179,5 @@ def fit_best(
             f"{uncalibrated:.5f} → {found[0][0]:.5f}.",
             stacklevel=2,
         )
-    winner = found[0][1].unfitted().fit(source, y, from_probabilities=from_probabilities)
+    winner = found[0][1].unfitted().fit(source, y, from_probabilities=from_probabilities, floor=floor)
     return BestFit(winner, name, uncalibrated, [Candidate(c, score) for score, c, _ in found], comparison)

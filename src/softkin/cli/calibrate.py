@@ -74,6 +74,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     compare.add_argument("--seed", type=int, default=0, help="of the resampling (default: 0)")
     compare.add_argument("--output", type=Path, metavar="FILE.json", help="write the same JSON to a file")
 
+    for parser in (fit, compare):
+        parser.add_argument(
+            "--floor", type=float, metavar="P", help="what a probability of exactly 0 stands for (default: estimated)"
+        )
     for parser in (fit, apply, compare):
         add_input_arguments(parser)
         parser.add_argument("--labels", type=Path, metavar="FILE", help="labels, where a file holds none")
@@ -147,7 +151,7 @@ def _fit(arguments: argparse.Namespace) -> None:
 
     method = calibrated.method(arguments.method)
     held_out = _labelled(arguments.file, arguments)
-    calibrator = calibrated.fit(method, held_out)
+    calibrator = calibrated.fit(method, held_out, floor=arguments.floor)
     if arguments.certify:
         calibrator.certify(held_out.scores, held_out.known_labels, from_probabilities=held_out.are_probabilities)
     calibrator.save(arguments.output)
@@ -168,13 +172,13 @@ def _apply(arguments: argparse.Namespace) -> None:
 
     calibrator = calibrators.load(arguments.folder)
     found = _read(arguments.file, arguments)
-    after = calibrated.apply(calibrator, found)
+    after = found.calibrated(calibrator)
     name = type(calibrator).__name__
     common = calibrated.common_rows(calibrator, found)
     told = leaks.notice(common, len(found), name, str(found.name))
     if told:
         warnings.warn(told, stacklevel=2)
-    calibrated.save(after, arguments.output, leaks.note(common, len(found), name), force=arguments.force)
+    after.save(arguments.output, notes=leaks.note(common, len(found), name), force=arguments.force)
     result: dict[str, Any] = {"calibrator": repr(calibrator), "num_samples": len(found), "file": str(arguments.output)}
     if found.labels is not None:
         for key, p in (("before", found.probabilities), ("after", after.probabilities)):
@@ -201,6 +205,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         validation,
         test,
         _methods(arguments) or None,
+        floor=arguments.floor,
         metric=arguments.metric,
         confidence=arguments.confidence,
         resamples=arguments.resamples,

@@ -3,7 +3,6 @@
 import time
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,30 +24,14 @@ def method(name: str) -> Calibrator:
     return REGISTRY[REGISTRY.canonical(name, "method")]()
 
 
-def fit(calibrator: Calibrator, predictions: Predictions) -> Calibrator:
-    """Fit on predictions, and remember their rows by content."""
-    rows = leaks.row_digests(predictions)
+def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None = None) -> Calibrator:
+    """Fit on predictions, and remember their rows by content; ``floor`` as for ``Calibrator.fit``."""
     return calibrator.fit(
         predictions.scores,
         predictions.known_labels,
         from_probabilities=predictions.are_probabilities,
-        sample_ids=rows,
-    )
-
-
-def apply(calibrator: Calibrator, predictions: Predictions) -> Predictions:
-    """The predictions with calibrated probabilities."""
-    try:
-        p = calibrator.predict_proba(predictions.scores, from_probabilities=predictions.are_probabilities)
-    except ValueError as error:
-        raise SoftkinError(f"{predictions.name}: {error}") from error
-    return Predictions.from_probabilities(
-        p,
-        predictions.labels,
-        class_names=predictions.class_names,
-        sample_ids=predictions.sample_ids,
-        split_digest=predictions.split_digest,
-        name=predictions.name,
+        floor=floor,
+        sample_ids=leaks.row_digests(predictions),
     )
 
 
@@ -59,16 +42,12 @@ def common_rows(calibrator: Calibrator, predictions: Predictions) -> int:
     return leaks.overlap(calibrator.sample_digests_, leaks.row_digests(predictions))
 
 
-def save(predictions: Predictions, path: Path, notes: dict[str, Any], *, force: bool) -> None:
-    """Write calibrated predictions as ``Predictions.save`` does, with notes beside the numbers."""
-    predictions.save(path, notes=notes, force=force)
-
-
 def compare_methods(
     validation: Predictions,
     test: Predictions,
     methods: Sequence[str] | None = None,
     *,
+    floor: float | None = None,
     metric: str = "nll",
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -81,6 +60,7 @@ def compare_methods(
         validation: What the calibrators are fitted on.
         test: What they are measured on; samples of the other set among these are noticed.
         methods: Names of calibrators; by default all.
+        floor: What a probability of 0 stands for, as for ``Calibrator.fit``.
         metric: By which they are ordered: "nll", "brier", "ece_prediction" or "ece_output".
         confidence: The level of all intervals.
         resamples: How many make one.
@@ -100,6 +80,11 @@ def compare_methods(
             f"{validation.name} has {validation.num_classes} classes and {test.name} has {test.num_classes}; "
             "a calibrator cannot change them."
         )
+    notices = [leaks.between(validation, test)]
+    if validation.are_probabilities and floor is None:
+        estimate = calibrators.floor_of(validation.scores, validation.known_labels)
+        floor = estimate.value
+        notices += [f"{validation.name}: {estimate}."] if estimate.zeros else []
     candidates = [(type(one).name, one) for one in map(method, REGISTRY if methods is None else methods)]
     kept = {"uncalibrated": test.probabilities}
     lines = [{"method": "uncalibrated", "code": None, **_line(test.probabilities, test, settings), "seconds": 0.0}]
@@ -110,7 +95,7 @@ def compare_methods(
         try:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                p = apply(fit(candidate, validation), test).probabilities
+                p = test.calibrated(fit(candidate, validation, floor=floor)).probabilities
         except (ValueError, SoftkinError) as error:
             line["failed"] = str(error)
             continue
@@ -123,9 +108,6 @@ def compare_methods(
     names = [line["method"] for line in lines if line["method"] in kept]
     winner = names[0]
     rivals = dict.fromkeys([*names[1:2], *(["uncalibrated"] if winner != "uncalibrated" else [])])
-    common = leaks.overlap(
-        calibrators.base.digests(leaks.row_digests(validation), num_samples=len(validation)), leaks.row_digests(test)
-    )
     return {
         "fitted_on": {"name": validation.name, "num_samples": len(validation), "digest": validation.digest},
         "measured_on": {"name": test.name, "num_samples": len(test), "digest": test.digest},
@@ -134,7 +116,7 @@ def compare_methods(
         "methods": lines,
         "winner": winner,
         "comparisons": [_against(kept, winner, rival, test, metric, settings) for rival in rivals],
-        "warnings": [told for told in [leaks.notice(common, len(test), None, str(test.name))] if told],
+        "warnings": [notice for notice in notices if notice],
     }
 
 

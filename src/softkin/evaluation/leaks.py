@@ -19,8 +19,7 @@ SHARE = 0.01
 
 def row_digests(predictions: Predictions) -> NDArray[np.int64]:
     """(N,) a 64-bit digest of each row's scores and label; equal rows of different files have equal ones."""
-    numbers = predictions.scores
-    bits = numbers.to(torch.float32).contiguous().numpy().view(np.uint32).astype(np.uint64)
+    bits = predictions.scores.to(torch.float32).contiguous().numpy().view(np.uint32).astype(np.uint64)
     # A sum of products with fixed odd numbers, folded: linear time, and two rows collide about once in 2^63.
     generator = np.random.Generator(np.random.PCG64(0x50F7))
     factors = generator.integers(0, 2**63, bits.shape[1] + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
@@ -51,6 +50,14 @@ def notice(common: int, num_samples: int, method: str | None, name: str) -> str 
         f"{common:,} of the {num_samples:,} samples of {name} are among those that {fitted} fitted on; "
         f"what is measured on these flatters {whom}: fit on other samples."
     )
+
+
+def between(fitted: Predictions, measured: Predictions) -> str | None:
+    """The notice of samples that are in both, or None."""
+    from softkin.calibrators.base import digests
+
+    rows = digests(row_digests(fitted), num_samples=len(fitted))
+    return notice(overlap(rows, row_digests(measured)), len(measured), None, str(measured.name))
 
 
 def note(common: int, num_samples: int, method: str) -> dict[str, Any]:

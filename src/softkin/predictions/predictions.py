@@ -6,14 +6,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks, files, tensor_files
+from softkin import SoftkinError, checks, files, tensor_files
 from softkin.checks import Array
+
+if TYPE_CHECKING:
+    from softkin.calibrators import Calibrator
 
 TINY = torch.finfo(torch.float64).tiny  # ln p of a probability that is 0 is ln of this, about −708
 SUFFIXES = (".npz", ".safetensors")
@@ -97,6 +100,18 @@ class Predictions:
     def scores(self) -> Tensor:
         """(N, K), the numbers as they were given: probabilities or logits, see ``are_probabilities``."""
         return self.logits if self.given is None else self.given
+
+    def calibrated(self, calibrator: "Calibrator") -> "Predictions":
+        """The same samples with the probabilities, in float64, that a fitted calibrator makes of their scores.
+
+        Raises:
+            SoftkinError: The calibrator is not for such scores, or for another number of classes.
+        """
+        try:
+            given = calibrator.predict_proba(self.scores.double(), from_probabilities=self.are_probabilities)
+        except ValueError as error:
+            raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
+        return replace(self, logits=given.clamp_min(TINY).log(), given=given)
 
     @property
     def known_labels(self) -> Tensor:

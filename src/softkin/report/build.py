@@ -221,6 +221,7 @@ def _calibrated(
     """(how every candidate did, [(what to call it, its cross-fitted probabilities)] of temperature and winner)."""
     given = predictions.given is not None
     z = predictions.probabilities if given else predictions.logits
+    floor = calibrators.floor_of(z, predictions.known_labels).value if given else None
     y = predictions.known_labels
     if len(z) < LEAST_TO_CALIBRATE or (candidates is not None and len(candidates) == 0):
         return [], []
@@ -236,7 +237,7 @@ def _calibrated(
         try:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                p = cross_fit(candidate, z, y, folds=2, from_probabilities=given, seed=seed)
+                p = cross_fit(candidate, z, y, folds=2, from_probabilities=given, floor=floor, seed=seed)
         except ValueError as error:  # some need every class, or more samples than half of few
             about["failed"] = str(error)
             continue
@@ -261,7 +262,7 @@ def _calibrated(
         if len(tried) > 1 and kept["best"][1] is candidate:
             note += f" {len(tried)} were tried; this one had the lowest NLL."
         if isinstance(candidate, TemperatureScaling):
-            fitted = candidate.unfitted().fit(z, y, from_probabilities=given)
+            fitted = candidate.unfitted().fit(z, y, from_probabilities=given, floor=floor)
             note += f" Fitted on the whole file, T = {fitted.temperature_:.3f}."
         found.append(({"key": key, "name": in_words(candidate), "note": note}, p))
     return tried, found

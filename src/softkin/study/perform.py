@@ -289,8 +289,8 @@ def _result(
         fitted = _fitted(spec["calibrator"], predictions.load(source / "validation.safetensors"))
         fitted.save(out / "calibrator")
         files += [f"calibrator/{path.name}" for path in sorted((out / "calibrator").iterdir())]
-        test = _calibrated(fitted, test)
-        ood = {name: _calibrated(fitted, one) for name, one in ood.items()}
+        test = test.calibrated(fitted)
+        ood = {name: one.calibrated(fitted) for name, one in ood.items()}
         for name, one in {"test": test, **{f"ood-{i}": one for i, one in enumerate(ood.values())}}.items():
             one.save(out / f"{name}.safetensors", force=True)
             files.append(f"{name}.safetensors")
@@ -316,15 +316,3 @@ def _fitted(name: str, validation: predictions.Predictions) -> Any:
     with warnings.catch_warnings(record=True):  # what a fit has to say is in its certificate, which is saved
         warnings.simplefilter("always")
         return calibrator_named(name).fit(validation.logits, validation.known_labels)
-
-
-def _calibrated(fitted: Any, one: predictions.Predictions) -> predictions.Predictions:
-    p = fitted.predict_proba(one.logits.to(torch.float64))
-    return predictions.Predictions.from_probabilities(
-        p,
-        one.labels,
-        class_names=one.class_names,
-        sample_ids=one.sample_ids,
-        split_digest=one.split_digest,
-        name=one.name,
-    )
