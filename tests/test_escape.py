@@ -147,7 +147,7 @@ def test_diagrams_draw_hostile_names():
     p = p[:, np.roll(labels, 1)]
     similarity = np.full((k, k), 1 / (k - 1)) - np.eye(k) / (k - 1)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")
+        warnings.simplefilter("ignore", UserWarning)  # of glyphs that the font lacks, and of too little room
         for figure in (
             diagrams.class_calibration(p, labels, class_names=names, most=k),
             diagrams.similarity_heatmap(similarity, class_names=names),
