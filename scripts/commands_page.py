@@ -1,13 +1,17 @@
-"""Write docs/commands.md from the commands' own help, so that the page cannot say anything else.
+"""Write docs/commands.md and the recorded choices of options, so that they cannot say anything but what is so.
+
+The page comes from the commands' own help, the choices (src/softkin/cli/choices.json) from the registries.
 
 python scripts/commands_page.py
 """
 
 import argparse
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from softkin.cli import parser
+from softkin.cli import choices, parser
+from softkin.cli.arguments import subcommands
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
 HEAD = """# Commands
@@ -25,9 +29,7 @@ def page() -> str:
 
 def _commands(command: argparse.ArgumentParser) -> Iterator[str]:
     """A section for each command below this one."""
-    for action in command._actions:
-        if not isinstance(action, argparse._SubParsersAction):
-            continue
+    for action in subcommands(command):
         summaries = {one.dest: one.help for one in action._choices_actions}
         for name, one in action.choices.items():
             yield from _section(one, summaries[name] or "")
@@ -56,6 +58,12 @@ def _line(action: argparse.Action) -> str:
     return f"| `{names}` | {((action.help or '') % {}).replace('|', '&#124;')} |"
 
 
+def recorded_choices() -> str:
+    """What help and completions list without loading the registries."""
+    return json.dumps(choices.current(), indent=1) + "\n"
+
+
 if __name__ == "__main__":
+    choices.RECORDED.write_text(recorded_choices(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
-    print(f"Wrote {PAGE}")
+    print(f"Wrote {choices.RECORDED} and {PAGE}")

@@ -144,7 +144,7 @@ def test_synonyms_aliases_and_other_vectors(capsys, tmp_path, shared_data):
         (["similarity", "NAMES", "--vectors", "absent.txt"], 1, "there is no such file"),
         (["similarity", "TWICE"], 1, "must differ, but 'cat' stands at places 0 and 1"),
         (["similarity"], 2, "the following arguments are required: SOURCE"),
-        (["similarty"], 2, "invalid choice: 'similarty'"),
+        (["similarty"], 2, "softkin: unknown command 'similarty'; did you mean 'similarity'?"),
         ([], 2, "required: COMMAND"),
     ],
 )

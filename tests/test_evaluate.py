@@ -354,30 +354,10 @@ def test_help_is_light():
         "import sys\nfrom softkin.cli import main\n"
         "for words in (['evaluate'], ['calibrate'], ['calibrate', 'compare'], ['completion']):\n"
         "    try:\n        main([*words, '--help'])\n    except SystemExit:\n        pass\n"
-        "print([name for name in ('torch', 'numpy', 'rich', 'pyarrow', 'shtab', 'safetensors') if name in sys.modules])"
+        "print([name for name in ('torch', 'numpy', 'rich', 'pyarrow', 'safetensors') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_shells_complete(tmp_path, capsys):
-    code, script, _ = run(capsys, "completion", "bash")
-    assert code == 0
-    (tmp_path / "softkin").write_text(script)
-    ask = (
-        f"source {tmp_path / 'softkin'}\n"
-        "COMP_WORDS=(softkin {words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))\n_shtab_softkin\necho ${{COMPREPLY[@]}}"
-    )
-    for words, expected in (
-        ("ev", "evaluate"),
-        ("evaluate --abs", "--abstain --abstain-confidence"),
-        ("calibrate fi", "fit"),
-    ):
-        done = subprocess.run(["bash", "-c", ask.format(words=words)], capture_output=True, text=True, check=True)
-        assert done.stdout.split() == expected.split(), done.stderr
-    for shell in ("zsh", "tcsh"):
-        assert "softkin" in run(capsys, "completion", shell)[1]
-    assert run(capsys, "completion", "fish")[0] == 2
 
 
 def test_the_page_of_commands_is_current():

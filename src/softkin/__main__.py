@@ -1,5 +1,18 @@
-"""``python -m softkin``."""
+"""``python -m softkin``, and where the command ``softkin`` starts: Ctrl-C counts from the first import on."""
 
-from softkin.cli import main
+import sys
 
-raise SystemExit(main())
+
+def main() -> int:
+    """Run the command line."""
+    try:
+        from softkin.cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        print("softkin: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

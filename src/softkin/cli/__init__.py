@@ -1,6 +1,7 @@
 """The command line: one file a command; torch is imported only when a command runs."""
 
 import argparse
+import contextlib
 import io
 import os
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 
 from softkin import SoftkinError, __version__
 from softkin.cli import calibrate, compare, completion, data, evaluate, paper, similarity, status, train
+from softkin.cli.arguments import CommandParser, one_line
 
 COMMANDS = {
     "compare": compare,
@@ -23,9 +25,9 @@ COMMANDS = {
 }
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(
+    top = CommandParser(
         prog="softkin",
         description="Class-similarity label smoothing and confidence calibration for PyTorch classifiers.",
     )
@@ -44,7 +46,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 0, 2 for wrong usage, 1 for whatever else went wrong."""
+    """Run a command; the exit code is 0, 2 for wrong usage, 1 for whatever else went wrong.
+
+    Whatever a command raises becomes one line on standard error; with SOFTKIN_TRACEBACK set it is raised.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # α and − on a terminal that lacks them
@@ -53,20 +58,50 @@ def main(argv: Sequence[str] | None = None) -> int:
     code = 2
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: print(f"softkin: warning: {message}", file=sys.stderr)
+            warnings.showwarning = _show_warning
             command.check(arguments)
             code = 1
             command.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has gone, as in `softkin … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         return 1
-    except (SoftkinError, ValueError, TypeError, OSError) as error:
-        if os.environ.get("SOFTKIN_TRACEBACK"):
-            raise
-        print(f"softkin {arguments.command}: {error}", file=sys.stderr)
-        return code
     except KeyboardInterrupt:
         print(f"softkin {arguments.command}: interrupted", file=sys.stderr)
         return 130
+    except Exception as error:
+        if os.environ.get("SOFTKIN_TRACEBACK"):
+            raise
+        print(f"softkin {arguments.command}: {one_line(in_words(error))}", file=sys.stderr)
+        if isinstance(error, OSError):
+            _silence()  # what could not be written now would be tried again, and complained about, at the exit
+        return code if isinstance(error, EXPECTED) else 1
     return 0
+
+
+EXPECTED = (SoftkinError, ValueError, TypeError, OSError)
+
+
+def in_words(error: Exception) -> str:
+    """What went wrong: our own sentence, or the first line of a library's with what can be done about it."""
+    text = str(error).strip()
+    first = text.splitlines()[0].strip() if text else ""
+    if isinstance(error, MemoryError) or "can't allocate memory" in text or "not enough memory" in text:
+        return f"there is not enough memory{f': {first}' if first else ''}; is a size in the input right?"
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply."
+    if isinstance(error, SoftkinError | ValueError | TypeError):
+        return text or type(error).__name__
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}." if error.filename and error.strerror else first
+    return f"{type(error).__name__}: {first}; that should not happen: SOFTKIN_TRACEBACK=1 shows where it did."
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"softkin: warning: {one_line(str(message))}", file=sys.stderr)
+
+
+def _silence() -> None:
+    """Let what is left of the output go nowhere, as the interpreter would fail to write it at its end."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: tests have no real standard output
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import files
+from softkin.cli import choices
+from softkin.cli.choices import choose
 from softkin.cli.evaluate import add_input_arguments
-from softkin.cli.text import FILE, FOLDER, choose, show, shown
+from softkin.cli.text import show, shown
 
 if TYPE_CHECKING:
     from softkin.predictions import Predictions
@@ -40,16 +42,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         )
 
     def file(parser: argparse.ArgumentParser, name: str, words: str) -> None:
-        parser.add_argument(name, metavar=name.upper(), help=words).complete = FILE  # type: ignore[attr-defined]
+        choices.path(parser.add_argument(name, metavar=name.upper(), help=words))
 
     fit = action("fit", "fit a calibrator to predictions that the model was not trained on")
     file(fit, "file", "held-out predictions with labels")
-    choose(fit.add_argument("--method", required=True), "one of {}", _names)
+    choose(fit.add_argument("--method", required=True), "one of {}", choices.calibrators)
     fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="write the calibrator there")
     fit.add_argument("--certify", action="store_true", help="also judge it by cross-fitting in five folds")
 
     apply = action("apply", "apply a calibrator to predictions")
-    apply.add_argument("folder", type=Path, metavar="FOLDER", help="a calibrator").complete = FOLDER  # type: ignore[attr-defined]
+    apply.add_argument("folder", type=Path, metavar="FOLDER", help="a calibrator")
     file(apply, "file", "predictions, with labels or without")
     apply.add_argument(
         "--output",
@@ -62,7 +64,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     compare = action("compare", "fit every method on one file and measure it on another")
     file(compare, "validation", "predictions to fit on")
     file(compare, "test", "predictions to measure on")
-    choose(compare.add_argument("--methods", metavar="A,B,…"), "only these of {}", _names)
+    choose(compare.add_argument("--methods", metavar="A,B,…"), "only these of {}", choices.calibrators, separators=",")
     compare.add_argument(
         "--metric",
         choices=["nll", "brier", "ece_prediction", "ece_output"],
@@ -83,12 +85,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         parser.add_argument("--labels", type=Path, metavar="FILE", help="labels, where a file holds none")
         parser.add_argument("--json", action="store_true", help="print JSON instead of text")
         parser.add_argument("--force", action="store_true", help="overwrite what is there")
-
-
-def _names() -> list[str]:
-    from softkin import calibrators
-
-    return list(calibrators.REGISTRY)
 
 
 def check(arguments: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin.cli import running
+from softkin.cli import choices, running
 
 if TYPE_CHECKING:
     from softkin.study import StudySpec, Table
@@ -29,16 +29,28 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """Options, with the library's names; None where the study's own default holds."""
     what = command.add_argument_group("the study")
     what.add_argument("--config", type=Path, metavar="STUDY.TOML", help="a study as TOML; options here override it")
-    what.add_argument("--data", help="digits, a folder, .npz, .parquet … (default: digits)")
+    choices.choose(
+        what.add_argument("--data"),
+        "{}, a folder, .npz, .parquet … (default: digits)",
+        choices.data_sets,
+        files=True,
+    )
     what.add_argument("--size", type=int, help="resize images to this many pixels, square")
     what.add_argument("--per-class", type=int, help="at most so many training images a class (digits: 10)")
     what.add_argument("--validation", type=int, help="rows for choosing and calibrating")
     what.add_argument("--test", type=int, help="rows for the table")
-    what.add_argument("--model", help="a network by name, or package.module:callable (default: by the data)")
-    what.add_argument("--methods", type=_names, help="such as one-hot,ts,uniform,we,we+ts (default: the paper's ten)")
+    choices.choose(
+        what.add_argument("--model"), "one of {}, or package.module:callable (default: by the data)", choices.networks
+    )
+    choices.choose(
+        what.add_argument("--methods", type=_names),
+        "several of {}, such as one-hot,we,we+ts (default: the paper's ten)",
+        choices.study_methods,
+        separators=",+",
+    )
     what.add_argument("--seeds", type=running.seeds, help="how many, or a list such as 3,4,5 (default: 5)")
     what.add_argument("--epochs", type=int, help="of every training (default: the recipe's)")
-    what.add_argument("--recipe", help="a training recipe by name (default: small)")
+    choices.choose(what.add_argument("--recipe"), "one of {} (default: small)", choices.recipes)
     what.add_argument(
         "--alpha",
         type=_numbers,

@@ -1,19 +1,82 @@
-"""``softkin completion``: what a shell needs to complete commands, options and files."""
+"""``softkin completion``: what a shell needs to complete commands, options, their values and files.
+
+The scripts are a few lines: at each Tab they hand the words of the line to ``softkin completion SHELL --words …``. That
+answers from the parser itself: a candidate a line with its help behind a tab, and a tab with "files" or "folders" where
+paths can be given. Nothing heavy is loaded for it; see ``choices.py``.
+"""
 
 import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from softkin.cli import choices
 
 SUMMARY = "print the completion script of a shell"
 DESCRIPTION = """\
-Print a script that lets a shell complete softkin's commands, options and files. For bash, once:
+Print a script that lets a shell complete softkin's commands, options, names and files. For bash, once:
   softkin completion bash > ~/.local/share/bash-completion/completions/softkin
 For zsh, into a folder of $fpath:
-  softkin completion zsh > ~/.zfunc/_softkin"""
+  softkin completion zsh > ~/.zfunc/_softkin
+For fish:
+  softkin completion fish > ~/.config/fish/completions/softkin.fish"""
 EXAMPLE = "softkin completion bash"
+
+SCRIPTS = {
+    "bash": r"""# softkin in bash
+_softkin() {
+    local IFS=$'\n' line
+    COMPREPLY=()
+    for line in $(softkin completion bash --words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); do
+        case "$line" in
+            $'\t'files) compopt -o filenames 2>/dev/null
+                COMPREPLY+=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")) ;;
+            $'\t'folders) compopt -o filenames 2>/dev/null
+                COMPREPLY+=($(compgen -d -- "${COMP_WORDS[COMP_CWORD]}")) ;;
+            *) COMPREPLY+=("${line%%$'\t'*}") ;;
+        esac
+    done
+}
+complete -F _softkin softkin
+""",
+    "zsh": r"""#compdef softkin
+# softkin in zsh
+_softkin() {
+    local line tab=$'\t'
+    local -a found
+    for line in ${(f)"$(softkin completion zsh --words "${(@)words[2,CURRENT]}" 2>/dev/null)"}; do
+        case $line in
+            ${tab}files) _files ;;
+            ${tab}folders) _files -/ ;;
+            *) found+=("${${line%%${tab}*}//:/\\:}:${line#*${tab}}") ;;
+        esac
+    done
+    (( $#found )) && _describe softkin found
+}
+compdef _softkin softkin
+""",
+    "fish": r"""# softkin in fish
+function __softkin_complete
+    set --local words (commandline --tokenize --cut-at-cursor --current-process)
+    for line in (softkin completion fish --words $words[2..] (commandline --current-token) 2>/dev/null)
+        switch $line
+            case \tfiles
+                __fish_complete_path (commandline --current-token)
+            case \tfolders
+                __fish_complete_directories (commandline --current-token) ''
+            case '*'
+                echo $line
+        end
+    end
+end
+complete --command softkin --no-files --arguments '(__softkin_complete)'
+""",
+}
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The shell."""
-    command.add_argument("shell", choices=["bash", "zsh", "tcsh"], help="which shell")
+    command.add_argument("shell", choices=list(SCRIPTS), help="which shell")
+    command.add_argument("--words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -21,9 +84,73 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the script."""
-    import shtab
-
+    """Print the script, or what the last of the words may become."""
     from softkin.cli import parser
 
-    print(shtab.complete(parser(), shell=arguments.shell))
+    if arguments.words is None:
+        print(SCRIPTS[arguments.shell], end="")
+        return
+    for word, about in candidates(parser(), arguments.words or [""]):
+        print(f"{word}\t{about}")
+
+
+def candidates(parser: argparse.ArgumentParser, words: list[str]) -> Iterator[tuple[str, str]]:
+    """(what the last word may become, what that means); ("", "files") or ("", "folders") where paths may stand."""
+    *before, current = [word for word in words if word != "="] if words[-1] != "=" else [*words[:-1], ""]
+    pending: argparse.Action | None = None  # the option whose value comes next
+    places = _places(parser)
+    for word in before:
+        if pending is not None:
+            pending = None
+        elif word.startswith("-") and word != "-":
+            pending = None if "=" in word else _taking_a_value(parser, word)
+        elif places and isinstance(places[0], argparse._SubParsersAction):
+            if word not in places[0].choices:
+                return
+            parser = places[0].choices[word]
+            places = _places(parser)
+        elif places and places[0].nargs not in ("+", "*"):
+            places = places[1:]
+    option, equals, value = current.partition("=")
+    if pending is not None:
+        yield from _values(pending, current)
+    elif equals and option.startswith("-") and (action := _taking_a_value(parser, option)) is not None:
+        yield from ((f"{option}={word}" if word else word, about) for word, about in _values(action, value))
+    elif current.startswith("-"):
+        for name, action in parser._option_string_actions.items():
+            if name.startswith(current) and action.help != argparse.SUPPRESS and name.startswith("--"):
+                yield name, _about(action)
+    elif places:
+        yield from _values(places[0], current)
+
+
+def _places(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Arguments without a name, in order."""
+    return [action for action in parser._actions if not action.option_strings]
+
+
+def _taking_a_value(parser: argparse.ArgumentParser, option: str) -> argparse.Action | None:
+    action = parser._option_string_actions.get(option)
+    return action if action is not None and action.nargs != 0 else None
+
+
+def _values(action: argparse.Action, current: str) -> Iterator[tuple[str, str]]:
+    """What the value of an argument may become."""
+    if isinstance(action, argparse._SubParsersAction):
+        about = {command.dest: command.help or "" for command in action._choices_actions}
+        yield from ((name, about.get(name, "")) for name in action.choices if name.startswith(current))
+        return
+    names = [str(choice) for choice in action.choices or ()]
+    if hasattr(action, "names"):
+        names = list(choices.listed(action.names))
+    cut = max((current.rfind(letter) for letter in getattr(action, "separators", "")), default=-1) + 1
+    yield from ((f"{current[:cut]}{name}", "") for name in names if name.startswith(current[cut:]))
+    kind = getattr(action, "complete", None)
+    if kind is None and action.type is Path:
+        kind = choices.FOLDER if "FOLDER" in str(action.metavar) else choices.FILE
+    if kind is not None:
+        yield "", kind
+
+
+def _about(action: argparse.Action) -> str:
+    return " ".join(((action.help or "") % vars(action)).split())

@@ -4,6 +4,8 @@ import argparse
 import json
 from typing import Any
 
+from softkin.cli import choices
+
 SUMMARY = "fetch data sets, and show what a source holds"
 DESCRIPTION = """\
 Data sets by name, and whatever lies on disk.
@@ -23,10 +25,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="the data sets that softkin knows by name")
     getting = actions.add_parser("get", help="download, check and unpack one of them")
-    getting.add_argument("name", metavar="NAME", help="such as cifar100")
+    choices.choose(getting.add_argument("name", metavar="NAME"), "such as cifar100", choices.data_sets)
     getting.add_argument("--force", action="store_true", help="download it again even if it is there")
     showing = actions.add_parser("show", help="what a source holds")
-    showing.add_argument("source", metavar="SOURCE", help="a path or a name")
+    choices.choose(showing.add_argument("source", metavar="SOURCE"), "a path or a name", choices.data_sets, files=True)
     showing.add_argument("--split", help="the part to show, such as test (default: train)")
     showing.add_argument("--size", type=int, help="resize images to this many pixels, square")
     for action in (listing, getting, showing):

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import files
-from softkin.cli.text import FILE, show, shown
+from softkin.cli import choices
+from softkin.cli.text import show, shown
 from softkin.predictions.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -45,11 +46,11 @@ def add_input_arguments(command: argparse.ArgumentParser) -> None:
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Options, with the library's names and defaults."""
-    command.add_argument("files", nargs="+", metavar="FILE", help="predictions").complete = FILE  # type: ignore[attr-defined]
+    choices.path(command.add_argument("files", nargs="+", metavar="FILE", help="predictions"))
     add_input_arguments(command)
     command.add_argument(
         "--labels", type=Path, metavar="FILE", help="labels, where the files hold none: .npy, .npz, or .txt, one a line"
-    ).complete = FILE  # type: ignore[attr-defined]
+    )
     command.add_argument("--n-bins", type=int, default=15, help="bins of the histograms (default: 15)")
     command.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
     command.add_argument("--resamples", type=int, default=1000, help="behind the intervals (default: 1000)")

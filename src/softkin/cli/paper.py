@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin.cli import running
+from softkin.cli import choices, running
 
 if TYPE_CHECKING:
     from softkin.paper import PaperSpec, PaperTable
@@ -36,7 +36,12 @@ FORMATS = ("svg", "png", "pdf")
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Options, with the library's names."""
     command.add_argument("action", choices=ACTIONS, metavar="ACTION", help="list, run, table or figure")
-    command.add_argument("name", nargs="?", metavar="NAME", help="a table or figure; see `softkin paper list`")
+    choices.choose(
+        command.add_argument("name", nargs="?", metavar="NAME"),
+        "one of {}, or a .toml file",
+        choices.papers,
+        files=True,
+    )
     command.add_argument("--scale", choices=["full", "small", "trial"], default="small", help="default: small")
     command.add_argument("--rows", type=_names, help="only these networks of the paper, such as WRN or DN,RN")
     command.add_argument(

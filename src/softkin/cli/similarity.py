@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin.cli import choices
 from softkin.cli.text import shown
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ EXAMPLE = "softkin similarity examples/cifar100.txt --beta 2 --alpha 0.1 --outpu
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Options, with the library's names and defaults."""
-    command.add_argument("source", metavar="SOURCE", help="class names, images, features or distances")
+    source = command.add_argument("source", metavar="SOURCE")
+    choices.choose(source, "class names, images, features or distances", choices.data_sets, files=True)
     command.add_argument("--alpha", type=float, default=0.1, help="mass on the other classes (default: 0.1)")
     command.add_argument("--beta", type=float, default=2.0, help="how sharp the similarity is (default: 2)")
-    command.add_argument("--distance", help="l1, l2, autoencoder or words (default: by what SOURCE holds)")
+    distance = command.add_argument("--distance")
+    choices.choose(distance, "one of {} (default: by what SOURCE holds)", choices.distances)
     command.add_argument("--vectors", type=Path, help="a file of word vectors (default: GloVe, shipped with softkin)")
     command.add_argument(
         "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin.cli import choices
 from softkin.files import from_number
 from softkin.training.methods import METHODS, parameters
 
@@ -43,15 +44,19 @@ RECIPE_OPTIONS = (
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Options, with the library's names and defaults."""
-    command.add_argument("source", metavar="SOURCE", help="the data")
-    command.add_argument(
-        "--model", help="such as wrn(units=2), resnet18 or package.module:callable (default: by the data)"
+    choices.choose(command.add_argument("source", metavar="SOURCE"), "the data", choices.data_sets, files=True)
+    choices.choose(
+        command.add_argument("--model"),
+        "one of {}, with options as in wrn(units=2), or package.module:callable (default: by the data)",
+        choices.networks,
     )
     labels = command.add_argument_group("labels")
-    labels.add_argument("--method", default="one-hot", metavar="METHOD", help="see above (default: one-hot)")
+    method = labels.add_argument("--method", default="one-hot", metavar="METHOD")
+    choices.choose(method, "see above (default: one-hot)", choices.training_methods, separators="+")
     for name in parameters():
         labels.add_argument(f"--{name}", type=float, help=_help(name))
-    labels.add_argument("--distance", help="l1, l2, autoencoder, words or a file of distances (default: words)")
+    distance = labels.add_argument("--distance")
+    choices.choose(distance, "{} or a file of distances (default: words)", choices.distances, files=True)
     labels.add_argument("--vectors", type=Path, help="a file of word vectors for --distance words")
     labels.add_argument(
         "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
@@ -69,7 +74,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="predict these too: uniform, gaussian or another source; may be repeated",
     )
     recipe = command.add_argument_group("recipe")
-    recipe.add_argument("--recipe", help="paper or small (default: small up to 10,000 training rows)")
+    choices.choose(
+        recipe.add_argument("--recipe"), "one of {} (default: small up to 10,000 training rows)", choices.recipes
+    )
     recipe.add_argument("--epochs", type=int)
     recipe.add_argument("--batch-size", type=int, help="images in a step, over all processes")
     recipe.add_argument("--lr", type=float)

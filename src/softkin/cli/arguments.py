@@ -1,0 +1,101 @@
+"""argparse with softkin's manners: one line for what is wrong, with the nearest name, and numbers with limits."""
+
+import argparse
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
+
+from softkin.escape import terminal
+from softkin.names import did_you_mean, near
+
+N = TypeVar("N", int, float)
+
+
+_ARGUMENT = re.compile(r"^argument ([^:]+): must")
+LONGEST = 2000  # letters of a message
+
+
+def one_line(message: str) -> str:
+    """A message as one line that cannot steer the terminal, cut where it is very long."""
+    line = terminal(" ".join(message.split()))
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence; its subcommands have the same class."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line, without the usage, and leave with 2."""
+        message = _ARGUMENT.sub(r"\1 must", message)
+        self.exit(2, f"{self.prog}: {one_line(message if message.endswith(('.', '?')) else f'{message}.')}\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is none of the choices, also a command."""
+        if action.choices is None or value in action.choices:
+            return
+        names = [str(choice) for choice in action.choices]
+        if isinstance(action, argparse._SubParsersAction):
+            listed = "" if near(str(value), names) else f"; there are {', '.join(names)}"
+            self.error(f"unknown command {value!r}{listed}{did_you_mean(str(value), names)}")
+        self.error(f"{label(action)} must be one of {', '.join(names)}, got {value!r}{did_you_mean(str(value), names)}")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and refuse options that do not exist with the nearest that does."""
+        result, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            chosen = self._chosen(result)
+            option = next((word.partition("=")[0] for word in unknown if word.startswith("-") and word != "-"), None)
+            if option is None:
+                chosen.error(f"there is one argument too many: {unknown[0]!r}")
+            known = {word.lstrip("-"): word for word in chosen._option_string_actions if word.startswith("--")}
+            guess = [known[word] for word in near(option.lstrip("-"), known)]
+            chosen.error(f"unknown option {option}" + (f"; did you mean {guess[0]}?" if guess else "."))
+        return result
+
+    def _chosen(self, result: argparse.Namespace) -> "CommandParser":
+        """The parser of the command, and of the command below it, that was typed."""
+        chosen = self
+        for action in subcommands(self):
+            name = getattr(result, action.dest, None)
+            if name in action.choices:
+                chosen = action.choices[name]._chosen(result)
+        return chosen
+
+
+def subcommands(parser: argparse.ArgumentParser) -> Iterator[Any]:
+    """The actions of a parser that lead to further parsers."""
+    return (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+
+
+def label(action: argparse.Action) -> str:
+    """What an argument is called in messages."""
+    return max(action.option_strings, key=len) if action.option_strings else str(action.metavar or action.dest)
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """The type of an option that takes a whole number within limits."""
+    return _number(int, "a whole number", least, most)
+
+
+def real(least: float, most: float) -> Callable[[str], float]:
+    """The type of an option that takes a number within limits."""
+    return _number(float, "a number", least, most)
+
+
+def _number(kind: Callable[[str], N], words: str, least: N, most: N) -> Callable[[str], N]:
+    def read(text: str) -> N:
+        try:
+            value = kind(text) if len(text) <= 400 else None
+        except ValueError:
+            value = None
+        if value is None or not least <= value <= most:
+            shown = text if len(text) <= 40 else f"{text[:40]}…"
+            raise argparse.ArgumentTypeError(f"must be {words} from {least:,} to {most:,}, got {shown!r}")
+        return value
+
+    return read
+
+
+def numbers(read: Callable[[str], N]) -> Callable[[str], list[N]]:
+    """The type of an option that takes such numbers in a list: 1,2,4."""
+    return lambda text: [read(part) for part in text.split(",")]
