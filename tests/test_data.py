@@ -64,7 +64,7 @@ def test_npz(tmp_path):
             {"images": np.zeros((2, 2)), "labels": np.zeros(2)},
             r"`labels` must be integers of shape \(N,\), got float64",
         ),
-        ({"images": np.zeros((2, 2)), "labels": np.array([{}, {}])}, "without pickles"),
+        ({"images": np.zeros((2, 2)), "labels": np.array([{}, {}])}, "never unpickled"),
     ):
         np.savez(path, **arrays)
         with pytest.raises(SoftkinError, match=words):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_files import png
-from softkin import SoftkinError, data, matrices
+from softkin import SoftkinError, data, files
 from softkin.data import cache, images, labelled, store
 
 
@@ -67,10 +67,10 @@ def test_images_are_decoded_side_by_side(table, monkeypatch, cifar100):
     """After the first image, 199 come in four tasks; each waits until another is under way too."""
     meeting = threading.Barrier(2)
 
-    def met(batch, size, decode=images._decode):
+    def met(batch, size, expected, *, decode=images._decode):
         if len(batch) > 1:
             meeting.wait(20)
-        return decode(batch, size)
+        return decode(batch, size, expected)
 
     monkeypatch.setattr(images, "_decode", met)
     assert np.array_equal(data.load(table).values, cifar100[0][:200])
@@ -244,7 +244,7 @@ def test_a_cache_that_others_filled(monkeypatch, table):
         raise SoftkinError("this cache is read-only")
 
     shutil.rmtree(cache.folder() / "digests")
-    monkeypatch.setattr(matrices, "write", refuse)
+    monkeypatch.setattr(files, "write", refuse)
     monkeypatch.setattr(cache, "locked", refuse)
     assert data.load(table).digest == first.digest
 

@@ -6,7 +6,7 @@ import pytest
 
 from softkin.cli import main
 from softkin.data import cache, catalogue
-from softkin.data.catalogue import Entry, File
+from softkin.data.catalogue import DataSet, PublishedFile
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def test_list(capsys):
     assert f"cache: {cache.folder()}" in output
     assert "not here yet, 169 MB to download: softkin data get cifar100" in output
     code, output, _ = run(capsys, "data", "list", "--json")
-    assert [row["name"] for row in json.loads(output)["datasets"]] == list(catalogue.ENTRIES)
+    assert [row["name"] for row in json.loads(output)["datasets"]] == list(catalogue.DATA_SETS)
 
 
 def test_show(capsys, shared_data):
@@ -42,8 +42,8 @@ def test_show(capsys, shared_data):
 
 
 def test_get(capsys, monkeypatch, tmp_path):
-    file = File("http://127.0.0.1:9/vectors.txt")
-    monkeypatch.setitem(catalogue.ENTRIES, "vectors", Entry("", (file,)))
+    file = PublishedFile("http://127.0.0.1:9/vectors.txt")
+    monkeypatch.setitem(catalogue.DATA_SETS._items, "vectors", DataSet("", (file,)))
     code, _, errors = run(capsys, "data", "get", "vectors")
     assert code == 1
     assert f"put it at {cache.folder() / 'downloads' / 'vectors.txt'}, then try again" in errors
@@ -57,8 +57,8 @@ def test_get(capsys, monkeypatch, tmp_path):
 
 def test_what_cannot_be(capsys):
     for arguments, code, words in (
-        (["get", "cifar-100"], 2, "`name` must be cifar10, cifar100, tiny-imagenet"),
-        (["get", "cifar-100"], 2, "did you mean 'cifar100'?"),
+        (["get", "cifar-1000"], 2, "`name` must be one of cifar10, cifar100, tiny-imagenet"),
+        (["get", "cifar-1000"], 2, "did you mean 'cifar-100'?"),
         (["show", "digitz"], 1, "no such file or folder, and no data set of that name; did you mean 'digits'?"),
         (["show", "digits", "--size", 0], 2, "`--size` must be at least 1"),
         (["show", "digits", "--split", "test"], 1, "not divided into parts, but split='test' was asked for"),

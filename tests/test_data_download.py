@@ -21,7 +21,7 @@ import pytest
 from data_files import cifar100_folder, tar_of, tiny_imagenet_tree
 from softkin import SoftkinError, data, progress
 from softkin.data import cache, catalogue, download
-from softkin.data.catalogue import Entry, File
+from softkin.data.catalogue import DataSet, PublishedFile
 from softkin.word_vectors import WordVectors
 
 
@@ -258,10 +258,12 @@ def test_a_killed_download_goes_on(site, tmp_path):
 def offered(site, monkeypatch, name, content, file, **options):
     """An entry of the catalogue whose file our server has."""
     site.files[f"/{file}"] = content
-    entry = Entry(
-        "for the test", (File(f"{site.url}/{file}", hashlib.md5(content).hexdigest(), len(content)),), **options
+    entry = DataSet(
+        "for the test",
+        (PublishedFile(f"{site.url}/{file}", hashlib.md5(content).hexdigest(), len(content)),),
+        **options,
     )
-    monkeypatch.setitem(catalogue.ENTRIES, name, entry)
+    monkeypatch.setitem(catalogue.DATA_SETS._items, name, entry)
     return entry
 
 
@@ -309,8 +311,8 @@ def test_by_hand_where_there_is_no_network(site, monkeypatch, packed_cifar):
     entry = offered(
         site, monkeypatch, "cifar100", content, "cifar-100-python.tar.gz", folder="cifar-100-python", members=members
     )
-    file = File("http://127.0.0.1:9/cifar-100-python.tar.gz", entry.files[0].md5, len(content))
-    monkeypatch.setitem(catalogue.ENTRIES, "cifar100", Entry("", (file,), "cifar-100-python", members))
+    file = PublishedFile("http://127.0.0.1:9/cifar-100-python.tar.gz", entry.files[0].md5, len(content))
+    monkeypatch.setitem(catalogue.DATA_SETS._items, "cifar100", DataSet("", (file,), "cifar-100-python", members))
     place = cache.folder() / "downloads" / "cifar-100-python.tar.gz"
     with pytest.raises(SoftkinError) as caught:
         data.load("cifar100")
@@ -343,14 +345,16 @@ def test_tiny_imagenet_fashion_mnist_and_vectors(site, monkeypatch, shared_data,
     ):
         content = gzip.compress(bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes())
         site.files[f"/{name}"] = content
-        files.append(File(f"{site.url}/{name}", hashlib.md5(content).hexdigest()))
-    monkeypatch.setitem(catalogue.ENTRIES, "fashion-mnist", Entry("", tuple(files), "fashion-mnist"))
+        files.append(PublishedFile(f"{site.url}/{name}", hashlib.md5(content).hexdigest()))
+    monkeypatch.setitem(catalogue.DATA_SETS._items, "fashion-mnist", DataSet("", tuple(files), "fashion-mnist"))
     assert len(data.load("fashion-mnist", split="test")) == 2
 
     vectors = bz2.compress(b"2 3\ncat 1 2 3\nENTITY/Cat 4 5 6\n")
     site.files["/enwiki_20180420_100d.txt.bz2"] = vectors
     monkeypatch.setitem(
-        catalogue.ENTRIES, "wikipedia2vec", Entry("", (File(f"{site.url}/enwiki_20180420_100d.txt.bz2"),))
+        catalogue.DATA_SETS._items,
+        "wikipedia2vec",
+        DataSet("", (PublishedFile(f"{site.url}/enwiki_20180420_100d.txt.bz2"),)),
     )
     assert WordVectors.load(data.get("wikipedia2vec"))["cat"].tolist() == [1, 2, 3]
     with pytest.raises(SoftkinError, match="wikipedia2vec holds word vectors, not samples; pass its file as vectors"):
@@ -359,7 +363,7 @@ def test_tiny_imagenet_fashion_mnist_and_vectors(site, monkeypatch, shared_data,
 
 def test_the_published_addresses_and_checksums():
     """As the publishers state them: a typing mistake here would only show where there is a network."""
-    entry = catalogue.ENTRIES["cifar100"]
+    entry = catalogue.DATA_SETS["cifar100"]
     assert entry.files[0].url == "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz"
     assert entry.files[0].md5 == "eb9058c3a382ffc7106e4002c42a8d85"
     assert entry.members == {
@@ -367,16 +371,17 @@ def test_the_published_addresses_and_checksums():
         "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
         "meta": "7973b15100ade9c7d40fb424638fde48",
     }
-    tiny = catalogue.ENTRIES["tiny-imagenet"].files[0]
+    tiny = catalogue.DATA_SETS["tiny-imagenet"].files[0]
     assert (tiny.url, tiny.md5) == (
         "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
         "90528d7ca1a48142e341f4ef8d21d0de",
     )
-    assert catalogue.ENTRIES["wikipedia2vec"].files[0].url == (
+    assert catalogue.DATA_SETS["wikipedia2vec"].files[0].url == (
         "http://wikipedia2vec.s3.amazonaws.com/models/en/2018-04-20/enwiki_20180420_100d.txt.bz2"
     )
-    with pytest.raises(ValueError, match="got 'cifar-100'; did you mean 'cifar100'"):
-        data.get("cifar-100")
+    with pytest.raises(ValueError, match="got 'cifar-1000'; did you mean 'cifar-100'"):
+        data.get("cifar-1000")
+    assert catalogue.DATA_SETS.canonical("CIFAR-100") == "cifar100"
 
 
 def test_two_processes_fetch_once(site, packed_cifar):
@@ -385,9 +390,9 @@ def test_two_processes_fetch_once(site, packed_cifar):
     site.wait = threading.Event()
     code = f"""
 from softkin.data import catalogue
-from softkin.data.catalogue import Entry, File
-file = File("{site.url}/cifar-100-python.tar.gz", "{hashlib.md5(content).hexdigest()}", {len(content)})
-catalogue.ENTRIES["cifar100"] = Entry("", (file,), "cifar-100-python", {members!r})
+from softkin.data.catalogue import DataSet, PublishedFile
+file = PublishedFile("{site.url}/cifar-100-python.tar.gz", "{hashlib.md5(content).hexdigest()}", {len(content)})
+catalogue.DATA_SETS._items["cifar100"] = DataSet("", (file,), "cifar-100-python", {members!r})
 print("ready", flush=True)
 print(catalogue.get("cifar100"))
 """

@@ -193,7 +193,7 @@ def test_damaged_archives_leave_nothing(tmp_path):
     for name, content in (("x.tar.gz", good[: len(good) // 2]), ("x.tar.gz", b"no archive"), ("x.zip", b"PK\x03\x04")):
         path = tmp_path / name
         path.write_bytes(content)
-        with pytest.raises(SoftkinError, match="could not be unpacked"):
+        with pytest.raises(SoftkinError, match="could not be read as an archive.*; is it complete?"):
             archives.unpack(path, tmp_path / "out")
         assert not (tmp_path / "out").exists()
         assert not list(tmp_path.glob(".unpacking*"))
@@ -204,5 +204,5 @@ def test_an_archive_larger_than_the_disk(tmp_path, monkeypatch):
 
     path = tar(tmp_path / "x.tar.gz", "a/b")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 3))
-    with pytest.raises(SoftkinError, match=r"needs 0.0 GiB unpacked, but .* has 0.0"):
+    with pytest.raises(SoftkinError, match=r"needs 0.0 GiB unpacked or more, but .* has 0.0"):
         archives.unpack(path, tmp_path / "out")

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from softkin import SoftkinError, data
-from softkin.data import augment, splits
+from softkin.data import splits
 
 
 def parts(split):
@@ -208,94 +207,3 @@ def test_out_of_scope_queries(shared_data):
     assert outside.class_names == train.class_names
     with pytest.raises(ValueError, match="must be a data set of text .*, got 'uniform': text has no noise"):
         data.out_of_distribution("uniform", train)
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def pictures(n=64, c=3, h=9, w=7, dtype=torch.float32):
-    return (torch.arange(n * c * h * w).reshape(n, c, h, w) % 251 + 1).to(dtype)
-
-
-def shifted(image, down, across, mirrored, padding):
-    """One image by hand."""
-    _, h, w = image.shape
-    out = torch.zeros_like(image)
-    for i in range(h):
-        for j in range(w):
-            y, x = i + down - padding, (w - 1 - j if mirrored else j) + across - padding
-            if 0 <= y < h and 0 <= x < w:
-                out[:, i, j] = image[:, y, x]
-    return out
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.float16])
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_crop_and_flip_against_one_image_at_a_time(dtype, layout):
-    images, padding = pictures(24, dtype=dtype).contiguous(memory_format=layout), 2
-    found = augment.random_crop_flip(images, generator(), padding)
-    assert found.shape == images.shape
-    assert found.dtype == dtype
-    assert found.is_contiguous(memory_format=layout)
-    seen = set()
-    for image, moved in zip(images, found, strict=True):
-        places = [
-            (down, across, mirrored)
-            for down in range(5)
-            for across in range(5)
-            for mirrored in (False, True)
-            if torch.equal(shifted(image, down, across, mirrored, padding), moved)
-        ]
-        assert len(places) == 1
-        seen.add(places[0])
-    assert len(seen) > 12  # of 50 that there are
-    assert {mirrored for _, _, mirrored in seen} == {False, True}
-
-
-def test_every_place_is_equally_likely():
-    image = pictures(1, 1, 5, 5)
-    batch = image.expand(20_000, 1, 5, 5)
-    found = augment.random_crop_flip(batch, generator(), padding=1)
-    kinds, counts = torch.unique(found.flatten(1), dim=0, return_counts=True)
-    assert len(kinds) == 18
-    assert (counts / 20_000 - 1 / 18).abs().max() < 0.008  # five standard errors
-
-
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_flip(layout):
-    images = pictures(400).contiguous(memory_format=layout)
-    found = augment.random_flip(images, generator())
-    mirrored = [torch.equal(moved, image.flip(2)) for image, moved in zip(images, found, strict=True)]
-    assert all(flag or torch.equal(moved, image) for flag, image, moved in zip(mirrored, images, found, strict=True))
-    assert 150 < sum(mirrored) < 250
-
-
-def test_augmentation_is_seeded_and_leaves_its_input_alone():
-    images = pictures()
-    before = images.clone()
-    for function in (augment.random_flip, augment.random_crop_flip):
-        same = [function(images, generator(5)) for _ in range(2)]
-        assert torch.equal(*same)
-        assert not torch.equal(same[0], function(images, generator(6)))
-        drawing = generator(5)
-        function(images, drawing)
-        assert not torch.equal(function(images, drawing), same[0])  # the generator moves on
-    state = torch.random.get_rng_state()
-    augment.random_crop_flip(images, generator())
-    assert torch.equal(torch.random.get_rng_state(), state)  # and no other does
-    assert torch.equal(images, before)
-    no_padding = augment.random_crop_flip(images, generator(), padding=0)
-    assert all(torch.equal(a, b) or torch.equal(a, b.flip(2)) for a, b in zip(no_padding, images, strict=True))
-    with pytest.raises(ValueError, match=r"`images` must have shape \(N, C, H, W\), got \(3, 9, 7\)"):
-        augment.random_flip(images[0], generator())
-    with pytest.raises(ValueError, match="`padding` must be at least 0, got -1"):
-        augment.random_crop_flip(images, generator(), padding=-1)
-    assert augment.random_crop_flip(images[:0], generator()).shape == (0, 3, 9, 7)
-
-
-def test_augmentation_stays_on_the_device():
-    """The meta device knows shapes only: any step that left it, or asked for a value, would fail."""
-    images = torch.empty(4, 3, 8, 8, device="meta")
-    assert augment.random_crop_flip(images, generator()).device.type == "meta"
-    assert augment.random_flip(images, generator()).device.type == "meta"

@@ -85,13 +85,13 @@ def test_files_that_are_no_matrix(tmp_path):
     path = tmp_path / "d.safetensors"
     distances.save(path, D, class_names=NAMES, source="toy")
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(SoftkinError, match="not a class matrix that softkin wrote, or it is damaged"):
+    with pytest.raises(SoftkinError, match="could not be read as a class matrix that softkin wrote, or it is damaged"):
         distances.read(path)
     save_file({"weights": torch.zeros(3)}, path)
-    with pytest.raises(SoftkinError, match="not a class matrix that softkin wrote"):
+    with pytest.raises(SoftkinError, match="could not be read as a class matrix that softkin wrote"):
         distances.read(path)
     path.write_bytes(b"\x80\x04cos\nsystem\n")  # the start of a pickle
-    with pytest.raises(SoftkinError, match="not a class matrix that softkin wrote"):
+    with pytest.raises(SoftkinError, match="could not be read as a class matrix that softkin wrote"):
         distances.read(path)
 
 

@@ -316,6 +316,8 @@ def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list
             raise TypeError(f"`class_names` must hold text, got {name!r} at place {place}.")
         if not name.strip():
             raise ValueError(f"`class_names` must not hold an empty name, but place {place} is empty.")
+        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ValueError(f"`class_names` must be Unicode text, but {name!r} at place {place} cannot be encoded.")
     seen: dict[str, int] = {}
     for place, name in enumerate(names):
         if name in seen:

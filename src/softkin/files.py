@@ -269,9 +269,9 @@ def sha256(content: Any) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def sha256_of_file(path: Path) -> str:
+def sha256_of_file(path: str | Path) -> str:
     """The same of a file's content."""
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -6,7 +6,7 @@ its header can be read too. Whoever loads one says for which classes.
 """
 
 import csv
-import json
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, __version__, checks, escape, files
+from softkin import SoftkinError, __version__, checks, escape, files, tensor_files
 
 MatrixKind = Literal["distances", "similarity", "labels"]
 MODULES: dict[str, str] = {"distances": "distances", "similarity": "similarity", "labels": "smoothing"}
@@ -39,16 +39,12 @@ class MatrixFiles:
 
     def content(self, matrix: Any, *, class_names: Sequence[str], source: str) -> bytes:
         """What ``save`` writes."""
-        from safetensors.torch import save as to_bytes
-
         if not source.strip():
             raise ValueError("`source` must say what the matrix was made from and how, got an empty text.")
         values = checks.square(matrix, self.kind)
         names = checks.class_names(class_names, num_classes=len(values))
         about = {"kind": self.kind, "class_names": names, "source": source, "version": __version__}
-        # One entry: safetensors writes several in random order, and equal matrices should be equal files.
-        metadata = {"softkin": json.dumps(about, ensure_ascii=False)}
-        return to_bytes({"matrix": values.contiguous()}, metadata)
+        return tensor_files.encoded({"matrix": values}, about)
 
     def save(self, path: str | Path, matrix: Any, *, class_names: Sequence[str], source: str) -> None:
         """Write a matrix to ``path`` (.safetensors), whole or not at all.
@@ -65,8 +61,7 @@ class MatrixFiles:
     def read(self, path: str | Path) -> ClassMatrix:
         """Read a matrix with its class names and its source, in the order of the file."""
         path, kind = Path(path), self.kind
-        if not path.is_file():
-            raise SoftkinError(f"{path} could not be read: there is no such file.")
+        files.require_regular(path)
         raw = _read_csv(path, kind) if path.suffix.lower() == ".csv" else _read_safetensors(path)
         if raw.kind != kind:
             raise SoftkinError(
@@ -102,25 +97,20 @@ class MatrixFiles:
 
 
 def _read_safetensors(path: Path) -> ClassMatrix:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {})["softkin"])
-            return ClassMatrix(file.get_tensor("matrix"), about["class_names"], about["kind"], about["source"])
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, OSError) as error:
-        raise SoftkinError(
-            f"{path} is not a class matrix that softkin wrote, or it is damaged ({error}); make it again."
-        ) from error
+    what = "a class matrix that softkin wrote"
+    file = tensor_files.TensorFile(path, what)
+    with files.reading(path, what, hint="make it again"):
+        names, kind, source = (file.texts[key] for key in ("class_names", "kind", "source"))
+        if not isinstance(names, list) or not isinstance(kind, str) or not isinstance(source, str):
+            raise SoftkinError(f"{path} is not {what}: its class names must be a list, its kind and source texts.")
+        return ClassMatrix(file.whole("matrix"), names, kind, source)
 
 
 def _read_csv(path: Path, kind: MatrixKind) -> ClassMatrix:
     """A header of class names, then one row of numbers a class; the first column may repeat the names."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = [line for line in csv.reader(file) if line]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise SoftkinError(f"{path} could not be read as CSV: {error}.") from error
+    with files.reading(path, "CSV"):
+        text = files.read_bytes(path, "CSV").decode("utf-8-sig")
+        lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
     if len(lines) < 3:
         raise SoftkinError(
             f"{path} must hold a header of class names and a row for each class, got {len(lines)} lines."

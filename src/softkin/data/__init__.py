@@ -1,6 +1,5 @@
 """Labelled data from what people have on disk or can fetch, decoded once and memory-mapped ever after."""
 
-from softkin.data import augment
 from softkin.data.catalogue import get, names
 from softkin.data.distribution import out_of_distribution
 from softkin.data.labelled import Labelled, Samples
@@ -8,4 +7,4 @@ from softkin.data.loading import load
 from softkin.data.splits import Split, split
 from softkin.names import DIGITS
 
-__all__ = ["DIGITS", "Labelled", "Samples", "Split", "augment", "get", "load", "names", "out_of_distribution", "split"]
+__all__ = ["DIGITS", "Labelled", "Samples", "Split", "get", "load", "names", "out_of_distribution", "split"]

@@ -1,21 +1,26 @@
-"""Archives, unpacked whole or not at all, and never outside their folder."""
+"""Archives, unpacked whole or not at all, verified to their last byte, and never outside their folder."""
 
-import contextlib
+import bz2
+import gzip
+import lzma
 import os
 import shutil
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO
+from typing import IO, Any
 
-from softkin import SoftkinError
+from softkin import SoftkinError, files
 from softkin.data import cache
 from softkin.progress import track
 
-SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")
+SUFFIXES = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tar", ".zip")
+CHUNK = 2**20  # bytes read at a time
+BLOCK = tarfile.BLOCKSIZE  # bytes: an archive ends with blocks of zeros
+
+_PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 
 Member = tuple[str, int, Callable[[], IO[bytes] | None]]
 """Its name, its size, and how it is opened."""
@@ -29,7 +34,7 @@ def is_archive(path: Path) -> bool:
 def unpacked(path: Path, *, progress: bool | None = None) -> Path:
     """The folder of an archive's content, in the cache, keyed by the archive's bytes."""
     digest = cache.content_digest(path, [path], progress=progress)
-    target = cache.made("unpacked") / digest
+    target = cache.made("archives") / digest
     if not target.is_dir():
         with cache.locked(target.with_name(f"{digest}.lock")):
             if not target.is_dir():
@@ -49,62 +54,103 @@ def unpack(
     """Unpack ``path`` as the folder ``target``: beside it first, then, after ``check``, by renaming.
 
     Only plain files and folders are taken. A name that leads out of the folder, a link or a device is refused, and with
-    it the whole archive.
+    it the whole archive; so is one that is damaged anywhere, or that unpacks to far more than it is.
     """
+    size = files.require_regular(path)
     temporary = cache.workplace(target, "unpacking")
+    room = _Room(path, size, temporary)
     try:
-        with _members(path) as members:
-            total = sum(size for _, size, _ in members)
-            free = shutil.disk_usage(temporary).free
-            if total > free:
-                raise SoftkinError(
-                    f"{path} needs {total / 2**30:.1f} GiB unpacked, but {temporary.parent} has {free / 2**30:.1f}."
-                )
-            for member in track(members, f"unpacking {path.name}", total=len(members), show=progress):
-                _extract(member, temporary, path)
-        if check is not None:
-            check(temporary)
-        if hasattr(os, "sync"):  # one call: 100,000 files, each brought to the disk alone, would take minutes
-            os.sync()
-        cache.remove(target)
-        os.rename(temporary, target)
-    except (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile, RuntimeError) as error:
-        raise SoftkinError(f"{path} could not be unpacked: {error}; is it complete?") from error
+        with files.reading(path, "an archive", hint="is it complete?"):
+            inside = temporary / "inside"
+            inside.mkdir()
+            members = _zip(path) if path.name.lower().endswith(".zip") else _tar(path, temporary, room)
+            for member in track(members, f"unpacking {path.name}", total=None, show=progress):
+                _extract(member, inside, path, room)
+            if check is not None:
+                check(inside)
+            if hasattr(os, "sync"):  # one call: 100,000 files, each brought to the disk alone, would take minutes
+                os.sync()
+            cache.remove(target)
+            os.rename(inside, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _members(path: Path) -> Iterator[list[Member]]:
-    """The plain files of an archive."""
-    if path.name.lower().endswith(".zip"):
-        with zipfile.ZipFile(path) as archive:
-            found: list[Member] = []
-            for info in archive.infolist():
-                if info.is_dir():
-                    continue
-                if stat.S_ISLNK(info.external_attr >> 16):
-                    raise SoftkinError(f"{path} was refused: {info.filename!r} in it is a link.")
-                found.append((info.filename, info.file_size, lambda info=info: archive.open(info)))  # type: ignore[misc]
-            yield found
-        return
-    with tarfile.open(path) as tar:
-        found = []
-        for entry in tar.getmembers():
+class _Room:
+    """How much an archive may still unpack to."""
+
+    def __init__(self, path: Path, packed: int, folder: Path) -> None:
+        self.path, self.packed, self.folder = path, packed, folder
+        self.free, self.total = shutil.disk_usage(folder).free, 0
+
+    def take(self, size: int) -> None:
+        """Count ``size`` more bytes, or refuse them."""
+        self.total += size
+        files.unpacked_within(self.packed, self.total, f"{self.path}, unpacked,")
+        if self.total > self.free:
+            raise SoftkinError(
+                f"{self.path} needs {self.total / 2**30:.1f} GiB unpacked or more, but {self.folder.parent} has "
+                f"{self.free / 2**30:.1f}."
+            )
+
+
+def _zip(path: Path) -> Iterator[Member]:
+    """The plain files of a .zip archive; each is checked against its checksum when it is read to its end."""
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            if info.is_dir() and not info.file_size:
+                continue
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise SoftkinError(f"{path} was refused: {info.filename!r} in it is a link.")
+            yield info.filename, info.file_size, lambda info=info: archive.open(info)  # type: ignore[misc]
+
+
+def _tar(path: Path, temporary: Path, room: _Room) -> Iterator[Member]:
+    """The plain files of a .tar archive, packed or not.
+
+    A packed one is unpacked to its end first: only there are its checksums. tarfile takes a damaged header for the end
+    of the archive, so that what follows the last member must be the zeros that end one.
+    """
+    with path.open("rb") as file:
+        start = file.read(6)
+    opener = next((opener for mark, opener in _PACKED.items() if start.startswith(mark)), None)
+    plain = path
+    if opener is not None:
+        plain = temporary / "archive.tar"
+        with opener(path) as packed, plain.open("wb") as file:
+            while chunk := packed.read(CHUNK):
+                room.take(len(chunk))
+                file.write(chunk)
+    with tarfile.open(plain, "r:") as tar:
+        for entry in tar:
+            tar.members = []  # type: ignore[attr-defined]  # which would grow with the archive
             if entry.isdir():
                 continue
-            if not entry.isreg():
+            if not entry.isreg() or entry.issparse():
                 raise SoftkinError(f"{path} was refused: {entry.name!r} in it is a link or a device.")
-            found.append((entry.name, entry.size, lambda entry=entry: tar.extractfile(entry)))  # type: ignore[misc]
-        yield found
+            yield entry.name, entry.size, lambda entry=entry: tar.extractfile(entry)  # type: ignore[misc]
+        _check_end(plain, tar.offset, path)
 
 
-def _extract(member: Member, folder: Path, path: Path) -> None:
+def _check_end(plain: Path, end: int, path: Path) -> None:
+    with plain.open("rb") as file:
+        file.seek(end)
+        rest = 0
+        while chunk := file.read(CHUNK):
+            if chunk.strip(b"\0"):
+                raise SoftkinError(f"{path} is damaged: what follows its member before byte {end:,} is no member.")
+            rest += len(chunk)
+    if rest < BLOCK:
+        raise SoftkinError(f"{path} was cut off: it must end with {BLOCK} zeros, and ends with {rest}.")
+
+
+def _extract(member: Member, folder: Path, path: Path, room: _Room) -> None:
     name, size, opened = member
     parts = PurePosixPath(name).parts
     inside = not PureWindowsPath(name).is_absolute() and not PureWindowsPath(name).drive and "\\" not in name
     if not parts or not inside or PurePosixPath(name).is_absolute() or ".." in parts or "\0" in name:
         raise SoftkinError(f"{path} was refused: {name!r} in it leads out of its folder.")
+    room.take(size)
     target = folder.joinpath(*parts)
     target.parent.mkdir(parents=True, exist_ok=True)
     source = opened()
@@ -112,11 +158,13 @@ def _extract(member: Member, folder: Path, path: Path) -> None:
         raise SoftkinError(f"{path} was refused: {name!r} in it is no file.")
     written = 0
     with source, target.open("xb") as file:
-        while piece := source.read(2**20):
+        while piece := source.read(CHUNK):
             written += len(piece)
             if written > size:  # the size that it stated is what was checked against the room on the disk
                 raise SoftkinError(f"{path} was refused: {name!r} in it is larger than it says.")
             file.write(piece)
+    if written != size:
+        raise SoftkinError(f"{path} was cut off: {name!r} in it must have {size:,} bytes, got {written:,}.")
 
 
 def check_members(folder: Path, md5s: Mapping[str, str], name: str) -> None:

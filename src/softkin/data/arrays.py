@@ -1,7 +1,6 @@
 """Arrays: ``.npz`` files, and scikit-learn's digits."""
 
-import hashlib
-import zipfile
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,16 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError
+from softkin import SoftkinError, files
+from softkin.array_files import Archive
 from softkin.data import images
-from softkin.data.labelled import Content, Labelled, Samples
-from softkin.data.source import WHOLE, Source
+from softkin.data.labelled import Content, Labelled, Samples, numbered
+from softkin.data.source import WHOLE, DataSource
 from softkin.names import DIGITS
 
 CHUNK = 2**24  # bytes read at a time
 
 
-def ready(samples: Samples) -> Source:
+def ready(samples: Samples) -> DataSource:
     """What is in memory already, as a source of one part."""
 
     def read(_part: str, _size: int | None, _progress: bool | None) -> Content:
@@ -26,7 +26,7 @@ def ready(samples: Samples) -> Source:
             raise ValueError(f"`source` must have labels, but {samples.source} belongs to no class.")
         return Content(samples.labels, samples.class_names, samples.kind, [samples.values], samples.texts, samples.peak)
 
-    return Source(samples.source, Path(samples.source), [], [WHOLE], read, ready=samples)
+    return DataSource(samples.source, Path(samples.source), [], [WHOLE], read, ready=samples)
 
 
 def digits() -> Labelled:
@@ -35,43 +35,47 @@ def digits() -> Labelled:
 
     loaded = load_digits()
     values, labels = loaded.images.astype(np.uint8)[..., None], loaded.target.astype(np.int64)
-    digest = hashlib.sha256(values.tobytes() + labels.astype("<i8").tobytes()).hexdigest()
+    digest = files.sha256(values.tobytes() + labels.astype("<i8").tobytes())
     ids = np.arange(len(labels), dtype=np.int64)
     return Labelled(values, labels, list(DIGITS), "scikit-learn's digits", "images", ids, digest, peak=16)
 
 
-def npz_source(path: Path) -> Source:
+def npz_source(path: Path) -> DataSource:
     """``images`` or ``features``, ``labels`` and perhaps ``class_names``."""
-    if not zipfile.is_zipfile(path):
-        raise SoftkinError(f"{path} could not be read as .npz: it is no such file, or it was cut off.")
+    with files.open_file(path) as file:
+        Archive(file, str(path))
 
     def read(_part: str, _size: int | None, _progress: bool | None) -> Content:
         return _read(path)
 
-    return Source(path.name, path, [path], [WHOLE], read)
+    return DataSource(path.name, path, [path], [WHOLE], read)
 
 
 def _read(path: Path) -> Content:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            names = file.files
-            value = next((name for name in ("images", "features") if name in names), None)
-            if value is None or "labels" not in names:
-                raise SoftkinError(
-                    f"{path} must hold `images` or `features`, and `labels`; it holds {', '.join(names) or 'nothing'}."
-                )
-            labels = file["labels"]
-            class_names = file["class_names"].astype(str).tolist() if "class_names" in names else None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise SoftkinError(f"{path} could not be read as .npz without pickles: {error}") from error
-    if labels.dtype.kind not in "iu" or labels.ndim != 1:
-        raise SoftkinError(f"{path}: `labels` must be integers of shape (N,), got {labels.dtype} {labels.shape}.")
+    with files.open_file(path) as file:
+        archive = Archive(file, str(path))
+        names = archive.keys
+        value = next((name for name in ("images", "features") if name in names), None)
+        if value is None or "labels" not in names:
+            raise SoftkinError(
+                f"{path} must hold `images` or `features`, and `labels`; it holds {', '.join(names) or 'nothing'}."
+            )
+        stream = archive.array("labels")
+        if stream.dtype.kind not in "iu" or len(stream.shape) != 1:
+            raise SoftkinError(f"{path}: `labels` must be integers of shape (N,), got {stream.dtype} {stream.shape}.")
+        labels = stream.all()
+        class_names = archive.text("class_names") if "class_names" in names else None
+        shape = archive.array(value).shape
     if not len(labels) or labels.min() < 0:
         raise SoftkinError(
             f"{path}: `labels` must be classes from 0 on, got {labels.min() if len(labels) else 'none'}."
         )
+    if not shape or shape[0] != len(labels):
+        raise SoftkinError(f"{path}: `{value}` must have a row for each of the {len(labels):,} labels, got {shape}.")
     if class_names is None:
-        class_names = [f"class {k}" for k in range(int(labels.max()) + 1)]
+        class_names = numbered(int(labels.max()) + 1, f"{path}, by its `labels`,")
+    if not isinstance(class_names, list):
+        raise SoftkinError(f"{path}: `class_names` must be a list of texts, got the single text {class_names[:50]!r}.")
     if labels.max() >= len(class_names):
         raise SoftkinError(
             f"{path}: `labels` must be below {len(class_names)}, for which there are class names, got {labels.max()}."
@@ -82,25 +86,12 @@ def _read(path: Path) -> Content:
 
 def _chunks(path: Path, name: str) -> Iterator[NDArray[Any]]:
     """One array of an .npz piece by piece: it may be larger than memory."""
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
-            version = np.lib.format.read_magic(file)
-            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = header(file)
-            if dtype.hasobject:
-                raise SoftkinError(f"{path} could not be read as .npz without pickles: `{name}` holds objects.")
-            if fortran or len(shape) < 2:
-                with np.load(path, allow_pickle=False) as whole:  # columns first: no rows to be had piece by piece
-                    yield _as_values(whole[name], name, path)
-                return
-            row = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
-            step = max(1, CHUNK // max(1, row))
-            for start in range(0, shape[0], step):
-                rows = min(step, shape[0] - start)
-                content = file.read(rows * row)
-                yield _as_values(np.frombuffer(content, dtype).reshape(rows, *shape[1:]), name, path)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise SoftkinError(f"{path} could not be read as .npz without pickles: {error}") from error
+    with files.open_file(path) as file:
+        stream = Archive(file, str(path)).array(name)
+        row = math.prod(stream.shape[1:]) * stream.dtype.itemsize
+        step = max(1, CHUNK // max(1, row))
+        for start in range(0, stream.shape[0], step):
+            yield _as_values(stream.take(min(step, stream.shape[0] - start)), name, path)
 
 
 def _as_values(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:

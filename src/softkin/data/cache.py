@@ -5,9 +5,9 @@
 
 import contextlib
 import hashlib
-import json
 import os
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -80,20 +80,20 @@ def stamp(path: Path) -> list[int]:
     return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino]
 
 
-def content_digest(root: Path, files: Sequence[str | Path], *, progress: bool | None = None) -> str:
-    """SHA-256 over the names and bytes of ``files`` at or below ``root``.
+def content_digest(root: Path, members: Sequence[str | Path], *, progress: bool | None = None) -> str:
+    """SHA-256 over the names and bytes of ``members`` at or below ``root``; only regular files are read.
 
     Bytes are read once: the digest is remembered together with every file's size, times and identity, and taken from
     memory as long as none of these has changed. Trees have 100,000 files, hence plain text in place of paths.
     """
-    paths = [os.fspath(file) for file in files]
+    paths = [os.fspath(member) for member in members]
     base = os.path.join(root, "")
     # What a single file is called says nothing of its content; inside a folder names tell parts and classes apart.
     names = [path[len(base) :] if path.startswith(base) else "" for path in paths]
     before, newest = _state(names, paths)
-    memory = folder() / "digests" / f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()}.json"
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads(memory.read_text(encoding="utf-8"))
+    memory = folder() / "digests" / f"{files.sha256(os.fsencode(root.resolve()))}.json"
+    with contextlib.suppress(SoftkinError, KeyError, TypeError):
+        kept = files.read_json(memory, "a digest")
         if kept["state"] == before:
             return str(kept["digest"])
     started = time.time()
@@ -114,18 +114,20 @@ def _state(names: Sequence[str], paths: Sequence[str]) -> tuple[str, float]:
         for path in paths:
             about = os.stat(path)
             stamps += [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino]
-            newest = max(newest, about.st_ctime_ns)  # nobody can set it back, as he can the other
+            newest = max(newest, about.st_ctime_ns)  # ctime cannot be reset by a user; mtime can
+            if not stat.S_ISREG(about.st_mode):
+                files.require_regular(path)
     except OSError as error:
         raise SoftkinError(f"{error.filename} could not be read: {error.strerror}.") from error
     content = "\0".join(names).encode("utf-8", "surrogateescape") + repr(stamps).encode()
-    return hashlib.sha256(content).hexdigest(), newest / 1e9
+    return files.sha256(content), newest / 1e9
 
 
 def remembered(key: str, make: Callable[[], Any]) -> Any:
     """What ``make`` gives, plain data, made once for each key."""
-    memory = folder() / "digests" / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads(memory.read_text(encoding="utf-8"))
+    memory = folder() / "digests" / f"{files.sha256(key.encode())}.json"
+    with contextlib.suppress(SoftkinError, KeyError, TypeError):
+        kept = files.read_json(memory, "a result")
         if kept["key"] == key:
             return kept["value"]
     value = make()
@@ -135,15 +137,12 @@ def remembered(key: str, make: Callable[[], Any]) -> Any:
 
 def _remember(memory: Path, content: Any) -> None:
     with contextlib.suppress(SoftkinError):  # a cache that others filled may be read-only: then it is only slower
-        files.write(memory, json.dumps(content).encode())
+        files.write_json(memory, content, indent=None)
 
 
 def _file_digest(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise SoftkinError(f"{path} could not be read: {error.strerror or error}.") from error
+    with files.reading(path, "a file"):
+        return files.sha256_of_file(path)
 
 
 def workplace(target: Path, doing: str) -> Path:

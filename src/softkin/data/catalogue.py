@@ -1,6 +1,5 @@
 """Data sets that softkin knows by name: where they are published, what is due, and where they go."""
 
-import difflib
 import os
 import shutil
 from collections.abc import Mapping
@@ -10,10 +9,11 @@ from typing import Any
 
 from softkin import SoftkinError
 from softkin.data import archives, cache, download
+from softkin.names import Registry
 
 
 @dataclass(frozen=True)
-class File:
+class PublishedFile:
     """One file as its publisher offers it."""
 
     url: str
@@ -26,11 +26,11 @@ class File:
 
 
 @dataclass(frozen=True)
-class Entry:
+class DataSet:
     """A data set by name."""
 
     words: str
-    files: tuple[File, ...]
+    files: tuple[PublishedFile, ...]
     folder: str | None = None
     """What it is called unpacked, or what several files are kept in; None for a single file that stays as it is."""
     members: Mapping[str, str] = field(default_factory=dict)
@@ -41,11 +41,14 @@ class Entry:
 
 _FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 
-ENTRIES: dict[str, Entry] = {
-    "cifar10": Entry(
+DATA_SETS: Registry[DataSet] = Registry("data set")
+
+DATA_SETS.add(
+    "cifar10",
+    DataSet(
         "CIFAR-10: 60,000 images of 10 classes, 32×32",
         (
-            File(
+            PublishedFile(
                 "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
                 "c58f30108f718f92721af3b95e74349a",
                 170_498_071,
@@ -62,10 +65,14 @@ ENTRIES: dict[str, Entry] = {
             "batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
         },
     ),
-    "cifar100": Entry(
+    aliases=("cifar-10",),
+)
+DATA_SETS.add(
+    "cifar100",
+    DataSet(
         "CIFAR-100: 60,000 images of 100 classes, 32×32",
         (
-            File(
+            PublishedFile(
                 "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
                 "eb9058c3a382ffc7106e4002c42a8d85",
                 169_001_437,
@@ -78,10 +85,14 @@ ENTRIES: dict[str, Entry] = {
             "meta": "7973b15100ade9c7d40fb424638fde48",
         },
     ),
-    "tiny-imagenet": Entry(
+    aliases=("cifar-100",),
+)
+DATA_SETS.add(
+    "tiny-imagenet",
+    DataSet(
         "Tiny-ImageNet: 110,000 labelled images of 200 classes, 64×64",
         (
-            File(
+            PublishedFile(
                 "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
                 "90528d7ca1a48142e341f4ef8d21d0de",
                 248_100_043,
@@ -89,40 +100,44 @@ ENTRIES: dict[str, Entry] = {
         ),
         "tiny-imagenet-200",
     ),
-    "fashion-mnist": Entry(
+    aliases=("tiny-imagenet-200", "tinyimagenet"),
+)
+DATA_SETS.add(
+    "fashion-mnist",
+    DataSet(
         "Fashion-MNIST: 70,000 grey images of 10 kinds of clothes, 28×28",
         (
-            File(f"{_FASHION}/train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
-            File(f"{_FASHION}/train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),
-            File(f"{_FASHION}/t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"),
-            File(f"{_FASHION}/t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
+            PublishedFile(f"{_FASHION}/train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+            PublishedFile(f"{_FASHION}/train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),
+            PublishedFile(f"{_FASHION}/t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"),
+            PublishedFile(f"{_FASHION}/t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
         ),
         "fashion-mnist",
         system="/usr/share/datasets/fashion-mnist",  # Debian's dataset-fashion-mnist
     ),
-    "wikipedia2vec": Entry(
+    aliases=("fashion_mnist", "fashionmnist"),
+)
+DATA_SETS.add(
+    "wikipedia2vec",
+    DataSet(
         "the paper's word vectors: Wikipedia2Vec, English, 100 dimensions; for --vectors",
         (
-            File(
+            PublishedFile(
                 "http://wikipedia2vec.s3.amazonaws.com/models/en/2018-04-20/enwiki_20180420_100d.txt.bz2",
             ),
         ),
     ),
-}
+)
 
 
 def names() -> list[str]:
     """The names that ``get`` knows."""
-    return list(ENTRIES)
+    return list(DATA_SETS)
 
 
-def entry(name: str) -> Entry:
-    """The entry of this name, or one sentence with the nearest that there is."""
-    if name in ENTRIES:
-        return ENTRIES[name]
-    near = difflib.get_close_matches(name.lower(), ENTRIES, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise ValueError(f"`name` must be {', '.join(ENTRIES)}, got {name!r}{hint}")
+def entry(name: str) -> DataSet:
+    """The data set of this name, or one sentence with the nearest that there is."""
+    return DATA_SETS[DATA_SETS.canonical(name, "name")]
 
 
 def present(name: str) -> Path | None:
@@ -145,7 +160,8 @@ def get(name: str, *, force: bool = False, progress: bool | None = None) -> Path
     Raises:
         SoftkinError: It is not to be had; says where to put the file by hand.
     """
-    known = entry(name)
+    name = DATA_SETS.canonical(name, "name")
+    known = DATA_SETS[name]
     found = None if force else present(name)
     if found is not None:
         return found
@@ -163,13 +179,13 @@ def get(name: str, *, force: bool = False, progress: bool | None = None) -> Path
         return place
 
 
-def _place(known: Entry) -> Path:
+def _place(known: DataSet) -> Path:
     if known.folder is None:
         return cache.folder() / "downloads" / known.files[0].name
     return cache.folder() / "data" / known.folder
 
 
-def _fetched(file: File, known: Entry, force: bool, progress: bool | None) -> Path:
+def _fetched(file: PublishedFile, known: DataSet, force: bool, progress: bool | None) -> Path:
     target = cache.made("downloads") / file.name
     if target.exists() and not force:
         if file.md5 is not None and (found := download.md5_of(target)) != file.md5:
@@ -188,7 +204,7 @@ def _fetched(file: File, known: Entry, force: bool, progress: bool | None) -> Pa
     return target
 
 
-def _unpack(archive: Path, known: Entry, place: Path, progress: bool | None) -> None:
+def _unpack(archive: Path, known: DataSet, place: Path, progress: bool | None) -> None:
     """Unpack beside the place, take the one folder in it, check it, rename."""
     holder = cache.made("data") / f".{place.name}.whole"
 
@@ -222,5 +238,5 @@ def about() -> list[dict[str, Any]]:
             "url": known.files[0].url,
             "path": None if (path := present(name)) is None else str(path),
         }
-        for name, known in ENTRIES.items()
+        for name, known in DATA_SETS.items()
     ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from softkin import SoftkinError
 from softkin.data import pickles
 from softkin.data.labelled import Content
-from softkin.data.source import Source
+from softkin.data.source import DataSource
 
 SIDE = 32
 TOGETHER = 4096  # images in one piece
@@ -29,7 +29,7 @@ _LAYOUTS: dict[str, dict[str, Any]] = {
 }
 
 
-def source(path: Path) -> Source | None:
+def source(path: Path) -> DataSource | None:
     """The official folder; None if it is not one."""
     for words, layout in _LAYOUTS.items():
         parts = {part: [path / name for name in names] for part, names in layout["parts"].items()}
@@ -44,7 +44,7 @@ def source(path: Path) -> Source | None:
         def read(part: str, _size: int | None, _progress: bool | None) -> Content:
             return _read(meta, layout["meta"][1], parts[part], layout["labels"])  # noqa: B023  returned at once
 
-        return Source(words, path, files, list(parts), read)
+        return DataSource(words, path, files, list(parts), read)
     return None
 
 

@@ -1,13 +1,12 @@
 """Samples of no class: noise, other data sets, queries out of scope."""
 
-import hashlib
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks
+from softkin import SoftkinError, checks, files
 from softkin.data import images, loading
 from softkin.data.labelled import Samples
 from softkin.data.source import OUT_OF_SCOPE, chosen, official
@@ -46,7 +45,7 @@ def out_of_distribution(
         shape = like.values.shape[1:]
         if values.shape[1:] != shape or found.peak != like.peak:
             values = images.fitted(values, shape, peak=found.peak, new_peak=like.peak)
-            digest = hashlib.sha256(f"{found.digest} as {shape} to {like.peak}".encode()).hexdigest()
+            digest = files.sha256(f"{found.digest} as {shape} to {like.peak}".encode())
             found = replace(found, digest=digest)
     elif values.shape[1:] != like.values.shape[1:]:
         raise SoftkinError(
@@ -88,7 +87,7 @@ def _noise(name: str, like: Samples, rows: int, seed: int) -> Samples:
             piece = values[start : start + 1000]
             drawn = rng.normal(mean, deviation, size=piece.shape)
             piece[:] = np.rint(drawn).clip(0, like.peak) if like.kind == "images" else drawn
-    digest = hashlib.sha256(values.tobytes()).hexdigest()
+    digest = files.sha256(values.tobytes())
     ids = np.arange(rows, dtype=np.int64)
     noise = Samples(values, None, [], "", like.kind, ids, digest, peak=like.peak)
     return _unlabelled(noise, values, like, f"{name} noise like {like.source}")

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import hashlib
 import http.client
-import json
 import os
 import re
 import time
@@ -166,8 +165,8 @@ def _pieces(response: Any) -> Iterator[bytes]:
 
 
 def _noted(note: Path) -> str | None:
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return str(json.loads(note.read_text(encoding="utf-8"))["version"])
+    with contextlib.suppress(SoftkinError, KeyError, TypeError):
+        return str(files.read_json(note, "a note")["version"])
     return None
 
 
@@ -178,4 +177,4 @@ def _remember(note: Path, response: Any) -> None:
     if version is None:
         note.unlink(missing_ok=True)
     else:
-        files.write(note, json.dumps({"version": version}).encode())
+        files.write_json(note, {"version": version}, indent=None)

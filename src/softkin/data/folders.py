@@ -12,7 +12,7 @@ import numpy as np
 from softkin import SoftkinError
 from softkin.data import images
 from softkin.data.labelled import Content
-from softkin.data.source import WHOLE, Source, canonical, is_part
+from softkin.data.source import WHOLE, DataSource, canonical, is_part
 from softkin.data.wordnet import lines_of, named
 
 _SUFFIXES = tuple(sorted(images.SUFFIXES))
@@ -21,7 +21,7 @@ Classes = tuple[list[str], list[tuple[str, int]]]
 """Class names, and each image with its class."""
 
 
-def class_folders(path: Path) -> Source:
+def class_folders(path: Path) -> DataSource:
     """One folder of images for each class, or such folders inside folders of parts."""
     parts = _parts(path)
     classes = {part: [folder.name for folder in _folders(root)] for part, root in parts.items()}
@@ -40,8 +40,8 @@ def class_folders(path: Path) -> Source:
         start = len(os.path.join(parts[part], ""))
         return names, [(file, place[file[start:].split(os.sep, 1)[0]]) for file in files[part]]
 
-    every = [file for found in files.values() for file in found]
-    return _source(path, f"image folder {path.name}", every, list(files), sort)
+    all_files = [file for found in files.values() for file in found]
+    return _source(path, f"image folder {path.name}", all_files, list(files), sort)
 
 
 def _parts(path: Path) -> dict[str, Path]:
@@ -63,7 +63,7 @@ def is_tiny_imagenet(path: Path) -> bool:
     return (path / "val" / "val_annotations.txt").is_file() and (path / "train").is_dir()
 
 
-def tiny_imagenet(path: Path) -> Source:
+def tiny_imagenet(path: Path) -> DataSource:
     """``train/<number>/images``, ``val/images`` with ``val_annotations.txt``, ``words.txt``; test has no labels."""
     numbers_file, words, annotations = path / "wnids.txt", path / "words.txt", path / "val" / "val_annotations.txt"
     found = _images(path / "train")
@@ -107,7 +107,9 @@ def hold_images(path: Path) -> bool:
     )
 
 
-def _source(path: Path, words: str, files: list[str], parts: Sequence[str], sort: Callable[[str], Classes]) -> Source:
+def _source(
+    path: Path, words: str, files: list[str], parts: Sequence[str], sort: Callable[[str], Classes]
+) -> DataSource:
     def read(part: str, size: int | None, progress: bool | None) -> Content:
         names, own = sort(part)
         if not own:
@@ -116,7 +118,7 @@ def _source(path: Path, words: str, files: list[str], parts: Sequence[str], sort
         chunks = images.decoded(encoded, total=len(own), size=size, progress=progress)
         return Content(np.array([k for _, k in own], dtype=np.int64), names, "images", chunks)
 
-    return Source(words, path, files, list(parts), read)
+    return DataSource(words, path, files, list(parts), read)
 
 
 def _folders(path: Path) -> list[Path]:

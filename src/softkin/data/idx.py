@@ -1,8 +1,7 @@
 """Fashion-MNIST and its relatives: idx files, plain or .gz, a header of sizes and then bytes."""
 
 import gzip
-import hashlib
-import zlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -10,9 +9,9 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError
-from softkin.data.labelled import Content
-from softkin.data.source import Source
+from softkin import SoftkinError, files
+from softkin.data.labelled import Content, numbered
+from softkin.data.source import DataSource
 
 TOGETHER = 4096  # images in one piece
 PREFIXES = {"train": "train", "test": "t10k"}
@@ -35,7 +34,7 @@ FASHION_LABELS = (
 )
 
 
-def source(path: Path) -> Source | None:
+def source(path: Path) -> DataSource | None:
     """A folder of idx files; None if it is not one."""
     parts = {}
     for part, prefix in PREFIXES.items():
@@ -51,7 +50,7 @@ def source(path: Path) -> Source | None:
         images, labels = parts[part]
         return _read(images, labels)
 
-    return Source(
+    return DataSource(
         f"idx files in {path.name}", path, [file for pair in parts.values() for file in pair], list(parts), read
     )
 
@@ -66,32 +65,35 @@ def _file(path: Path, name: str) -> Path | None:
 
 def _read(images: Path, labels: Path) -> Content:
     values = np.concatenate([np.zeros(0, np.uint8), *_pieces(labels, dimensions=1, together=None)]).astype(np.int64)
-    names = [f"class {k}" for k in range(values.max(initial=-1) + 1)]
-    if hashlib.sha256(values.astype(np.uint8).tobytes()).hexdigest() in FASHION_LABELS:
+    names = numbered(int(values.max(initial=-1)) + 1, str(labels))
+    if files.sha256(values.astype(np.uint8).tobytes()) in FASHION_LABELS:
         names = list(FASHION)
     chunks = (piece[..., None] for piece in _pieces(images, dimensions=3, together=TOGETHER))
     return Content(values, names, "images", chunks)
 
 
 def _pieces(path: Path, *, dimensions: int, together: int | None) -> Iterator[NDArray[np.uint8]]:
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield from _rows(file, path, dimensions, together)
-    except (OSError, EOFError, zlib.error) as error:
-        raise SoftkinError(f"{path} could not be read as idx: {error}.") from error
+    size = files.require_regular(path)
+    with files.reading(path, "idx"), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        yield from _rows(file, path, size, dimensions, together)
 
 
 def _rows(
-    file: gzip.GzipFile | BinaryIO, path: Path, dimensions: int, together: int | None
+    file: gzip.GzipFile | BinaryIO, path: Path, size: int, dimensions: int, together: int | None
 ) -> Iterator[NDArray[np.uint8]]:
     header = file.read(4 + 4 * dimensions)
     if header[:4] != bytes([0, 0, 8, dimensions]) or len(header) != 4 + 4 * dimensions:
         raise SoftkinError(f"{path} must begin as an idx file of bytes with {dimensions} dimensions, it does not.")
-    rows, *shape = (int(size) for size in np.frombuffer(header, ">u4", offset=4))
+    rows, *shape = (int(length) for length in np.frombuffer(header, ">u4", offset=4))
+    row = math.prod(shape)
+    files.within("pixels", row, f"{path}: an image")
+    files.unpacked_within(size, rows * row, str(path))
     step = together or max(1, rows)
     for start in range(0, rows, step):
         count = min(step, rows - start)
-        content = file.read(count * int(np.prod(shape, dtype=np.int64)))
-        if len(content) != count * int(np.prod(shape, dtype=np.int64)):
+        content = file.read(count * row)
+        if len(content) != count * row:
             raise SoftkinError(f"{path} was cut off: {rows} rows are due, it ends within row {start + count}.")
         yield np.frombuffer(content, np.uint8).reshape(count, *shape)
+    if file.read(1):  # at its end, and only there, a .gz file is held against its checksum
+        raise SoftkinError(f"{path} is damaged: {rows} rows are due, and more follows them.")

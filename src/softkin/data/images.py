@@ -1,7 +1,9 @@
 """Image files and arrays → pixels, uint8, (height, width, channels)."""
 
+import contextlib
 import io
 import itertools
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,14 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError
+from softkin import SoftkinError, files
 from softkin.progress import track
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # as PIL calls them
 LARGEST = 4096  # pixels a side: what `size` may ask for
 TOGETHER = 64  # images decoded by one task at most
 AHEAD = 16  # tasks under way or waiting to be written
 BUDGET = 2**26  # bytes that all of these may hold: what bounds the memory, whatever the images' size
+LARGE = 2**21  # pixels: larger images are decoded one at a time, each takes up to 8 bytes a pixel
+
+_ONE_LARGE_IMAGE = threading.Lock()
 
 Encoded = tuple[str, bytes | Path]
 """What an image is called in messages, and its file or its bytes."""
@@ -29,14 +35,7 @@ def decoded(
 ) -> Iterator[NDArray[np.uint8]]:
     """Pieces of (N, height, width, 3), decoded in parallel, never more than a few pieces in memory."""
     piece: list[NDArray[np.uint8]] = []
-    shape: tuple[int, ...] | None = None
-    for name, image in track(_in_order(images, size), f"decoding {total:,} images", total=total, show=progress):
-        shape = shape or image.shape
-        if image.shape != shape:
-            raise SoftkinError(
-                f"all images must have one size, but {name} has {image.shape[1]}×{image.shape[0]} pixels and those "
-                f"before it {shape[1]}×{shape[0]}; pass size= (--size) to resize them."
-            )
+    for image in track(_in_order(images, size), f"decoding {total:,} images", total=total, show=progress):
         piece.append(image)
         if len(piece) >= _together(image):
             yield np.stack(piece)
@@ -49,17 +48,20 @@ def _together(image: NDArray[np.uint8]) -> int:
     return max(1, min(TOGETHER, BUDGET // (AHEAD * max(1, image.nbytes))))
 
 
-def _in_order(images: Iterable[Encoded], size: int | None) -> Iterator[tuple[str, NDArray[np.uint8]]]:
-    """Each image with its name; the first alone, since its size says how many may be decoded ahead."""
-    source, due, together = iter(images), deque[Future[list[tuple[str, NDArray[np.uint8]]]]](), 1
+def _in_order(images: Iterable[Encoded], size: int | None) -> Iterator[NDArray[np.uint8]]:
+    """Each image; the first alone, since its size says how many may be decoded ahead."""
+    source, due = iter(images), deque[Future[list[NDArray[np.uint8]]]]()
+    expected: tuple[int, int] | None = None
+    together, ahead = 1, 1
     with ThreadPoolExecutor() as pool:
         try:
-            for first in _decode(list(itertools.islice(source, 1)), size):
-                together = _together(first[1])
+            for first in _decode(list(itertools.islice(source, 1)), size, None):
+                expected = None if size is not None else (first.shape[1], first.shape[0])
+                together, ahead = _together(first), max(2, min(AHEAD, BUDGET // max(1, first.nbytes)))
                 yield first
             while True:
-                while len(due) < AHEAD and (batch := list(itertools.islice(source, together))):
-                    due.append(pool.submit(_decode, batch, size))
+                while len(due) < ahead and (batch := list(itertools.islice(source, together))):
+                    due.append(pool.submit(_decode, batch, size, expected))
                 if not due:
                     return
                 yield from due.popleft().result()
@@ -68,20 +70,45 @@ def _in_order(images: Iterable[Encoded], size: int | None) -> Iterator[tuple[str
                 future.cancel()
 
 
-def _decode(batch: list[Encoded], size: int | None) -> list[tuple[str, NDArray[np.uint8]]]:
-    from PIL import Image, UnidentifiedImageError
+def _decode(batch: list[Encoded], size: int | None, expected: tuple[int, int] | None) -> list[NDArray[np.uint8]]:
+    """Each image of a batch; ``expected`` is the width and height that it must have."""
+    from PIL import Image
 
+    if Image.MAX_IMAGE_PIXELS is not None:  # a limit that the user raised is his to raise
+        Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, files.limit("pixels"))
     results = []
     for name, file in batch:
-        try:
-            with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as opened:
+        content = file if isinstance(file, bytes) else files.read_bytes(file, "an image")
+        with files.reading(name, "an image"):
+            width, height = _checked_size(name, content)
+            if expected is not None and (width, height) != expected:
+                raise SoftkinError(
+                    f"all images must have one size, but {name} has {width}×{height} pixels and those before it "
+                    f"{expected[0]}×{expected[1]}; pass size= (--size) to resize them."
+                )
+            with (
+                _ONE_LARGE_IMAGE if width * height > LARGE else contextlib.nullcontext(),
+                Image.open(io.BytesIO(content), formats=FORMATS) as opened,
+            ):
                 image = opened.convert("RGB")
-        except (OSError, UnidentifiedImageError, Image.DecompressionBombError, SyntaxError, ValueError) as error:
-            raise SoftkinError(f"{name} could not be read as an image: {error}.") from error
-        if size is not None and image.size != (size, size):
-            image = image.resize((size, size), Image.Resampling.BILINEAR)
-        results.append((name, np.asarray(image)))
+                if size is not None and image.size != (size, size):
+                    image = image.resize((size, size), Image.Resampling.BILINEAR)
+            results.append(np.asarray(image))
     return results
+
+
+def _checked_size(name: str, content: bytes) -> tuple[int, int]:
+    """Width and height as the file states them, not too many; the checksums of a PNG file are verified.
+
+    Without a list of formats PIL would start Ghostscript on a PostScript file, whatever it is called.
+    """
+    from PIL import Image
+
+    with Image.open(io.BytesIO(content), formats=FORMATS) as opened:
+        files.within("pixels", opened.width * opened.height, name)
+        if opened.format == "PNG":
+            opened.verify()
+        return opened.size
 
 
 def pixels(values: NDArray[Any], name: str) -> NDArray[np.uint8]:

@@ -1,6 +1,5 @@
 """What every reader gives: samples, their classes, and where they come from."""
 
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -9,9 +8,17 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-Kind = Literal["images", "features", "text"]
+from softkin import files
+
+SampleKind = Literal["images", "features", "text"]
 
 _NUMBER = re.compile(r" \(n\d{8}\)$")  # what keeps two classes of the same synonyms apart
+
+
+def numbered(count: int, what: str) -> list[str]:
+    """Names for classes that are only numbered; ``what`` has them, for the refusal of ids taken for classes."""
+    files.within("classes", count, what)
+    return [f"class {k}" for k in range(count)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +36,7 @@ class Samples:
     class_names: list[str]
     source: str
     """Where they come from, in words."""
-    kind: Kind
+    kind: SampleKind
     ids: NDArray[np.int64]
     """(N,), the row of each sample in its part of the source; in a split, counted over all parts."""
     digest: str
@@ -62,7 +69,7 @@ class Samples:
         if len(index) and (index.min() < 0 or index.max() >= len(self)):
             wrong = index[(index < 0) | (index >= len(self))][0]
             raise ValueError(f"`rows` must be from 0 to {len(self) - 1}, got {wrong}.")
-        digest = hashlib.sha256(f"{self.digest} rows ".encode() + index.astype("<i8").tobytes()).hexdigest()
+        digest = files.sha256(f"{self.digest} rows ".encode() + index.astype("<i8").tobytes())
         return replace(
             self,
             values=store.rows_of(self.values, index, digest),
@@ -87,7 +94,7 @@ class Content:
 
     labels: NDArray[np.int64]
     class_names: list[str]
-    kind: Kind
+    kind: SampleKind
     chunks: Iterable[NDArray[Any]]
     """Pieces that together are the (N, …) values; each may be dropped once it was seen."""
     texts: list[str] | None = None

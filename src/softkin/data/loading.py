@@ -1,7 +1,5 @@
 """One call for whatever people have on disk: what it is, and which reader reads it."""
 
-import difflib
-import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks
+from softkin import SoftkinError, checks, files
 from softkin.data import archives, arrays, cache, catalogue, cifar, folders, hub, idx, images, objects, store, tables
 from softkin.data.labelled import Content, Labelled, Samples
-from softkin.data.source import OUT_OF_SCOPE, Source, canonical, chosen
+from softkin.data.source import OUT_OF_SCOPE, DataSource, canonical, chosen
+from softkin.names import did_you_mean
 
 UNPACKED = ("cifar-100-python", "cifar-10-batches-py", "tiny-imagenet-200")  # what people keep the folder of
 
@@ -51,7 +50,7 @@ def labelled(samples: Samples) -> Labelled:
     return samples
 
 
-def read(found: Source, part: str, size: int | None, progress: bool | None) -> Samples:
+def read(found: DataSource, part: str, size: int | None, progress: bool | None) -> Samples:
     """One part of a recognised source, from the cache where it is there."""
     if size is not None:
         checks.count(size, "size")
@@ -61,12 +60,23 @@ def read(found: Source, part: str, size: int | None, progress: bool | None) -> S
         return _resized_at_once(found.ready, size)
 
     def make() -> Content:
-        return _resized(found.read(part, size, progress), size)
+        content = found.read(part, size, progress)
+        check_names(content.class_names, found.root)
+        return _resized(content, size)
 
     if not found.files:
         return store.keep(make(), found.words)
     digest = cache.content_digest(found.root, found.files, progress=progress)
     return store.open_or_build(f"{digest} {part} {size}", found.words, make)
+
+
+def check_names(class_names: list[str], root: Path) -> None:
+    """Refuse class names that are empty, no text, or the same, before anything is decoded or trained."""
+    files.within("classes", len(class_names), str(root))
+    try:
+        checks.class_names(class_names)
+    except (TypeError, ValueError) as error:
+        raise SoftkinError(f"{root}: {error}") from error
 
 
 def _resized(content: Content, size: int | None) -> Content:
@@ -88,28 +98,27 @@ def _resized_at_once(samples: Samples, size: int | None) -> Samples:
     if samples.kind != "images":
         raise ValueError(f"`size` must be left out, since {samples.source} holds {samples.kind}.")
     values: NDArray[np.uint8] = images.resized(samples.values, size, peak=samples.peak)
-    digest = hashlib.sha256(f"{samples.digest} at {size} pixels".encode()).hexdigest()
+    digest = files.sha256(f"{samples.digest} at {size} pixels".encode())
     return replace(samples, values=values, digest=digest)
 
 
-def recognise(source: Any, *, progress: bool | None = None) -> Source:
+def recognise(source: Any, *, progress: bool | None = None) -> DataSource:
     """What ``source`` is; a name that is not here yet is downloaded."""
     if isinstance(source, Samples):
         return arrays.ready(source)
     if not isinstance(source, str | Path):
         return objects.source(source)
     path = Path(source).expanduser()
-    try:
+    with files.reading(path, "data"):
         if path.is_dir():
             return _folder(path)
-        if path.is_file():
+        if path.exists():
+            files.require_regular(path)
             return _file(path, progress)
-    except OSError as error:
-        raise SoftkinError(f"{error.filename or path} could not be read: {error.strerror or error}.") from error
     return _name(str(source), progress)
 
 
-def _folder(path: Path) -> Source:
+def _folder(path: Path) -> DataSource:
     inside = [path / name for name in UNPACKED if (path / name).is_dir()]
     if len(inside) == 1:
         return _folder(inside[0])
@@ -123,7 +132,7 @@ def _folder(path: Path) -> Source:
     return found or folders.class_folders(path)
 
 
-def _file(path: Path, progress: bool | None) -> Source:
+def _file(path: Path, progress: bool | None) -> DataSource:
     suffix = path.suffix.lower()
     if archives.is_archive(path):
         return replace(_folder(archives.unpacked(path, progress=progress)), words=path.name)
@@ -146,18 +155,17 @@ def is_known_file(path: Path) -> bool:
 
 def check(name: str) -> None:
     """Refuse a text that is no file or folder and no name of a data set; nothing is read or fetched."""
-    if Path(name).expanduser().exists() or name == "digits" or name in catalogue.ENTRIES or hub.is_name(name):
+    if Path(name).expanduser().exists() or name == "digits" or name in catalogue.DATA_SETS or hub.is_name(name):
         return
-    near = difflib.get_close_matches(name.lower(), ["digits", *catalogue.ENTRIES], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    hint = did_you_mean(name, ["digits", *catalogue.DATA_SETS.spellings])
     raise SoftkinError(f"{name} could not be read: there is no such file or folder, and no data set of that name{hint}")
 
 
-def _name(name: str, progress: bool | None) -> Source:
+def _name(name: str, progress: bool | None) -> DataSource:
     check(name)
     if name == "digits":
         return arrays.ready(arrays.digits())
-    if name in catalogue.ENTRIES:
+    if name in catalogue.DATA_SETS:
         if catalogue.entry(name).folder is None:
             raise SoftkinError(f"{name} holds word vectors, not samples; pass its file as vectors (--vectors).")
         return replace(_folder(catalogue.get(name, progress=progress)), words=name)

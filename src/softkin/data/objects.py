@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError
+from softkin import SoftkinError, files
 from softkin.data import images, text
-from softkin.data.labelled import Content, Kind
-from softkin.data.source import WHOLE, Source
+from softkin.data.labelled import Content, SampleKind, numbered
+from softkin.data.source import WHOLE, DataSource
 from softkin.data.tables import IMAGE_COLUMNS, LABEL_COLUMNS, TEXT_COLUMNS
 from softkin.progress import track
 
 TOGETHER = 256  # samples in one piece
 
 
-def source(dataset: Any) -> Source:
+def source(dataset: Any) -> DataSource:
     """A data set that is an object; read whole, since nothing tells whether it changed since the last time."""
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         raise TypeError(
@@ -31,12 +31,12 @@ def source(dataset: Any) -> Source:
     def read(_part: str, _size: int | None, progress: bool | None) -> Content:
         return _read(dataset, words, progress)
 
-    return Source(words, Path(type(dataset).__name__), [], [WHOLE], read)
+    return DataSource(words, Path(type(dataset).__name__), [], [WHOLE], read)
 
 
 def _read(dataset: Any, words: str, progress: bool | None) -> Content:
     first, _ = _item(dataset, 0)
-    kind: Kind = "text" if isinstance(first, str) else "features" if _is_vector(first) else "images"
+    kind: SampleKind = "text" if isinstance(first, str) else "features" if _is_vector(first) else "images"
     labels = np.zeros(len(dataset), dtype=np.int64)
     names = _class_names(dataset)
     class_names = list(names or [])
@@ -63,7 +63,7 @@ def _read(dataset: Any, words: str, progress: bool | None) -> Content:
                 )
             yield np.stack(values)
         if not names:
-            class_names.extend(f"class {k}" for k in range(int(labels.max()) + 1))
+            class_names.extend(numbered(int(labels.max()) + 1, words))
 
     return Content(labels, class_names, kind, chunks(), texts)
 
@@ -105,6 +105,7 @@ def _label(label: Any, row: int, names: list[str] | None) -> int:
     if not whole or number < 0 or (names is not None and number >= len(names)):
         most = "on" if names is None else f"to {len(names) - 1}"
         raise SoftkinError(f"the label of sample {row} must be a whole number from 0 {most}, got {label!r}.")
+    files.within("classes", number + 1, f"the data set, by the label of sample {row},")
     return number
 
 
@@ -122,7 +123,7 @@ def _is_vector(value: Any) -> bool:
     return _as_array(value).ndim == 1
 
 
-def _value(value: Any, kind: Kind, row: int) -> NDArray[Any]:
+def _value(value: Any, kind: SampleKind, row: int) -> NDArray[Any]:
     array = _as_array(value)
     if kind == "features":
         if array.ndim != 1 or array.dtype.kind not in "biuf":

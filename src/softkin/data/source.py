@@ -1,12 +1,12 @@
 """A source: files on disk of one form, and how to read each of its parts."""
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from softkin import SoftkinError
 from softkin.data.labelled import Content, Samples
+from softkin.names import did_you_mean
 
 WHOLE = "all"  # the one part of a source that is not divided
 OUT_OF_SCOPE = "oos"  # what CLINC calls queries that belong to no class: a part, never a class
@@ -24,7 +24,7 @@ Reader = Callable[[str, int | None, bool | None], Content]
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """What ``recognise`` found."""
 
     words: str
@@ -61,7 +61,7 @@ def official(parts: Sequence[str]) -> dict[str, str]:
     return roles
 
 
-def chosen(source: Source, split: str | None) -> str:
+def chosen(source: DataSource, split: str | None) -> str:
     """The part to read: as asked, otherwise the training part, otherwise the only one."""
     roles = official(source.parts)
     if split is None:
@@ -78,6 +78,4 @@ def chosen(source: Source, split: str | None) -> str:
         raise SoftkinError(f"{source.root}: its validation set serves as its test set; pass split='test'.")
     if list(roles) == [WHOLE]:
         raise SoftkinError(f"{source.root} is not divided into parts, but split={split!r} was asked for; leave it out.")
-    near = difflib.get_close_matches(wanted, list(roles), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise SoftkinError(f"{source.root} has the parts {', '.join(roles)}, not {split!r}{hint}")
+    raise SoftkinError(f"{source.root} has the parts {', '.join(roles)}, not {split!r}{did_you_mean(wanted, roles)}")

@@ -18,11 +18,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError
+from softkin import SoftkinError, files
 from softkin.data import cache
 from softkin.data.labelled import Content, Labelled
 
-FORMAT = 1  # of entries, and of everything that decides how sources are decoded
+FORMAT = 2  # of entries, and of everything that decides how sources are decoded
 IN_MEMORY = 2**30  # bytes: larger selections of rows go to a file
 CHUNK = 2**24  # bytes read or copied at a time
 
@@ -31,7 +31,7 @@ VALUES, LABELS, TEXTS, ABOUT = "values.npy", "labels.npy", "texts.json", "about.
 
 def open_or_build(key: str, source: str, make: Callable[[], Content]) -> Labelled:
     """The entry of this key; decoded by ``make`` if there is none that is whole."""
-    name = hashlib.sha256(f"{FORMAT} {key}".encode()).hexdigest()
+    name = files.sha256(f"{FORMAT} {key}".encode())
     path = cache.made("decoded") / name
     found = _open(path, source)
     if found is not None:
@@ -51,7 +51,7 @@ def keep(content: Content, source: str) -> Labelled:
     decoded = cache.made("decoded")
     with _building(decoded / f"object-{os.getpid()}-{threading.get_ident()}") as temporary:
         _write(temporary, content)
-        path = decoded / str(json.loads((temporary / ABOUT).read_text(encoding="utf-8"))["digest"])
+        path = decoded / str(files.read_json(temporary / ABOUT, "an entry")["digest"])
         if _open(path, source) is None:
             _put(temporary, path)
     found = _open(path, source)
@@ -166,30 +166,21 @@ def _close(whole: Any, content: Content, shape: tuple[int, ...], dtype: np.dtype
 
 
 def _write_about(folder: Path, about: dict[str, Any]) -> None:
-    sealed = {**about, "seal": _seal(about)}
-    temporary = folder / f".{ABOUT}.{os.getpid()}"
-    with temporary.open("wb") as file:
-        file.write(json.dumps(sealed, ensure_ascii=True).encode())
-        _flush(file)
-    os.replace(temporary, folder / ABOUT)
-
-
-def _seal(about: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    files.write(folder / ABOUT, files.canonical_json({**about, "seal": files.sha256_of_json(about)}))
 
 
 def _open(path: Path, source: str) -> Labelled | None:
     """The entry, or None if it is not there or not whole."""
     try:
-        about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
-        if about.pop("seal") != _seal(about):
+        about = files.read_json(path / ABOUT, "an entry")
+        if about.pop("seal") != files.sha256_of_json(about):
             return None
         stamps = {name: cache.stamp(path / name) for name in about["files"]}
         # Copy-on-write spares torch's warning, but the kernel grants it only where it could hold the copy.
         mode: Any = "c" if stamps[VALUES][0] <= IN_MEMORY else "r"
         values = np.load(path / VALUES, mmap_mode=mode, allow_pickle=False)
         labels = np.load(path / LABELS, allow_pickle=False)
-        texts = json.loads((path / TEXTS).read_bytes()) if TEXTS in about["files"] else None
+        texts = files.read_json(path / TEXTS, "texts") if TEXTS in about["files"] else None
         if stamps != about["files"]:
             content = Content(labels, about["class_names"], about["kind"], _pieces(values), texts, about["peak"])
             whole = hashlib.sha256()
@@ -198,9 +189,9 @@ def _open(path: Path, source: str) -> Labelled | None:
             _close(whole, content, values.shape, values.dtype)
             if whole.hexdigest() != about["digest"]:
                 return None
-            with contextlib.suppress(OSError):  # a cache that others filled may be read-only
+            with contextlib.suppress(SoftkinError):  # a cache that others filled may be read-only
                 _write_about(path, {**about, "files": stamps})
-    except (OSError, ValueError, KeyError, TypeError, EOFError):
+    except (SoftkinError, OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None
     return Labelled(
         values=values,

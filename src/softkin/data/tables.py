@@ -1,19 +1,20 @@
 """Tables with a column of labels and one of images or text: parquet as Hugging Face data sets have it, CSV, JSONL."""
 
-import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks
+from softkin import SoftkinError, files
 from softkin.data import cache, images, text
-from softkin.data.labelled import Content
-from softkin.data.source import OUT_OF_SCOPE, WHOLE, Source, canonical, is_part
+from softkin.data.labelled import Content, numbered
+from softkin.data.source import OUT_OF_SCOPE, WHOLE, DataSource, canonical, is_part
 from softkin.data.wordnet import named
 
 SUFFIXES = {".parquet", ".csv", ".jsonl"}
@@ -21,6 +22,7 @@ LABEL_COLUMNS = ("label", "fine_label", "labels", "target", "intent", "category"
 IMAGE_COLUMNS = ("image", "img", "images")
 TEXT_COLUMNS = ("text", "sentence", "query", "utterance", "question", "review", "content")
 BLOCK = 2**26  # bytes: a row of CSV or JSONL may be as long
+BATCH = 64  # rows of a parquet file read at a time: images may be large
 
 _SHARD = re.compile(r"-\d+-of-\d+$")  # train-00003-of-00017.parquet is a piece of train
 
@@ -35,12 +37,12 @@ class Columns:
     part: str | None
 
 
-def file_source(path: Path) -> Source:
+def file_source(path: Path) -> DataSource:
     """One file; its parts are those of its column ``split``, where it has one."""
     return _source(path, {WHOLE: [path]}, path.name)
 
 
-def folder_source(path: Path) -> Source | None:
+def folder_source(path: Path) -> DataSource | None:
     """Tables called train…, test… and so on, or in folders called so, perhaps one folder deeper; None if it is not."""
     parts = _parts_in(path)
     if not parts:
@@ -81,93 +83,152 @@ def _part_of(file: Path) -> str:
     return canonical(first) if canonical(first) in ("train", "validation", "test") else stem.lower()
 
 
-def _source(root: Path, files: Mapping[str, Sequence[Path]], words: str) -> Source:
-    every = [file for several in files.values() for file in several]
+def _source(root: Path, tables: Mapping[str, Sequence[Path]], words: str) -> DataSource:
+    paths = [path for several in tables.values() for path in several]
     words_file = (root if root.is_dir() else root.parent) / "words.txt"
     beside = [words_file] if words_file.is_file() else []
-    digest = cache.content_digest(root, [*every, *beside])
+    digest = cache.content_digest(root, [*paths, *beside])
     # Which parts a table has stands in its columns: read once, as its values are.
-    parts = cache.remembered(f"parts of {digest}", lambda: _parts(files, every))
+    parts = cache.remembered(f"parts of {digest}", lambda: _parts(tables, paths))
 
     def read(part: str, size: int | None, progress: bool | None) -> Content:
-        return _read(files, _columns(every[0]), part, beside, size, progress)
+        return _read(tables, _columns(paths[0]), part, beside, size, progress)
 
-    return Source(words, root, [*every, *beside], parts, read)
+    return DataSource(words, root, [*paths, *beside], parts, read)
 
 
-def _parts(files: Mapping[str, Sequence[Path]], every: Sequence[Path]) -> list[str]:
-    columns, parts = _columns(every[0]), list(files)
+def _parts(tables: Mapping[str, Sequence[Path]], paths: Sequence[Path]) -> list[str]:
+    columns, parts = _columns(paths[0]), list(tables)
     if columns.part is not None and parts == [WHOLE]:
-        written = dict.fromkeys(canonical(str(part)) for part in _column(every, columns.part))
+        written = dict.fromkeys(canonical(str(part)) for part in _column(paths, columns.part))
         parts = [part for part in written if not part.startswith(OUT_OF_SCOPE)]
-    if not columns.are_images and _classes(every, columns).outside is not None:
+    if not columns.are_images and _classes(paths, columns).outside is not None:
         parts.append(OUT_OF_SCOPE)
     return parts
 
 
 def _columns(path: Path) -> Columns:
-    names = _schema(path).names
+    names = _column_names(path)
     label = next((name for name in LABEL_COLUMNS if name in names), None)
     if label is None:
         *first, last = (f"`{name}`" for name in LABEL_COLUMNS)
-        raise SoftkinError(f"{path} must have a column {', '.join(first)} or {last}, it has {', '.join(names)}.")
+        raise SoftkinError(f"{path} must have a column {', '.join(first)} or {last}, it has {', '.join(names[:20])}.")
     image = next((name for name in IMAGE_COLUMNS if name in names), None)
     value = image or next((name for name in TEXT_COLUMNS if name in names), None)
     if value is None or (image is not None and path.suffix.lower() != ".parquet"):
         raise SoftkinError(
             f"{path} must have a column of images (parquet only; {', '.join(IMAGE_COLUMNS)}) or of text "
-            f"({', '.join(TEXT_COLUMNS)}), it has {', '.join(names)}."
+            f"({', '.join(TEXT_COLUMNS)}), it has {', '.join(names[:20])}."
         )
     return Columns(label, value, image is not None, "split" if "split" in names else None)
 
 
-def _schema(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_schema(path) if path.suffix.lower() == ".parquet" else _table(path).schema
-    except (pa.ArrowException, OSError) as error:
-        raise SoftkinError(f"{path} could not be read as parquet: {error}.") from error
-
-
-def _table(path: Path, columns: Sequence[str] | None = None) -> Any:
-    """A whole table, or some of its columns."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.json
-    import pyarrow.parquet as pq
-
+def _column_names(path: Path) -> list[str]:
     form = path.suffix.lower().lstrip(".")
-    try:
+    with files.reading(path, form):
         if form == "parquet":
-            return pq.read_table(path, columns=columns)
-        if form == "csv":
-            table = pa.csv.read_csv(
-                path,
-                read_options=pa.csv.ReadOptions(block_size=BLOCK),
-                parse_options=pa.csv.ParseOptions(newlines_in_values=True),
-                convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(TEXT_COLUMNS, pa.string())),
-            )
-        else:
-            table = pa.json.read_json(path, read_options=pa.json.ReadOptions(block_size=BLOCK))
-        return table if columns is None else table.select(columns)
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise SoftkinError(f"{path} could not be read as {form}: {error}") from error
+            return list(_parquet(path).schema_arrow.names)
+        return list(_text_columns(path, *cache.stamp(path)))
 
 
-def _column(files: Sequence[Path], name: str) -> list[Any]:
-    return [cell for file in files for cell in _table(file, [name])[name].to_pylist()]
+def _parquet(path: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    files.require_regular(path)
+    return pq.ParquetFile(path, page_checksum_verification=True)  # where the file has checksums
+
+
+@lru_cache(maxsize=4)
+def _text_columns(path: Path, *_stamp: int) -> dict[str, list[Any]]:
+    """All columns of a CSV or JSONL file; kept for a moment, since several of them are asked for one after another."""
+    if path.suffix.lower() == ".jsonl":
+        return _jsonl(path)
+    import pyarrow as pa
+    from pyarrow import csv
+
+    files.within("bytes", files.require_regular(path), str(path))
+    table = csv.read_csv(
+        path,
+        read_options=csv.ReadOptions(block_size=BLOCK),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(column_types=dict.fromkeys(TEXT_COLUMNS, pa.string())),
+    )
+    twice = next((name for name, count in Counter(table.column_names).items() if count > 1), None)
+    if twice is not None:
+        raise SoftkinError(f"{path} must name each column once, but `{twice}` stands there twice.")
+    return {name: table[name].to_pylist() if name in _USED else [] for name in table.column_names}
+
+
+_USED = frozenset((*LABEL_COLUMNS, *IMAGE_COLUMNS, *TEXT_COLUMNS, "split"))
+
+
+def _jsonl(path: Path) -> dict[str, list[Any]]:
+    """An object a line; what a line lacks is None. Parsers that recurse in C crash where brackets are deep."""
+    columns: dict[str, list[Any]] = {}
+    rows = 0
+    with files.open_file(path) as file:
+        files.within("bytes", files.require_regular(path), str(path))
+        for number, line in enumerate(iter(lambda: file.readline(BLOCK), b""), start=1):
+            if len(line) == BLOCK:
+                raise SoftkinError(f"{path}, line {number} must be shorter than {BLOCK:,} bytes.")
+            if not line.strip():
+                continue
+            content = files.parse_json(line, f"{path}, line {number}", "jsonl")
+            if not isinstance(content, dict):
+                raise SoftkinError(f"{path}, line {number} must be a JSON object, got {type(content).__name__}.")
+            for name in content:
+                if name not in columns and len(columns) < 1000:
+                    columns[name] = [None] * rows if name in _USED else []
+            for name in _USED.intersection(columns):
+                columns[name].append(content.get(name))
+            rows += 1
+    if not rows:
+        raise SoftkinError(f"{path} must hold at least one line, it holds none.")
+    return columns
+
+
+def _column(paths: Sequence[Path], name: str) -> list[Any]:
+    return [cell for path in paths for cell in _cells(path, name)]
+
+
+def _cells(path: Path, name: str) -> Iterator[Any]:
+    """The cells of a column in their order."""
+    form = path.suffix.lower().lstrip(".")
+    with files.reading(path, form):
+        if form != "parquet":
+            yield from _text_columns(path, *cache.stamp(path))[name]
+            return
+        table, total = _parquet(path), 0
+        files.unpacked_within(files.require_regular(path), table.metadata.num_rows * 8, str(path))
+        for batch in table.iter_batches(_rows_at_once(table, name), columns=[name], use_threads=False):
+            total += batch.nbytes
+            files.unpacked_within(files.require_regular(path), total, f"{path}: `{name}`")
+            yield from batch.column(0).to_pylist()
+
+
+def _rows_at_once(table: Any, name: str) -> int:
+    """Rows of a parquet file to read at a time: one long text that a dictionary repeats could fill all memory."""
+    longest = 1
+    for place in range(table.metadata.num_row_groups):
+        group = table.metadata.row_group(place)
+        for chunk in map(group.column, range(group.num_columns)):
+            if chunk.path_in_schema.split(".")[0] == name and any("DICTIONARY" in way for way in chunk.encodings):
+                longest = max(longest, chunk.total_uncompressed_size)
+    files.within("bytes", longest, f"a dictionary of `{name}`")
+    return int(max(1, min(BATCH, files.limit("bytes") // 8 // longest)))
 
 
 def _known_names(path: Path, label: str) -> list[str] | None:
     """The class names that a Hugging Face data set carries along."""
-    try:
-        about = json.loads((_schema(path).metadata or {})[b"huggingface"])
-        names = about["info"]["features"][label]["names"]
-    except (KeyError, TypeError, ValueError):
+    if path.suffix.lower() != ".parquet":
         return None
-    return [str(name) for name in names]
+    try:
+        with files.reading(path, "parquet"):
+            metadata = _parquet(path).schema_arrow.metadata or {}
+        names = files.parse_json(metadata[b"huggingface"], path, "JSON")["info"]["features"][label]["names"]
+    except (SoftkinError, KeyError, TypeError):
+        return None
+    return [str(name) for name in names] if isinstance(names, list) else None
 
 
 @dataclass(frozen=True)
@@ -181,15 +242,13 @@ class Classes:
     """The cell that says out of scope, which is no class; None if there is none."""
 
 
-def _classes(files: Sequence[Path], columns: Columns) -> Classes:
-    known = _known_names(files[0], columns.label)
+def _classes(paths: Sequence[Path], columns: Columns) -> Classes:
+    known = _known_names(paths[0], columns.label)
     if known is None:
-        cells = {cell for cell in _column(files, columns.label) if cell is not None}
+        cells = {cell for cell in _column(paths, columns.label) if cell is not None}
         if all(isinstance(cell, int) and not isinstance(cell, bool) for cell in cells):
             most = max(cells, default=-1)
-            if most >= checks.MANY_CLASSES:
-                raise SoftkinError(f"{files[0]}: `{columns.label}` must number the classes from 0 to K−1, got {most}.")
-            pairs: list[tuple[Any, str]] = [(k, f"class {k}") for k in range(most + 1)]
+            pairs: list[tuple[Any, str]] = list(enumerate(numbered(most + 1, f"{paths[0]}, by its `{columns.label}`,")))
         else:
             # The number 1 of one file and the text "1" of another, whose column has words too, are one class.
             pairs = sorted(((cell, str(cell)) for cell in cells), key=lambda pair: pair[1])
@@ -201,26 +260,26 @@ def _classes(files: Sequence[Path], columns: Columns) -> Classes:
         pairs = [(cell, name) for cell, name in pairs if name != OUT_OF_SCOPE]
     if known is not None:  # whose numbers are the classes, whatever their names
         return Classes([name for _, name in pairs], {cell: k for k, (cell, _) in enumerate(pairs)}, outside)
-    names = list(dict.fromkeys(name for _, name in pairs))
-    return Classes(names, {cell: names.index(name) for cell, name in pairs}, outside)
+    place = {name: k for k, name in enumerate(dict.fromkeys(name for _, name in pairs))}
+    return Classes(list(place), {cell: place[name] for cell, name in pairs}, outside)
 
 
 def _read(
-    files: Mapping[str, Sequence[Path]],
+    tables: Mapping[str, Sequence[Path]],
     columns: Columns,
     part: str,
     beside: Sequence[Path],
     size: int | None,
     progress: bool | None,
 ) -> Content:
-    every = [file for several in files.values() for file in several]
-    classes = _classes(every, columns)
+    paths = [path for several in tables.values() for path in several]
+    classes = _classes(paths, columns)
     names = named(classes.names, beside[0]) if beside else classes.names
-    own = files.get(part, every)
+    own = tables.get(part, paths)
     cells = _column(own, columns.label)
     rows = np.array([(classes.outside is not None and cell == classes.outside) for cell in cells], dtype=bool)
     rows = rows if part == OUT_OF_SCOPE else ~rows
-    if part not in files and part != OUT_OF_SCOPE and columns.part is not None:
+    if part not in tables and part != OUT_OF_SCOPE and columns.part is not None:
         rows &= np.array([canonical(str(cell)) == part for cell in _column(own, columns.part)], dtype=bool)
     where = np.flatnonzero(rows).tolist()
     if not where:
@@ -232,6 +291,7 @@ def _read(
         encoded = _encoded(own, columns.value, rows)
         return Content(labels, names, "images", images.decoded(encoded, total=len(where), size=size, progress=progress))
     written = _column(own, columns.value)
+    _text_columns.cache_clear()
     texts = [str(written[row]) if written[row] is not None else "" for row in where]
     return Content(labels, names, "text", text.pieces(texts), texts)
 
@@ -246,21 +306,14 @@ def _labels(cells: Sequence[Any], classes: Classes, path: Path, column: str) -> 
         ) from error
 
 
-def _encoded(files: Sequence[Path], column: str, rows: NDArray[np.bool_]) -> Iterator[images.Encoded]:
+def _encoded(paths: Sequence[Path], column: str, rows: NDArray[np.bool_]) -> Iterator[images.Encoded]:
     """The bytes of each image, a few at a time."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     row = 0
-    for path in files:
-        try:
-            for batch in pq.ParquetFile(path).iter_batches(images.TOGETHER, columns=[column]):
-                for cell in batch[column].to_pylist():
-                    content = cell.get("bytes") if isinstance(cell, dict) else cell
-                    if not isinstance(content, bytes):
-                        raise SoftkinError(f"{path}: row {row} of `{column}` holds no bytes of an image.")
-                    if rows[row]:
-                        yield f"{path}: image {row}", content
-                    row += 1
-        except (pa.ArrowException, OSError) as error:
-            raise SoftkinError(f"{path} could not be read as parquet: {error}") from error
+    for path in paths:
+        for cell in _cells(path, column):
+            content = cell.get("bytes") if isinstance(cell, dict) else cell
+            if not isinstance(content, bytes):
+                raise SoftkinError(f"{path}: row {row} of `{column}` holds no bytes of an image.")
+            if rows[row]:
+                yield f"{path}: image {row}", content
+            row += 1

@@ -1,20 +1,19 @@
 """Names for WordNet's numbers: Tiny-ImageNet calls a class n02124075, and ``words.txt`` says what that is."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from softkin import SoftkinError
+from softkin import files
 
 _NUMBER = re.compile(r"n\d{8}")
 
 
 def lines_of(path: Path) -> list[str]:
     """The lines of a text file."""
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SoftkinError(f"{path} could not be read as UTF-8 text: {error}.") from error
+    with files.reading(path, "UTF-8 text"):
+        return files.read_bytes(path, "text").decode("utf-8").splitlines()
 
 
 def named(numbers: Sequence[str], words: Path) -> list[str]:
@@ -29,6 +28,5 @@ def named(numbers: Sequence[str], words: Path) -> list[str]:
     }
     names = [synonyms.get(number, number) for number in numbers]
     # Two classes may have the same synonyms (crane: a bird and a machine); their numbers keep them apart.
-    return [
-        name if names.count(name) == 1 else f"{name} ({number})" for name, number in zip(names, numbers, strict=True)
-    ]
+    counts = Counter(names)
+    return [name if counts[name] == 1 else f"{name} ({number})" for name, number in zip(names, numbers, strict=True)]

@@ -1,117 +1,20 @@
 """Predictions in arrays: .npz, .npy pairs, safetensors. Read in order, never unpickled, a block of rows at a time."""
 
-import math
-import os
 import re
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks, files, tensor_files
+from softkin import SoftkinError, checks, tensor_files
+from softkin.array_files import Archive, ArrayStream, size_of
 from softkin.predictions import formats
 from softkin.predictions.formats import Block, PredictionFile, ScoreKind
 
 TEXTS = ("class_names", *formats.NOTES, "name")
-ENTRIES = 1000  # that an archive may have: predictions are a handful of arrays
-TEXT_SHARE = 16  # of the limit of bytes, that class names may take: 128 MiB
-
-
-class ArrayStream:
-    """A numpy array in a stream: its shape at once, its rows in order.
-
-    Args:
-        stream: Positioned at the array's header.
-        size: Bytes from there to the array's end, header included; they must be as many as the header says.
-        name: What to call it in messages.
-    """
-
-    def __init__(self, stream: IO[bytes], size: int, name: str) -> None:
-        self.stream, self.name = stream, name
-        self.whole: NDArray[Any] | None = None
-        with files.reading(name, "a numpy array"):
-            version = np.lib.format.read_magic(stream)
-            header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-            self.shape, self.by_column, self.dtype = header(stream)
-            there = size - stream.tell()
-        if self.dtype.hasobject:
-            raise SoftkinError(f"{name} holds Python objects, which are never unpickled; save numbers or texts.")
-        if any(length < 0 for length in self.shape):
-            raise SoftkinError(f"{name} is damaged: its shape is {self.shape}.")
-        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
-        if there < self.nbytes:
-            raise SoftkinError(f"{name} was cut off: {there:,} of {self.nbytes:,} bytes are there.")
-        if there > self.nbytes:
-            raise SoftkinError(f"{name} is damaged: its header says {self.nbytes:,} bytes, but {there:,} are there.")
-
-    def take(self, rows: int) -> NDArray[Any]:
-        """The next rows, fewer at the end."""
-        if self.by_column and len(self.shape) > 1:  # columns lie together: all or nothing
-            if self.whole is None:
-                self.whole = self._numbers(math.prod(self.shape)).reshape(self.shape, order="F")
-            taken, self.whole = np.ascontiguousarray(self.whole[:rows]), self.whole[rows:]
-            return taken
-        return self._numbers(rows * math.prod(self.shape[1:])).reshape(rows, *self.shape[1:])
-
-    def _numbers(self, count: int) -> NDArray[Any]:
-        size = count * self.dtype.itemsize
-        files.within("bytes", size, self.name)
-        with files.reading(self.name, "a numpy array"):
-            content = self.stream.read(size)
-            if len(content) != size:
-                raise SoftkinError(f"{self.name} was cut off: {len(content):,} of {size:,} bytes are there.")
-            return np.frombuffer(content, dtype=self.dtype)
-
-    def all(self) -> NDArray[Any]:
-        """Everything."""
-        return self.take(self.shape[0]) if self.shape else self._numbers(1).reshape(())
-
-
-class Archive:
-    """An .npz file: the sizes that it declares are checked before anything is unpacked, checksums while it is."""
-
-    def __init__(self, file: IO[bytes], name: str) -> None:
-        self.name = name
-        size = _size(file)
-        try:
-            self._archive = zipfile.ZipFile(file)
-            infos = self._archive.infolist()
-        except Exception as error:  # a damaged directory can raise nearly anything
-            raise SoftkinError(f"{name} could not be read as .npz: it is no such file, or it was cut off.") from error
-        if len(infos) > ENTRIES:
-            raise SoftkinError(f"{name} must hold at most {ENTRIES} arrays, it holds {len(infos):,}.")
-        self._infos: dict[str, zipfile.ZipInfo] = {}
-        for info in infos:
-            key = info.filename.removesuffix(".npy")
-            if key in self._infos:
-                raise SoftkinError(f"{name} must hold each array once, but `{key}` is there twice.")
-            if info.compress_size > size:
-                raise SoftkinError(f"{name}: `{key}` is damaged: it is said to be larger than the whole file.")
-            files.unpacked_within(info.compress_size, info.file_size, f"{name}: `{key}`")
-            self._infos[key] = info
-        self.keys = list(self._infos)
-
-    def array(self, key: str) -> ArrayStream:
-        """One of its arrays, to be read from its beginning."""
-        info = self._infos[key]
-        if not info.filename.endswith(".npy"):
-            raise SoftkinError(f"{self.name} is no .npz file of arrays: it holds `{key}`.")
-        with files.reading(f"{self.name}: `{key}`", "a numpy array"):
-            return ArrayStream(self._archive.open(info), info.file_size, f"{self.name}: `{key}`")
-
-    def text(self, key: str) -> Any:
-        """A text, or a list of texts."""
-        files.within("bytes", self._infos[key].file_size, f"{self.name}: `{key}`", share=TEXT_SHARE)
-        array = self.array(key).all()
-        with files.reading(f"{self.name}: `{key}`", "text"):
-            if array.dtype.kind not in "US":
-                raise SoftkinError(f"{self.name}: `{key}` must hold text, got {array.dtype}.")
-            return array.astype(str).tolist()
 
 
 def open_npz(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFile:
@@ -139,7 +42,7 @@ def open_npz(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFi
 
 def open_npy(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFile:
     """An .npy file, whose own name is all that says what it holds."""
-    size = _size(file)
+    size = size_of(file)
     shape = ArrayStream(file, size, name).shape
     said = formats.kind_in_words(Path(name).stem)
     if kind is not None and said not in (None, kind):
@@ -202,7 +105,7 @@ def partner(path: Path) -> Path:
 def whole_array(file: IO[bytes], name: str) -> NDArray[Any]:
     """The whole of an .npy file."""
     with file:
-        return ArrayStream(file, _size(file), name).all()
+        return ArrayStream(file, size_of(file), name).all()
 
 
 def array_in(file: IO[bytes], name: str, wanted: tuple[str, ...]) -> NDArray[Any]:
@@ -213,13 +116,6 @@ def array_in(file: IO[bytes], name: str, wanted: tuple[str, ...]) -> NDArray[Any
         if key is None:
             raise SoftkinError(f"{name} must hold `{wanted[0]}`, it holds {', '.join(archive.keys) or 'nothing'}.")
         return archive.array(key).all()
-
-
-def _size(file: IO[bytes]) -> int:
-    """The size of a file that stands at its beginning."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    return size
 
 
 def _on_disk(file: IO[bytes]) -> Any:
