@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from softkin import checks, smoothing
+from softkin import auto_alpha, checks, smoothing
 from softkin import similarity as similarities
+from softkin.auto_alpha import AdjustableLabels, Alpha, AutoAlpha
 from softkin.checks import Array
 from softkin.similarity import SparseRows
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 GUARDS = 16  # first batches of probability targets that are looked at: mixup may begin with unmixed ones
 
 
-class SoftLabelCrossEntropy(nn.Module):
+class SoftLabelCrossEntropy(AdjustableLabels):
     """Cross-entropy towards the smooth label of each class: ``nn.CrossEntropyLoss`` with a row of Q for each class.
 
     Integer targets take their class's row. Probability targets (mixup, CutMix) are mixed through Q, which for
@@ -40,6 +41,8 @@ class SoftLabelCrossEntropy(nn.Module):
 
     Args:
         soft_labels: Q, (K, K) with rows that sum to 1, or ``SparseRows`` for very many classes.
+        alpha: None leaves Q as it is. "auto" scales the mass that its rows have on other classes, in their proportions,
+            to α on average: it begins at 0.02 and moves with each call of ``adjust``.
         weight: w, (K,), one non-negative weight for each class.
         weight_by: "class" weighs each term of the sum by its own class, as PyTorch does; as w then also weighs the
             smooth part, the weights change how much smoothing a sample gets. "sample" scales the whole loss of a
@@ -60,17 +63,14 @@ class SoftLabelCrossEntropy(nn.Module):
         0.336513
     """
 
-    soft_labels: Tensor
-    own: Tensor
     indices: Tensor
-    values: Tensor
-    rest: Tensor
     weight: Tensor | None
 
     def __init__(
         self,
         soft_labels: Array | SparseRows,
         *,
+        alpha: AutoAlpha | Literal["auto"] | None = None,
         weight: Array | None = None,
         weight_by: Literal["class", "sample"] = "class",
         ignore_index: int = -100,
@@ -109,9 +109,13 @@ class SoftLabelCrossEntropy(nn.Module):
         self.register_buffer("weight", weight)
         self._casts: dict[str, tuple[Tensor, int, Tensor]] = {}  # the buffers in the logits' type, on their device
         self._guards = GUARDS
+        self._adjust_from(auto_alpha.requested(alpha))
+        if alpha is not None and self._auto is None:
+            raise ValueError(f"`alpha` must be None or 'auto', as `soft_labels` have theirs already, got {alpha!r}.")
 
     def extra_repr(self) -> str:
-        return f"num_classes={self.num_classes}, reduction={self.reduction!r}" + (
+        moving = "" if self._auto is None else f"alpha={self.alpha:.6g} (auto), "
+        return f"{moving}num_classes={self.num_classes}, reduction={self.reduction!r}" + (
             f", weight_by={self.weight_by!r}" if self.weight is not None else ""
         )
 
@@ -316,7 +320,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
 
     Args:
         similarity: (K, K) from ``softkin.similarity``, or its ``SparseRows``.
-        alpha: The smoothing factor, 0 ≤ α < 1.
+        alpha: The smoothing factor, 0 ≤ α < 1, or "auto": see ``adjust``.
         weight: As in ``SoftLabelCrossEntropy``, and so the others.
         weight_by: "class" or "sample".
         ignore_index: Integer targets of this value count for nothing.
@@ -332,27 +336,36 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
     def __init__(
         self,
         similarity: Array | SparseRows,
-        alpha: float = 0.1,
+        alpha: Alpha = 0.1,
         *,
         weight: Array | None = None,
         weight_by: Literal["class", "sample"] = "class",
         ignore_index: int = -100,
         reduction: Literal["mean", "sum", "none"] = "mean",
     ) -> None:
-        labels = smoothing.similarity_labels(similarity, alpha)
-        super().__init__(labels, weight=weight, weight_by=weight_by, ignore_index=ignore_index, reduction=reduction)
-
-    @property
-    def alpha(self) -> float:
-        """The mass on the other classes, read off the labels: those of a loaded state, if one was loaded."""
-        return 1 - float((self.own if self._is_sparse else self.soft_labels.diagonal())[0])
+        auto = auto_alpha.requested(alpha)
+        # A loss that moves α needs the similarities: labels with half of the mass give them back without rounding.
+        super().__init__(
+            smoothing.similarity_labels(similarity, 0.5 if isinstance(alpha, str | AutoAlpha) else alpha),
+            alpha=auto,
+            weight=weight,
+            weight_by=weight_by,
+            ignore_index=ignore_index,
+            reduction=reduction,
+        )
 
     def extra_repr(self) -> str:
-        return f"alpha={self.alpha:.6g}, {super().extra_repr()}"
+        return super().extra_repr() if self._auto else f"alpha={self.alpha:.6g}, {super().extra_repr()}"
 
     @classmethod
     def from_distances(
-        cls, matrix: Array, alpha: float = 0.1, beta: float = 2.0, *, asymmetric: bool = False, **options: Any
+        cls,
+        matrix: Array,
+        alpha: Alpha = 0.1,
+        beta: float = 2.0,
+        *,
+        asymmetric: bool = False,
+        **options: Any,
     ) -> Self:
         """From class distances (K, K): see ``similarity.from_distances``."""
         return cls(similarities.from_distances(matrix, beta, asymmetric=asymmetric), alpha, **options)
@@ -361,7 +374,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
     def from_names(
         cls,
         class_names: Sequence[str | Sequence[str]],
-        alpha: float = 0.1,
+        alpha: Alpha = 0.1,
         beta: float = 2.0,
         *,
         vectors: "WordVectors | Mapping[str, Any] | str | Path | None" = None,
