@@ -188,3 +188,94 @@ def test_close_vectors_far_from_the_origin(monkeypatch):
 def test_bad_input(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+# What a baseline confuses chooses β
+
+
+def confusions(n=200, k=5, seed=0, sharpness=3.0):
+    """Distances, and probabilities whose wrong mass falls with them."""
+    rng = np.random.default_rng(seed)
+    D = rng.random((k, k)) + 0.1
+    D = D + D.T
+    y = rng.integers(0, k, n)
+    wrong = np.exp(-sharpness * D[y] + rng.normal(size=(n, k)))
+    wrong[np.arange(n), y] = 0
+    P = 0.3 * wrong / wrong.sum(axis=1, keepdims=True)
+    P[np.arange(n), y] = 0.7
+    return D, P, y
+
+
+def row_cross_entropy(D, P, y, beta):
+    """Brute force: class by class, the cross-entropy of the similarities to the wrong mass of the class's rows."""
+    S, total = similarity.from_distances(D, beta).numpy(), 0.0
+    for k in range(len(D)):
+        c = P[y == k].sum(axis=0)
+        c[k] = 0
+        if c.sum() > 0:
+            total -= sum(c[j] / c.sum() * np.log(S[k, j]) for j in range(len(D)) if c[j] > 0)
+    return total
+
+
+@given(st.integers(0, 10_000), st.floats(0, 6))
+def test_the_best_beta_has_the_least_cross_entropy(seed, sharpness):
+    D, P, y = confusions(seed=seed, n=40, sharpness=sharpness)
+    best = similarity.best_beta(D, P, y)
+    least = row_cross_entropy(D, P, y, best)
+    for other in (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, best * 0.99, best * 1.01 + 1e-3):
+        assert row_cross_entropy(D, P, y, other) >= least - 1e-9
+
+
+def test_a_beta_that_is_known_is_found_again():
+    D, _, _ = confusions(k=8)
+    for beta in (0.3, 1.0, 3.7):
+        P = 0.8 * np.eye(8) + 0.2 * similarity.from_distances(D, beta).numpy()
+        assert similarity.best_beta(D, P, np.arange(8)) == pytest.approx(beta, abs=1e-6)
+        S = similarity.from_distances(D, "auto", outputs=(torch.from_numpy(P), torch.arange(8)))
+        torch.testing.assert_close(S, similarity.from_distances(D, beta), rtol=1e-6, atol=1e-9)
+
+
+def test_the_ends_of_beta():
+    D, P, y = confusions()
+    assert similarity.best_beta(D.max() + 1 - D, P, y) == 0  # what is confused is far: distances that mislead
+    nearest = np.zeros((5, 5))
+    nearest[np.arange(5), np.where(np.eye(5) == 1, np.inf, D).argmin(axis=1)] = 1
+    assert similarity.best_beta(D, 0.8 * np.eye(5) + 0.2 * nearest, np.arange(5)) == 50
+    assert torch.equal(similarity.from_distances(D, "auto"), similarity.from_distances(D, 1.0))  # for names alone
+
+
+def test_classes_without_rows_or_confusions_add_nothing():
+    D, P, y = confusions()
+    some = y != 2
+    assert similarity.best_beta(D, P[some], y[some]) > 0
+    sure = P.copy()
+    sure[y == 2] = np.eye(5)[2]
+    assert similarity.best_beta(D, sure, y) == pytest.approx(similarity.best_beta(D, P[some], y[some]), abs=1e-9)
+
+
+def test_bad_outputs_are_refused():
+    D, P, y = confusions()
+    with pytest.raises(ValueError, match="`outputs` are for beta='auto', and beta is 2.0"):
+        similarity.from_distances(D, 2.0, outputs=(P, y))
+    with pytest.raises(ValueError, match="must cover the 5 classes of `distances`, got 4"):
+        similarity.best_beta(D, P[:, :4] / P[:, :4].sum(axis=1, keepdims=True), y % 4)
+    with pytest.raises(ValueError, match="there are no confusions to predict"):
+        similarity.best_beta(D, np.eye(5), np.arange(5))
+    with pytest.raises(TypeError, match="`beta` must be a number, got 'best'"):
+        similarity.from_distances(D, "best")
+
+
+def test_top_m_of_distances_is_that_of_vectors():
+    V = np.random.default_rng(0).normal(size=(9, 4))
+    D = np.linalg.norm(V[:, None] - V[None], axis=2)
+    for m in (1, 3, 8, 20):
+        sparse = similarity.from_distances(D, 1.5, top_m=m)
+        torch.testing.assert_close(sparse.dense(), similarity.from_vectors(V, 1.5, top_m=m).dense())
+    full = similarity.from_distances(D, 1.5)
+    torch.testing.assert_close(similarity.from_distances(D, 1.5, top_m=8).dense(), full)
+    sharp = similarity.from_distances(D, 1e6, top_m=3)  # all but the nearest class are 0, and so is the own
+    assert not (sharp.indices == torch.arange(9)[:, None]).any()
+    y = np.random.default_rng(1).integers(0, 9, 30)
+    P = np.random.default_rng(2).dirichlet(np.ones(9), 30)
+    dense = similarity.from_vectors(V, "auto", outputs=(P, y))
+    torch.testing.assert_close(similarity.from_vectors(V, "auto", top_m=8, outputs=(P, y)).dense(), dense)

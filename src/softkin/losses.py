@@ -21,7 +21,7 @@ from softkin import auto_alpha, checks, smoothing
 from softkin import similarity as similarities
 from softkin.auto_alpha import AdjustableLabels, Alpha, AutoAlpha
 from softkin.checks import Array
-from softkin.similarity import SparseRows
+from softkin.similarity import Beta, Outputs, SparseRows
 
 if TYPE_CHECKING:
     from softkin.word_vectors import WordVectors
@@ -362,33 +362,40 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         cls,
         matrix: Array,
         alpha: Alpha = 0.1,
-        beta: float = 2.0,
+        beta: Beta = 2.0,
         *,
         asymmetric: bool = False,
+        top_m: int | None = None,
+        outputs: Outputs | None = None,
         **options: Any,
     ) -> Self:
         """From class distances (K, K): see ``similarity.from_distances``."""
-        return cls(similarities.from_distances(matrix, beta, asymmetric=asymmetric), alpha, **options)
+        similarity: Tensor | SparseRows = similarities.from_distances(
+            matrix, beta, asymmetric=asymmetric, top_m=top_m, outputs=outputs
+        )
+        return cls(similarity, alpha, **options)
 
     @classmethod
     def from_names(
         cls,
         class_names: Sequence[str | Sequence[str]],
         alpha: Alpha = 0.1,
-        beta: float = 2.0,
+        beta: Beta = 2.0,
         *,
         vectors: "WordVectors | Mapping[str, Any] | str | Path | None" = None,
         aliases: Mapping[str, str] | None = None,
         prefer: Literal["words", "entity"] = "words",
         top_m: int | None = None,
+        outputs: Outputs | None = None,
         **options: Any,
     ) -> Self:
-        """From the words that name the classes: see ``distances.from_words``.
+        """From the words that name the classes: see ``distances.from_words`` and ``similarity.from_vectors``.
 
-        With ``top_m`` each class keeps only its m most similar classes: see ``similarity.from_vectors``.
+        With ``top_m`` each class keeps only its m most similar classes, and with ``beta="auto"`` a baseline's
+        ``outputs`` on held-out rows say how sharp the similarity is.
         """
         from softkin import distances  # here, as a loss from a matrix needs no distances
 
         rows = distances.name_vectors(class_names, vectors, aliases=aliases, prefer=prefer)
-        similarity = similarities.from_vectors(rows, beta, top_m=top_m)
+        similarity = similarities.from_vectors(rows, beta, top_m=top_m, outputs=outputs)
         return cls(similarity, alpha, **options)
