@@ -115,7 +115,7 @@ def test_table_status_and_json(tmp_path, capsys, without_pictures):  # noqa: F81
         "WE",
         "Hist P ↓",
         "KDE O",
-        "interval over samples only",
+        "one seed: no method can be called worse than another",
         f"Wrote {tmp_path / 's' / 'table.md'}",
     ):
         assert words in out

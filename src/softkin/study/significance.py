@@ -1,18 +1,22 @@
-r"""Which methods are not significantly worse than the best: a bootstrap over seeds and samples, Holm over methods.
+r"""Which methods are not significantly worse than the best: resampled samples, Student's t over seeds, all pairs.
 
 For a metric and the methods a (the best) and m, with :math:`D_s` = metric of m − metric of a on seed s, the mean of D
-over the seeds is resampled at two levels: the seeds, with replacement, and the samples, with replacement, the same for
-both methods and for all seeds (a sample that several seeds test on is drawn for all of them or for none). So noise that
-both methods share cancels.
+over the S seeds strays from its expectation for two reasons, which are drawn together:
 
-- S seeds drawn from S show only (S − 1)/S of their variance, and few seeds do not know their own spread well: the
-  seeds' part of each resample is scaled by :math:`\sqrt{S/\chi^2_{S-1}}`, which gives it the tails of Student's t.
-- A calibration error is biased upwards, and a resample's is biased again. The deviations are taken both from the
-  value seen and from the mean of the resamples, and the larger p-value counts.
-- The best is the best of several, chosen by the same data: p-values are two-sided, and Holm's steps make the chance of
-  calling any method worse that is not about 5 % at most.
+- The test samples: they are resampled with replacement, the same for both methods and for all seeds (a sample that
+  several seeds test on is drawn for all of them or for none). So noise that both methods share cancels. A calibration
+  error is biased upwards, and a resample's is biased again; the deviations are taken both from the value seen and from
+  the mean of the resamples, and the larger p-value counts.
+- The training: :math:`t \cdot \mathrm{std}(D) / \sqrt S`, with t from Student's distribution with S − 1 degrees of
+  freedom. Two seeds hardly know their own spread, so they call a method worse only where it is worse by hundreds of
+  times the spread; with five it takes about ten times, among ten methods.
 
-With fewer than 5 seeds only samples are resampled, which says nothing of other seeds.
+A single seed knows nothing of the spread: then no method can be called worse than another, and only the interval over
+the samples is given.
+
+The best is the best of M methods, chosen by the same data. So the smallest p-value counts as the smallest of all
+M(M − 1)/2 pairs, the next as that of the pairs of the other M − 1 methods, and so on; with this the chance of calling
+any method worse that is not is 5 % at most. docs/bias.md has the simulation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,9 +29,15 @@ from torch import Tensor
 from softkin.metrics.scopes import blocks
 from softkin.metrics.statistics import Statistic
 
-LEAST_SEEDS = 5
 LEVEL = 0.05
-SAMPLES_ONLY = "interval over samples only"
+ONE_SEED = "one seed: no method can be called worse than another"
+
+
+def in_words(seeds: int) -> str:
+    """How a table of so many seeds decides what is not significantly worse."""
+    if seeds == 1:
+        return f"{ONE_SEED}; intervals are over samples alone"
+    return f"samples resampled, Student's t over {seeds} seeds, all pairs of methods counted, {100 * LEVEL:g} %"
 
 
 @dataclass(frozen=True)
@@ -36,14 +46,25 @@ class Verdict:
 
     best: str
     p_values: dict[str, float]
-    """Of the methods but the best, adjusted by Holm"""
+    """Of the methods but the best, adjusted for the choice among all pairs; none with a single seed"""
     intervals: dict[str, tuple[float, float]]
-    """95 % of each method's mean: over seeds and samples, or samples only"""
+    """95 % of each method's mean: over seeds and samples, or with a single seed over samples alone"""
+    differences: dict[str, tuple[float, float]]
+    """The same of each other method's mean minus the best's"""
 
     @property
     def ties(self) -> set[str]:
-        """Those not significantly worse than the best."""
-        return {name for name, p in self.p_values.items() if p > LEVEL}
+        """Those not significantly worse than the best; with a single seed all."""
+        return {name for name in self.differences if self.p_values.get(name, 1.0) > LEVEL}
+
+    def against_the_best(self, name: str) -> str:
+        """What the data say of a method beside the best."""
+        low, high = self.differences[name]
+        interval = f"{low:+.4g} to {high:+.4g}"
+        if not self.p_values:
+            return f"{ONE_SEED}; the samples' interval alone is {interval}"
+        verb = "is not significantly worse" if name in self.ties else "is worse"
+        return f"{name} {verb} than {self.best}: {interval}, p = {self.p_values[name]:.3g}"
 
 
 class Resamples:
@@ -55,15 +76,12 @@ class Resamples:
         place: dict[object, int] = {}
         self.rows = [np.array([place.setdefault(one, len(place)) for one in ids]) for ids in sample_ids]
         self.pool, self.times, self.seeds = len(place), times, len(sample_ids)
-        self.over_seeds = self.seeds >= LEAST_SEEDS
         self._seed = int(generator.integers(2**31))
-        self.drawn = generator.integers(0, self.seeds, (times, self.seeds))
-        spread = generator.chisquare(max(1, self.seeds - 1), times)
-        self.scale = np.sqrt(self.seeds / spread)
+        self.student = generator.standard_t(self.seeds - 1, times) if self.seeds > 1 else np.zeros(times)
 
     def values(self, statistics: Sequence[Statistic]) -> np.ndarray:
         """(times, S): the metric on each seed with resampled samples; one statistic a seed."""
-        found = np.empty((self.times, self.seeds))
+        values = np.empty((self.times, self.seeds))
         generator = np.random.default_rng(self._seed)  # the same samples for every metric and method
         start = 0
         for some in blocks(self.times, self.pool):
@@ -74,9 +92,9 @@ class Resamples:
                 weights = counts[:, rows]
                 weights *= len(rows) / weights.sum(axis=1, keepdims=True)  # statistics want weights that add up to N
                 moved: Tensor = torch.from_numpy(weights).to(statistic.device)
-                found[start : start + some, s] = statistic.of(statistic.sums(moved)).cpu().numpy()
+                values[start : start + some, s] = statistic.of(statistic.sums(moved)).cpu().numpy()
             start += some
-        return found
+        return values
 
     def noise(self, seen: np.ndarray, resampled: np.ndarray) -> np.ndarray:
         """(times, 2): how far the mean over seeds strays, from the value seen and from the resamples' own mean.
@@ -87,9 +105,8 @@ class Resamples:
         """
         mean = resampled.mean(axis=1)
         strays = np.stack([mean - seen.mean(), mean - mean.mean()], axis=1)
-        if self.over_seeds:
-            of_seeds = np.take_along_axis(resampled, self.drawn, axis=1).mean(axis=1) - mean
-            strays += (self.scale * of_seeds)[:, None]
+        if self.seeds > 1:
+            strays += (self.student * (seen.std(ddof=1) / self.seeds**0.5))[:, None]
         return strays
 
 
@@ -102,35 +119,44 @@ def verdict(
     seen = {name: np.array([one.value() for one in every]) for name, every in statistics.items()}
     drawn = {name: resamples.values(every) for name, every in statistics.items()}
     best = min(seen, key=lambda name: sign * float(seen[name].mean()))  # of equals the first
-    raw = {}
+    raw, differences = {}, {}
     for name in seen:
         if name != best:
             difference = seen[name] - seen[best]
-            strays = np.abs(resamples.noise(difference, drawn[name] - drawn[best]))
+            noise = resamples.noise(difference, drawn[name] - drawn[best])
             # What is no number (both losses infinite) speaks for no difference, so it counts as far.
-            as_far = (~(strays < abs(float(difference.mean())) - 1e-12)).sum(axis=0)
+            as_far = (~(np.abs(noise) < abs(float(difference.mean())) - 1e-12)).sum(axis=0)
             if np.isposinf(difference.mean()):  # one of them infinite: no resample without that sample makes up for it
                 as_far = np.zeros(1)
             raw[name] = float((1 + as_far.max()) / (1 + resamples.times))
-    intervals = {}
-    for name in seen:
-        low, high = np.quantile(resamples.noise(seen[name], drawn[name])[:, 1], [0.025, 0.975])
-        mean = float(seen[name].mean())
-        intervals[name] = (mean, mean) if np.isinf(mean) else (mean - float(high), mean - float(low))
-    return Verdict(best, holm(raw), intervals)
+            differences[name] = _interval(float(difference.mean()), noise[:, 1])
+    intervals = {
+        name: _interval(float(seen[name].mean()), resamples.noise(seen[name], drawn[name])[:, 1]) for name in seen
+    }
+    return Verdict(best, adjusted(raw) if resamples.seeds > 1 else {}, intervals, differences)
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """P-values adjusted for their number: the i-th smallest times (m − i), and no smaller than the one before.
+def _interval(mean: float, noise: np.ndarray) -> tuple[float, float]:
+    """The mean less the central 95 % of its noise."""
+    low, high = np.quantile(noise, [LEVEL / 2, 1 - LEVEL / 2])
+    return (mean, mean) if np.isinf(mean) else (mean - float(high), mean - float(low))
+
+
+def adjusted(p_values: Mapping[str, float]) -> dict[str, float]:
+    """P-values of m methods against the best of all m + 1, adjusted for a choice among all pairs, step by step.
+
+    The i-th smallest, i from 0, counts as the smallest of the (m + 1 − i)(m − i)/2 pairs that are left, and is no
+    smaller than the one before.
 
     Example:
-        >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
-        {'a': 0.03, 'b': 0.06, 'c': 0.06}
+        >>> adjusted({"a": 0.01, "b": 0.04, "c": 0.015})
+        {'a': 0.06, 'b': 0.06, 'c': 0.06}
     """
-    adjusted: dict[str, float] = {}
+    steps: dict[str, float] = {}
     largest = 0.0
     ordered = sorted(p_values, key=lambda name: p_values[name])
     for i, name in enumerate(ordered):
-        largest = max(largest, min(1.0, (len(ordered) - i) * p_values[name]))
-        adjusted[name] = largest
-    return {name: adjusted[name] for name in p_values}
+        left = len(ordered) - i
+        largest = max(largest, min(1.0, left * (left + 1) // 2 * p_values[name]))
+        steps[name] = largest
+    return {name: steps[name] for name in p_values}

@@ -15,7 +15,7 @@ from softkin.study import measure, significance
 from softkin.study import methods as registry
 from softkin.study.plan import Plan
 from softkin.study.records import Record, Records, kept_in
-from softkin.study.significance import LEAST_SEEDS, SAMPLES_ONLY, Resamples, Verdict
+from softkin.study.significance import Resamples, Verdict
 from softkin.study.spec import StudySpec
 
 TIE = "≈"
@@ -307,12 +307,7 @@ def _notes(spec: StudySpec, found: Sequence[Result], data: Mapping[str, Any], fi
         else "In % (NLL: nats). P: winning scores, O: all scores, summed per sample. "
         "In brackets: what perfect calibration would show with as many samples."
     )
-    how = (
-        "bootstrap over seeds and samples"
-        if seeds >= LEAST_SEEDS
-        else f"bootstrap; fewer than {LEAST_SEEDS} seeds: {SAMPLES_ONLY}"
-    )
-    notes.append(f"Bold: best. {TIE}: not significantly worse than the best ({how}, Holm over methods, 5 %).")
+    notes.append(f"Bold: best. {TIE}: not significantly worse than the best ({significance.in_words(seeds)}).")
     notes.append(
         "KDE O has no winner: the number in brackets is its own, by chance and by smoothing; the floor is by smoothing "
         "alone. "
