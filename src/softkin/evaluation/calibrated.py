@@ -145,9 +145,10 @@ def _order(line: dict[str, Any], metric: str) -> float:
 def _against(
     kept: dict[str, torch.Tensor], winner: str, rival: str, test: Predictions, metric: str, settings: Settings
 ) -> dict[str, Any]:
-    name, options = {
+    known: dict[str, tuple[str, dict[str, Any]]] = {
         "ece_prediction": ("ece_hist", {}), "ece_output": ("ece_hist", {"scope": "output"}),
-    }.get(metric, (metric, {}))  # fmt: skip
+    }  # fmt: skip
+    name, options = known.get(metric, (metric, {}))
     found = measures.compare(
         kept[winner],
         kept[rival],

@@ -34,14 +34,13 @@ from softkin.metrics.calibration import (
     signed_gap,
     smooth_ece,
 )
+from softkin.metrics.decomposition import BrierParts, brier_decomposition
 from softkin.metrics.scopes import Pool
 from softkin.metrics.scores import (
-    BrierParts,
     accuracy,
     aurc,
     auroc,
     brier,
-    brier_decomposition,
     fpr_at_95,
     nll,
     top_k_accuracy,
@@ -56,7 +55,7 @@ from softkin.metrics.semantic import (
 )
 from softkin.metrics.statistics import Statistic
 from softkin.metrics.streaming import Accumulator
-from softkin.metrics.uncertainty import Comparison, Interval
+from softkin.metrics.uncertainty import TESTS, Comparison, Interval, Test
 
 __all__ = [
     "Accumulator",
@@ -209,25 +208,31 @@ def compare(
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
+    test: Test = "equal metric",
     seed: int = 0,
     **options: Any,
 ) -> Comparison:
     """Whether two models differ, on the same samples: a paired interval and a p-value.
 
-    The interval resamples rows, the same for both models. The p-value swaps the two models' rows within samples at
-    random: if the models are equally good in the sense that their rows could be exchanged, a difference as large as
-    the one seen comes up with that probability, exactly, at any N.
+    The interval resamples rows, the same for both models. The p-value answers one of two questions:
 
-    Metrics whose sums add up row by row are compared all resamples at once. Others (``aurc``, ``ece_kde`` without a
-    given bandwidth, equal-mass bins, functions of your own) take four calls for each resample.
+    - ``test="equal metric"`` (default): could the metric be the same for both in the population? It inverts the
+      interval: p ≤ 1 − ``confidence`` just where the interval leaves out 0.
+    - ``test="exchangeable"``: could the two models' rows be exchanged within samples? Rows are swapped at random, and
+      p is the share of swaps that differ at least as much, which is exact at any N. Models whose metric is equal but
+      whose rows are unlike (one over-, one under-confident; one sharper than the other) are not exchangeable, so a
+      small p does not say that the metric differs.
 
     Args:
         probabilities_a: (N, K) of model a.
         probabilities_b: (N, K) of model b, for the same samples in the same order.
         labels: (N,).
-        metric: A metric of this module, its name, or any function of (probabilities, labels) that returns a float.
+        metric: A metric of this module, its name, or any function of (probabilities, labels) that returns a float. A
+            function takes two calls for each resample, and two for each swap.
         confidence: The level of the interval.
-        resamples: How many resamples, and how many swaps; the smallest p-value is 1/(resamples + 1).
+        resamples: How many resamples, and how many swaps; the smallest p-value is 2/(resamples + 1) of the first test,
+            1/(resamples + 1) of the second.
+        test: "equal metric" or "exchangeable".
         seed: The same seed gives the same answer.
         options: Those of the metric.
 
@@ -242,13 +247,15 @@ def compare(
         )
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
+    checks.option(test, "test", TESTS)
     make = _statistic_of(metric)
     if make is not None:
         a, b = make(p_a, y, **options), make(p_b, y, **options)
-        if a.adds_up_with(b):
-            return uncertainty.compared(a, b, level, resamples, seed)
+        resolvable = all(getattr(model, "resolvable", True) for model in (a, b))
+        if resolvable and (test == "equal metric" or a.adds_up_with(b)):
+            return uncertainty.compared(a, b, level, resamples, seed, test)
         return uncertainty.compared_by_calls(
-            lambda p, t: make(p, t, **options).value(), p_a, p_b, y, level, resamples, seed
+            lambda p, t: make(p, t, **options).value(), p_a, p_b, y, level, resamples, seed, test
         )
     assert callable(metric)
-    return uncertainty.compared_by_calls(partial(metric, **options), p_a, p_b, y, level, resamples, seed)
+    return uncertainty.compared_by_calls(partial(metric, **options), p_a, p_b, y, level, resamples, seed, test)

@@ -12,6 +12,7 @@ from softkin.checks import Array
 from softkin.density import BOUNDARIES, Boundary
 from softkin.metrics import conventions, scopes
 from softkin.metrics.scopes import Per, Pool, Scope
+from softkin.metrics.shares import score_minus_share
 from softkin.metrics.statistics import Binned, Classwise, Kernel, Kind, Smooth
 from softkin.metrics.uncertainty import answer
 
@@ -189,6 +190,10 @@ class Net(Binned):
     """Σ (score − hit): an average, not an error, so that its interval is an average's."""
 
     kind: ClassVar[Kind] = "mean"
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        # All scores of a row sum to 1, and so do its hits: there the gap is 0, up to rounding.
+        return score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level) if self.columns == 1 else None
 
 
 def signed(

@@ -1,18 +1,16 @@
 """Proper scores, accuracy, and how well confidence tells right from wrong or known from unknown."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import binning, checks
-from softkin.binning import ReliabilityCurve
+from softkin import checks
 from softkin.checks import Array
 from softkin.metrics import conventions, scopes
-from softkin.metrics.statistics import Classwise, Kind, Mean, Share, Statistic
-from softkin.metrics.uncertainty import Interval, answer, interval, multiplicities, quantiles
+from softkin.metrics.statistics import Kind, Mean, Share, Statistic
+from softkin.metrics.uncertainty import Interval, answer, multiplicities, quantiles
 
 
 def log_losses(p: Tensor, y: Tensor) -> Mean:
@@ -69,89 +67,6 @@ def brier(
     """
     p, y = scopes.checked(probabilities, labels)
     return answer(square_losses(p, y, per=per, convention=convention), confidence, resamples, seed)
-
-
-@dataclass(frozen=True)
-class BrierParts:
-    """``brier`` = reliability − resolution + uncertainty + within, exactly."""
-
-    brier: float
-    reliability: float
-    """Σ |B|/n (conf − lik)²: what calibration could win; smaller is better"""
-    resolution: float
-    """Σ |B|/n (lik − base rate)²: how far the bins tell samples apart; larger is better"""
-    uncertainty: float
-    """Σ_k base rate (1 − base rate): the data's own"""
-    within: float
-    """What scores that differ within a bin add or win; goes to 0 with many bins"""
-
-
-class Reliability(Classwise):
-    """The reliability among the parts of the Brier score: the squares of class-wise L2 errors, summed."""
-
-    def __init__(self, p: Tensor, y: Tensor, n_bins: int) -> None:
-        super().__init__(p, y, binning.equal_width(n_bins), norm=2, divide_by=1)
-
-    def of_curves(self, curves: ReliabilityCurve) -> Tensor:
-        return curves.error(2, samples=self.num_samples).square().sum(dim=-1)
-
-
-def _other_parts(curves: ReliabilityCurve, n: int) -> tuple[Tensor, Tensor]:
-    """(…): resolution and uncertainty of curves of shape (…, K, M)."""
-    base = curves.hit_sum.sum(dim=-1, keepdim=True) / n
-    likelihood = curves.hit_sum / curves.count.clamp(min=1)
-    resolution = (curves.count * (likelihood - base).square()).sum(dim=(-1, -2)) / n
-    return resolution, (base * (1 - base)).sum(dim=(-1, -2))
-
-
-def brier_decomposition(
-    probabilities: Array,
-    labels: Array,
-    *,
-    n_bins: int = 15,
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> BrierParts:
-    """The Brier score in parts, class by class over equal-width bins and summed over the classes.
-
-    With ``confidence`` each part is an ``Interval``, all from the same resampled rows. The Brier score, the uncertainty
-    and what is within bins get percentiles. The reliability is an error, and gets an error's interval, see
-    ``interval``. Chance adds to the resolution as it adds to the reliability, so its percentiles are mirrored about
-    the value, which takes that off again, and cut at 0.
-
-    References:
-        Murphy, A New Vector Partition of the Probability Score, 1973; Stephenson et al., Two Extra Components in the
-        Brier Score Decomposition, 2008.
-    """
-    p, y = scopes.checked(probabilities, labels)
-    statistic = Reliability(p, y, checks.count(n_bins, "n_bins"))
-    losses = Mean(squares(p, y))
-    curves = binning.class_curves(p, y, statistic.bins)
-    resolution, uncertainty = (float(part) for part in _other_parts(curves, len(p)))
-    total, reliability = losses.value(), float(statistic.of_curves(curves))
-    within = total - reliability + resolution - uncertainty
-    if confidence is None:
-        return BrierParts(total, reliability, resolution, uncertainty, within)
-    level = checks.level(confidence)
-    tail = (1 - level) / 2
-    of_reliability = interval(statistic, level, resamples, seed)
-    drawn: list[list[Tensor]] = []
-    for weights in multiplicities(len(p), resamples, np.random.default_rng(seed)):
-        rows = weights.to(p.device)
-        sums = statistic.sums(rows).view(len(rows), 3, p.shape[1], n_bins)
-        some = ReliabilityCurve(curves.edges, *sums.unbind(dim=1))
-        parts = [losses.of(losses.sums(rows)), statistic.of_curves(some), *_other_parts(some, len(p))]
-        drawn.append([*parts, parts[0] - parts[1] + parts[2] - parts[3]])
-    of_total, _, of_resolution, of_uncertainty, of_within = (torch.cat(part).cpu() for part in zip(*drawn, strict=True))
-    low, high = quantiles(of_resolution, tail)
-    return BrierParts(
-        Interval(total, *quantiles(of_total, tail), level),
-        of_reliability,
-        Interval(resolution, max(0.0, 2 * resolution - high), max(0.0, 2 * resolution - low), level),
-        Interval(uncertainty, *quantiles(of_uncertainty, tail), level),
-        Interval(within, *quantiles(of_within, tail), level),
-    )
 
 
 def right(p: Tensor, y: Tensor) -> Share:

@@ -17,6 +17,7 @@ from softkin import binning, density
 from softkin.binning import Bins, Norm, ReliabilityCurve
 from softkin.density import Boundary
 from softkin.metrics.scopes import Per, Pool
+from softkin.metrics.shares import wilson
 
 BLOCK = 2**23  # numbers in a temporary of the resampling: 64 MB of float64
 KEEP = 2**27  # rows times their width that are kept between blocks of resamples: half a gigabyte of float32
@@ -50,6 +51,18 @@ class Statistic(ABC):
     @abstractmethod
     def of(self, sums: Tensor) -> Tensor:
         """(r,): the metric of each line of sums; for weights that add up to N."""
+
+    def size(self, sums: Tensor) -> Tensor:
+        """(r,): the true error of a population with such sums; ``of`` estimates it from a sample. For errors only."""
+        return self.of(sums)
+
+    def straightened(self, sums: Tensor) -> Tensor | None:
+        """The sums of data whose departure is a straight line in the score; None where there are no bins to line up."""
+        return None
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        """The ends of the confidence interval where a formula gives them; None where resampling does."""
+        return None
 
     def adds_up_with(self, other: "Statistic") -> bool:
         """Whether this one's sums and the other's have the same meaning, so that rows can change sides."""
@@ -106,6 +119,9 @@ class Share(Mean):
     """The share of rows for which something holds."""
 
     kind: ClassVar[Kind] = "share"
+
+    def ends(self, level: float) -> tuple[float, float]:
+        return wilson(self.value(), self.num_samples, level)
 
 
 class Ratio(Statistic):
@@ -233,6 +249,13 @@ class Binned(RowSums):
             return self._of_sums(sums, sums, torch.zeros_like(sums))
         return self._of_sums(*sums.view(len(sums), 3, -1).unbind(dim=1))
 
+    def size(self, sums: Tensor) -> Tensor:
+        if self.norm != "debiased":
+            return self.of(sums)
+        # A population has no chance to take off.
+        curve = ReliabilityCurve(self.bins.edges, *sums.view(len(sums), 3, -1).unbind(dim=1))
+        return curve.error(2, samples=self.denominator)
+
     def adds_up_with(self, other: Statistic) -> bool:
         return isinstance(other, Binned) and torch.equal(self.bins.edges, other.bins.edges)
 
@@ -241,6 +264,16 @@ class Binned(RowSums):
 
     def departures(self, sums: Tensor) -> Tensor:
         return sums if self._by_difference else _scores_minus_hits(sums)
+
+    def straightened(self, sums: Tensor) -> Tensor:
+        curve = self.curve()
+        count, score = (part.to(sums.device) for part in (curve.count, curve.score_sum))
+        off = self.departures(sums)[0]
+        # Σ count (gap − α − β (conf − mean))² is least for these α and β.
+        conf = score / count.clamp(min=1) - score.sum() / count.sum()
+        slope = (off * conf).sum() / (count * conf * conf).sum().clamp(min=1e-12)
+        line = count * (off.sum() / count.sum() + slope * conf)
+        return line[None] if self._by_difference else torch.cat([count, score, score - line])[None]
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         pool, m = self.pool, self.bins.n_bins

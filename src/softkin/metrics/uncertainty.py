@@ -4,8 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from statistics import NormalDist
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +12,10 @@ from torch import Tensor
 
 from softkin import checks
 from softkin.metrics.scopes import blocks
-from softkin.metrics.statistics import Binned, RowSums, Share, Statistic
+from softkin.metrics.statistics import Binned, RowSums, Statistic
+
+Test = Literal["equal metric", "exchangeable"]
+TESTS = ("equal metric", "exchangeable")
 
 
 class Interval(float):
@@ -55,7 +57,7 @@ class Comparison:
     low: float
     high: float
     p_value: float
-    """How often models swapped within samples at random differ at least as much"""
+    """How well the data agree with no difference, by the test that ``compare`` was asked for"""
 
 
 def multiplicities(num_samples: int, times: int, generator: np.random.Generator) -> Iterator[Tensor]:
@@ -109,20 +111,26 @@ def measured(statistics: Sequence[Statistic], confidence: float, resamples: int,
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
     generator = np.random.default_rng(seed)
-    drawn = [one for one in statistics if not isinstance(one, Share)]
+    ends = [statistic.ends(level) for statistic in statistics]
+    drawn = [statistic for statistic, known in zip(statistics, ends, strict=True) if known is None]
     parts: list[list[Tensor]] = [[] for _ in drawn]
     if drawn:
         for counts in multiplicities(drawn[0].num_samples, resamples, generator):
             moved = counts.to(drawn[0].device)
-            for one, part in zip(drawn, parts, strict=True):
-                part.append(one.sums(moved))
+            for statistic, part in zip(drawn, parts, strict=True):
+                part.append(statistic.sums(moved))
     sums = iter([torch.cat(part) for part in parts])
     return [
-        Measured(Interval(one.value(), *wilson(one.value(), one.num_samples, level), level), None)
-        if isinstance(one, Share)
-        else _from_resamples(one, next(sums), level, resamples, deepcopy(generator))
-        for one in statistics
+        _from_resamples(statistic, next(sums), level, resamples, deepcopy(generator))
+        if known is None
+        else Measured(around(statistic.value(), *known, level), None)
+        for statistic, known in zip(statistics, ends, strict=True)
     ]
+
+
+def around(value: float, low: float, high: float, level: float) -> Interval:
+    """The interval from low to high, or as far as its own value, which it always holds."""
+    return Interval(value, min(low, value), max(high, value), level)
 
 
 def _from_resamples(
@@ -131,7 +139,7 @@ def _from_resamples(
     """The interval of a mean or an error from its sums over resampled rows, which are overwritten."""
     value, tail = statistic.value(), (1 - level) / 2
     if statistic.kind == "mean":
-        return Measured(Interval(value, *quantiles(statistic.of(sums), tail), level), None)
+        return Measured(around(value, *quantiles(statistic.of(sums), tail), level), None)
     base = statistic.sums(torch.ones(1, statistic.num_samples, device=statistic.device))
     centre = float(statistic.of(base))  # θ̂ as the resampling computes it, perhaps on a coarser grid
     noise = sums.sub_(base)
@@ -141,12 +149,12 @@ def _from_resamples(
         n = statistic.num_samples
         rare = n * statistic.of_one_row * (1 - tail ** (1 / n))
         high = min(value + rare, max(value, n * statistic.of_one_row))
-        return Measured(Interval(value, max(0.0, value - rare), high, level), None)
+        return Measured(around(value, max(0.0, value - rare), high, level), None)
     low, high = _sizes(statistic, base, noise, 1.0, centre, tail)
     low_shrunk, high_shrunk = _sizes(statistic, base, noise, _shrinkage(statistic, base, noise), centre, tail)
     low, high = min(value + low - centre, low_shrunk), max(value + high - centre, high_shrunk)
-    rejected, redrawn = _rejects_calibration(statistic, centre, level, resamples, generator)
-    return Measured(Interval(value, max(0.0, low) if rejected else 0.0, max(0.0, high), level), redrawn)
+    rejected, redrawn = rejects_calibration(statistic, centre, level, resamples, generator)
+    return Measured(around(value, max(0.0, low) if rejected else 0.0, max(0.0, high), level), redrawn)
 
 
 def _sizes(
@@ -166,7 +174,7 @@ def _sizes(
 
     smallest, _ = _solve(lambda size: excess(size, 1 - tail), reached=lambda above: above >= 0)
     _, largest = _solve(lambda size: excess(size, tail), reached=lambda above: above > 0)
-    return float(statistic.of(sums(smallest))), float(statistic.of(sums(largest)))
+    return float(statistic.size(sums(smallest))), float(statistic.size(sums(largest)))
 
 
 def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
@@ -209,7 +217,7 @@ def _solve(excess: Callable[[float], float], reached: Callable[[float], bool]) -
     return low, high
 
 
-def _rejects_calibration(
+def rejects_calibration(
     statistic: Statistic, seen: float, level: float, draws: int, generator: np.random.Generator
 ) -> tuple[bool, Tensor]:
     """Whether fewer than 1 − level of the labels redrawn from the scores show an error as large as the one seen.
@@ -242,14 +250,6 @@ def quantiles(values: Tensor, tail: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def wilson(share: float, count: int, level: float) -> tuple[float, float]:
-    """Wilson's score interval of a share of ``count`` samples."""
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
 def when_calibrated(statistic: Statistic, level: float, draws: int, seed: int) -> Interval:
     """Mean and central range of the statistic with labels drawn from the scores."""
     return chance(statistic.redrawn(np.random.default_rng(seed), draws).cpu(), level)
@@ -260,48 +260,82 @@ def chance(redrawn: Tensor, level: float) -> Interval:
     return Interval(float(redrawn.mean()), *quantiles(redrawn, (1 - level) / 2), level)
 
 
-def compared(a: Statistic, b: Statistic, level: float, resamples: int, seed: int) -> Comparison:
-    """Two statistics of the same rows whose sums add up row by row."""
+def compared(
+    a: Statistic, b: Statistic, level: float, resamples: int, seed: int, test: Test = "equal metric"
+) -> Comparison:
+    """Two statistics of the same rows; for the test of exchangeable rows their sums must add up row by row."""
     n, device = a.num_samples, a.device
     generator = np.random.default_rng(seed)
     difference = a.value() - b.value()
     ones = torch.ones(1, n, device=device)
     total_a, total_b = a.sums(ones), b.sums(ones)
-    centre = float(a.of(total_a) - b.of(total_b))
     noise_a, noise_b = [], []
     for counts in multiplicities(n, resamples, generator):
         moved = counts.to(device)
         noise_a.append(a.sums(moved) - total_a)
         noise_b.append(b.sums(moved) - total_b)
-    errors = [
-        (of_a - of_b).cpu()
-        for of_a in _estimation_errors(a, total_a, torch.cat(noise_a))
-        for of_b in _estimation_errors(b, total_b, torch.cat(noise_b))
-    ]
+    errors = _errors_of_difference(a, b, total_a, total_b, torch.cat(noise_a), torch.cat(noise_b))
+    if test == "equal metric":
+        return _comparison(difference, errors, level)
     swapped = []
     for some in blocks(resamples, n):
         swap = torch.from_numpy(generator.integers(0, 2, (some, n), dtype=np.uint8)).to(device, torch.float32)
         shift_a, shift_b = a.sums(swap), b.sums(swap)
         swapped.append((a.of(total_a - shift_a + shift_b) - b.of(total_b - shift_b + shift_a)).cpu())
+    centre = float(a.of(total_a) - b.of(total_b))
     # Long rows are summed in float32; where swaps leave the difference as it is, rounding must not decide.
     tolerance = 2e-6 if isinstance(a, RowSums) else 1e-12
-    return _comparison(difference, centre, errors, torch.cat(swapped), level, tolerance)
+    return _comparison(difference, errors, level, _exchanged(torch.cat(swapped), centre, tolerance))
 
 
-def _estimation_errors(statistic: Statistic, base: Tensor, noise: Tensor) -> list[Tensor]:
-    """How far resamples miss a truth that is known, (r,): the sums, and for calibration errors also the shrunk sums.
+def _errors_of_difference(
+    a: Statistic, b: Statistic, total_a: Tensor, total_b: Tensor, noise_a: Tensor, noise_b: Tensor
+) -> list[Tensor]:
+    """How far resamples miss a difference of two truths that are known, (r,) for each pair of truths.
+
+    Averages have one truth each, the sums as they are. An error's spread and bias depend on its truth: of each model's
+    truths every pair is taken, and for the question whether both are equal also pairs in which they are.
+    """
+    pairs = [(truth_a, truth_b) for truth_a in _truths(a, total_a, noise_a) for truth_b in _truths(b, total_b, noise_b)]
+    if a.kind == b.kind == "error":
+        pairs += _equal_truths(a, b, total_a, total_b)
+    return [
+        (a.of(truth_a + noise_a) - a.size(truth_a) - b.of(truth_b + noise_b) + b.size(truth_b)).cpu()
+        for truth_a, truth_b in pairs
+    ]
+
+
+def _equal_truths(a: Statistic, b: Statistic, total_a: Tensor, total_b: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Sums of two populations with the same error: both scaled to the mean of their sizes.
+
+    Once as they are; and, where there are bins, once with a departure that is a straight line in the score. Chance
+    turns the sign of some bins, and such bins seem to err the other way than they do.
+    """
+    shapes = [(total_a, total_b), (a.straightened(total_a), b.straightened(total_b))]
+    pairs = []
+    for shape_a, shape_b in shapes:
+        if shape_a is not None and shape_b is not None:
+            size_a, size_b = float(a.size(shape_a)), float(b.size(shape_b))
+            if size_a > 0 and size_b > 0:
+                middle = (size_a + size_b) / 2
+                pairs.append((a.scaled(shape_a, middle / size_a), b.scaled(shape_b, middle / size_b)))
+    return pairs
+
+
+def _truths(statistic: Statistic, base: Tensor, noise: Tensor) -> list[Tensor]:
+    """Sums that the population may have: those seen, and for calibration errors also the shrunk ones.
 
     A calibration error is biased upwards, by how much depends on which bins are off in truth. The two are the ends of
     what could be: all that was seen is real, or what chance explains is chance. No error at all is the third, if
     resamples of calibrated sums show as much.
     """
-    truths = [base]
-    if statistic.kind == "error":
-        calibrated = statistic.scaled(base, 0.0)
-        truths.append(statistic.scaled(base, _shrinkage(statistic, base, noise)))
-        if bool(torch.quantile(statistic.of(calibrated + noise), 0.975) >= statistic.of(base)):
-            truths.append(calibrated)
-    return [statistic.of(truth + noise) - statistic.of(truth) for truth in truths]
+    if statistic.kind != "error":
+        return [base]
+    calibrated = statistic.scaled(base, 0.0)
+    truths = [base, statistic.scaled(base, _shrinkage(statistic, base, noise))]
+    if bool(torch.quantile(statistic.of(calibrated + noise), 0.975) >= statistic.of(base)):
+        truths.append(calibrated)
+    return truths
 
 
 def compared_by_calls(
@@ -312,8 +346,9 @@ def compared_by_calls(
     level: float,
     resamples: int,
     seed: int,
+    test: Test = "equal metric",
 ) -> Comparison:
-    """The same for any function of (probabilities, labels): one call for each resample and model."""
+    """Like ``compared``, for any function of (probabilities, labels): one call for each resample and model."""
     n = len(labels)
     generator = np.random.default_rng(seed)
     difference = metric(p_a, labels) - metric(p_b, labels)
@@ -321,21 +356,48 @@ def compared_by_calls(
     for r in range(resamples):
         rows = torch.from_numpy(generator.integers(0, n, n)).to(labels.device)
         paired[r] = metric(p_a[rows], labels[rows]) - metric(p_b[rows], labels[rows])
-        swap = torch.from_numpy(generator.integers(0, 2, (n, 1), dtype=np.uint8)).to(labels.device, torch.bool)
-        swapped[r] = metric(torch.where(swap, p_b, p_a), labels) - metric(torch.where(swap, p_a, p_b), labels)
-    return _comparison(difference, difference, [paired - difference], swapped, level, 1e-12)
+        if test == "exchangeable":
+            swap = torch.from_numpy(generator.integers(0, 2, (n, 1), dtype=np.uint8)).to(labels.device, torch.bool)
+            swapped[r] = metric(torch.where(swap, p_b, p_a), labels) - metric(torch.where(swap, p_a, p_b), labels)
+    errors = [paired - difference]
+    if test == "equal metric":
+        return _comparison(difference, errors, level)
+    return _comparison(difference, errors, level, _exchanged(swapped, difference, 1e-12))
 
 
-def _comparison(
-    difference: float, centre: float, errors: list[Tensor], swapped: Tensor, level: float, tolerance: float
-) -> Comparison:
-    """The interval reaches as far as any of the ``errors`` that estimation may make."""
-    ends = [quantiles(error, (1 - level) / 2) for error in errors]
+def _exchanged(swapped: Tensor, seen: float, tolerance: float) -> float:
+    """The share of swaps that differ at least as much as was seen.
+
+    The data as they are count as one of the swaps, which makes the test exact. Where infinities leave no difference to
+    compare (NaN), the swap counts: nothing speaks for the models.
+    """
+    smaller = int((swapped.abs() < abs(seen) - tolerance).sum())
+    return (1 + len(swapped) - smaller) / (1 + len(swapped))
+
+
+def _comparison(difference: float, errors: list[Tensor], level: float, p_value: float | None = None) -> Comparison:
+    """The interval reaches as far as any of the ``errors`` that estimation may make; the p-value is its inversion.
+
+    Both count the same order statistics, so that 0 is outside the interval just where p ≤ 1 − level.
+    """
+    times = len(errors[0])
+    if p_value is None:
+        # What is no number (infinities) speaks for no difference, so it counts on both sides.
+        above = max(int((~(error < difference)).sum()) for error in errors)
+        below = max(int((~(error > difference)).sum()) for error in errors)
+        p_value = min(1.0, 2 * (1 + min(above, below)) / (1 + times))
+    rank = max(1, int((1 - level) / 2 * (1 + times) + 1e-9))  # of the smallest or largest error that may be passed
+    ends = [_order_statistics(error, rank) for error in errors]
     low, high = difference - max(high for _, high in ends), difference - min(low for low, _ in ends)
-    # The data as they are count as one of the swaps, which makes the test exact. Where infinities leave no difference
-    # to compare (NaN), the swap counts: nothing speaks for the models.
-    smaller = int((swapped.abs() < abs(centre) - tolerance).sum())
-    return Comparison(difference, low, high, (1 + len(swapped) - smaller) / (1 + len(swapped)))
+    return Comparison(difference, low, high, p_value)
+
+
+def _order_statistics(values: Tensor, rank: int) -> tuple[float, float]:
+    """The ``rank``-th smallest and largest; NaN (no difference of infinities) at both ends."""
+    if bool(values.isnan().any()):
+        return math.nan, math.nan
+    ordered = values.sort().values
+    return float(ordered[rank - 1]), float(ordered[-rank])
 
 
 def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> tuple[Tensor, Tensor]:

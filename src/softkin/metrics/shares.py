@@ -1,0 +1,48 @@
+"""Intervals by formula: of a share of rows, and of a mean score minus such a share."""
+
+import math
+from statistics import NormalDist
+
+from torch import Tensor
+
+
+def wilson(share: float, count: int, level: float) -> tuple[float, float]:
+    """Wilson's score interval of a share of ``count`` rows, which is right also where no row or every row counts."""
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def score_minus_share(scores: Tensor, is_hit: Tensor, level: float) -> tuple[float, float]:
+    r"""The interval of mean score − share of hits, from an interval of each.
+
+    With c the mean score and t its t-interval's half width, a the share and (l, u) Wilson's interval of it, and ρ the
+    correlation of scores and hits (0 where either has no spread), the ends are
+
+    .. math:: c - a \mp \sqrt{t^2 + w^2 - 2 \rho t w}, \quad w = u - a \text{ below and } a - l \text{ above}
+
+    Where every answer is right, or every one wrong, resampled rows show no spread of the share at all; Wilson's
+    interval still does.
+
+    References:
+        Newcombe, Improved Confidence Intervals for the Difference Between Binomial Proportions Based on Paired Data,
+        1998; Zou and Donner, Construction of Confidence Limits About Effect Measures, 2008.
+    """
+    from scipy.stats import t as student
+
+    n = len(scores)
+    score, hit = scores.double(), is_hit.double()
+    c, a = float(score.mean()), float(hit.mean())
+    low, high = wilson(a, n, level)
+    if n == 1:
+        return c - high, c - low
+    deviation = float(score.var(correction=0)) ** 0.5
+    half = float(student.ppf((1 + level) / 2, n - 1)) * deviation / (n - 1) ** 0.5
+    spread = deviation * math.sqrt(a * (1 - a))
+    correlation = float(((score - c) * (hit - a)).mean()) / spread if spread > 1e-12 else 0.0
+
+    def reach(width: float) -> float:
+        return math.sqrt(max(0.0, half**2 + width**2 - 2 * correlation * half * width))
+
+    return c - a - reach(high - a), c - a + reach(a - low)
