@@ -44,9 +44,9 @@ def brute_force(Q, logits, targets, weight=None, weight_by="class", ignore_index
         log_p = z - z.max() - np.log(np.exp(z - z.max()).sum())
         count = float((t * w).sum())
         if weight_by == "class":
-            losses.append(-sum(w[c] * q[c] * log_p[c] for c in range(k)))
+            losses.append(-sum(w[c] * q[c] * log_p[c] for c in range(k) if w[c] * q[c] > 0))
         else:
-            losses.append(-sum(q[c] * log_p[c] for c in range(k)) * count)
+            losses.append(-sum(q[c] * log_p[c] for c in range(k) if q[c] > 0) * count)
         counts.append(count)
     return np.array(losses), np.array(counts)
 
@@ -136,6 +136,74 @@ def test_targets_of_any_integer_type(dtype):
     loss_fn = SoftLabelCrossEntropy(some_labels(), weight=torch.rand(K))
     logits, targets = torch.randn(5, K), torch.tensor([0, 1, 1, 6, 2])
     assert torch.equal(loss_fn(logits, targets.to(dtype)), loss_fn(logits, targets))
+
+
+def labels_with_zeros(sparse, alpha=0.2):
+    """Q whose class k shares its mass with the two classes after it alone, so that most entries are 0."""
+    k = torch.arange(K)
+    indices = torch.stack([(k + 1) % K, (k + 2) % K], dim=1)
+    values = torch.tensor([0.75, 0.25], dtype=torch.float64).expand(K, 2)
+    rows = smoothing.similarity_labels(
+        similarity.SparseRows(torch.zeros(K, dtype=torch.float64), indices, values.clone(), torch.zeros(K, dtype=torch.float64)),
+        alpha,
+    )  # fmt: skip
+    return rows if sparse else rows.dense()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("soft", "compiled", "weight_by"),
+    [
+        *((soft, False, weight_by) for soft in (False, True) for weight_by in (None, "class", "sample")),
+        (False, True, None),
+    ],
+)
+def test_impossible_classes(sparse, soft, compiled, weight_by):
+    """A logit of −∞ adds nothing where Q is 0 and is infinite elsewhere; the gradient is that of the other classes."""
+    Q = labels_with_zeros(sparse)
+    dense = labels_with_zeros(False)
+    rng = np.random.default_rng(0)
+    n = 40
+    logits = torch.tensor(rng.normal(size=(n, K)))
+    targets = torch.tensor(rng.integers(0, K, n))
+    targets[3] = -100
+    kept = targets.clamp(min=0)
+    for i in range(n):
+        allowed = (dense[kept[i]] == 0).nonzero().flatten()
+        logits[i, allowed[rng.integers(len(allowed))]] = -torch.inf
+    logits[5, kept[5]] = -torch.inf  # and one where the label is not 0
+    logits[3, :2] = -torch.inf  # of an ignored sample: class 0 stands in for it
+    weight = None if weight_by is None else torch.tensor(rng.random(K))
+    given = torch.eye(K, dtype=torch.float64)[kept] if soft else targets
+    options = {} if weight_by is None else {"weight": weight, "weight_by": weight_by}
+    loss_fn = SoftLabelCrossEntropy(Q, reduction="none", **options)
+    call = torch.compile(loss_fn, backend="eager") if compiled else loss_fn
+    z = logits.clone().requires_grad_()
+    found = call(z, given)
+    expected, _ = brute_force(dense, logits, given, weight, weight_by or "class")
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-9)
+    assert np.isinf(expected[5])
+    finite = np.isfinite(expected)
+    found[torch.tensor(finite)].sum().backward()
+    assert bool(torch.isfinite(z.grad).all())
+    if weight_by is None:
+        p = torch.softmax(logits, dim=1)
+        difference = p - dense[kept]
+        difference[~torch.tensor(finite)] = 0
+        if not soft:
+            difference[3] = 0
+        torch.testing.assert_close(z.grad, difference)
+    mean = SoftLabelCrossEntropy(Q, **options)(logits[6:], given[6:])
+    assert bool(torch.isfinite(mean))
+
+
+def test_a_weight_of_0_takes_an_impossible_class_out():
+    Q = smoothing.uniform_labels(3, alpha=0.3)
+    logits = torch.tensor([[1.0, 0.0, -torch.inf]])
+    weight = torch.tensor([1.0, 1.0, 0.0])
+    found = SoftLabelCrossEntropy(Q, weight=weight, reduction="none")(logits, torch.tensor([0]))
+    np.testing.assert_allclose(found, brute_force(Q, logits, torch.tensor([0]), weight)[0], rtol=1e-6)
+    assert torch.isinf(SoftLabelCrossEntropy(Q)(logits, torch.tensor([0])))
 
 
 def test_all_ignored_is_nan_as_in_pytorch():

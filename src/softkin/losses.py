@@ -4,10 +4,12 @@ With q_i the smooth label of sample i and p_i the softmax of its logits, over K 
 
 .. math:: \ell_i = -\sum_c w_c \, q_{ic} \log p_{ic}, \qquad q_i = \sum_c t_{ic} Q_c
 
-where t_i is the target (one-hot for an integer), Q_c the smooth label of class c, and w the class weights (1).
+where t_i is the target (one-hot for an integer), Q_c the smooth label of class c, and w the class weights (1). A class
+whose logit is −∞ has p = 0: it adds nothing where its label or weight is 0, and makes the loss infinite elsewhere.
 """
 
 import contextlib
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -120,7 +122,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        # Moved as told, but never rounded: labels in half precision no longer sum to 1. MPS refuses float64 outright.
+        # Follow .to(device), but keep float64: half-precision labels no longer sum to 1. MPS refuses float64 outright.
         exact = {name: buffer for name, buffer in self._buffers.items() if buffer is not None}
         for name, buffer in exact.items():
             self._buffers[name] = buffer.to(torch.float32) if buffer.is_floating_point() else buffer
@@ -190,11 +192,11 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         if ignored is not None:
             classes = classes.masked_fill(ignored, 0)
             counts = (~ignored).to(log_p.dtype)
-        terms = log_p
+        by_class = None
         if w is not None:
             counts = w[classes] if counts is None else counts * w[classes]
-            terms = log_p if self.weight_by == "sample" else log_p * _along_classes(w, log_p)
-        sums = self._sparse_sum(terms, classes) if self._is_sparse else self._dense_sum(terms, classes)
+            by_class = w if self.weight_by == "class" else None
+        sums = (self._sparse_sum if self._is_sparse else self._dense_sum)(log_p, classes, by_class)
         if ignored is not None:
             sums = sums.masked_fill(ignored, 0)
         if w is not None and counts is not None and self.weight_by == "sample":
@@ -205,30 +207,41 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         """Minus the losses of probability targets, and what each counts for in the mean (None: 1)."""
         q = self._sparse_mixture(targets) if self._is_sparse else self._dense_mixture(targets)
         if w is None:
-            return (q * log_p).sum(dim=1), None
+            return _dot(q, log_p), None
         along = _along_classes(w, log_p)
         counts = (targets * along).sum(dim=1)
         if self.weight_by == "sample":
-            return (q * log_p).sum(dim=1) * counts, counts
-        return (q * log_p * along).sum(dim=1), counts
+            return _dot(q, log_p) * counts, counts
+        return _dot(q * along, log_p), counts
 
-    def _dense_sum(self, terms: Tensor, classes: Tensor) -> Tensor:
-        """Σ_c Q_yc · terms_c."""
+    def _dense_sum(self, log_p: Tensor, classes: Tensor, w: Tensor | None) -> Tensor:
+        """Σ_c w_c · Q_yc · log p_c."""
         # index_select, not Q[classes]: it refuses negative classes, and is faster
-        q = self._cast("soft_labels", terms).index_select(0, classes.reshape(-1))
-        if terms.ndim > 2:
+        q = self._cast("soft_labels", log_p).index_select(0, classes.reshape(-1))
+        if w is not None:
+            q = q * w
+        if log_p.ndim > 2:
             q = q.view(*classes.shape, self.num_classes).movedim(-1, 1)
-        dot: Tensor = torch.linalg.vecdot(terms, q, dim=1)
-        return dot
+        return _dot(q, log_p)
 
-    def _sparse_sum(self, terms: Tensor, classes: Tensor) -> Tensor:
+    def _sparse_sum(self, log_p: Tensor, classes: Tensor, w: Tensor | None) -> Tensor:
         """The same for sparse rows: what stands out of the rest, and the rest times the sum over all classes."""
-        flat, y = terms.movedim(1, -1).reshape(-1, self.num_classes), classes.reshape(-1)
-        rest = self._cast("rest", terms).index_select(0, y)
-        own = self._cast("own", terms).index_select(0, y)
-        places = torch.cat([y[:, None], self._cast("indices", terms).index_select(0, y)], dim=1)
-        heights = torch.cat([own[:, None], self._cast("values", terms).index_select(0, y)], dim=1) - rest[:, None]
-        return ((flat.gather(1, places) * heights).sum(dim=1) + rest * flat.sum(dim=1)).view(classes.shape)
+        flat, y = log_p.movedim(1, -1).reshape(-1, self.num_classes), classes.reshape(-1)
+        rest = self._cast("rest", log_p).index_select(0, y)
+        own = self._cast("own", log_p).index_select(0, y)
+        places = torch.cat([y[:, None], self._cast("indices", log_p).index_select(0, y)], dim=1)
+        heights = torch.cat([own[:, None], self._cast("values", log_p).index_select(0, y)], dim=1) - rest[:, None]
+
+        def summed(terms: Tensor) -> Tensor:
+            terms = terms if w is None else terms * w
+            return (terms.gather(1, places) * heights).sum(dim=1) + rest * terms.sum(dim=1)
+
+        if _can_look(flat) and _is_finite(sums := summed(flat)):
+            return sums.view(classes.shape)
+        # Classes of probability 0 are left out of the sums, and count where a label puts mass on one of them.
+        impossible = flat.detach() == -math.inf
+        sums = summed(flat.masked_fill(impossible, 0))
+        return sums.masked_fill(summed(impossible.to(flat.dtype)) > 0, -math.inf).view(classes.shape)
 
     def _dense_mixture(self, targets: Tensor) -> Tensor:
         """q_i = Σ_c t_ic Q_c."""
@@ -305,6 +318,26 @@ class SoftLabelCrossEntropy(AdjustableLabels):
             f"has {float(row[0, top]):.4g}; give integers or mixtures of two classes, or use alpha=0.",
             stacklevel=7,  # past torch's own frames to the caller's line
         )
+
+
+def _can_look(tensor: Tensor) -> bool:
+    """Whether reading a number of ``tensor`` costs nothing: an accelerator would stall, a compiled graph break."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def _is_finite(sums: Tensor) -> bool:
+    return math.isfinite(float(sums.detach().sum()))
+
+
+def _dot(q: Tensor, log_p: Tensor) -> Tensor:
+    """Σ_c q_c · log p_c over the second axis, where 0 · log 0 is 0."""
+    sums: Tensor
+    if _can_look(log_p):
+        sums = torch.linalg.vecdot(log_p, q, dim=1)
+        if _is_finite(sums):
+            return sums
+    sums = torch.linalg.vecdot(log_p.masked_fill((q.detach() == 0) & (log_p.detach() == -math.inf), 0), q, dim=1)
+    return sums
 
 
 def _along_classes(w: Tensor, like: Tensor) -> Tensor:
