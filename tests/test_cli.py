@@ -73,7 +73,7 @@ def test_matrices_are_not_overwritten_unless_told(capsys, tmp_path, names):
     before = (folder / "labels.safetensors").read_bytes()
     code, _, errors = run(capsys, "similarity", names, "--beta", 5, "--output", folder)
     assert code == 2
-    assert "already holds distances.safetensors" in errors
+    assert "distances.safetensors exists already; pass force=True (--force) to overwrite it." in errors
     assert (folder / "labels.safetensors").read_bytes() == before
     assert run(capsys, "similarity", names, "--beta", 5, "--output", folder, "--force")[0] == 0
     assert (folder / "labels.safetensors").read_bytes() != before
@@ -81,6 +81,21 @@ def test_matrices_are_not_overwritten_unless_told(capsys, tmp_path, names):
     code, output, _ = run(capsys, "similarity", folder / "distances.safetensors", "--beta", 1)
     assert code == 0
     assert "beta = 1" in output
+
+
+def test_a_full_disk_leaves_no_matrix_behind(tmp_path):
+    """Files may grow to 120,000 bytes: enough for the first matrix of 100 classes, not for the table of labels."""
+    limited = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))\n"
+        "from softkin.cli import main\nsys.exit(main())"
+    )
+    arguments = ["similarity", str(ROOT / "examples" / "cifar100.txt"), "--output", str(tmp_path / "m")]
+    done = subprocess.run([sys.executable, "-c", limited, *arguments], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.endswith("labels.csv could not be written: File too large.\n")
+    assert list((tmp_path / "m").iterdir()) == []
+    assert cli.main(arguments) == 0  # and the next try needs no --force
+    assert len(list((tmp_path / "m").iterdir())) == 4
 
 
 def test_from_images_features_and_text(capsys, tmp_path, shared_data):

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin import files
 from softkin.cli import choices
 from softkin.cli.text import shown
 
@@ -75,38 +76,44 @@ def check(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--alias must be WORD=OTHER, got {alias!r}.")
     if arguments.output is not None and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
-    if arguments.output is not None and not arguments.force:
-        there = [name for name in FILES if (arguments.output / name).exists()]
-        if there:
-            raise ValueError(
-                f"--output {arguments.output} already holds {', '.join(there)}; pass --force to overwrite."
-            )
+    if arguments.output is not None:
+        files.refuse_to_overwrite(*(arguments.output / name for name in FILES), force=arguments.force)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, compute, print, write."""
-    from softkin import distances, similarity, smoothing
-    from softkin.files import write
-    from softkin.matrices import to_csv
+    from softkin import similarity, smoothing
 
-    found = _distances(arguments)
-    s = similarity.from_distances(found.values, arguments.beta, asymmetric=arguments.asymmetric)
+    matrix = _distances(arguments)
+    s = similarity.from_distances(matrix.values, arguments.beta, asymmetric=arguments.asymmetric)
     labels = smoothing.similarity_labels(s, arguments.alpha)
-    report = _report(found, s, labels, arguments)
+    report = _report(matrix, s, labels, arguments)
     if arguments.json:
         print(json.dumps(report, ensure_ascii=False, indent=1))
     else:
         _print(report)
     if arguments.output is not None:
-        names, folder = found.class_names, arguments.output
-        how = f"{found.source}; beta={arguments.beta:g}"
-        distances.save(folder / FILES[0], found.values, class_names=names, source=found.source)
-        similarity.save(folder / FILES[1], s, class_names=names, source=how)
-        how = f"{how}; alpha={arguments.alpha:g}"
-        smoothing.save(folder / FILES[2], labels, class_names=names, source=how)
-        write(folder / FILES[3], to_csv(labels, names, kind="labels").encode("utf-8"))
+        contents = _contents(matrix, s, labels, arguments)
+        files.write_together(contents)
         if not arguments.json:
-            print("\n".join(f"Wrote {folder / name}" for name in FILES))
+            print("\n".join(f"Wrote {path}" for path in contents))
+
+
+def _contents(
+    matrix: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace
+) -> dict[Path, bytes | str]:
+    """What to write, by its path."""
+    from softkin.matrices import MatrixFiles, to_csv
+
+    names, folder = matrix.class_names, arguments.output
+    with_beta = f"{matrix.source}; beta={arguments.beta:g}"
+    with_alpha = f"{with_beta}; alpha={arguments.alpha:g}"
+    return {
+        folder / FILES[0]: MatrixFiles("distances").content(matrix.values, class_names=names, source=matrix.source),
+        folder / FILES[1]: MatrixFiles("similarity").content(s, class_names=names, source=with_beta),
+        folder / FILES[2]: MatrixFiles("labels").content(labels, class_names=names, source=with_alpha),
+        folder / FILES[3]: to_csv(labels, names, kind="labels"),
+    }
 
 
 def _distances(arguments: argparse.Namespace) -> "ClassMatrix":
@@ -173,11 +180,11 @@ def _read_names(path: Path) -> "ClassNames":
         raise SoftkinError(f"{path}: {error}") from error
 
 
-def _report(found: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace) -> dict[str, Any]:
+def _report(matrix: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace) -> dict[str, Any]:
     """What is printed, as plain data."""
-    names = found.class_names
+    names = matrix.class_names
     top = min(arguments.top, len(names) - 1)
-    far = found.values.clone()
+    far = matrix.values.clone()
     far.diagonal().fill_(float("inf"))
     nearest = far.argsort(dim=1, stable=True)[:, :top]  # by distance: at β = 0 or a large β similarities tie
     classes = []
@@ -185,7 +192,7 @@ def _report(found: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: argp
         shown = [
             {
                 "name": names[j],
-                "distance": float(found.values[k, j]),
+                "distance": float(matrix.values[k, j]),
                 "similarity": float(s[k, j]),
                 "label": float(labels[k, j]),
             }
@@ -194,7 +201,7 @@ def _report(found: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: argp
         own = float(labels[k, k])
         rest = max(0.0, 1 - own - sum(float(neighbour["label"]) for neighbour in shown))
         classes.append({"name": name, "label": own, "nearest": shown, "rest": rest})
-    return {"source": found.source, "alpha": arguments.alpha, "beta": arguments.beta, "classes": classes}
+    return {"source": matrix.source, "alpha": arguments.alpha, "beta": arguments.beta, "classes": classes}
 
 
 def _print(report: dict[str, Any]) -> None:
