@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
+from softkin import report
 from softkin.predictions import Predictions
-from softkin.study import StudySpec, outputs
+from softkin.study import Result, StudySpec, outputs
 from softkin.study.records import Kept
-from softkin.study.tables import Result
 
 RECIPE = {"epochs": 8, "batch_size": 32, "milestones": [], "warmup_epochs": 0}
 DATA = {"source": "made up", "digest": "d0", "kind": "images", "classes": 10, "rows": "3 rows"}
@@ -17,8 +17,8 @@ DATA = {"source": "made up", "digest": "d0", "kind": "images", "classes": 10, "r
 @pytest.fixture
 def without_pictures(monkeypatch):
     """Figures and the report take seconds, and have tests of their own."""
-    monkeypatch.setattr(outputs, "_figures", lambda _: None)
-    monkeypatch.setattr(outputs, "_report", lambda *_: None)
+    monkeypatch.setattr(outputs, "draw", lambda _: None)
+    monkeypatch.setattr(report, "write_comparison", lambda *_, **__: None)
 
 
 def kept(**changes):

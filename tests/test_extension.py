@@ -133,3 +133,63 @@ def test_a_distance_is_one_function(toy_distance, capsys, tmp_path):
         TypeError, match="`power` must be left out for the distance 'words': it is an option of spelling"
     ):
         training.class_distances(train, "words", power=2.0)
+
+
+TRAINING = '''
+"""Cross-entropy with the entropy of the answers as a reward."""
+
+from softkin.training import objectives
+from softkin.training.methods import Parameter, TrainingMethod, declare
+
+
+class EntropyReward(objectives.Objective):
+    def forward(self, logits, targets):
+        log_p = logits.log_softmax(dim=1)
+        return super().forward(logits, targets) + self.method.values["reward"] * (log_p.exp() * log_p).sum()
+
+
+declare(
+    TrainingMethod(
+        "entropy",
+        "Entropy",
+        lambda method, k: f"one-hot labels, less {method.values['reward']:g}·entropy",
+        EntropyReward,
+        parameters=(Parameter("reward", "ρ", 0.2, "the weight of the entropy"),),
+        tuned="reward",
+    ),
+    aliases=("confidence-penalty",),
+)
+'''
+
+
+@pytest.fixture
+def toy_training(module):
+    yield module("toy_training", TRAINING)
+    training.METHODS.remove("entropy")
+
+
+def test_a_training_method_is_one_declaration_and_one_loss(toy_training, capsys, tmp_path):
+    import importlib
+
+    from softkin import report, study
+    from softkin.cli import train
+
+    importlib.reload(train)  # its description lists the methods that are known when the command line is built
+    assert "entropy" in train.DESCRIPTION
+    small = ("--per-class", 3, "--validation", 60, "--test", 80, "--model", "mlp(hidden=16)", "--epochs", 3)
+    code, output, errors = command_line.run(capsys, "train", "digits", *small, "--method", "entropy", "--device", "cpu")
+    assert (code, errors) == (0, "")
+    assert "target: one-hot labels, less 0.2·entropy" in output
+    code, _, errors = command_line.run(capsys, "train", "digits", "--method", "entropi")
+    assert code == 2
+    assert "did you mean 'entropy'?" in errors
+    names = "one-hot,confidence-penalty,entropy+ts"
+    arguments = (*small, "--methods", names, "--seeds", 1, "--beta", "1,2", "--workers", 1, "--output", tmp_path / "s")
+    code, output, _ = command_line.run(capsys, "compare", *arguments)
+    assert code == 0
+    assert "Entropy+TS" in output
+    assert study.kept_in(tmp_path / "s").spec.methods == ("one-hot", "entropy", "entropy+ts")
+    assert "Values: Entropy ρ = " in (tmp_path / "s" / "table.md").read_text()
+    tried = [one["values"]["reward"] for one in study.results(tmp_path / "s")[1].record["tried"]]
+    assert tried == [0.2]  # one trial, as no method of this study has a grid
+    assert report.build_comparison(tmp_path / "s")["methods"][1] == {"key": "entropy", "name": "Entropy"}

@@ -175,7 +175,7 @@ def test_options_of_parts():
     assert part.folder != spec.parts("small")[0].folder
     with pytest.raises(ValueError, match="row of table1 at scale small 'RN' is not known; there are WRN"):
         spec.parts("small", rows=["RN"])
-    with pytest.raises(ValueError, match="data set 'cifar' is not known; there are cifar100; did you mean cifar100?"):
+    with pytest.raises(ValueError, match="data set 'cifar' is not known; there are cifar100; did you mean 'cifar100'"):
         spec.parts("small", data={"cifar": "x"})
     with pytest.raises(ValueError, match="scale of table1 'smal' is not known; there are full, small, trial; did"):
         spec.parts("smal")
@@ -184,15 +184,15 @@ def test_options_of_parts():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("kind = \"table\"", "kind = \"tabel\""), "kind 'tabel' is not known; .*did you mean table?"),
-        (("title =", "titel ="), "key 'titel' is not known; .*did you mean title?"),
+        (("kind = \"table\"", "kind = \"tabel\""), "kind 'tabel' is not known; .*did you mean 'table'"),
+        (("title =", "titel ="), "key 'titel' is not known; .*did you mean 'title'"),
         (("16.40, ", ""), "paper.DN.ece_hist must hold a number for each of 10 methods, got 9"),
         (("16.40", "-16.40"), "`paper.DN.ece_hist` must be finite and at least 0"),
-        (("\"dir-odir\"", "\"dirodir\""), "method 'dirodir' is not known; .*did you mean dir-odir?"),
+        (("\"dir-odir\"", "\"dirodir\""), "`methods` must be one of .*, got 'dirodir'; did you mean 'dir-odir'"),
         (("[small.networks]\nWRN", "[small.networks]\nVGG"), "row of small.networks 'VGG' is not known"),
         (("alpha = 0.1", "alpha = 1.5"), "`alpha` must be at least 0 and below 1"),
         (("[small.study]", "[small.studie]"), "`small.study` is missing"),
-        (("name = \"table1\"", "name = "), "is no TOML"),
+        (("name = \"table1\"", "name = "), "could not be read as a table or figure"),
         (("reference = ", "# "), "`reference` is missing"),
     ],
 )  # fmt: skip
@@ -206,7 +206,7 @@ def test_wrong_specs_get_one_sentence(tmp_path, change, words):
 
 
 def test_absent_specs():
-    with pytest.raises(ValueError, match="table or figure 'tabel1' is not known; .*did you mean table1?"):
+    with pytest.raises(ValueError, match="table or figure 'tabel1' is not known; .*did you mean 'table1'"):
         paper.load("tabel1")
     with pytest.raises(SoftkinError, match="absent.toml could not be read"):
         paper.load("absent.toml")
@@ -407,7 +407,7 @@ def test_command_shows_what_is_not_done(tmp_path, capsys):
     [
         (["run"], 2, "NAME must be given with run: one of table1, table2"),
         (["list", "table1"], 2, "NAME must be left out with list"),
-        (["run", "tabel1"], 2, "did you mean table1?"),
+        (["run", "tabel1"], 2, "did you mean 'table1'"),
         (["run", "table1", "--rows", "VGG"], 2, "row of table1 at scale small 'VGG' is not known"),
         (["run", "table1", "--data", "cifar100"], 2, "--data must be NAME=PATH"),
         (["run", "table1", "--workers", "0"], 2, "`--workers` must be at least 1"),
@@ -437,4 +437,4 @@ def test_command_hands_the_study_to_a_cluster(monkeypatch, tmp_path):
 
 def test_command_knows_its_engines(capsys):
     assert main(["paper", "run", "table1", "--engine", "rey"]) == 2
-    assert "did you mean ray?" in capsys.readouterr().err
+    assert "did you mean 'ray'" in capsys.readouterr().err

@@ -30,9 +30,8 @@ def made(tmp_path_factory):
     study.keep(folder, resolve(spec))
     study.work(folder)
     table = study.table(folder, resamples=100)
-    outputs.write(folder, table)
+    outputs.write(study.StudyFolder(folder), table, report.write_comparison)
     assert (folder / "report.html").exists()  # a study leaves its page; here with a table of fewer resamples
-    report.write_comparison(folder, folder / "report.html", table=table)
     return folder, table
 
 
@@ -138,7 +137,7 @@ def test_plain_data_make_the_same_page(data):
 
 def test_the_table_alone_is_enough(browser, data, tmp_path):
     given = {key: data[key] for key in comparison.NEEDED}
-    browser.open(report.write_comparison(given, tmp_path / "table.html")[0])
+    browser.open(report.write_comparison(tmp_path / "table.html", given)[0])
     assert browser.console() == []
     assert len(browser.texts("section")) == 1
 
@@ -244,7 +243,7 @@ def test_hostile_method_names_stay_text(browser, data, tmp_path):
     changed["ood"][0]["name"] = changed["name"] = changed["source"] = changed["notes"][0] = bad[0]
     changed["class_names"][:3] = bad
     browser.resize(390, 844, mobile=True)
-    page = browser.open(report.write_comparison(changed, tmp_path / "hostile.html")[0])
+    page = browser.open(report.write_comparison(tmp_path / "hostile.html", changed)[0])
     assert page.console() == []
     assert page.run("return document.querySelectorAll('img').length") == 0
     assert page.run("return document.documentElement.scrollWidth") <= 390

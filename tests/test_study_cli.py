@@ -169,10 +169,13 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--methods", "one-hot,unifrom"], "method 'unifrom' is not known; there are one-hot,.*did you mean uniform"),
+        (
+            ["--methods", "one-hot,unifrom"],
+            "`methods` must be one of one-hot, .*, got 'unifrom'; did you mean 'uniform'",
+        ),
         (["--model", "resnet81"], "network 'resnet81' is not known; there are .*did you mean 'resnet18'"),
-        (["--select", "nnl"], "did you mean nll"),
-        (["--engine", "rey"], "engine 'rey' is not known; there are local, ray; did you mean ray"),
+        (["--select", "nnl"], "did you mean 'nll'"),
+        (["--engine", "rey"], "engine 'rey' is not known; there are local, ray; did you mean 'ray'"),
         (["--recipe", "papre"], "did you mean 'paper'"),
         (["--alpha", "1.5"], "`alpha` must be at least 0 and below 1"),
         (["--workers", "0"], "`--workers` must be at least 1"),

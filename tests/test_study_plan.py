@@ -5,6 +5,24 @@ import pytest
 from softkin.study.plan import Plan, shortened
 from study_parts import kept
 
+GOLDEN = {
+    "WE distances": "c44618621525e275",
+    "AE distances, seed 3": "9375e729e6f62747",
+    "L2 distances, seed 0": "00265e2ffa33d1e8",
+    "one-hot, seed 0": "a5682c4ff13f7001",
+    "uniform (α = 0.05), seed 3": "7a9804038c9404fc",
+    "CutMix (a = 2), seed 0": "c6eb9095af5d6ca4",
+    "margin (m = 5), seed 0": "3e294b44f6d0da8c",
+    "online (α = 0.2), seed 0": "f146639d29d72d91",
+    "AE (α = 0.1, β = 4), seed 3": "723714404ee37026",
+    "WE (α = 0.1, β = 1), seed 0": "ee0459c70dc4e35e",
+    "result of TS, seed 0": "cba55f6e636f6b2d",
+    "result of Dir-ODIR, seed 3": "cfa4e754480109a7",
+    "result of WE+TS, seed 0": "6d4ef78c719e23fa",
+    "result of vector, seed 0": "d57a78db29017df0",
+    "result of mixup, seed 3": "741dcd6ac0398b68",
+}
+
 
 def plan_of(**changes):
     return Plan(kept(**changes))
@@ -34,6 +52,19 @@ def test_runs_and_what_they_share():
     for job in jobs:  # what a run needs comes before it
         assert set(job.needs) <= before
         before.add(job.digest)
+
+
+def test_runs_keep_the_names_that_earlier_versions_gave_them():
+    """Folders of older studies go on: written by 0.1.0.dev0 before methods were declared in registries."""
+    methods = ("one-hot", "ts", "uniform", "mixup", "dir-odir", "ets", "l1", "l2", "ae", "we", "cutmix", "margin")
+    plan = plan_of(methods=(*methods, "online", "vector", "we+ts", "platt"), seeds=(0, 3), ood=["uniform"])
+    digests = {job.title: job.digest for job in plan.jobs(lambda _: None)}
+    for title, digest in GOLDEN.items():
+        assert digests[title] == digest, title
+    with pytest.raises(ValueError, match="did you mean 'one-hot'"):
+        plan_of(methods=("one_hot",))
+    spelled = ("temperature", "L1", "autoencoder", "words", "words+TemperatureScaling", "Dirichlet")
+    assert plan_of(methods=spelled).spec.methods == ("ts", "l1", "ae", "we", "we+ts", "dir-odir")
 
 
 def test_same_split_weights_and_order_within_a_seed():

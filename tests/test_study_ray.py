@@ -81,7 +81,7 @@ def test_a_node_dies_while_it_trains_and_the_table_is_the_same(cluster, tmp_path
     killer = threading.Thread(target=_kill_in_training, args=(nodes, second, tmp_path / "cluster", killed, over))
     killer.start()
     try:
-        ray_engine.drive(kept, tmp_path / "cluster")
+        ray_engine.drive(study.StudyFolder(tmp_path / "cluster"))
     finally:
         in_time = killed.is_set()
         over.set()

@@ -22,7 +22,7 @@ from softkin.study.worker import MOST_DEATHS
 from study_parts import quick, without_pictures  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
-FIGURES = outputs._figures
+DRAW = outputs.draw
 FORK = multiprocessing.get_context("fork")  # a child begins at once, where a new Python takes seconds to import torch
 
 
@@ -69,7 +69,7 @@ def test_what_a_study_leaves(done):
 def test_figures_of_what_has_no_class(tmp_path):
     spec = quick(methods=["one-hot", "ts"], seeds=[0], ood=["uniform", "gaussian"], ood_rows=50)
     study.run(spec, tmp_path / "s", workers=1, progress=False)
-    FIGURES(tmp_path / "s")
+    DRAW(study.StudyFolder(tmp_path / "s"))
     drawn = (tmp_path / "s" / "figures" / "ood-1.svg").read_text()
     assert "of no class: gaussian" in drawn
     assert (tmp_path / "s" / "figures" / "ood-0.svg") in outputs.written(tmp_path / "s")

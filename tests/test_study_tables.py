@@ -287,7 +287,7 @@ def test_an_infinite_loss_is_shown_as_such_and_is_no_tie(tmp_path):
     assert "| ∞ |" in table.to_markdown()
     assert "\\infty" in table.to_latex()
     plain = json.loads(json.dumps(table.to_dict(), allow_nan=False))
-    assert plain["rows"][1]["cells"]["nll"]["mean"] is None
+    assert plain["rows"][1]["cells"]["nll"]["mean"] == "Infinity"
 
 
 def test_the_floor_stands_beside_kde_output(five):

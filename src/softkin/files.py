@@ -345,9 +345,14 @@ def canonical_json(data: Any) -> bytes:
     return json.dumps(data, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
 
 
+def json_bytes(data: Any, *, indent: int | None = 1) -> bytes:
+    """Plain data as the JSON of a file; NaN and infinity are refused, see ``number``."""
+    return (json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+
+
 def write_json(path: str | Path, data: Any, *, indent: int | None = 1) -> None:
-    """Write plain data as JSON, atomically; NaN and infinity are refused, see ``number``."""
-    write(path, json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
+    """Write plain data as JSON, atomically; see ``json_bytes``."""
+    write(path, json_bytes(data, indent=indent))
 
 
 def number(value: float, digits: int | None = None) -> float | str | None:

@@ -38,6 +38,20 @@ def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = CUTOFF) -> 
     return f"; did you mean {matches[0]!r}?" if matches else "."
 
 
+def require(word: str, known: Iterable[str], what: str) -> str:
+    """``word`` if it is one of ``known``, which are no ``Registry``; else one sentence with the nearest of them.
+
+    Example:
+        >>> require("rey", ["local", "ray"], "engine")
+        Traceback (most recent call last):
+        ValueError: engine 'rey' is not known; there are local, ray; did you mean 'ray'?
+    """
+    words = list(known)
+    if word in words:
+        return word
+    raise ValueError(f"{what} {word!r} is not known; there are {', '.join(words)}{did_you_mean(str(word), words)}")
+
+
 class Registry(Mapping[str, T], Generic[T]):
     """Named things of one kind, in the order of their declaration.
 

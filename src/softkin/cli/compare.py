@@ -104,9 +104,13 @@ CHOICES = ("select", "search", "accuracy_budget", "vectors", "ood")
 
 def spec_of(arguments: argparse.Namespace) -> "StudySpec":
     """The study that the options describe."""
-    from softkin.study.spec import StudySpec, read_toml
+    from softkin.study.spec import StudySpec, read_toml, trusted
 
-    values: dict[str, Any] = {} if arguments.config is None else read_toml(arguments.config)
+    values: dict[str, Any] = {}
+    if arguments.config is not None:
+        values = read_toml(arguments.config)
+        if arguments.model is None:
+            values = trusted(values, arguments.config, arguments.trust_model)
     for name in (*FIELDS, *CHOICES):
         if getattr(arguments, name) is not None:
             values[name] = getattr(arguments, name)
@@ -143,7 +147,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Do the study, print its table."""
-    from softkin import study
+    from softkin import report, study
 
     spec = spec_of(arguments)
     if arguments.dry_run:
@@ -151,7 +155,9 @@ def run(arguments: argparse.Namespace) -> None:
 
         print(estimate(spec, arguments.output, device=arguments.device, workers=arguments.workers).text(), end="")
         return
-    table = study.run(spec, arguments.output, force=arguments.force, **running.how(arguments))
+    table = study.run(
+        spec, arguments.output, force=arguments.force, write_page=report.write_comparison, **running.how(arguments)
+    )
     show(table, arguments.json)
     if not arguments.json:
         for path in study.outputs.written(arguments.output):

@@ -79,7 +79,7 @@ def check(arguments: argparse.Namespace) -> None:
         if not all(part.strip() for part in place.partition("=")):
             raise ValueError(f"--data must be NAME=PATH, such as cifar100=../cifar-100-python, got {place!r}.")
     running.check(arguments)
-    spec = paper.load(arguments.name)
+    spec = paper.load(arguments.name, trust_model=arguments.trust_model)
     spec.parts(arguments.scale, **_options(arguments))
     if arguments.action == "figure" and spec.kind == "table":
         raise ValueError(f"{spec.name} is a table; `softkin paper table {spec.name}` prints it.")
@@ -96,12 +96,12 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def run(arguments: argparse.Namespace) -> None:
     """List, train, print, draw."""
-    from softkin import paper
+    from softkin import paper, report
 
     if arguments.action == "list":
         _list(arguments.json)
         return
-    spec = paper.load(arguments.name)
+    spec = paper.load(arguments.name, trust_model=arguments.trust_model)
     options = _options(arguments)
     if arguments.action == "figure":
         _figure(spec, arguments, options)
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> None:
         _plan(spec, arguments, options)
         return
     if arguments.action == "run":
-        how = running.how(arguments)
+        how = running.how(arguments) | {"write_page": report.write_comparison}
         table = paper.run(spec, arguments.output, scale=arguments.scale, options=options, **how)
     else:
         table = paper.table(spec, arguments.output, scale=arguments.scale, options=options)

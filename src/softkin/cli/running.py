@@ -12,19 +12,26 @@ def add_options(options: argparse._ActionsContainer) -> None:
     options.add_argument("--address", help="of the Ray cluster, such as ray://head:10001 (default: a local one)")
     options.add_argument("--cpus", type=float, default=1, help="that Ray gives each run (default: 1)")
     options.add_argument("--gpus", type=float, default=0, help="that Ray gives each run (default: 0)")
+    options.add_argument(
+        "--trust-model",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a package.module:callable that a file may name as its network; may be repeated",
+    )
     options.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse options of ``add_options`` that cannot be."""
     from softkin import checks
-    from softkin.study.methods import known
+    from softkin.names import require
     from softkin.study.run import ENGINES
     from softkin.training.launch import checked_device, named_device
 
     if arguments.workers is not None:
         checks.count(arguments.workers, "--workers")
-    known(arguments.engine, ENGINES, "engine")
+    require(arguments.engine, ENGINES, "engine")
     checks.at_least_zero(arguments.cpus, "--cpus")
     checks.at_least_zero(arguments.gpus, "--gpus")
     if arguments.engine == "ray":

@@ -24,7 +24,17 @@ from softkin.models.wrn import wrn
 from softkin.names import Registry, did_you_mean
 from softkin.seeding import seeded
 
-__all__ = ["NETWORKS", "Network", "autoencoder", "build", "check", "default_network", "names"]
+__all__ = [
+    "NETWORKS",
+    "Network",
+    "autoencoder",
+    "build",
+    "check",
+    "default_network",
+    "is_code",
+    "names",
+    "require_trust",
+]
 
 
 @dataclass(frozen=True)
@@ -146,6 +156,28 @@ def check(name: str, **options: Any) -> tuple[str, dict[str, Any]]:
     name = NETWORKS.canonical(spelling)
     _known_options(name, NETWORKS[name].make, options)
     return name, options
+
+
+def is_code(name: str) -> bool:
+    """Whether a network's name is a "package.module:callable", which building it imports and calls."""
+    return ":" in _parse(name)[0]
+
+
+def require_trust(name: str, trust_model: str | Sequence[str], *, where: str) -> None:
+    """Refuse a "package.module:callable" that comes from a file, unless the caller spells it out.
+
+    Args:
+        name: A network's name, as a file has it.
+        trust_model: The names that the caller trusts.
+        where: The file or folder, for the message.
+    """
+    trusted = [trust_model] if isinstance(trust_model, str) else list(trust_model)
+    if is_code(name) and name not in trusted and _parse(name)[0] not in trusted:
+        bare = _parse(name)[0]
+        raise SoftkinError(
+            f"{where} names the network {bare}, which is code that would be run here; "
+            f"if you trust it, pass --trust-model {bare} (in Python trust_model={bare!r})."
+        )
 
 
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from softkin import SoftkinError, study
 from softkin.paper.spec import METRICS, PaperSpec, Part
 from softkin.study import Result, methods
 from softkin.study.perform import recipe_of
+from softkin.training.methods import in_words
 
 UNREFLECTED = {"ece_kde": "ece_kde_unreflected", "ece_kde_output": "ece_kde_output_unreflected"}
 
@@ -241,7 +242,7 @@ def _line(spec: PaperSpec, part: Part, metric: str, method: str, every: Sequence
 
 def _values(every: Sequence[Result]) -> str:
     """What was chosen: one text where all seeds agree, else seed by seed."""
-    texts = [methods.in_words(result.record["values"]) for result in every]
+    texts = [in_words(result.record["values"]) for result in every]
     return "; ".join(dict.fromkeys(texts))
 
 

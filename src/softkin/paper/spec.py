@@ -1,6 +1,5 @@
 """The paper's tables and figures as data: what it prints, and the studies that answer it."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -8,10 +7,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from softkin import SoftkinError, checks
+from softkin import SoftkinError, checks, files, models
+from softkin.names import require
 from softkin.study import StudySpec
 from softkin.study.methods import check as check_method
-from softkin.study.methods import known
 
 KINDS = ("table", "sweep", "ood", "reliability")
 SCALES = ("full", "small")
@@ -77,6 +76,8 @@ class PaperSpec:
     notes: tuple[str, ...] = ()
     beside: Path | None = None
     """Where specs lie that this one names; None: among softkin's own"""
+    trust_model: tuple[str, ...] = ()
+    """What files there may name as a network"""
 
     def value(self, row: str, metric: str, method: str) -> float | None:
         """What the paper prints, in %; None where it prints nothing."""
@@ -88,7 +89,7 @@ class PaperSpec:
         return str(self._scale(scale)["about"])
 
     def _scale(self, scale: str) -> Mapping[str, Any]:
-        return self.scales[known(scale, list(self.scales), f"scale of {self.name}")]
+        return self.scales[require(scale, list(self.scales), f"scale of {self.name}")]
 
     def parts(
         self,
@@ -120,10 +121,10 @@ class PaperSpec:
                 for value in about.get("values", [None])
             ]
         for name in places:
-            known(name, sorted(self.sources(scale)), "data set")
+            require(name, sorted(self.sources(scale)), "data set")
         if rows is not None:
             there = list(dict.fromkeys(part.row for part in found))
-            wanted = [known(row, there, f"row of {self.name} at scale {scale}") for row in rows]
+            wanted = [require(row, there, f"row of {self.name} at scale {scale}") for row in rows]
             if not wanted:
                 raise ValueError(f"`rows` must name some of {', '.join(there)}, got none.")
             found = [part for part in found if part.row in wanted]
@@ -157,7 +158,9 @@ class PaperSpec:
         return Part(row, StudySpec.from_dict({**values, **there}), value, named.digest[:8])
 
     def _named(self, name: str) -> "PaperSpec":
-        return load(name if self.beside is None else self.beside / f"{name}.toml")
+        if self.beside is None:
+            return load(name)
+        return load(self.beside / f"{name}.toml", trust_model=self.trust_model)
 
     def _shared(
         self, one: Mapping[str, str], scale: str, places: Mapping[str, str], vectors: str | None, seeds: Any
@@ -184,8 +187,12 @@ def _folder() -> Any:
     return resources.files("softkin.paper")
 
 
-def load(name: str | Path) -> PaperSpec:
+def load(name: str | Path, *, trust_model: str | Sequence[str] = ()) -> PaperSpec:
     """A table or figure by name, or from a .toml file of one's own.
+
+    Args:
+        name: One of ``names()``, or the file.
+        trust_model: A "package.module:callable" that the file may name as a network: building that runs code.
 
     Raises:
         ValueError: A name that is not known.
@@ -193,29 +200,28 @@ def load(name: str | Path) -> PaperSpec:
     """
     path = Path(name)
     if path.suffix == ".toml":
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SoftkinError(f"{path} could not be read: {error}.") from error
+        content = files.read_toml(path, "a table or figure")
         beside: Path | None = path.parent
     else:
         there = [file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml")]
-        known(str(name), sorted(there), "table or figure")
-        text = (_folder() / f"{name}.toml").read_text(encoding="utf-8")
+        require(str(name), sorted(there), "table or figure")
+        content = files.parse_toml((_folder() / f"{name}.toml").read_bytes(), name, "a table or figure")
         beside = None
     try:
-        return _checked(tomllib.loads(text), beside)
-    except tomllib.TOMLDecodeError as error:
-        raise SoftkinError(f"{name} is no TOML: {error}.") from error
-    except (ValueError, TypeError) as error:
-        raise SoftkinError(f"{name}: {error}") from error
+        return _checked(content, beside, (trust_model,) if isinstance(trust_model, str) else tuple(trust_model), name)
+    except RecursionError as error:
+        raise SoftkinError(f"{name} names itself, or a spec that names it.") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise SoftkinError(f"{name}: {files.cause(error)}.") from error
 
 
-def _checked(content: Mapping[str, Any], beside: Path | None) -> PaperSpec:
-    kind = known(str(_needed(content, "kind")), KINDS, "kind")
+def _checked(
+    content: Mapping[str, Any], beside: Path | None, trust_model: tuple[str, ...], name: str | Path
+) -> PaperSpec:
+    kind = require(str(_needed(content, "kind")), KINDS, "kind")
     due = {"name", "kind", "title", "reference", *SCALES, *KEYS[kind]}
     for key in content:
-        known(key, sorted(due | NOTES | {TRIAL}), "key")
+        require(key, sorted(due | NOTES | {TRIAL}), "key")
     for key in sorted(due):
         _needed(content, key)
     methods = tuple(check_method(method) for method in content.get("methods", ()))
@@ -233,16 +239,16 @@ def _checked(content: Mapping[str, Any], beside: Path | None) -> PaperSpec:
             values[row][metric] = tuple(checks.at_least_zero(number, f"paper.{row}.{metric}") for number in numbers)
     groups = tuple(tuple(check_method(method) for method in group) for group in content.get("groups", ()))
     if kind == "sweep":
-        known(content["parameter"], PARAMETERS, "parameter")
+        require(content["parameter"], PARAMETERS, "parameter")
     scales = {scale: content[scale] for scale in (*SCALES, TRIAL) if scale in content}
     for scale, about in scales.items():
         for key in sorted({"about", *SCALE_KEYS[kind]}):
             _needed(about, key, scale)
         for key in about:
-            known(key, sorted({"about", *SCALE_KEYS[kind]}), f"key of {scale}")
+            require(key, sorted({"about", *SCALE_KEYS[kind]}), f"key of {scale}")
         for row in about.get("networks", {}):
             if networks:
-                known(row, list(networks), f"row of {scale}.networks")
+                require(row, list(networks), f"row of {scale}.networks")
     spec = PaperSpec(
         name=str(content["name"]),
         kind=kind,
@@ -258,9 +264,12 @@ def _checked(content: Mapping[str, Any], beside: Path | None) -> PaperSpec:
         claims=tuple(content.get("claims", ())),
         notes=tuple(content.get("notes", ())),
         beside=beside,
+        trust_model=trust_model,
     )
     for scale in scales:
-        spec.parts(scale)  # a study that cannot be is refused here
+        for part in spec.parts(scale):  # a study that cannot be is refused here
+            if beside is not None and part.study.model is not None:
+                models.require_trust(part.study.model, trust_model, where=str(name))
     return spec
 
 

@@ -1,20 +1,21 @@
 """A study, or the same as plain data → everything that the page of a comparison shows."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from softkin import __version__, checks, distances
+from softkin import SoftkinError, __version__, checks, distances, files, study
 from softkin.metrics import scopes
 from softkin.metrics.scopes import Scope
+from softkin.names import did_you_mean
 from softkin.predictions import Predictions
 from softkin.report import curves, matrix, mistakes, plain, render
-from softkin.study.methods import in_words
-
-if TYPE_CHECKING:
-    from softkin.study import Table
+from softkin.study import Result, StudyFolder, Table
+from softkin.study.methods import title
+from softkin.training.methods import in_words
 
 PARTS = ("curves", "sweep", "ood", "histories", "similarity")
 """Of the comparison's data; a part that is absent leaves out its section of the page"""
@@ -24,7 +25,9 @@ SCOPES: tuple[Scope, ...] = ("prediction", "output")
 LONGEST_HISTORY = 400  # points of a training curve; more than it has pixels
 
 
-def build_comparison(content: str | Path | Mapping[str, Any], *, table: "Table | None" = None) -> dict[str, Any]:
+def build_comparison(
+    content: str | Path | StudyFolder | Mapping[str, Any], *, table: Table | None = None
+) -> dict[str, Any]:
     """Everything that the page of a comparison shows; docs/report.md describes each field.
 
     Args:
@@ -60,13 +63,17 @@ def build_comparison(content: str | Path | Mapping[str, Any], *, table: "Table |
 
 
 def write_comparison(
-    content: str | Path | Mapping[str, Any], path: str | Path, *, table: "Table | None" = None, force: bool = True
+    path: str | Path,
+    content: str | Path | StudyFolder | Mapping[str, Any],
+    *,
+    table: Table | None = None,
+    force: bool = True,
 ) -> tuple[Path, Path]:
     """Write the page of a comparison, and beside it its data as JSON.
 
     Args:
-        content: A study's folder, or plain data, as for ``build_comparison``.
         path: Ends in .html.
+        content: A study's folder, or plain data, as for ``build_comparison``.
         table: As for ``build_comparison``.
         force: Overwrite. By default, as a study that goes on writes its page again.
     """
@@ -74,13 +81,9 @@ def write_comparison(
 
 
 def _check(given: Mapping[str, Any]) -> None:
-    import difflib
-
     for key in given:
         if key not in ALLOWED:
-            near = difflib.get_close_matches(key, ALLOWED, n=1)
-            guess = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(ALLOWED)}."
-            raise ValueError(f"comparison data have no part {key!r}{guess}")
+            raise ValueError(f"comparison data have no part {key!r}{did_you_mean(key, ALLOWED)}")
     for key in NEEDED:
         if key not in given:
             raise ValueError(f"comparison data must have {key!r}; it is missing.")
@@ -101,26 +104,24 @@ def _check(given: Mapping[str, Any]) -> None:
 # From a study's folder
 
 
-def from_study(folder: str | Path, *, table: "Table | None" = None) -> dict[str, Any]:
+def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) -> dict[str, Any]:
     """A study's records and predictions as comparison data.
 
     Curves pool the test samples of all seeds; the calibration errors beside them are each seed's own. What was tried
     is shown with its validation metrics, averaged over the seeds that tried it.
     """
-    from softkin import SoftkinError, study
-
-    folder = Path(folder)
-    kept, found = study.kept_in(folder), study.results(folder)
-    if not found:
-        raise SoftkinError(f"{folder} holds no results yet; the page can be made once a method is done.")
-    shown = table.to_dict() if table is not None else _saved_table(folder, found) or study.table(folder).to_dict()
+    folder = StudyFolder.of(folder)
+    kept, results = folder.kept, folder.results()
+    if not results:
+        raise SoftkinError(f"{folder.path} holds no results yet; the page can be made once a method is done.")
+    shown = table.to_dict() if table is not None else _saved_table(folder, results) or study.table(folder).to_dict()
     methods = [{"key": row["method"], "name": row["title"]} for row in shown["rows"]]
     known = {method["key"] for method in methods}
-    by_method: dict[str, list[Any]] = {}
-    for result in found:
+    by_method: dict[str, list[Result]] = {}
+    for result in results:
         if result.method in known:
             by_method.setdefault(result.method, []).append(result)
-    tests = {name: [result.test() for result in every] for name, every in by_method.items()}
+    tests = {name: [result.test() for result in mine] for name, mine in by_method.items()}
     first = next(iter(tests.values()))[0]
     return {
         "name": kept.spec.name if kept.spec.name != "compare" else f"Methods compared on {kept.spec.data}",
@@ -140,17 +141,15 @@ def from_study(folder: str | Path, *, table: "Table | None" = None) -> dict[str,
     }
 
 
-def _saved_table(folder: Path, found: Sequence[Any]) -> dict[str, Any] | None:
+def _saved_table(folder: StudyFolder, results: Sequence[Result]) -> dict[str, Any] | None:
     """What ``table.json`` holds, if its numbers are those of all these results, seed by seed, and of no others."""
-    import json
-
-    wanted: dict[str, list[float]] = {}
-    for result in found:
-        wanted.setdefault(result.method, []).append(float(result.metrics["nll"]))
+    wanted: dict[str, list[Any]] = {}
+    for result in results:
+        wanted.setdefault(result.method, []).append(files.number(result.metrics["nll"]))
     try:
-        saved: dict[str, Any] = json.loads((folder / "table.json").read_bytes())
+        saved: dict[str, Any] = files.read_json(folder.path / "table.json", "a study's table")
         held = {row["method"]: list(row["cells"]["nll"]["values"]) for row in saved["rows"]}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (SoftkinError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return saved if held == wanted else None
 
@@ -179,7 +178,7 @@ def pooled(every: Sequence[Predictions]) -> dict[str, Any]:
     return found
 
 
-def _sweep(by_method: Mapping[str, Sequence[Any]]) -> dict[str, Any] | None:
+def _sweep(by_method: Mapping[str, Sequence[Result]]) -> dict[str, Any] | None:
     """Every set of values that a method tried, with the mean of its validation metrics over seeds."""
     points: dict[tuple[Any, ...], dict[str, Any]] = {}
     for method, every in by_method.items():
@@ -207,7 +206,7 @@ def _sweep(by_method: Mapping[str, Sequence[Any]]) -> dict[str, Any] | None:
     return {"points": list(points.values())}
 
 
-def _ood(sets: Sequence[str], by_method: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]] | None:
+def _ood(sets: Sequence[str], by_method: Mapping[str, Sequence[Result]]) -> list[dict[str, Any]] | None:
     """For each set of samples of no class: how many winning scores lie in each cell, and how well they are told."""
     found = []
     for name in sets:
@@ -227,14 +226,12 @@ def _ood(sets: Sequence[str], by_method: Mapping[str, Sequence[Any]]) -> list[di
     return found or None
 
 
-def _histories(folder: Path, by_method: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def _histories(folder: StudyFolder, by_method: Mapping[str, Sequence[Result]]) -> list[dict[str, Any]]:
     """The training curves of the networks behind the results; a calibrator has none of its own."""
-    from softkin.study import Records
-
-    records, found = Records(folder), []
+    found = []
     for method, every in by_method.items():
         for result in every:
-            record = records.find(result.record["chosen"])
+            record = folder.records.find(result.record["chosen"])
             if record is None or result.record["predictions"] != result.record["chosen"]:
                 continue
             history = record["history"]
@@ -242,25 +239,25 @@ def _histories(folder: Path, by_method: Mapping[str, Sequence[Any]]) -> list[dic
             entries = history[step - 1 :: step]
             keys = [key for key in ("loss", "validation_nll", "validation_accuracy", "validation_ece")
                     if any(key in entry for entry in entries)]  # fmt: skip
-            values = {
-                key: [None if entry.get(key) is None else plain.number(entry[key], 6) for entry in entries]
-                for key in keys
-            }
+            values = {key: [_point(entry.get(key)) for entry in entries] for key in keys}
             epochs = [entry["epoch"] for entry in entries]
             found.append({"method": method, "seed": result.seed, "epochs": epochs, "values": values})
     return found
 
 
+def _point(value: float | str | None) -> float | None:
+    """A point of a curve; None leaves a gap where there is no finite number."""
+    number = files.from_number(value)
+    return round(number, 6) if math.isfinite(number) else None
+
+
 def _similarity(
-    folder: Path, by_method: Mapping[str, Sequence[Any]], first: Predictions
+    folder: StudyFolder, by_method: Mapping[str, Sequence[Result]], first: Predictions
 ) -> list[dict[str, Any]] | None:
     """The class distances of each similarity method, those of its first seed, with the values that were chosen."""
-    from softkin.study import Records
-    from softkin.study.methods import title
-
     if first.num_classes > matrix.MOST_CLASSES:
         return None
-    records, found = Records(folder), []
+    records, found = folder.records, []
     for method, every in by_method.items():
         result = every[0]
         record = records.find(result.record["chosen"])

@@ -1,6 +1,6 @@
 """Studies: methods trained side by side, fairly, so that nothing is lost, and the table that comes of it.
 
-- ``StudySpec``: what a study is, as data; ``methods.ENTRIES``: what it can compare
+- ``StudySpec``: what a study is, as data; ``methods.known()``: what it can compare
 - ``run``: do it, or go on with it; ``table``: its answer, from what the folder holds; ``results``: the records and
   predictions behind the table; ``standing``: what is done, running, failed and left
 
@@ -10,10 +10,11 @@ Example:
     >>> print(table.to_markdown())  # doctest: +SKIP
 """
 
+from softkin.study.folder import Result, StudyFolder, results
 from softkin.study.records import Kept, Records, keep, kept_in
 from softkin.study.run import finish, run
 from softkin.study.spec import StudySpec
-from softkin.study.tables import Cell, Column, Result, Row, Table, results, table
+from softkin.study.tables import Cell, Column, Row, Table, table
 from softkin.study.worker import Standing, standing, work
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Result",
     "Row",
     "Standing",
+    "StudyFolder",
     "StudySpec",
     "Table",
     "finish",

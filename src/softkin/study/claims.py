@@ -137,7 +137,7 @@ class Claims:
         path = self.folder / f"{digest}.{generation + 1}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            made = _create(path, _holder(token, start, deaths))
+            made = create(path, json.dumps(_holder(token, start, deaths)).encode())
         except OSError as error:
             raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
         return Claim(path, generation + 1, token, start, deaths) if made else None
@@ -201,18 +201,28 @@ def _holder(token: str, start: str, deaths: int) -> dict[str, Any]:
     }
 
 
-def _create(path: Path, content: dict[str, Any]) -> bool:
-    """Make a file with its content at once, unless it is there; whether it was made."""
+def create(path: Path, content: bytes, *, sync: bool = False) -> bool:
+    """Make a file with its content at once, unless it is there; whether it was made.
+
+    Args:
+        path: The file.
+        content: All of it.
+        sync: Whether it must survive a loss of power.
+    """
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
-        temporary.write_bytes(json.dumps(content).encode())
+        with temporary.open("xb") as file:
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         try:
             os.link(temporary, path)
         except FileExistsError:
             return temporary.stat().st_nlink == 2  # over NFS the answer may get lost, and the repeated call find ours
         except OSError:  # a file system without links: the name first, the content right after
             with path.open("xb") as file:
-                file.write(json.dumps(content).encode())
+                file.write(content)
     except FileExistsError:
         return False
     finally:

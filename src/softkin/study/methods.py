@@ -1,54 +1,78 @@
-"""The methods that a study can put side by side: what each is called, what it trains, what of it is tuned."""
+"""What a study can put side by side: training methods, class-similarity smoothing by distance source, calibrators.
 
-import difflib
-from collections.abc import Iterable, Mapping
+Nothing is declared here: the methods are those of ``training.METHODS``, ``distances.SOURCES`` and
+``calibrators.REGISTRY``. A study calls each by its title in lower case, which for the paper's methods are the paper's
+names (ts, ets, dir-odir, l1, l2, ae, we); every other spelling that a registry knows is accepted.
+"""
+
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-Kind = Literal["training", "similarity", "calibrator"]
+from softkin import calibrators, distances
+from softkin.calibrators import Calibrator
+from softkin.distances import DistanceSource
+from softkin.names import Registry
+from softkin.training.methods import METHODS, SIMILARITY, TrainingMethod
 
-
-@dataclass(frozen=True)
-class Entry:
-    """One way to come to probabilities."""
-
-    title: str
-    """What tables call it"""
-    kind: Kind
-    """"training": a loss or labels of its own; "similarity": smooth labels from class distances; "calibrator": fitted
-    on the validation predictions of a network that is trained anyway"""
-    tuned: str | None = None
-    """Its parameter, if it has one"""
-    centre: float = 0.0
-    """Where the trials of that parameter lie around, if the study does not say"""
-
-
-ENTRIES: dict[str, Entry] = {
-    "one-hot": Entry("one-hot", "training"),
-    "ts": Entry("TS", "calibrator"),
-    "uniform": Entry("uniform", "training", "alpha"),
-    "mixup": Entry("mixup", "training", "mixing", 0.2),
-    "dir-odir": Entry("Dir-ODIR", "calibrator"),
-    "ets": Entry("ETS", "calibrator"),
-    "l1": Entry("L1", "similarity"),
-    "l2": Entry("L2", "similarity"),
-    "ae": Entry("AE", "similarity"),
-    "we": Entry("WE", "similarity"),
-    "cutmix": Entry("CutMix", "training", "mixing", 1.0),
-    "focal": Entry("focal", "training", "gamma", 2.0),
-    "margin": Entry("margin", "training", "margin", 10.0),
-    "online": Entry("online", "training", "alpha"),
-    "vector": Entry("vector", "calibrator"),
-    "matrix": Entry("matrix", "calibrator"),
-    "platt": Entry("Platt", "calibrator"),
-    "beta": Entry("beta", "calibrator"),
-    "isotonic": Entry("isotonic", "calibrator"),
-    "histogram": Entry("histogram", "calibrator"),
-    "spline": Entry("spline", "calibrator"),
-}
 PAPER = ("one-hot", "ts", "uniform", "mixup", "dir-odir", "ets", "l1", "l2", "ae", "we")
 """The columns of the paper's tables, in their order"""
 ONE_HOT = "one-hot"
+
+
+@dataclass(frozen=True)
+class StudyMethod:
+    """One way to come to probabilities: a training method, a distance source for smooth labels, or a calibrator."""
+
+    name: str
+    """What studies call it: its title in lower case"""
+    title: str
+    """What tables call it"""
+    training: TrainingMethod | None = None
+    source: DistanceSource | None = None
+    calibrator: type[Calibrator] | None = None
+
+    @property
+    def kind(self) -> Literal["training", "similarity", "calibrator"]:
+        """A loss or labels of its own, labels from class distances, or a fit behind another method's network."""
+        return "calibrator" if self.calibrator else "similarity" if self.source else "training"
+
+
+_registry: Registry[StudyMethod] = Registry("method")
+_made_of: list[Any] = []  # what the registry above was made of; held, so that no other object gets their ids
+
+
+def known() -> Registry[StudyMethod]:
+    """All methods, those that a program or notebook has declared among them."""
+    global _registry
+    declared = [*METHODS.values(), *distances.SOURCES.values(), *calibrators.REGISTRY.values()]
+    if [id(one) for one in declared] != [id(one) for one in _made_of]:
+        _registry = _collected()
+        _made_of[:] = declared
+    return _registry
+
+
+def _collected() -> Registry[StudyMethod]:
+    methods: Registry[StudyMethod] = Registry("method")
+
+    def add(method: StudyMethod, registry: Registry[Any], name: str) -> None:
+        spellings = [spelling for spelling in registry.spellings if registry.canonical(spelling) == name]
+        methods.add(
+            method.name, method, aliases=[one for one in spellings if one != method.name and one not in methods]
+        )
+
+    for name, training in METHODS.items():
+        if not training.from_distances:  # a study has one such column for each distance source
+            add(StudyMethod(training.title.lower(), training.title, training=training), METHODS, name)
+    for name, source in distances.SOURCES.items():
+        add(StudyMethod(source.title.lower(), source.title, source=source), distances.SOURCES, name)
+    for name, fitted in calibrators.REGISTRY.items():
+        add(StudyMethod(fitted.title.lower(), fitted.title, calibrator=fitted), calibrators.REGISTRY, name)
+    return methods
+
+
+def named(name: str) -> StudyMethod:
+    """The method of this name."""
+    return known()[name]
 
 
 def parts(name: str) -> tuple[str, str | None]:
@@ -56,43 +80,27 @@ def parts(name: str) -> tuple[str, str | None]:
     base, plus, calibrator = name.partition("+")
     if plus:
         return base, calibrator
-    return (ONE_HOT, name) if ENTRIES[name].kind == "calibrator" else (name, None)
+    return (ONE_HOT, name) if named(name).kind == "calibrator" else (name, None)
 
 
 def title(name: str) -> str:
     """What tables call a method."""
-    return "+".join(ENTRIES[part].title for part in name.split("+"))
-
-
-def in_words(values: Mapping[str, float]) -> str:
-    """Chosen values as people write them.
-
-    Example:
-        >>> in_words({"alpha": 0.1, "beta": 2.0})
-        'α = 0.1, β = 2'
-    """
-    letters = {"alpha": "α", "beta": "β", "mixing": "a", "gamma": "γ", "margin": "m"}
-    return ", ".join(f"{letters.get(key, key)} = {value:g}" for key, value in values.items())
+    return "+".join(named(part).title for part in name.split("+"))
 
 
 def check(name: object) -> str:
-    """A method's name, or the sentence that knows a better one."""
+    """A method's name as studies write it, or the sentence that knows a better one."""
     if not isinstance(name, str):
         raise TypeError(f"`methods` must hold names, got {name!r}.")
+    registry = known()
     base, plus, calibrator = name.partition("+")
-    known(base, ENTRIES, "method")
-    if plus:
-        known(calibrator, (key for key, entry in ENTRIES.items() if entry.kind == "calibrator"), "calibrator")
-        if ENTRIES[base].kind == "calibrator":
-            raise ValueError(f"method {name!r} must be a training method + a calibrator, but {base} is a calibrator.")
-    return name
-
-
-def known(name: str, names: Iterable[str], what: str) -> str:
-    """``name`` if it is one of ``names``; else an error with the nearest of them."""
-    every = list(names)
-    if name in every:
-        return name
-    near = difflib.get_close_matches(name.lower(), every, n=1, cutoff=0.5)
-    guess = f"; did you mean {near[0]}?" if near else "."
-    raise ValueError(f"{what} {name!r} is not known; there are {', '.join(every)}{guess}")
+    if base == SIMILARITY.name:
+        sources = ", ".join(method.name for method in registry.values() if method.source is not None)
+        raise ValueError(f"`methods` must name class-similarity smoothing by its distance ({sources}), got {name!r}.")
+    base = registry.canonical(base, "methods")
+    if not plus:
+        return base
+    if registry[base].kind == "calibrator":
+        raise ValueError(f"method {name!r} must be a training method + a calibrator, but {base} is a calibrator.")
+    fitted = calibrators.REGISTRY[calibrators.REGISTRY.canonical(calibrator, "methods")]
+    return f"{base}+{fitted.title.lower()}"

@@ -1,48 +1,57 @@
-"""What a study leaves for people: the table in four forms, figures, and the report."""
+"""What a study leaves for people: the table in four forms, figures, and the page if the caller brings its writer."""
 
 import io
-import json
 from pathlib import Path
+from typing import Protocol
 
-from softkin import files
-from softkin.study.tables import Table, results
+from softkin import diagrams, files
+from softkin.study import methods as registry
+from softkin.study.folder import StudyFolder
+from softkin.study.tables import Table
 
-PICTURES = ("figures/reliability-prediction.svg", "figures/reliability-output.svg", "report.html")
+FIGURES = ("figures/reliability-prediction.svg", "figures/reliability-output.svg")
 TABLES = {"table.md": "to_markdown", "table.csv": "to_csv", "table.tex": "to_latex"}
+PAGE = "report.html"
 
 
-def write(folder: Path, table: Table) -> None:
+class WritePage(Protocol):
+    """``softkin.report.write_comparison``, which stands above studies and so is handed down to them."""
+
+    def __call__(self, path: Path, content: StudyFolder, /, *, table: Table) -> object:
+        """Write the page of a study to ``path``."""
+
+
+def write(folder: StudyFolder, table: Table, write_page: WritePage | None = None) -> None:
     """Write them into the study's folder; nothing, if all of them are there for this very table."""
-    content = json.dumps(table.to_dict(), indent=1, ensure_ascii=False).encode()
-    last = folder / "table.json"  # written last: where it is, the rest is
-    due = [folder / name for name in (*TABLES, *(PICTURES if table.rows else ()))]
+    content = files.json_bytes(table.to_dict())
+    last = folder.path / "table.json"  # written last: where it is, the rest is
+    pictures = (*FIGURES, *((PAGE,) if write_page is not None else ())) if table.rows else ()
+    due = [folder.path / name for name in (*TABLES, *pictures)]
     if last.exists() and last.read_bytes() == content and all(path.exists() for path in due):
         return
     for name, form in TABLES.items():
-        files.write(folder / name, getattr(table, form)().encode())
+        files.write(folder.path / name, getattr(table, form)())
     if table.rows:
-        _figures(folder)
-        _report(folder, table)
+        draw(folder)
+        if write_page is not None:
+            write_page(folder.path / PAGE, folder, table=table)
     files.write(last, content)
 
 
 def written(folder: Path) -> list[Path]:
     """What ``write`` has left in a folder, as far as it is there."""
     figures = sorted((folder / "figures").glob("*.svg"))
-    every = [folder / name for name in (*TABLES, "table.json")] + figures + [folder / "report.html"]
-    return [path for path in every if path.exists()]
+    paths = [folder / name for name in (*TABLES, "table.json")] + figures + [folder / PAGE]
+    return [path for path in paths if path.exists()]
 
 
-def _figures(folder: Path) -> None:
+def draw(folder: StudyFolder) -> None:
     """Reliability of all methods on the first seed that has them, and how sure they are of what has no class."""
-    from softkin import diagrams
-    from softkin.study import methods as registry
-
-    found = results(folder)
-    first = [result for result in found if result.seed == found[0].seed]
+    results = folder.results()
+    first = [result for result in results if result.seed == results[0].seed]
     loaded = {registry.title(result.method): result.test() for result in first}
     labels = next(iter(loaded.values())).known_labels
-    models = {title: one.probabilities for title, one in loaded.items()}
+    models = {title: predictions.probabilities for title, predictions in loaded.items()}
     drawn = {f"reliability-{s}": diagrams.reliability(models, labels, scope=s) for s in ("prediction", "output")}
     for number, name in enumerate(first[0].record["ood"]):
         unknown = {registry.title(result.method): result.ood(name).probabilities for result in first}
@@ -50,10 +59,4 @@ def _figures(folder: Path) -> None:
     for name, figure in drawn.items():
         content = io.BytesIO()
         figure.savefig(content, format="svg", bbox_inches="tight")
-        files.write(folder / "figures" / f"{name}.svg", content.getvalue())
-
-
-def _report(folder: Path, table: Table) -> None:
-    from softkin import report
-
-    report.write_comparison(folder, folder / "report.html", table=table)
+        files.write(folder.path / "figures" / f"{name}.svg", content.getvalue())

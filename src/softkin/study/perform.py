@@ -1,26 +1,31 @@
 """What a run does. The same for every engine: a job and the folders of what it needs in, files and a record out."""
 
-import math
+import json
 import os
 import platform
 import socket
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from softkin import __version__, predictions
+from softkin import __version__, calibrators, checks, data, distances, files, models, predictions, training
+from softkin.data.cache import content_digest
+from softkin.data.distribution import NOISE
 from softkin.study import measure
-from softkin.study.methods import ENTRIES, PAPER
+from softkin.study import methods as registry
 from softkin.study.plan import Job
-from softkin.study.records import Kept, Record
-from softkin.study.spec import StudySpec, canonical
+from softkin.study.records import Kept, Record, read
+from softkin.study.spec import StudySpec
 
 if TYPE_CHECKING:
+    from softkin.calibrators import Calibrator
     from softkin.data import Split
 
 DIGITS = {"per_class": 10, "validation": 697, "test": 1000}
@@ -47,7 +52,7 @@ def perform(
     start = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
     kinds = {"distances": _distances, "training": _training, "result": _result}
-    found, files = kinds[job.kind](job, out, inputs, device, work)
+    outcome, names = kinds[job.kind](job, out, inputs, device, work)
     record: Record = {
         "kind": job.kind,
         "title": job.title,
@@ -59,15 +64,13 @@ def perform(
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "seconds": time.perf_counter() - start,
-        **found,
+        **outcome,
     }
-    return record, files
+    return record, names
 
 
 def versions() -> dict[str, str]:
     """What the numbers may depend on besides the spec."""
-    from importlib.metadata import version
-
     known = {name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
     return {"python": platform.python_version(), **known, "platform": platform.platform()}
 
@@ -77,17 +80,13 @@ def versions() -> dict[str, str]:
 
 @lru_cache(maxsize=2)
 def _split(key: bytes) -> "Split":
-    import json
-
-    from softkin import data
-
     about = json.loads(key)
     return data.split(about.pop("source"), **about, progress=False)
 
 
 def split(source: str, about: Mapping[str, Any]) -> "Split":
     """Training, validation and test rows of a seed; kept, as consecutive runs mostly share them."""
-    return _split(canonical({"source": source, **about}))
+    return _split(files.canonical_json({"source": source, **about}))
 
 
 def resolve(spec: StudySpec) -> Kept:
@@ -97,20 +96,16 @@ def resolve(spec: StudySpec) -> Kept:
         ValueError: A name that is not known, or a network or word vectors that do not fit the data.
         SoftkinError: Data that cannot be read, also out of distribution.
     """
-    from softkin import data, distances, models
-    from softkin.data.cache import content_digest
-    from softkin.data.distribution import NOISE
-
     if spec.data == "digits" and spec.per_class is spec.validation is spec.test is None:
         spec = replace(spec, **DIGITS)  # type: ignore[arg-type]
     about = {key: getattr(spec, key) for key in ("per_class", "validation", "test", "size")}
     parts = split(spec.data, {"seed": spec.seeds[0], **about})
     kind = parts.train.kind
+    checks.class_names(parts.train.class_names)
     if not spec.methods:
-        spec = replace(spec, methods=tuple(name for name in PAPER if name != "ae" or kind != "text"))
+        spec = replace(spec, methods=tuple(name for name in registry.PAPER if _suits(name, kind)))
     if spec.model is None:
-        images = "small" if spec.data == "digits" else "wrn"
-        spec = replace(spec, model={"images": images, "features": "mlp", "text": "bag_of_words"}[kind])
+        spec = replace(spec, model=models.default_network(kind, parts.train.input_shape))
     assert spec.model is not None
     models.build(
         spec.model,
@@ -126,13 +121,14 @@ def resolve(spec: StudySpec) -> Kept:
         if name not in NOISE:
             contents[f"ood {name}"] = unknown.digest
     spec = replace(spec, recipe=recipe_of(spec))
-    bases = spec.bases()
-    if "ae" in bases and kind == "text":
-        raise ValueError(f"method ae needs images or features, and {spec.data} holds text.")
-    if "cutmix" in bases and kind != "images":
-        raise ValueError(f"method cutmix needs images, and {spec.data} holds {kind}.")
-    if "we" in bases:
-        distances.from_words(parts.train.synonyms, spec.vectors, aliases=dict(spec.aliases))
+    for base in spec.bases():
+        method = registry.named(base)
+        if method.training is not None and method.training.images_only and kind != "images":
+            raise ValueError(f"method {base} needs images, and {spec.data} holds {kind}.")
+        if method.source is not None:
+            method.source.check(kind)
+            if not method.source.uses_samples:  # words without a vector are better known before hours of training
+                _measured(method.source, parts, {"vectors": spec.vectors, "aliases": dict(spec.aliases)})
     if spec.vectors is not None:
         contents["vectors"] = content_digest(Path(spec.vectors), [spec.vectors])
     rows = {"training": len(parts.train.labels), "validation": len(parts.validation.labels)}
@@ -148,61 +144,51 @@ def resolve(spec: StudySpec) -> Kept:
     return Kept(spec, about_data)
 
 
+def _suits(name: str, kind: str) -> bool:
+    """Whether a method can take data of a kind."""
+    source = registry.named(name).source
+    return source is None or not source.uses_samples or kind in source.needs
+
+
 def recipe_of(spec: StudySpec) -> dict[str, Any]:
     """The recipe in full."""
-    from softkin.training import Recipe
-
-    given = dict(spec.recipe)
-    name = given.pop("name", None)
-    return Recipe.named(name or "small", **given).to_dict()
+    changes = dict(spec.recipe)
+    name = changes.pop("name", None)
+    return training.Recipe.named(name or "small", **changes).to_dict()
 
 
 # The three kinds of run
 
 
+def _measured(
+    source: distances.DistanceSource, parts: "Split", options: Mapping[str, Any], device: str | None = None
+) -> distances.ClassDistances:
+    """Class distances of the training rows, with those of the options that the source has."""
+    mine = {name: value for name, value in options.items() if name in source.options}
+    return distances.measure(source.name, parts.train, **mine, seed=0, device=device, progress=False)
+
+
 def _distances(
     job: Job, out: Path, inputs: Inputs, device: str | None, work: Path | None
 ) -> tuple[dict[str, Any], list[str]]:
-    from softkin import distances
-
-    spec, name = job.spec, job.spec["distance"]
-    source = spec["data"]["source"]
-    parts = split(source, spec.get("split") or job.context["split"])
-    names = parts.train.class_names
-    values, labels = parts.train.values, parts.train.labels
-    found: dict[str, Any] = {"split_digest": parts.digest if "split" in spec else None}
-    if name == "we":
-        d = distances.from_words(parts.train.synonyms, spec["vectors"], aliases=spec["aliases"])
-        how = "class names: L2 of word vectors"
-    elif name == "ae":
-        d, fit = distances.from_autoencoder(
-            values,
-            labels,
-            latent_dim=spec["latent_dim"],
-            seed=0,
-            class_names=names,
-            device=device,
-            progress=False,
-            return_details=True,
-        )
-        found["autoencoder"] = {"error": fit.error, "pca_error": fit.pca_error, "words": str(fit)}
-        how = "training rows: mean L2 of an autoencoder's codes, all pairs"
-    elif name == "l2" and parts.train.kind != "images":
-        d = distances.from_features(values, labels, class_names=names, progress=False)
-        how = "training rows: mean L2, all pairs"
-    else:
-        p: Literal[1, 2] = 1 if name == "l1" else 2
-        d = distances.from_images(values, labels, p=p, class_names=names, progress=False)
-        how = f"training rows: mean L{p}, all pairs"
-    distances.save(out / "distances.safetensors", d, class_names=names, source=f"{parts.train.source}: {how}")
-    return found, ["distances.safetensors"]
+    spec, source = job.spec, registry.named(job.spec["distance"]).source
+    assert source is not None
+    parts = split(spec["data"]["source"], spec.get("split") or job.context["split"])
+    measured = _measured(source, parts, spec, device)
+    outcome: dict[str, Any] = {"split_digest": parts.digest if "split" in spec else None}
+    fit = measured.autoencoder
+    if fit is not None:
+        outcome["autoencoder"] = {"error": fit.error, "pca_error": fit.pca_error, "words": str(fit)}
+    how = f"training rows: {measured.how}" if source.uses_samples else measured.how
+    name = "distances.safetensors"
+    about = f"{parts.train.source}: {how}"
+    distances.save(out / name, measured.matrix, class_names=parts.train.class_names, source=about)
+    return outcome, [name]
 
 
 def _training(
     job: Job, out: Path, inputs: Inputs, device: str | None, work: Path | None
 ) -> tuple[dict[str, Any], list[str]]:
-    from softkin import data, models, training
-
     spec, seed = job.spec, job.spec["seed"]
     parts = split(spec["data"]["source"], spec["split"])
     names = parts.train.class_names
@@ -225,18 +211,18 @@ def _training(
         progress=False,
         checkpoint_every=CHECKPOINT_EVERY,
     )
-    files = []
+    written = []
     ood = spec["ood"] or {"sets": [], "rows": 0}
     sets: dict[str, Any] = {"validation": parts.validation, "test": parts.test}
     for number, name in enumerate(ood["sets"]):
         sets[f"ood-{number}"] = data.out_of_distribution(name, like=parts.train, rows=ood["rows"], seed=0)
     measured: dict[str, float] = {}
     for name, rows in sets.items():
-        found = training.predict(trained, rows, device=device, split_digest=parts.digest)
-        found.save(out / f"{name}.safetensors", force=True)
-        files.append(f"{name}.safetensors")
+        predicted = training.predict(trained, rows, device=device, split_digest=parts.digest)
+        predicted.save(out / f"{name}.safetensors", force=True)
+        written.append(f"{name}.safetensors")
         if name == "validation":
-            measured = measure.on_validation(found)
+            measured = measure.on_validation(predicted)
     return {
         "seed": seed,
         "data_digest": spec["data"]["digest"],
@@ -245,55 +231,40 @@ def _training(
         "training_seconds": trained.seconds,
         "resumed": trained.resumed,
         "metrics": measured,
-        "history": [{key: _plain(value) for key, value in epoch.items()} for epoch in trained.history],
+        "history": trained.history,
         "ood": ood["sets"],
-    }, files
+    }, written
 
 
-def _plain(value: Any) -> Any:
-    """JSON knows no NaN."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> Any:
+def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> training.Method:
     """The method as training knows it."""
-    from softkin import distances, training
-
-    base, values = job.spec["method"], job.spec["values"]
-    if ENTRIES[base].kind != "similarity":
-        return training.Method(base, **values)
+    values, method = job.spec["values"], registry.named(job.spec["method"])
+    if method.training is not None:
+        return training.Method(method.training.name, **values)
     d = distances.load(inputs(job.spec["distances"]) / "distances.safetensors", class_names=class_names)
-    return training.Method.from_distances(d, alpha=values["alpha"], beta=values["beta"], distance=ENTRIES[base].title)
-
-
-def calibrator_named(name: str) -> Any:
-    """A calibrator by its short name, not yet fitted."""
-    from softkin import calibrators
-
-    return calibrators.REGISTRY[name]()
+    return training.Method.from_distances(d, alpha=values["alpha"], beta=values["beta"], distance=method.title)
 
 
 def _result(
     job: Job, out: Path, inputs: Inputs, device: str | None, work: Path | None
 ) -> tuple[dict[str, Any], list[str]]:
-    import json
-
     spec, chosen = job.spec, job.context["chosen"]
     source = inputs(chosen)
-    record = json.loads((source / "record.json").read_bytes())
+    record = read(source)
     test = predictions.load(source / "test.safetensors")
     ood = {name: predictions.load(source / f"ood-{i}.safetensors") for i, name in enumerate(record["ood"])}
-    files: list[str] = []
+    written: list[str] = []
     target = record["effective_target"]
     if spec["calibrator"] is not None:
         fitted = _fitted(spec["calibrator"], predictions.load(source / "validation.safetensors"))
         fitted.save(out / "calibrator")
-        files += [f"calibrator/{path.name}" for path in sorted((out / "calibrator").iterdir())]
+        written += [f"calibrator/{path.name}" for path in sorted((out / "calibrator").iterdir())]
         test = test.calibrated(fitted)
-        ood = {name: one.calibrated(fitted) for name, one in ood.items()}
-        for name, one in {"test": test, **{f"ood-{i}": one for i, one in enumerate(ood.values())}}.items():
-            one.save(out / f"{name}.safetensors", force=True)
-            files.append(f"{name}.safetensors")
+        ood = {name: unknown.calibrated(fitted) for name, unknown in ood.items()}
+        sets = {"test": test, **{f"ood-{i}": unknown for i, unknown in enumerate(ood.values())}}
+        for name, calibrated in sets.items():
+            calibrated.save(out / f"{name}.safetensors", force=True)
+            written.append(f"{name}.safetensors")
         target = f"{target}; {fitted!r}"
     return {
         "seed": spec["seed"],
@@ -307,12 +278,10 @@ def _result(
         "effective_target": target,
         "metrics": measure.on_test(test, ood),
         "ood": record["ood"],
-    }, files
+    }, written
 
 
-def _fitted(name: str, validation: predictions.Predictions) -> Any:
-    import warnings
-
+def _fitted(name: str, validation: predictions.Predictions) -> "Calibrator":
     with warnings.catch_warnings(record=True):  # what a fit has to say is in its certificate, which is saved
         warnings.simplefilter("always")
-        return calibrator_named(name).fit(validation.logits, validation.known_labels)
+        return calibrators.REGISTRY[name]().fit(validation.logits, validation.known_labels)

@@ -16,11 +16,11 @@ from functools import cached_property
 from typing import Any, Literal
 
 from softkin.study import methods as registry
-from softkin.study.methods import ENTRIES
 from softkin.study.records import Kept, Record
 from softkin.study.spec import digest_of
+from softkin.training.methods import in_words
 
-Kind = Literal["distances", "training", "result"]
+JobKind = Literal["distances", "training", "result"]
 Lookup = Callable[[str], Record | None]
 """The record of a run, by its digest, if the run is done"""
 
@@ -29,7 +29,7 @@ Lookup = Callable[[str], Record | None]
 class Job:
     """One run."""
 
-    kind: Kind
+    kind: JobKind
     title: str
     """For people"""
     spec: Mapping[str, Any]
@@ -76,6 +76,7 @@ class Plan:
         self.spec, self.recipe = kept.spec, dict(kept.spec.recipe)
         self._data = {"source": kept.spec.data, "digest": kept.data["digest"]}
         self._contents = kept.contents
+        self._methods = registry.known()
         self._trainings: dict[Any, Job] = {}
 
     # The three kinds
@@ -83,16 +84,18 @@ class Plan:
     def distances(self, method: str, seed: int) -> Job:
         """The class distances that a similarity method needs."""
         spec = self.spec
+        source = self._methods[method].source
+        assert source is not None
         about: dict[str, Any] = {"kind": "distances", "distance": method, "data": self._data}
-        if method == "we":  # of names: the same for all seeds
+        if "vectors" in source.options:
             about |= {"vectors": spec.vectors, "aliases": dict(spec.aliases)}
             if spec.vectors is not None:
                 about["vectors_digest"] = self._contents.get("vectors")
-            return Job("distances", "WE distances", about, context={"split": self._split(spec.seeds[0])})
-        about |= {"split": self._split(seed)}
-        if method == "ae":
+        if "latent_dim" in source.options:
             about |= {"latent_dim": spec.latent_dim}
-        return Job("distances", f"{ENTRIES[method].title} distances, seed {seed}", about)
+        if source.uses_samples:
+            return Job("distances", f"{source.title} distances, seed {seed}", about | {"split": self._split(seed)})
+        return Job("distances", f"{source.title} distances", about, context={"split": self._split(spec.seeds[0])})
 
     def training(self, base: str, values: Mapping[str, float], seed: int, *, epochs: int | None = None) -> Job:
         """One network."""
@@ -116,7 +119,7 @@ class Plan:
             "ood": self._ood(),
         }
         needs: tuple[str, ...] = ()
-        if ENTRIES[base].kind == "similarity":
+        if self._methods[base].source is not None:
             about["distances"] = self.distances(base, seed).digest
             needs = (about["distances"],)
         return Job("training", f"{described(base, values, recipe, self.recipe)}, seed {seed}", about, needs)
@@ -239,7 +242,7 @@ class Plan:
         seen: set[str] = set()
         for seed in self.spec.seeds:
             for base in self.spec.bases():
-                if ENTRIES[base].kind == "similarity":
+                if self._methods[base].source is not None:
                     yield from _once(self.distances(base, seed), seen)
                 for trial in self.search(base, seed, lookup).trials:
                     yield from _once(trial.job, seen)
@@ -296,7 +299,7 @@ def shortened(recipe: Mapping[str, Any], epochs: int) -> dict[str, Any]:
 
 def described(base: str, values: Mapping[str, float], recipe: Mapping[str, Any], full: Mapping[str, Any]) -> str:
     """A training in a few words."""
-    parts = [registry.in_words(values)] if values else []
+    parts = [in_words(values)] if values else []
     if recipe["epochs"] != full["epochs"]:
         parts.append(f"{recipe['epochs']} epochs")
-    return " ".join([ENTRIES[base].title, *([f"({', '.join(parts)})"] if parts else [])])
+    return " ".join([registry.title(base), *([f"({', '.join(parts)})"] if parts else [])])

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin import SoftkinError, files
-from softkin.study.claims import BEAT, Claim, Claims
-from softkin.study.plan import Job, Plan
-from softkin.study.records import Kept, Record, Records, kept_in, remove
-from softkin.study.worker import LOOK_AGAIN, Standing, look, one_thread, ready
+from softkin import SoftkinError, files, models
+from softkin.study.claims import BEAT, Claim
+from softkin.study.folder import StudyFolder
+from softkin.study.plan import Job
+from softkin.study.records import Record, kept_in, remove
+from softkin.study.worker import LOOK_AGAIN, Standing, one_thread, ready, standing
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -25,8 +26,7 @@ AHEAD = 2  # tasks handed to Ray for each that can run, so that none waits for t
 
 
 def drive(
-    kept: Kept,
-    folder: Path,
+    folder: StudyFolder,
     *,
     device: str | None = None,
     update: Callable[[Standing], None] | None = None,
@@ -38,7 +38,6 @@ def drive(
     """Do what is left of the study in ``folder``.
 
     Args:
-        kept: The study.
         folder: Of the study, where this process can write.
         device: Where to train; by default "cuda" if GPUs are asked for, else the CPU.
         update: Told how far it is.
@@ -53,14 +52,20 @@ def drive(
     if ours:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
-            ray.init(address=address, log_to_driver=False, configure_logging=False, **_local(address))
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                configure_logging=False,
+                job_config=_job_config(folder.kept.spec.model),
+                **_local(address),
+            )
         except (ConnectionError, OSError, ValueError, RuntimeError) as error:
             raise SoftkinError(f"the Ray cluster {address or 'here'} cannot be reached: {error}") from error
     try:
         task = ray.remote(_remote).options(
             num_cpus=num_cpus, num_gpus=num_gpus, max_retries=retries, scheduling_strategy="SPREAD"
         )
-        _Driver(ray, task, kept, folder, ("cuda" if num_gpus else "cpu") if device is None else device).drive(
+        _Driver(ray, task, folder, ("cuda" if num_gpus else "cpu") if device is None else device).drive(
             update, per_run=num_gpus or num_cpus, resource="GPU" if num_gpus else "CPU"
         )
     finally:
@@ -81,12 +86,26 @@ def _local(address: str | None) -> dict[str, Any]:
     return {"include_dashboard": False} if address is None else {}
 
 
+def _job_config(model: str | None) -> Any:
+    """A job whose processes do not look for modules in the driver's current folder, where anything may lie.
+
+    Ray puts that folder before all others. A study whose network is a callable of the user's own may need it.
+    """
+    from ray.job_config import JobConfig
+
+    class WithoutCurrentFolder(JobConfig):
+        def _runtime_env_has_working_dir(self) -> bool:
+            return True  # what Ray asks before it adds the current folder and the script's
+
+    return JobConfig() if model is not None and models.is_code(model) else WithoutCurrentFolder()
+
+
 class _Driver:
     """Hands out runs and takes in what comes back."""
 
-    def __init__(self, ray: "ModuleType", task: Any, kept: Kept, folder: Path, device: str) -> None:
-        self.ray, self.task, self.kept, self.folder, self.device = ray, task, kept, folder, device
-        self.plan, self.records, self.claims = Plan(kept), Records(folder), Claims(folder / "claims")
+    def __init__(self, ray: "ModuleType", task: Any, folder: StudyFolder, device: str) -> None:
+        self.ray, self.task, self.folder, self.device = ray, task, folder, device
+        self.plan, self.records, self.claims = folder.plan, folder.records, folder.claims
         self.running: dict[Any, tuple[Job, Claim]] = {}
         self.beaten = time.monotonic()
 
@@ -97,7 +116,7 @@ class _Driver:
                 before = len(self.records.known())
                 others = self._hand_out(most=max(2, int(AHEAD * places)))
                 if update is not None:
-                    update(look(self.plan, self.records, self.claims))
+                    update(standing(self.folder))
                 if self.running:
                     self._take_in()
                 elif others:
@@ -125,7 +144,7 @@ class _Driver:
             if self.records.state(job.digest) == "damaged":
                 self.records.set_aside(job.digest)
             needed = {digest: _pack(self.records.path(digest)) for digest in job.needs}
-            ref = self.task.remote(job, needed, str(self.folder), self.kept.spec.digest, self.device)
+            ref = self.task.remote(job, needed, str(self.folder.path), self.folder.kept.spec.digest, self.device)
             self.running[ref] = job, claim
         return others
 

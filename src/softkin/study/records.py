@@ -12,16 +12,16 @@ A run without a whole record is not done. Nothing is trusted: a record counts if
 files are right.
 """
 
-import hashlib
-import json
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from softkin import SoftkinError, files
-from softkin.study.spec import StudySpec, canonical
+from softkin import SoftkinError, files, models
+from softkin.study.claims import create
+from softkin.study.spec import StudySpec
 
 FORMAT = 1
 RECORD = "record.json"
@@ -53,9 +53,10 @@ class Records:
         known = self._whole.get(digest)
         if known is not None and known[0] == changed:
             return known[1]
-        if damage(self.path(digest)) is not None:
+        try:
+            record = read(self.path(digest))
+        except SoftkinError:
             return None
-        record: Record = json.loads(path.read_bytes())
         self._whole[digest] = changed, record
         return record
 
@@ -72,11 +73,11 @@ class Records:
     def commit(self, digest: str, record: Record, names: list[str]) -> None:
         """Write the record of a run whose files lie in its folder: from here on the run is done."""
         folder = self.path(digest)
-        body = {**record, "format": FORMAT, "digest": digest, "files": {name: _sha(folder / name) for name in names}}
-        _sync(folder)  # the names of its files, before the record that counts on them
-        content = {**body, "checksum": hashlib.sha256(canonical(body)).hexdigest()}
-        files.write(folder / RECORD, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode())
-        _sync(folder)
+        hashes = {name: files.sha256_of_file(folder / name) for name in names}
+        body = files.plain({**record, "format": FORMAT, "digest": digest, "files": hashes})
+        files.sync_folder(folder)  # the names of its files, before the record that counts on them
+        files.write_json(folder / RECORD, {**body, "checksum": files.sha256_of_json(body)})
+        files.sync_folder(folder)
         (folder / FAILURE).unlink(missing_ok=True)
 
     def set_aside(self, digest: str) -> Path:
@@ -91,53 +92,54 @@ class Records:
 
     def fail(self, digest: str, title: str, reason: str) -> None:
         """Note why a run could not be done; the next start of the study tries again."""
-        content = json.dumps({"title": title, "reason": " ".join(reason.split())}, ensure_ascii=False).encode()
-        files.write(self.path(digest) / FAILURE, content)
+        files.write_json(self.path(digest) / FAILURE, {"title": title, "reason": " ".join(reason.split())})
 
     def failure(self, digest: str) -> str | None:
         """Why a run failed, if it did."""
-        try:
-            return str(json.loads((self.path(digest) / FAILURE).read_bytes())["reason"])
-        except OSError:
+        path = self.path(digest) / FAILURE
+        if not path.exists():
             return None
-        except (ValueError, KeyError, TypeError):
-            return "its note of the failure is damaged"
+        try:
+            return str(files.read_json(path, "a note of a failure")["reason"])
+        except (SoftkinError, KeyError, TypeError):
+            return None if not path.exists() else "its note of the failure is damaged"
 
     def forgive(self, digest: str) -> None:
         """Forget a failure, so that the run is tried again."""
         (self.path(digest) / FAILURE).unlink(missing_ok=True)
 
 
-def damage(folder: Path) -> str | None:
-    """What is wrong with a run's folder, None if it is whole."""
-    try:
-        content = json.loads((folder / RECORD).read_bytes())
-        checksum = content.pop("checksum")
-        if hashlib.sha256(canonical(content)).hexdigest() != checksum:
-            return f"{RECORD} is not what was written"
-        for name, digest in content["files"].items():
-            if _sha(folder / name) != digest:
-                return f"{name} is not what was written"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"{RECORD} or a file that it names cannot be read ({error})"
-    return None
+def read(folder: Path) -> Record:
+    """The record of a run, verified with all files that it names; infinite metrics are floats again.
+
+    Raises:
+        SoftkinError: Something of the run is not what was written.
+    """
+    path = folder / RECORD
+    record: Record = files.read_json(path, "the record of a run")
+    with files.reading(path, "the record of a run"):
+        checksum = record.pop("checksum")
+        if files.sha256_of_json(record) != checksum:
+            raise SoftkinError(f"{path} is not what was written.")
+        for name, digest in record["files"].items():
+            if files.sha256_of_file(folder / name) != digest:
+                raise SoftkinError(f"{folder / name} is not what was written.")
+    record["checksum"] = checksum
+    for key in ("metrics", "tried"):
+        if key in record:
+            record[key] = _floats(record[key])
+    return record
 
 
-def _sha(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(folder: Path) -> None:
-    """Make the names in a folder last through a loss of power, where the system lets a folder be synced."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-    except OSError:
-        pass
+def _floats(value: Any) -> Any:
+    """Metrics as numbers again; those of old records, too."""
+    if isinstance(value, dict):
+        return {key: _floats(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_floats(one) for one in value]
+    if isinstance(value, float) or value in ("Infinity", "-Infinity"):
+        return files.from_number(value)
+    return value
 
 
 @dataclass(frozen=True)
@@ -159,49 +161,88 @@ class Kept:
 def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
     """Write ``study.json``, or find that the folder holds this very study.
 
+    Several processes may do this at once: one of them makes the file, the others find it.
+
     Raises:
         SoftkinError: The folder holds another study, or other things; nothing was touched.
     """
     path = folder / STUDY
-    if path.exists():
-        try:
-            old: Kept | None = kept_in(folder)
-        except SoftkinError:  # damaged: its runs are still good, as each names its own spec
-            old = None
-        if old is not None and old.spec == kept.spec and _same_files(old, kept):
-            return
-        if old is not None and not force:
-            if old.spec == kept.spec:
-                raise SoftkinError(
-                    f"{folder} holds this study for other data: {_changed(old, kept)} has changed since; "
-                    "choose another folder, or pass force (--force) to go on with the new data."
-                )
-            raise SoftkinError(
-                f"{folder} holds another study ({_difference(old.spec, kept.spec)}); choose another folder, or pass "
-                "force (--force) to replace it, which keeps the runs that both have."
-            )
-    elif folder.exists() and not folder.is_dir():
+    body = {"format": FORMAT, "spec": kept.spec.to_dict(), "digest": kept.spec.digest, "data": kept.data}
+    content = {**body, "checksum": files.sha256_of_json(body)}
+    if folder.exists() and not folder.is_dir():
         raise SoftkinError(f"{folder} must be a folder, but it is a file.")
-    elif folder.exists() and any(folder.iterdir()) and not force:
-        raise SoftkinError(f"{folder} holds other things and no study; choose another folder, or pass force (--force).")
-    content = {"format": FORMAT, "spec": kept.spec.to_dict(), "digest": kept.spec.digest, "data": kept.data}
-    files.write(path, json.dumps(content, indent=1, ensure_ascii=False).encode())
+    if not force and not os.path.lexists(path):
+        # A study's folder begins with its study.json: who finds other things of a study finds that file, too.
+        if _other_things(folder) and not os.path.lexists(path):
+            raise SoftkinError(
+                f"{folder} holds other things and no study; choose another folder, or pass force (--force)."
+            )
+        if not os.path.lexists(path):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                if create(path, files.json_bytes(content), sync=True):
+                    return
+            except OSError as error:
+                raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
+    try:
+        old: Kept | None = kept_in(folder) if os.path.lexists(path) else None
+    except SoftkinError as error:
+        if not force:
+            raise SoftkinError(
+                f"{str(error).rstrip('.')}; choose another folder, or pass force (--force) to put this study there: "
+                "the runs that both have are kept."
+            ) from error
+        old = None
+    if old is not None and old.spec == kept.spec and _same_files(old, kept):
+        return
+    if old is not None and not force:
+        if old.spec == kept.spec:
+            raise SoftkinError(
+                f"{folder} holds this study for other data: {_changed(old, kept)} has changed since; "
+                "choose another folder, or pass force (--force) to go on with the new data."
+            )
+        raise SoftkinError(
+            f"{folder} holds another study ({_difference(old.spec, kept.spec)}); choose another folder, or pass "
+            "force (--force) to replace it, which keeps the runs that both have."
+        )
+    files.write_json(path, content)
+
+
+def _other_things(folder: Path) -> bool:
+    """Whether a folder holds anything but a ``study.json`` that another process is about to write."""
+    try:
+        return any(not name.startswith(f".{STUDY}") for name in os.listdir(folder))
+    except FileNotFoundError:
+        return False
 
 
 def kept_in(folder: str | Path) -> Kept:
-    """The study that a folder holds."""
+    """The study that a folder holds.
+
+    Raises:
+        SoftkinError: There is none, it is damaged, or a newer softkin wrote it.
+    """
     path = Path(folder) / STUDY
-    try:
-        content = json.loads(path.read_bytes())
-        if content["format"] != FORMAT:
-            raise SoftkinError(
-                f"{path} has format {content['format']}, and this softkin reads {FORMAT}; update softkin."
-            )
-        return Kept(StudySpec.from_dict(content["spec"]), dict(content["data"]))
-    except FileNotFoundError:
-        raise SoftkinError(f"{folder} holds no study: there is no {STUDY}.") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SoftkinError(f"{path} is not a study that softkin wrote, or it is damaged ({error}).") from error
+    if not os.path.lexists(path):
+        raise SoftkinError(f"{folder} holds no study: there is no {STUDY}.")
+    content = files.read_json(path, "a study that softkin wrote")
+    with files.reading(path, "a study that softkin wrote"):
+        written = content["format"]
+        if written != FORMAT:
+            raise SoftkinError(f"{path} has format {written!r}, and this softkin reads {FORMAT}; update softkin.")
+        checksum = content.pop("checksum", None)  # studies before 0.1 have none
+        if checksum is not None and files.sha256_of_json(content) != checksum:
+            raise SoftkinError(f"{path} is not what was written: it is damaged, or was changed by hand.")
+        data = dict(content["data"])
+        for key in ("source", "digest", "kind", "classes", "rows"):
+            data[key]
+        return Kept(StudySpec.from_dict(content["spec"]), data)
+
+
+def require_trusted_model(folder: Path, kept: Kept, trust_model: str | Sequence[str]) -> None:
+    """Refuse a study whose network is somebody's code, unless the caller names it: a folder may come from anywhere."""
+    if kept.spec.model is not None:
+        models.require_trust(kept.spec.model, trust_model, where=f"the study in {folder}")
 
 
 def _same_files(old: Kept, new: Kept) -> bool:

@@ -10,16 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from softkin import SoftkinError, checks
-from softkin.study import methods as registry
-from softkin.study.claims import Claims
-from softkin.study.outputs import write
+from softkin import SoftkinError, checks, models
+from softkin.names import require
+from softkin.study.folder import StudyFolder
+from softkin.study.outputs import WritePage, write
 from softkin.study.perform import resolve
-from softkin.study.plan import Plan
-from softkin.study.records import Records, keep, kept_in
+from softkin.study.records import keep
 from softkin.study.spec import StudySpec
 from softkin.study.tables import Table, table
-from softkin.study.worker import STOPPED, Standing, look, work
+from softkin.study.worker import STOPPED, Standing, standing, work
 
 ENGINES = ("local", "ray")
 MOST_RESTARTS = 10  # of workers that died, over a whole study
@@ -38,6 +37,7 @@ def run(
     engine: str = "local",
     force: bool = False,
     ray_options: dict[str, Any] | None = None,
+    write_page: WritePage | None = None,
 ) -> Table:
     """Do a study in ``folder``, or go on with it; what is done is not done again.
 
@@ -53,6 +53,7 @@ def run(
         engine: "local", or "ray" for a cluster.
         force: Put this study in the place of another one in the folder; runs that both have are kept.
         ray_options: ``address``, ``num_cpus`` and ``num_gpus`` a run, ``retries``.
+        write_page: ``softkin.report.write_comparison``, to write the study's page too, as ``softkin compare`` does.
 
     Returns:
         The table, which is also in the folder.
@@ -60,48 +61,60 @@ def run(
     Raises:
         SoftkinError: The folder holds another study or cannot be written, or runs failed. What is done stays.
     """
-    registry.known(engine, ENGINES, "engine")
+    require(engine, ENGINES, "engine")
     if workers is not None:
         checks.count(workers, "workers")
-    folder = Path(folder)
     kept = resolve(spec)
-    keep(folder, kept, force=force)
-    plan, records = Plan(kept), Records(folder)
-    for job in plan.jobs(records.find):
-        records.forgive(job.digest)  # a new start tries again what failed
+    keep(Path(folder), kept, force=force)
+    opened = StudyFolder(folder)
+    for job in opened.plan.jobs(opened.records.find):
+        opened.records.forgive(job.digest)  # a new start tries again what failed
+    said = ""
     if engine == "ray":
         from softkin.study import ray_engine
 
         with shown(progress) as update:
-            ray_engine.drive(kept, folder, device=device, update=update, **(ray_options or {}))
+            ray_engine.drive(opened, device=device, update=update, **(ray_options or {}))
     else:
         device = device or default_device()
         count = workers or default_workers(device)
-        left = sum(records.find(job.digest) is None for job in plan.jobs(records.find))
+        left = sum(opened.records.find(job.digest) is None for job in opened.plan.jobs(opened.records.find))
         with shown(progress) as update:
             if count == 1 or left <= 1:
-                work(folder, device=device, update=update)
+                work(opened, device=device, update=update, trust_model=spec.model or ())
             else:
-                _supervise(folder, device, min(count, left), update)
-    return finish(folder)
+                said = _supervise(opened, device, min(count, left), update)
+    result = finish(opened, write_page=write_page)
+    end = standing(opened)
+    if end.left and not end.running:  # nobody failed, and nobody did it
+        last = f" (a worker's last words: {said})" if said else ""
+        raise SoftkinError(
+            f"{len(end.left)} of {end.total} runs were not done, {end.left[0].title} among them: the workers ended "
+            f"without them{last}; all that is done is kept in {folder}, and the same command tries again."
+        )
+    return result
 
 
-def finish(folder: str | Path) -> Table:
-    """Write the table and what goes with it from what the folder holds, and complain of runs that failed."""
-    folder = Path(folder)
-    found = table(folder)
-    write(folder, found)
-    plan, records, claims = Plan(kept_in(folder)), Records(folder), Claims(folder / "claims")
-    end = look(plan, records, claims)
+def finish(folder: str | Path | StudyFolder, *, write_page: WritePage | None = None) -> Table:
+    """Write the table and what goes with it from what the folder holds, and complain of runs that failed.
+
+    Args:
+        folder: Of the study.
+        write_page: ``softkin.report.write_comparison``, to write the study's page too.
+    """
+    folder = StudyFolder.of(folder)
+    result = table(folder)
+    write(folder, result, write_page)
+    end = standing(folder)
     if end.failed:
         job, reason = end.failed[0]
         more = f" and {len(end.failed) - 1} more" if len(end.failed) > 1 else ""
         raise SoftkinError(
-            f"{job.title}{more} failed: {reason.rstrip('.')}; all that is done is kept in {folder}, "
+            f"{job.title}{more} failed: {reason.rstrip('.')}; all that is done is kept in {folder.path}, "
             "and the same command tries again."
         )
-    claims.forget({job.digest for job in end.done})
-    return found
+    folder.claims.forget({job.digest for job in end.done})
+    return result
 
 
 def default_device() -> str:
@@ -133,44 +146,50 @@ def _devices(device: str | None, count: int) -> list[str | None]:
     return [device] * count
 
 
-def _supervise(folder: Path, device: str | None, count: int, update: Update | None) -> None:
-    """Start workers, see them to the end, start another where one died."""
-    plan, records, claims = Plan(kept_in(folder)), Records(folder), Claims(folder / "claims")
-    every = [_Worker(folder, one) for one in _devices(device, count)]
-    workers, restarts = list(every), 0
+def _supervise(folder: StudyFolder, device: str | None, count: int, update: Update | None) -> str:
+    """Start workers, see them to the end, start another where one died; what the last of them said, if anything."""
+    all_workers = [_Worker(folder, device_of) for device_of in _devices(device, count)]
+    workers, restarts, said = list(all_workers), 0, ""
     try:
         while workers:
             time.sleep(LOOK)
             if update is not None:
-                update(look(plan, records, claims))
+                update(standing(folder))
             for worker in list(workers):
                 code = worker.process.poll()
                 if code is None:
                     continue
                 workers.remove(worker)
                 sys.stderr.write(worker.warnings())
+                said = worker.words() or said
                 if code == STOPPED:
-                    raise SoftkinError(worker.words())
+                    raise SoftkinError(worker.words() or "a worker stopped and said nothing")
                 if code != 0:
                     restarts += 1
                     if restarts > MOST_RESTARTS:
-                        raise SoftkinError(f"workers keep dying (exit code {code}): {worker.words()}")
-                    every.append(_Worker(folder, worker.device))
-                    workers.append(every[-1])
+                        raise SoftkinError(f"workers keep dying (exit code {code}): {said or 'they said nothing'}")
+                    all_workers.append(_Worker(folder, worker.device))
+                    workers.append(all_workers[-1])
     finally:
-        for worker in every:
+        for worker in all_workers:
             worker.close()
+    return said
 
 
 class _Worker:
     """A process that works on the study."""
 
-    def __init__(self, folder: Path, device: str | None) -> None:
+    def __init__(self, folder: StudyFolder, device: str | None) -> None:
         self.device = device
         self._errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  see close
-        command = [sys.executable, "-m", "softkin.study", str(folder), "--parent", str(os.getpid())]
+        # -P, and the variable for processes that it starts: the current folder must not stand for any of our modules.
+        command = [sys.executable, "-P", "-m", "softkin.study", str(folder.path), "--parent", str(os.getpid())]
         command += ["--device", device] if device else []
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        model = folder.kept.spec.model
+        if model is not None and models.is_code(model):  # whoever called us named it, and may have it in that folder
+            command += ["--trust-model", model]
+            command += [part for entry in sys.path for part in ("--import-from", os.path.abspath(entry))]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
         self.process = subprocess.Popen(command, stderr=self._errors, stdin=subprocess.DEVNULL, env=environment)
 
     def _lines(self) -> list[str]:
@@ -182,8 +201,8 @@ class _Worker:
         return "".join(f"{line}\n" for line in self._lines() if line.startswith("softkin: warning:"))
 
     def words(self) -> str:
-        """Its last words."""
-        return next((line for line in reversed(self._lines()) if line.strip()), "it said nothing")
+        """Its last words, if it said any."""
+        return next((line for line in reversed(self._lines()) if line.strip()), "")
 
     def close(self) -> None:
         """End it if it is not, and forget what it said."""

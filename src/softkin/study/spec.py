@@ -1,17 +1,15 @@
 """What a study is, as plain data: the data, the network, the methods, the seeds, what is tuned and how."""
 
-import hashlib
-import json
 import math
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
-from softkin import SoftkinError, checks
+from softkin import checks, files, models
+from softkin.names import require
 from softkin.study import methods as registry
-from softkin.study.methods import ENTRIES, PAPER
+from softkin.study.methods import PAPER
 
 SELECT = ("nll", "accuracy", "brier", "ece_hist", "ece_hist_output", "ece_kde")
 """What a value is chosen by, on validation data"""
@@ -99,8 +97,7 @@ class StudySpec:
             if getattr(self, key) is not None:
                 checks.count(getattr(self, key), key)
         checks.count(self.ood_rows, "ood_rows")
-        for name in self.methods:
-            registry.check(name)
+        self._set("methods", tuple(registry.check(name) for name in self.methods))
         if len(set(self.methods)) < len(self.methods):
             raise ValueError(f"`methods` must differ, got {', '.join(self.methods)}.")
         for value in (*self.alpha, *self.uniform_alpha):
@@ -110,7 +107,7 @@ class StudySpec:
         if 0 in self.mixing:
             raise ValueError("`mixing` must be above 0, got 0; without mixing that is one-hot.")
         for key, allowed in (("select", SELECT), ("search", SEARCHES), ("tuning", TUNINGS)):
-            registry.known(getattr(self, key), allowed, key)
+            require(getattr(self, key), allowed, key)
         if self.accuracy_budget is not None:
             checks.at_least_zero(self.accuracy_budget, "accuracy_budget")
         _ = self.trials
@@ -131,14 +128,16 @@ class StudySpec:
         """How many values every tunable method tries: the same for all, or the comparison would be of effort."""
         bases = self.bases() if self.methods else list(PAPER)
         counts: dict[str, int] = {}
-        if any(ENTRIES[base].kind == "similarity" for base in bases):
+        methods = [registry.named(base) for base in bases]
+        if any(method.source is not None for method in methods):
             counts["alpha × beta"] = len(self.alpha) * len(self.beta)
-        smoothing = any(ENTRIES[base].tuned == "alpha" for base in bases)
+        tuned = {method.training.tuned for method in methods if method.training is not None}
+        smoothing = "alpha" in tuned
         if smoothing and not counts and not self.uniform_alpha and len(self.alpha) > 1:
             counts["alpha"] = len(self.alpha)
         if self.uniform_alpha and smoothing:
             counts["uniform_alpha"] = len(self.uniform_alpha)
-        if self.mixing and {"mixup", "cutmix"} & set(bases):
+        if self.mixing and "mixing" in tuned:
             counts["mixing"] = len(self.mixing)
         if len(set(counts.values())) > 1:
             found = ", ".join(f"{key} has {count}" for key, count in counts.items())
@@ -147,18 +146,20 @@ class StudySpec:
 
     def candidates(self, base: str) -> list[dict[str, float]]:
         """The values that a training method tries, one for each trial; one-hot has nothing to try."""
-        entry = ENTRIES[base]
-        if entry.kind == "similarity":
+        method = registry.named(base)
+        if method.source is not None:
             return [{"alpha": alpha, "beta": beta} for alpha in self.alpha for beta in self.beta]
-        if entry.tuned is None:
+        training = method.training
+        if training is None or training.tuned is None:
             return [{}]
-        given = {"alpha": self.uniform_alpha, "mixing": self.mixing}.get(entry.tuned, ())
-        if not given and entry.tuned == "alpha":
-            given = self.alpha if len(self.alpha) == self.trials else ()
-        if not given:
-            low, high = (min(self.alpha), max(self.alpha)) if entry.tuned == "alpha" else (entry.centre, entry.centre)
-            given = _spread(low, high, self.trials)
-        return [{entry.tuned: value} for value in given]
+        listed = {"alpha": self.uniform_alpha, "mixing": self.mixing}.get(training.tuned, ())
+        if not listed and training.tuned == "alpha":
+            listed = self.alpha if len(self.alpha) == self.trials else ()
+        if not listed:
+            usual = next(one.default for one in training.parameters if one.name == training.tuned)
+            low, high = (min(self.alpha), max(self.alpha)) if training.tuned == "alpha" else (usual, usual)
+            listed = _spread(low, high, self.trials)
+        return [{training.tuned: value} for value in listed]
 
     # As data
 
@@ -171,13 +172,18 @@ class StudySpec:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """A study from plain data; keys that are not known are refused with the nearest that is."""
         for key in values:
-            registry.known(key, (f.name for f in fields(cls)), "key")
+            require(key, (f.name for f in fields(cls)), "key")
         return cls(**values)
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> Self:
-        """A study from a TOML file."""
-        return cls.from_dict(read_toml(path))
+    def from_toml(cls, path: str | Path, *, trust_model: str | Sequence[str] = ()) -> Self:
+        """A study from a TOML file.
+
+        Args:
+            path: The file.
+            trust_model: A "package.module:callable" that the file may name as its network: building that runs code.
+        """
+        return cls.from_dict(trusted(read_toml(path), path, trust_model))
 
     @property
     def digest(self) -> str:
@@ -187,25 +193,19 @@ class StudySpec:
 
 def digest_of(values: Any) -> str:
     """16 hexadecimal digits of the SHA-256 of plain data, whatever the order of its keys."""
-    return hashlib.sha256(canonical(values)).hexdigest()[:16]
-
-
-def canonical(values: Any) -> bytes:
-    """The one way in which plain data is written where its digest matters."""
-    return json.dumps(values, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
+    return files.sha256_of_json(values)[:16]
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
     """A TOML file as plain data."""
-    path = Path(path)
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SoftkinError(f"{path} could not be read: there is no such file.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SoftkinError(f"{path} could not be read: {error}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise SoftkinError(f"{path} is no TOML: {error}.") from error
+    return files.read_toml(path, "a study")
+
+
+def trusted(values: dict[str, Any], path: str | Path, trust_model: str | Sequence[str]) -> dict[str, Any]:
+    """What a file says of a study, unless its network is code that ``trust_model`` does not name."""
+    if isinstance(values.get("model"), str):
+        models.require_trust(values["model"], trust_model, where=str(path))
+    return values
 
 
 def _grid(values: Any, name: str) -> tuple[float, ...]:

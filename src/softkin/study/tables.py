@@ -5,18 +5,18 @@ import io
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from softkin import SoftkinError, predictions
+from softkin import SoftkinError, files
 from softkin.predictions import Predictions
 from softkin.study import measure, significance
 from softkin.study import methods as registry
-from softkin.study.plan import Plan
-from softkin.study.records import Record, Records, kept_in
+from softkin.study.folder import Result, StudyFolder
 from softkin.study.significance import Resamples, Verdict
 from softkin.study.spec import StudySpec
+from softkin.training.methods import in_words
 
 TIE = "≈"
 
@@ -42,39 +42,6 @@ COLUMNS = (
     Column("ece_kde_output", "KDE O", higher_is_better=None),
     Column("signed_gap", "gap", higher_is_better=None, signed=True),
 )
-
-
-@dataclass(frozen=True)
-class Result:
-    """One method on one seed: its record, and the predictions behind it."""
-
-    method: str
-    seed: int
-    record: Record
-    folder: Path
-    """Of the study"""
-
-    @property
-    def metrics(self) -> dict[str, Any]:
-        """All that was measured on the test rows."""
-        found: dict[str, Any] = self.record["metrics"]
-        return found
-
-    def test(self) -> Predictions:
-        """The test predictions, calibrated if the method calibrates."""
-        return predictions.load(self._file("test"))
-
-    def validation(self) -> Predictions:
-        """The validation predictions of the trained network, which choices and calibrators saw."""
-        return predictions.load(self.folder / "runs" / self.record["chosen"] / "validation.safetensors")
-
-    def ood(self, name: str) -> Predictions:
-        """The predictions for an out-of-distribution set of the study."""
-        number = self.record["ood"].index(name)
-        return predictions.load(self._file(f"ood-{number}"))
-
-    def _file(self, name: str) -> Path:
-        return self.folder / "runs" / str(self.record["predictions"]) / f"{name}.safetensors"
 
 
 @dataclass(frozen=True)
@@ -167,38 +134,24 @@ class Table:
         return text.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, where None stands for what is infinite."""
-        from dataclasses import asdict
-
-        return {
-            "spec": self.spec.to_dict(),
-            "data": dict(self.data),
-            "finished": self.finished,
-            "columns": [asdict(column) for column in self.columns],
-            "rows": [_finite(asdict(row)) for row in self.rows],
-            "notes": list(self.notes),
-        }
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        """Plain data for JSON, numbers as ``files.number`` has them."""
+        plain: dict[str, Any] = files.plain(
+            {
+                "spec": self.spec.to_dict(),
+                "data": dict(self.data),
+                "finished": self.finished,
+                "columns": [asdict(column) for column in self.columns],
+                "rows": [asdict(row) for row in self.rows],
+                "notes": list(self.notes),
+            }
+        )
+        return plain
 
 
-def results(folder: str | Path) -> list[Result]:
-    """Every method on every seed that is done, in the order of the study."""
-    kept, records = kept_in(folder), Records(folder)
-    found = [(name, seed, records.find(job.digest)) for name, seed, job in Plan(kept).results(records.find)]
-    return [Result(name, seed, record, Path(folder)) for name, seed, record in found if record is not None]
-
-
-def table(folder: str | Path, *, resamples: int = 2000) -> Table:
+def table(folder: str | Path | StudyFolder, *, resamples: int = 2000) -> Table:
     """The table of a study, finished or not, from its records and saved predictions alone."""
-    kept = kept_in(folder)
-    return build(kept.spec, results(folder), data=kept.data, resamples=resamples)
+    folder = StudyFolder.of(folder)
+    return build(folder.kept.spec, folder.results(), data=folder.kept.data, resamples=resamples)
 
 
 def build(
@@ -260,7 +213,7 @@ def _ids(one: Predictions) -> list[Any]:
 def _row(method: str, every: list[Result], columns: Sequence[Column], verdicts: Mapping[str, Verdict]) -> Row:
     cells = {}
     for column in columns:
-        values = tuple(_value(result.metrics[column.key]) for result in every)
+        values = tuple(files.from_number(result.metrics[column.key]) for result in every)
         endless = math.inf in values
         chance = [result.metrics["when_calibrated"].get(column.key) for result in every]
         verdict = verdicts.get(column.key)
@@ -286,10 +239,6 @@ def _row(method: str, every: list[Result], columns: Sequence[Column], verdicts: 
     record = every[0].record
     chosen = tuple(dict(result.record["values"]) for result in every)
     return Row(method, registry.title(method), cells, chosen, record.get("effective_target"))
-
-
-def _value(number: Any) -> float:
-    return math.inf if number >= measure.INFINITE else float(number)
 
 
 def _floor(every: list[Result]) -> float:
@@ -328,7 +277,7 @@ def _notes(spec: StudySpec, found: Sequence[Result], data: Mapping[str, Any], fi
 
 def _chosen(rows: Sequence[Row]) -> list[str]:
     """Which values the numbers stand for."""
-    texts = {row.title: " or ".join(dict.fromkeys(map(registry.in_words, row.chosen))) for row in rows}
+    texts = {row.title: " or ".join(dict.fromkeys(map(in_words, row.chosen))) for row in rows}
     said = [f"{title} {text}" for title, text in texts.items() if text]
     return [f"Values: {'; '.join(said)}."] if said else []
 

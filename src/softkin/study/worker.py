@@ -11,15 +11,16 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from softkin import SoftkinError
-from softkin.study.claims import Claim, Claims
-from softkin.study.plan import Job, Plan
-from softkin.study.records import Records, kept_in, remove
+from softkin.study.claims import Claim
+from softkin.study.folder import StudyFolder
+from softkin.study.plan import Job
+from softkin.study.records import Records, remove, require_trusted_model
 
 LOOK_AGAIN = 0.2  # seconds between looks while others hold all that is ready
 MOST_DEATHS = (
@@ -48,56 +49,62 @@ class Standing:
         return len(self.done) + len(self.running) + len(self.failed) + len(self.damaged) + len(self.left)
 
 
-def standing(folder: str | Path) -> Standing:
+def standing(folder: str | Path | StudyFolder) -> Standing:
     """What is done, running, failed, damaged and left in a study's folder, seen without touching it."""
-    return look(Plan(kept_in(folder)), Records(folder), Claims(Path(folder) / "claims"))
-
-
-def look(plan: Plan, records: Records, claims: Claims) -> Standing:
-    """The same for who looks again and again."""
-    found, newest = Standing(), claims.newest()
-    for job in plan.jobs(records.find):
-        state = records.state(job.digest)
+    folder = StudyFolder.of(folder)
+    standing, newest = Standing(), folder.claims.newest()
+    for job in folder.plan.jobs(folder.records.find):
+        state = folder.records.state(job.digest)
         if state == "done":
-            found.done.append(job)
+            standing.done.append(job)
             continue
         generation = newest.get(job.digest, 0)
-        who = claims.holder(job.digest, generation) if generation else None
-        reason = records.failure(job.digest)
+        who = folder.claims.holder(job.digest, generation) if generation else None
+        reason = folder.records.failure(job.digest)
         if who is not None:
-            found.running.append((job, f"{who.get('host', '?')}, process {who.get('pid', '?')}"))
+            standing.running.append((job, f"{who.get('host', '?')}, process {who.get('pid', '?')}"))
         elif reason is not None:
-            found.failed.append((job, reason))
+            standing.failed.append((job, reason))
         else:
-            (found.damaged if state == "damaged" else found.left).append(job)
-    return found
+            (standing.damaged if state == "damaged" else standing.left).append(job)
+    return standing
 
 
 def work(
-    folder: str | Path,
+    folder: str | Path | StudyFolder,
     *,
     device: str | None = None,
     threads: int | None = 1,
     update: Callable[[Standing], None] | None = None,
     parent: int | None = None,
+    trust_model: str | Sequence[str] = (),
 ) -> None:
     """Do runs of the study in ``folder`` until none is left that could be done.
 
-    Runs that fail leave their reason and do not stop the others. ``update`` is told how far it is before each run.
-    ``parent`` is the process that started the study, if it is not this one.
+    Runs that fail leave their reason and do not stop the others.
+
+    Args:
+        folder: Of a study that was started.
+        device: Where to compute.
+        threads: To compute with.
+        update: Told how far the study is before each run.
+        parent: The process that started the study, if it is not this one.
+        trust_model: The "package.module:callable" that the study may build its networks with.
 
     Raises:
-        SoftkinError: The folder cannot be written (full, read-only …): whatever was done is kept.
+        SoftkinError: The study's network is code that ``trust_model`` does not name, or the folder cannot be written
+            (full, read-only …): whatever was done is kept.
     """
-    folder = Path(folder)
-    plan, records, claims = Plan(kept_in(folder)), Records(folder), Claims(folder / "claims", parent=parent)
+    folder = folder if isinstance(folder, StudyFolder) else StudyFolder(folder, parent=parent)
+    require_trusted_model(folder.path, folder.kept, trust_model)
+    records = folder.records
     with one_thread(threads):
         while True:
             before = len(records.known())
-            taken, others = _take(plan, records, claims)
+            taken, others = _take(folder)
             if taken is not None:
                 if update is not None:
-                    update(look(plan, records, claims))
+                    update(standing(folder))
                 _do(*taken, records, device)
             elif others:
                 time.sleep(LOOK_AGAIN)
@@ -114,13 +121,13 @@ def ready(job: Job, records: Records) -> bool:
     return all(records.find(digest) is not None for digest in job.needs)
 
 
-def _take(plan: Plan, records: Records, claims: Claims) -> tuple[tuple[Job, Claim] | None, bool]:
+def _take(folder: StudyFolder) -> tuple[tuple[Job, Claim] | None, bool]:
     """(a run that is now ours, whether others have some that are ready)."""
-    newest, others = claims.newest(), False
-    for job in plan.jobs(records.find):
-        if not ready(job, records):
+    newest, others = folder.claims.newest(), False
+    for job in folder.plan.jobs(folder.records.find):
+        if not ready(job, folder.records):
             continue
-        claim = claims.take(job.digest, newest)
+        claim = folder.claims.take(job.digest, newest)
         if claim is None:
             others = True
             continue
@@ -203,13 +210,25 @@ def main() -> int:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a study that was started")
     parser.add_argument("--device", help="where to compute, such as cuda:1 (default: cpu)")
     parser.add_argument("--threads", type=int, default=1, help="to compute with (default: 1)")
+    parser.add_argument(
+        "--trust-model", action="append", default=[], metavar="NAME", help="a package.module:callable that may be run"
+    )
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--import-from", action="append", default=[], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    # Behind everything else, so that a file there can stand for the network's module, but for no module of ours.
+    sys.path += [folder for folder in arguments.import_from if folder not in sys.path]
     if arguments.parent is not None:
         threading.Thread(target=_end_with, args=(arguments.parent,), daemon=True).start()
     warnings.showwarning = lambda message, *_, **__: print(f"softkin: warning: {message}", file=sys.stderr)
     try:
-        work(arguments.folder, device=arguments.device, threads=arguments.threads, parent=arguments.parent)
+        work(
+            arguments.folder,
+            device=arguments.device,
+            threads=arguments.threads,
+            parent=arguments.parent,
+            trust_model=arguments.trust_model,
+        )
     except KeyboardInterrupt:
         return 130
     except (SoftkinError, OSError) as error:

@@ -124,6 +124,7 @@ def _flat_config(record: dict[str, Any]) -> dict[str, Any]:
 def _check_data(train: "Labelled", validation: "Labelled | None", method: Method) -> None:
     if len(train.labels) == 0:
         raise ValueError("`train` must hold at least one row, got none.")
+    checks.class_names(train.class_names)  # predictions refuse the same, but only after the training
     if train.kind == "images" and train.values.dtype != np.uint8:
         raise TypeError(f"`train` must hold images of uint8, 0 to 255, got {train.values.dtype}.")
     for part in (method.labelling, method.mixing_method):
