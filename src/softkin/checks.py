@@ -287,12 +287,14 @@ def at_least_zero(value: float, name: str) -> float:
     return float(value)
 
 
-def count(value: int, name: str, *, least: int = 1) -> int:
-    """A whole number with a lower limit."""
+def count(value: int, name: str, *, least: int = 1, most: int | None = None) -> int:
+    """A whole number with a lower limit, and perhaps an upper one."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"`{name}` must be a whole number, got {value!r}.")
     if value < least:
         raise ValueError(f"`{name}` must be at least {least}, got {value}.")
+    if most is not None and value > most:
+        raise ValueError(f"`{name}` must be at most {most:,}, got {value:,}.")
     return int(value)
 
 

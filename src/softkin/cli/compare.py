@@ -2,14 +2,20 @@
 
 import argparse
 import json
+import os
+import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices, running
 
 if TYPE_CHECKING:
-    from softkin.study import StudySpec, Table
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    from softkin.study import Column, StudySpec, Table
 
 SUMMARY = "train methods side by side and print the table of accuracy and calibration"
 DESCRIPTION = """\
@@ -23,6 +29,7 @@ machines that see the folder, may join with the same command."""
 EXAMPLE = "softkin compare --methods one-hot,ts,we --seeds 1 --beta 2 --epochs 5 --output study/"
 
 DEFAULT_FOLDER = Path("softkin-compare")
+WIDE = 200  # columns, where the output is no terminal
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -169,29 +176,64 @@ def show(table: "Table", as_json: bool) -> None:
     if as_json:
         print(json.dumps(table.to_dict(), ensure_ascii=False, indent=1))
         return
-    from rich import box
     from rich.console import Console
+
+    width = shutil.get_terminal_size((WIDE, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE
+    console = Console(width=width, highlight=False)
+    grid, left_out = fitted(table, console)
+    console.print(grid)
+    if left_out:
+        print(f"Not shown at {width} columns: {', '.join(left_out)}; table.md in the study's folder has all.")
+    for note in table.notes:
+        print(note.replace("Bold: best.", "*: best."))
+
+
+def fitted(table: "Table", console: "Console") -> "tuple[Grid, list[str]]":
+    """The table as it fits the console, and the titles of the columns that do not.
+
+    What is too wide first puts the numbers in brackets below the others, then loses columns: those of
+    out-of-distribution sets, KDE O, the gap, KDE P, Hist O, then the others from the right. Methods stay in any case.
+    """
+    columns = list(table.columns)
+    grid = _grid(table, columns, stacked=False)
+    stacked = False
+    while console.measure(grid).maximum > console.width and (not stacked or len(columns) > 1):
+        if stacked:
+            columns.remove(max(columns, key=lambda column: (_expendable(column.key), columns.index(column))))
+        stacked = True
+        grid = _grid(table, columns, stacked=True)
+    return grid, [column.title for column in table.columns if column not in columns]
+
+
+DROPPED = ("ece_hist_output", "ece_kde", "signed_gap", "ece_kde_output")  # the last goes first
+
+
+def _expendable(key: str) -> int:
+    if key.startswith(("auroc ", "fpr_at_95 ")):
+        return len(DROPPED) + 1
+    return DROPPED.index(key) + 1 if key in DROPPED else 0
+
+
+def _grid(table: "Table", columns: "Sequence[Column]", *, stacked: bool) -> "Grid":
+    from rich import box
     from rich.table import Table as Grid
     from rich.text import Text
 
-    from softkin.study.tables import TIE, heading, shown
+    from softkin import escape
+    from softkin.study.tables import heading, mark, shown
 
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
     grid.add_column("method", no_wrap=True)
-    for column in table.columns:
-        grid.add_column(heading(column), justify="right")
+    for column in columns:
+        grid.add_column(escape.terminal(heading(column)), justify="right", no_wrap=True)
     for row in table.rows:
         texts = []
-        for column in table.columns:
-            value, chance = shown(column, row.cells[column.key])
+        for column in columns:
             cell = row.cells[column.key]
+            value, chance = shown(column, cell)
             # Bold is lost where the output is no terminal, so the best has a mark too.
-            mark = "*" if cell.best else TIE if cell.tie else " "
-            texts.append(
-                Text.assemble((f"{value}{mark}", "bold" if cell.best else ""), f" ({chance})" if chance else "")
-            )
-        grid.add_row(Text(row.title), *texts)
-    console.print(grid)
-    for note in table.notes:
-        print(note.replace("Bold: best.", "*: best."))
+            bold = "bold" if cell.best else ""
+            between = "\n" if stacked else " "
+            texts.append(Text.assemble((f"{value}{mark(cell)}", bold), f"{between}({chance})" if chance else ""))
+        grid.add_row(Text(escape.terminal(row.title)), *texts)
+    return grid

@@ -26,11 +26,11 @@ def check(arguments: argparse.Namespace) -> None:
     """Refuse options of ``add_options`` that cannot be."""
     from softkin import checks
     from softkin.names import require
-    from softkin.study.run import ENGINES
+    from softkin.study.run import ENGINES, MOST_WORKERS
     from softkin.training.launch import checked_device, named_device
 
     if arguments.workers is not None:
-        checks.count(arguments.workers, "--workers")
+        checks.count(arguments.workers, "--workers", most=MOST_WORKERS)
     require(arguments.engine, ENGINES, "engine")
     checks.at_least_zero(arguments.cpus, "--cpus")
     checks.at_least_zero(arguments.gpus, "--gpus")

@@ -132,8 +132,12 @@ def build(
         return _made(_find(name), name, num_classes, shape, seed, options)
     network = NETWORKS[name]
     _fits(name, network, shape)
-    with seeded(seed):
-        return network.make(num_classes, shape, **options)
+    try:
+        with seeded(seed):
+            return network.make(num_classes, shape, **options)
+    except (RuntimeError, MemoryError, OverflowError) as error:  # of options that no memory can hold
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SoftkinError(f"{name} could not be built with {_in_words(options)}: {first}") from error
 
 
 def check(name: str, **options: Any) -> tuple[str, dict[str, Any]]:

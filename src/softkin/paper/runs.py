@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from softkin import SoftkinError, study
+from softkin import SoftkinError, escape, study
 from softkin.paper.spec import METRICS, PaperSpec, Part
 from softkin.study import Result, methods
 from softkin.study.perform import recipe_of
@@ -90,7 +90,7 @@ class PaperTable:
         lines = [
             "| " + " | ".join(HEADINGS[name] for name in self.shown) + " |",
             "| " + " | ".join("---:" if name in right else "---" for name in self.shown) + " |",
-            *("| " + " | ".join(self.texts(line)) + " |" for line in self.lines),
+            *("| " + " | ".join(_cell(text) for text in self.texts(line)) + " |" for line in self.lines),
         ]
         return "\n".join(
             [f"{self.spec.title} (scale {self.scale})", "", *lines, "", *(f"- {n}" for n in self.notes), ""]
@@ -117,6 +117,11 @@ class PaperTable:
             "claims": list(self.spec.claims),
             "notes": list(self.notes),
         }
+
+
+def _cell(text: str) -> str:
+    """Text that cannot end the cell of a Markdown table, or its line."""
+    return escape.terminal(text).replace("|", "\\|")
 
 
 def _text(line: Line, name: str) -> str:

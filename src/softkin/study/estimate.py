@@ -4,7 +4,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from softkin.study.perform import resolve, split
+from softkin import models, training
+from softkin.study.perform import one_thread, resolve, split
 from softkin.study.plan import Job, Plan, shortened
 from softkin.study.records import Kept, Records
 from softkin.study.spec import StudySpec
@@ -92,9 +93,6 @@ def estimate(spec: StudySpec, folder: str | Path, *, device: str | None = None, 
 
 def _seconds_of_training(plan: Plan, device: str | None) -> float:
     """One full one-hot training, extrapolated from ``STEPS`` steps on the rows that they take, and its predictions."""
-    from softkin import models, training
-    from softkin.study.worker import one_thread
-
     spec = plan.spec
     job = plan.training("one-hot", {}, spec.seeds[0])
     parts = split(spec.data, job.spec["split"])

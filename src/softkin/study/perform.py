@@ -6,7 +6,8 @@ import platform
 import socket
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -75,6 +76,18 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **known, "platform": platform.platform()}
 
 
+@contextmanager
+def one_thread(threads: int | None) -> Iterator[None]:
+    """Compute with this many threads: sums depend on it to the last bit, and small networks gain nothing by more."""
+    before = torch.get_num_threads()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 # Data
 
 
@@ -96,6 +109,11 @@ def resolve(spec: StudySpec) -> Kept:
         ValueError: A name that is not known, or a network or word vectors that do not fit the data.
         SoftkinError: Data that cannot be read, also out of distribution.
     """
+    with one_thread(1):
+        return _resolved(spec)
+
+
+def _resolved(spec: StudySpec) -> Kept:
     if spec.data == "digits" and spec.per_class is spec.validation is spec.test is None:
         spec = replace(spec, **DIGITS)  # type: ignore[arg-type]
     about = {key: getattr(spec, key) for key in ("per_class", "validation", "test", "size")}

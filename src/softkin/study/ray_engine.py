@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import SoftkinError, files, models
+from softkin.study import perform
 from softkin.study.claims import BEAT, Claim
 from softkin.study.folder import StudyFolder
 from softkin.study.plan import Job
 from softkin.study.records import Record, kept_in, remove
-from softkin.study.worker import LOOK_AGAIN, Standing, one_thread, ready, standing
+from softkin.study.worker import LOOK_AGAIN, Standing, ready, standing
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -180,9 +181,7 @@ def _pack(folder: Path) -> Files:
 
 def _remote(job: Job, needed: dict[str, Files], folder: str, study: str, device: str) -> tuple[Record, Files]:
     """A run on a node: what it needs is unpacked, what it leaves is packed."""
-    from softkin.study.perform import perform
-
-    with tempfile.TemporaryDirectory() as place, one_thread(1):
+    with tempfile.TemporaryDirectory() as place, perform.one_thread(1):
         for digest, contents in needed.items():
             (Path(place) / "needs" / digest).mkdir(parents=True)
             for name, content in contents.items():
@@ -191,7 +190,9 @@ def _remote(job: Job, needed: dict[str, Files], folder: str, study: str, device:
         if _sees(Path(folder), study):
             work = Path(folder) / "runs" / job.digest / "work-ray"
         out = Path(place) / "out"
-        record, names = perform(job, out, lambda digest: Path(place) / "needs" / digest, device=device, work=work)
+        record, names = perform.perform(
+            job, out, lambda digest: Path(place) / "needs" / digest, device=device, work=work
+        )
         return record, {name: (out / name).read_bytes() for name in names}
 
 

@@ -22,6 +22,7 @@ from softkin.study.worker import STOPPED, Standing, standing, work
 
 ENGINES = ("local", "ray")
 MOST_RESTARTS = 10  # of workers that died, over a whole study
+MOST_WORKERS = 1024
 LOOK = 0.5  # seconds between looks at how far the workers are
 
 Update = Callable[[Standing], None]
@@ -63,7 +64,7 @@ def run(
     """
     require(engine, ENGINES, "engine")
     if workers is not None:
-        checks.count(workers, "workers")
+        checks.count(workers, "workers", most=MOST_WORKERS)
     kept = resolve(spec)
     keep(Path(folder), kept, force=force)
     opened = StudyFolder(folder)

@@ -14,6 +14,9 @@ from softkin.study.methods import PAPER
 SELECT = ("nll", "accuracy", "brier", "ece_hist", "ece_hist_output", "ece_kde")
 """What a value is chosen by, on validation data"""
 SEARCHES = ("grid", "halving")
+MOST_SEEDS = MOST_VALUES = 1000  # a folder of some thousand runs is as large as has been tried
+MOST_ROWS = 10_000_000
+MOST_SEED = 2**63 - 1  # that torch's generators take
 TUNINGS = ("each seed", "first seed")
 
 
@@ -96,7 +99,7 @@ class StudySpec:
         for key in ("size", "per_class", "validation", "test", "latent_dim"):
             if getattr(self, key) is not None:
                 checks.count(getattr(self, key), key)
-        checks.count(self.ood_rows, "ood_rows")
+        checks.count(self.ood_rows, "ood_rows", most=MOST_ROWS)
         self._set("methods", tuple(registry.check(name) for name in self.methods))
         if len(set(self.methods)) < len(self.methods):
             raise ValueError(f"`methods` must differ, got {', '.join(self.methods)}.")
@@ -142,7 +145,7 @@ class StudySpec:
         if len(set(counts.values())) > 1:
             found = ", ".join(f"{key} has {count}" for key, count in counts.items())
             raise ValueError(f"every tunable method must get the same number of trials, but {found}.")
-        return next(iter(counts.values()), len(self.alpha))
+        return checks.count(next(iter(counts.values()), len(self.alpha)), "alpha × beta", most=MOST_VALUES)
 
     def candidates(self, base: str) -> list[dict[str, float]]:
         """The values that a training method tries, one for each trial; one-hot has nothing to try."""
@@ -222,13 +225,19 @@ def _grid(values: Any, name: str) -> tuple[float, ...]:
 
 def _seeds(values: Any) -> tuple[int, ...]:
     if isinstance(values, int) and not isinstance(values, bool):
-        return tuple(range(checks.count(values, "seeds")))
+        return tuple(range(checks.count(values, "seeds", most=MOST_SEEDS)))
     if isinstance(values, str) or not isinstance(values, list | tuple):
         raise TypeError(f"`seeds` must be how many, or a list of seeds, got {values!r}.")
-    found = tuple(checks.count(value, "seeds", least=0) for value in values)
-    if not found or len(set(found)) < len(found):
-        raise ValueError(f"`seeds` must hold at least one seed and none twice, got {list(values)}.")
-    return found
+    checks.count(len(values), "seeds", least=0, most=MOST_SEEDS)
+    seeds = tuple(checks.count(value, "seeds", least=0, most=MOST_SEED) for value in values)
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"`seeds` must hold at least one seed and none twice, got {_short(values)}.")
+    return seeds
+
+
+def _short(values: Sequence[Any]) -> str:
+    shown = ", ".join(map(str, values[:10]))
+    return f"{shown} …" if len(values) > 10 else shown or "none"
 
 
 def _texts(values: Any, name: str) -> tuple[str, ...]:

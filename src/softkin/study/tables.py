@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from softkin import SoftkinError, files
+from softkin import SoftkinError, escape, files
 from softkin.predictions import Predictions
 from softkin.study import measure, significance
 from softkin.study import methods as registry
@@ -98,26 +98,27 @@ class Table:
     def to_markdown(self) -> str:
         """The best in bold, ties marked, in brackets what perfect calibration would show."""
         lines = [
-            "| method | " + " | ".join(heading(column) for column in self.columns) + " |",
+            "| method | " + " | ".join(escape.markdown(heading(column)) for column in self.columns) + " |",
             "| --- |" + " ---: |" * len(self.columns),
         ]
         for row in self.rows:
             cells = [_markdown(column, row.cells.get(column.key)) for column in self.columns]
             lines.append(f"| {row.title} | " + " | ".join(cells) + " |")
-        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes), ""])
+        about, *others = self.notes  # the first names data and network, which may be called anything
+        return "\n".join([*lines, "", f"- {escape.markdown(about)}", *(f"- {note}" for note in others), ""])
 
     def to_latex(self) -> str:
         """A ``tabular`` for booktabs."""
         lines = [
-            *(f"% {note}" for note in self.notes),
+            *(f"% {escape.terminal(note)}" for note in self.notes),
             "\\begin{tabular}{l" + "r" * len(self.columns) + "}",
             "\\toprule",
-            "method & " + " & ".join(_latex_text(heading(column)) for column in self.columns) + " \\\\",
+            "method & " + " & ".join(escape.latex(heading(column)) for column in self.columns) + " \\\\",
             "\\midrule",
         ]
         for row in self.rows:
             cells = [_latex(column, row.cells.get(column.key)) for column in self.columns]
-            lines.append(f"{_latex_text(row.title)} & " + " & ".join(cells) + " \\\\")
+            lines.append(f"{escape.latex(row.title)} & " + " & ".join(cells) + " \\\\")
         return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
 
     def to_csv(self) -> str:
@@ -311,6 +312,11 @@ def shown(column: Column, cell: Cell) -> tuple[str, str]:
     return text, ", ".join(beside)
 
 
+def mark(cell: Cell) -> str:
+    """What stands behind a number in plain text: * for the best, ≈ for those not significantly worse."""
+    return "*" if cell.best else TIE if cell.tie else " "
+
+
 def _markdown(column: Column, cell: Cell | None) -> str:
     if cell is None:
         return "–"
@@ -326,16 +332,3 @@ def _latex(column: Column, cell: Cell | None) -> str:
     body = value.replace("±", "\\pm").replace("∞", "\\infty").replace(" ", "")
     body = f"\\mathbf{{{body}}}" if cell.best else f"{body}^{{\\approx}}" if cell.tie else body
     return f"${body}$" + (f" \\small({chance})" if chance else "")
-
-
-def _latex_text(text: str) -> str:
-    for plain, escaped in (
-        ("%", "\\%"),
-        ("_", "\\_"),
-        ("&", "\\&"),
-        ("#", "\\#"),
-        ("↑", "$\\uparrow$"),
-        ("↓", "$\\downarrow$"),
-    ):
-        text = text.replace(plain, escaped)
-    return text

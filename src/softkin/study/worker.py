@@ -11,12 +11,12 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from softkin import SoftkinError
+from softkin.study import perform
 from softkin.study.claims import Claim
 from softkin.study.folder import StudyFolder
 from softkin.study.plan import Job
@@ -98,7 +98,7 @@ def work(
     folder = folder if isinstance(folder, StudyFolder) else StudyFolder(folder, parent=parent)
     require_trusted_model(folder.path, folder.kept, trust_model)
     records = folder.records
-    with one_thread(threads):
+    with perform.one_thread(threads):
         while True:
             before = len(records.known())
             taken, others = _take(folder)
@@ -137,8 +137,6 @@ def _take(folder: StudyFolder) -> tuple[tuple[Job, Claim] | None, bool]:
 
 def _do(job: Job, claim: Claim, records: Records, device: str | None) -> None:
     """A run that is ours."""
-    from softkin.study.perform import perform
-
     with claim:
         if records.find(job.digest) is not None:  # done by who released it a moment ago
             return
@@ -151,7 +149,7 @@ def _do(job: Job, claim: Claim, records: Records, device: str | None) -> None:
         folder = records.path(job.digest)
         checkpoints = _adopt(folder, claim)
         try:
-            record, files = perform(job, folder, records.path, device=device, work=checkpoints)
+            record, files = perform.perform(job, folder, records.path, device=device, work=checkpoints)
             if not claim.lost():
                 records.commit(job.digest, record, files)
         except Exception as error:
@@ -181,20 +179,6 @@ def is_outside(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
-
-
-@contextmanager
-def one_thread(threads: int | None) -> Iterator[None]:
-    """Compute with this many threads: sums depend on it to the last bit, and small networks gain nothing by more."""
-    import torch
-
-    before = torch.get_num_threads()
-    if threads is not None:
-        torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _end_with(parent: int) -> None:

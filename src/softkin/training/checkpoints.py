@@ -4,7 +4,6 @@
 the first counts for nothing. The two newest are kept. ``run.json`` says which run the folder belongs to.
 """
 
-import hashlib
 import json
 import os
 import time
@@ -37,17 +36,13 @@ def claim(folder: Path, run: Mapping[str, Any]) -> None:
     for half_written in folder.glob(".step-*"):  # by a process that was killed, not by one that is at it now
         if time.time() - half_written.stat().st_mtime > LEFT_BEHIND:
             half_written.unlink(missing_ok=True)
-    plain = json.loads(json.dumps(run))
+    plain = files.plain(run)
     if not path.exists():
         if any(folder.glob("step-*.json")):
             raise SoftkinError(f"{folder} holds checkpoints but no run.json; use another folder.")
-        files.write(path, (json.dumps(plain, indent=1, ensure_ascii=False) + "\n").encode())
+        files.write_json(path, plain)
         return
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SoftkinError(f"{path} could not be read ({error}); use another folder.") from error
-    there, here = flat(found), flat(plain)
+    there, here = flat(files.read_json(path, "what a training's folder belongs to")), flat(plain)
     for name in sorted(there.keys() | here.keys()):
         if there.get(name) != here.get(name):
             raise SoftkinError(
@@ -73,11 +68,10 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[
     # Copies: tied weights share memory, which safetensors refuses.
     content = to_bytes({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
     path = folder / f"step-{step:08d}.json"
-    files.write(path.with_suffix(".safetensors"), content)
-    body: dict[str, Any] = {"step": step, "tensors": hashlib.sha256(content).hexdigest(), "state": dict(state)}
+    body: dict[str, Any] = {"step": step, "tensors": files.sha256(content), "state": dict(state)}
     body["digest"] = _digest(body)
-    files.write(path, json.dumps(body).encode())
-    _sync(folder)
+    files.write_together({path.with_suffix(".safetensors"): content, path: json.dumps(body, allow_nan=False)})
+    files.sync_folder(folder)  # before older files go
     for old in sorted(folder.glob("step-*.json"))[:-KEPT]:
         old.unlink(missing_ok=True)
     kept = {one.stem for one in folder.glob("step-*.json")}
@@ -105,27 +99,17 @@ def read(path: Path) -> Checkpoint:
     from safetensors.torch import load
 
     try:
-        body = json.loads(path.read_bytes())
-        if body.pop("digest") != _digest(body):
-            raise ValueError("its digest does not fit")
-        content = path.with_suffix(".safetensors").read_bytes()
-        if hashlib.sha256(content).hexdigest() != body["tensors"]:
-            raise ValueError("the digest of its tensors does not fit")
-        return Checkpoint(load(content), body["state"], path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SoftkinError(f"the checkpoint {path} is damaged: {error}.") from error
+        body = files.read_json(path, "a checkpoint")
+        with files.reading(path, "a checkpoint"):
+            if body.pop("digest") != _digest(body):
+                raise ValueError("its digest does not fit")
+            content = files.read_bytes(path.with_suffix(".safetensors"), "the tensors of a checkpoint")
+            if files.sha256(content) != body["tensors"]:
+                raise ValueError("the digest of its tensors does not fit")
+            return Checkpoint(load(content), dict(body["state"]), path)
+    except SoftkinError as error:
+        raise SoftkinError(f"the checkpoint {path} is damaged: {error}") from error
 
 
 def _digest(body: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-def _sync(folder: Path) -> None:
-    """Bring the folder's entries to the disk before older files go."""
-    if os.name == "nt":  # which cannot open folders
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    return files.sha256(json.dumps(body, sort_keys=True).encode())

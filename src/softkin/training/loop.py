@@ -18,13 +18,16 @@ from softkin.training.live import Listener, Live, live
 from softkin.training.methods import Method
 from softkin.training.objectives import objective
 from softkin.training.recipe import Recipe
+from softkin.training.resuming import Keeper, Standing
 
 if TYPE_CHECKING:
     from accelerate import Accelerator  # type: ignore[import-untyped]
 
     from softkin.data import Labelled
 
+MOST_SEED = 2**63 - 1  # that torch's generators take
 EVALUATED = 512  # rows at a time without gradients
+IDENTITY = ("method", "recipe", "seed", "training_digest")  # of a record: what tells one run from another
 PATIENCE = 10  # steps between two looks at losses and signals where looking stalls a device
 
 
@@ -88,7 +91,7 @@ def fit(
     Raises:
         SoftkinError: The loss is no longer a number; the folder is another run's; the device is not there.
     """
-    seed = checks.count(seed, "seed", least=0)
+    seed = checks.count(seed, "seed", least=0, most=MOST_SEED)
     if validate_every is None:
         validate_every = 1 if validation is None else -(-len(validation.labels) // max(1, len(train.labels)))
     checks.count(validate_every, "validate_every")
@@ -157,52 +160,59 @@ class _Run:
         self.accelerator, self.told, self.stop = accelerator, told, stop
         self.rank, self.world, self.device = accelerator.process_index, accelerator.num_processes, accelerator.device
         self.class_names = list(train.class_names)
+        self._set_up_data(train, validation)
+        self._set_up_network()
+        self.effective_target = method.effective_target(len(self.class_names))
+        self.record = self._record(train)
+        self.at = Standing()
+        self.resumed = False
+        self.last_good: Path | None = None
+        scaler = self._resume()
+        self.had_forward = "forward" in vars(model)
+        self.net, self.optimizer = accelerator.prepare(model, self.sgd)
+        if accelerator.scaler is not None and scaler is not None:
+            accelerator.scaler.load_state_dict(scaler)
+        self.saved = self.clock = time.monotonic()
+        self.every = 1 if self.device.type == "cpu" else PATIENCE
+        self.pending: list[Tensor] = []
+
+    def _set_up_data(self, train: "Labelled", validation: "Labelled | None") -> None:
+        """The batches of this process, and the validation rows."""
         self.standardisation = Standardisation.of(train)
-        channels_last = recipe.channels_last and train.kind == "images" and self.device.type != "mps"
-        if channels_last:
-            model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        model.to(self.device)
+        self.channels_last = self.recipe.channels_last and train.kind == "images" and self.device.type != "mps"
         self.batches = Batches(
             train,
             self.standardisation,
-            method=method,
-            recipe=recipe,
-            seed=seed,
+            method=self.method,
+            recipe=self.recipe,
+            seed=self.seed,
             device=self.device,
-            channels_last=channels_last,
+            channels_last=self.channels_last,
             rank=self.rank,
             world=self.world,
         )
         self.validation = validation
         if validation is not None:
             self.validation_inputs = Inputs(
-                validation, self.standardisation, device=self.device, channels_last=channels_last
+                validation, self.standardisation, device=self.device, channels_last=self.channels_last
             )
-        self.objective = objective(method, len(self.class_names)).to(self.device)
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+    def _set_up_network(self) -> None:
+        """The network on its device, its loss, its optimizer, and the keeper of its checkpoints."""
+        if self.channels_last:
+            self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.model.to(self.device)
+        self.objective = objective(self.method, len(self.class_names)).to(self.device)
         self.sgd = torch.optim.SGD(
-            parameters,
-            lr=recipe.lr,
-            momentum=recipe.momentum,
-            nesterov=recipe.nesterov,
-            weight_decay=recipe.weight_decay,
+            [parameter for parameter in self.model.parameters() if parameter.requires_grad],
+            lr=self.recipe.lr,
+            momentum=self.recipe.momentum,
+            nesterov=self.recipe.nesterov,
+            weight_decay=self.recipe.weight_decay,
         )
-        self.effective_target = method.effective_target(len(self.class_names))
-        self.record = self._record(train)
-        # Where the run stands. Everything that a checkpoint must hold, besides tensors, is here.
-        self.epoch, self.step = 0, 0
-        self.history: list[dict[str, Any]] = []
-        self.seconds = self.epoch_seconds = self.epoch_loss = 0.0
-        self.resumed = False
-        self.last_good: Path | None = None
-        self._resume()
-        self.had_forward = "forward" in vars(model)
-        self.net, self.optimizer = accelerator.prepare(model, self.sgd)
-        if accelerator.scaler is not None and self._scaler is not None:
-            accelerator.scaler.load_state_dict(self._scaler)
-        self.saved = self.clock = time.monotonic()
-        self.every = 1 if self.device.type == "cpu" else PATIENCE
-        self.pending: list[Tensor] = []
+        self.keeper = Keeper(
+            self.folder or Path(), self.model, self.sgd, self.objective, rank=self.rank, world=self.world
+        )
 
     def _record(self, train: "Labelled") -> dict[str, Any]:
         import accelerate
@@ -228,99 +238,36 @@ class _Run:
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
-    def _resume(self) -> None:
-        self._scaler: dict[str, Any] | None = None
+    def _resume(self) -> dict[str, Any] | None:
+        """Go on where the last session stopped; the state of mixed precision's scaler, if there is one."""
         if self.folder is None:
-            return
-        found, error = None, None
-        if self.rank == 0:
-            try:
-                shapes = {name: "×".join(map(str, value.shape)) for name, value in self._weights().items()}
-                kept = ("method", "recipe", "seed", "training_digest")
-                checkpoints.claim(self.folder, {name: self.record[name] for name in kept} | {"weights": shapes})
-                found = checkpoints.latest(self.folder)
-            except SoftkinError as refused:
-                error = refused
-        ranks.agree(error)
-        state = ranks.gather(None if found is None else found.state)[0]
-        if state is None:
-            return
-        tensors = self._spread(found.tensors if found is not None else None)
-        self.resumed, self.last_good = True, found.path if found is not None else None
-        self.epoch, self.step, self.history = state["epoch"], state["step"], state["history"]
-        self.seconds, self.epoch_seconds, self.epoch_loss = (
-            state[name] for name in ("seconds", "epoch_seconds", "epoch_loss")
-        )
-        self._scaler = state["scaler"]
-        with torch.no_grad():
-            for name, weight in self._weights().items():
-                weight.copy_(tensors[f"model.{name}"])
-            for name, parameter in self._trained().items():
-                if f"momentum.{name}" in tensors:
-                    buffer = torch.empty_like(parameter).copy_(tensors[f"momentum.{name}"])
-                    self.sgd.state[parameter]["momentum_buffer"] = buffer
-            for name, kept_tensor in self._labels().items():
-                parts = tensors[f"labels.{name}"]
-                # Each process goes on with its own sums; with another number of processes the first has them all.
-                mine = parts[self.rank] if len(parts) == self.world else parts.sum(dim=0) * (self.rank == 0)
-                kept_tensor.copy_(parts[0] if name == "table" else mine)
-
-    def _weights(self) -> dict[str, Tensor]:
-        return {name: value for name, value in self.model.state_dict().items() if isinstance(value, Tensor)}
-
-    def _trained(self) -> dict[str, nn.Parameter]:
-        return {name: value for name, value in self.model.named_parameters() if value.requires_grad}
-
-    def _labels(self) -> dict[str, Tensor]:
-        """What a method learns about labels on the way."""
-        return dict(self.objective.named_buffers(recurse=False))
-
-    def _spread(self, tensors: dict[str, Tensor] | None) -> dict[str, Tensor]:
-        """The first process's tensors on all of them: only its disk need hold the folder."""
-        if self.world == 1:
-            return tensors or {}
-        about = None if tensors is None else [(name, tuple(one.shape), one.dtype) for name, one in tensors.items()]
-        spread = {}
-        for name, shape, dtype in ranks.gather(about)[0]:
-            mine = torch.empty(shape, dtype=dtype) if tensors is None else tensors[name]
-            spread[name] = ranks.from_first(mine)
-        return spread
+            return None
+        resumed = self.keeper.resume({name: self.record[name] for name in IDENTITY})
+        if resumed is None:
+            return None
+        self.resumed, self.last_good, self.at = True, resumed.path, resumed.standing
+        return resumed.scaler
 
     def _checkpoint(self) -> None:
         if self.folder is None:
             return
-        tensors = {f"model.{name}": value for name, value in self._weights().items()}
-        for name, parameter in self._trained().items():
-            buffer = self.sgd.state[parameter].get("momentum_buffer") if parameter in self.sgd.state else None
-            if buffer is not None:
-                tensors[f"momentum.{name}"] = buffer
-        for name, value in self._labels().items():
-            tensors[f"labels.{name}"] = ranks.gather_rows(value[None])
-        scaler = self.accelerator.scaler
-        state = {
-            "epoch": self.epoch,
-            "step": self.step,
-            "history": self.history,
-            "seconds": self._tick(),
-            "epoch_seconds": self.epoch_seconds,
-            "epoch_loss": self.epoch_loss,
-            "scaler": None if scaler is None else scaler.state_dict(),
-        }
-        if self.rank == 0:
-            number = self.epoch * self.batches.steps + self.step
-            self.last_good = checkpoints.save(self.folder, number, tensors, state)
-            self.told.tell("checkpoint", step=number, path=str(self.last_good))
+        self._tick()
+        number = self.at.epoch * self.batches.steps + self.at.step
+        path = self.keeper.save(number, self.at, self.accelerator.scaler)
+        if path is not None:
+            self.last_good = path
+            self.told.tell("checkpoint", step=number, path=str(path))
         self.saved = time.monotonic()
 
     def _due(self) -> bool:
         """Whether it is time for a checkpoint: as the first process's clock says."""
-        late = self.epoch == self.recipe.epochs or time.monotonic() - self.saved >= self.checkpoint_every
+        late = self.at.epoch == self.recipe.epochs or time.monotonic() - self.saved >= self.checkpoint_every
         return bool(ranks.gather(late)[0])
 
     def _tick(self) -> float:
         now = time.monotonic()
-        self.seconds, self.clock = self.seconds + now - self.clock, now
-        return self.seconds
+        self.at.seconds, self.clock = self.at.seconds + now - self.clock, now
+        return self.at.seconds
 
     # -- training ------------------------------------------------------------------------------------------------
 
@@ -333,33 +280,33 @@ class _Run:
             effective_target=self.effective_target,
             epochs=self.recipe.epochs,
             steps=self.recipe.epochs * steps,
-            step=self.epoch * steps + self.step,
+            step=self.at.epoch * steps + self.at.step,
             resumed=self.resumed,
         )
-        while self.epoch < self.recipe.epochs:
-            order = self.batches.order(self.epoch)
+        while self.at.epoch < self.recipe.epochs:
+            order = self.batches.order(self.at.epoch)
             self.net.train()
             self.objective.train()
-            while self.step < steps:
+            while self.at.step < steps:
                 started = time.monotonic()
                 lr = self._one_step(order)
-                self.epoch_seconds += time.monotonic() - started
-                self.step += 1
-                if self.step % self.every == 0 or self.step == steps:
+                self.at.epoch_seconds += time.monotonic() - started
+                self.at.step += 1
+                if self.at.step % self.every == 0 or self.at.step == steps:
                     self._look()
             self._end_epoch(lr)
         self.told.tell("end", seconds=self._tick())
 
     def _one_step(self, order: "np.ndarray[Any, Any]") -> float:
-        number = self.epoch * self.batches.steps + self.step
+        number = self.at.epoch * self.batches.steps + self.at.step
         lr = self.recipe.learning_rate(number, self.batches.steps)
         for group in self.sgd.param_groups:
             group["lr"] = lr
         # Dropout and its kin draw from torch's own generators: those too depend on the step alone.
-        launch.reseed(key(self.seed, "network", self.rank, self.epoch, self.step), self.device)
+        launch.reseed(key(self.seed, "network", self.rank, self.at.epoch, self.at.step), self.device)
         total: Tensor | float = 0.0
         parts = self.batches.parts
-        for place, part in enumerate(self.batches.batch(order, self.epoch, self.step)):
+        for place, part in enumerate(self.batches.batch(order, self.at.epoch, self.at.step)):
             waits = self.world > 1 and place < parts - 1
             with self.accelerator.no_sync(self.net) if waits else contextlib.nullcontext():
                 logits = self._logits(self.net(part.inputs))
@@ -390,26 +337,26 @@ class _Run:
         totals = ranks.total(news).tolist()  # in one go, as this is a word with all processes
         losses, asked = totals[: -len(flags)], totals[-len(flags) :]
         self.pending.clear()
-        steps, first = self.batches.steps, self.step - len(losses)
+        steps, first = self.batches.steps, self.at.step - len(losses)
         for place, loss in enumerate(losses):
             if not abs(loss) < float("inf"):
-                self._not_a_number(self.epoch * steps + first + place, f"the loss became {loss:g}")
-            self.epoch_loss += loss
-            number = self.epoch * steps + first + place
+                self._not_a_number(self.at.epoch * steps + first + place, f"the loss became {loss:g}")
+            self.at.epoch_loss += loss
+            number = self.at.epoch * steps + first + place
             self.told.tell(
                 "step",
-                epoch=self.epoch + 1,
+                epoch=self.at.epoch + 1,
                 epochs=self.recipe.epochs,
                 step=number + 1,
                 loss=loss,
                 learning_rate=self.recipe.learning_rate(number, steps),
                 images_per_second=self._images_per_second(),
             )
-        if self.step < steps:
+        if self.at.step < steps:
             self._end_if(next((one for one, count in zip(stopping.SIGNALS, asked, strict=True) if count), 0))
 
     def _images_per_second(self) -> float:
-        return self.batches.size * self.step / self.batches.steps / max(self.epoch_seconds, 1e-9)
+        return self.batches.size * self.at.step / self.batches.steps / max(self.at.epoch_seconds, 1e-9)
 
     def _not_a_number(self, step: int, what: str) -> None:
         """Stop at ``step``, counted from 0 over all epochs."""
@@ -423,8 +370,8 @@ class _Run:
 
     def _check_weights(self) -> None:
         """A step can end in weights that are no numbers although its loss was one: no checkpoint may hold those."""
-        if not all(bool(torch.isfinite(weights).all()) for weights in self._trained().values()):
-            last = self.epoch * self.batches.steps + self.step - 1
+        if not all(bool(torch.isfinite(weights).all()) for weights in self.keeper.trained().values()):
+            last = self.at.epoch * self.batches.steps + self.at.step - 1
             self._not_a_number(last, "the weights became infinite or no numbers")
 
     def _end_if(self, number: int) -> None:
@@ -436,31 +383,33 @@ class _Run:
             self.stop.deliver(number)
             # Still here: the caller handles the signal herself.
             raise SoftkinError(
-                f"training was stopped by signal {number} in epoch {self.epoch + 1}; the same call resumes it."
+                f"training was stopped by signal {number} in epoch {self.at.epoch + 1}; the same call resumes it."
             )
 
     def _end_epoch(self, lr: float) -> None:
         self.objective.end_epoch()
         entry: dict[str, Any] = {
-            "epoch": self.epoch + 1,
-            "loss": self.epoch_loss / self.batches.steps,
+            "epoch": self.at.epoch + 1,
+            "loss": self.at.epoch_loss / self.batches.steps,
             "learning_rate": lr,
             "images_per_second": self._images_per_second(),
         }
-        self.epoch, self.step = self.epoch + 1, 0
-        self.epoch_loss = self.epoch_seconds = 0.0
+        self.at.epoch, self.at.step = self.at.epoch + 1, 0
+        self.at.epoch_loss = self.at.epoch_seconds = 0.0
         self._check_weights()
-        if self.validation is not None and (self.epoch % self.validate_every == 0 or self.epoch == self.recipe.epochs):
+        if self.validation is not None and (
+            self.at.epoch % self.validate_every == 0 or self.at.epoch == self.recipe.epochs
+        ):
             entry |= self._validate(self.validation)
         entry["seconds"] = self._tick()
-        self.history.append(entry)
-        left = (self.recipe.epochs - self.epoch) * self.seconds / self.epoch
+        self.at.history.append(entry)
+        left = (self.recipe.epochs - self.at.epoch) * self.at.seconds / self.at.epoch
         self.told.tell(
-            "epoch", **entry, epochs=self.recipe.epochs, step=self.epoch * self.batches.steps, seconds_left=left
+            "epoch", **entry, epochs=self.recipe.epochs, step=self.at.epoch * self.batches.steps, seconds_left=left
         )
         if self.accelerator.log_with:
             numbers = {name: value for name, value in entry.items() if name != "epoch" and value is not None}
-            self.accelerator.log(numbers, step=self.epoch)
+            self.accelerator.log(numbers, step=self.at.epoch)
         if self.folder is not None and self._due():
             self._checkpoint()
         self._end_if(ranks.largest(self.stop.signal))
@@ -474,7 +423,7 @@ class _Run:
         logits = ranks.gather_rows(evaluate(self.model, self.validation_inputs, mine, len(self.class_names)))
         labels = torch.from_numpy(np.array(validation.labels, dtype=np.int64))
         if not bool(torch.isfinite(logits).all()):
-            self._not_a_number(self.epoch * self.batches.steps - 1, "logits became infinite or no numbers")
+            self._not_a_number(self.at.epoch * self.batches.steps - 1, "logits became infinite or no numbers")
         p = logits.double().softmax(dim=1)
         return {
             "validation_accuracy": metrics.accuracy(p, labels),
@@ -493,8 +442,8 @@ class _Run:
         self.model.eval()
         return Trained(
             self.model,
-            self.history,
-            self.seconds,
+            self.at.history,
+            self.at.seconds,
             self.effective_target,
             self.resumed,
             self.standardisation,

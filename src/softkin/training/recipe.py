@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from softkin import checks
 from softkin.names import Registry, did_you_mean
 
+MOST_EPOCHS = 100_000  # five hundred times as many as anybody trains; the history has an entry for each
 SCHEDULES = ("step", "cosine", "one-cycle", "constant")
 AUGMENTATIONS = ("none", "flip", "crop-flip")
 PRECISIONS = ("no", "bf16", "fp16")
@@ -59,7 +60,7 @@ class Recipe:
         if not isinstance(self.milestones, list | tuple):
             raise TypeError(f"`milestones` must be a list of epochs, got {self.milestones!r}.")
         object.__setattr__(self, "milestones", tuple(self.milestones))
-        checks.count(self.epochs, "epochs")
+        checks.count(self.epochs, "epochs", most=MOST_EPOCHS)
         checks.count(self.batch_size, "batch_size")
         checks.count(self.gradient_accumulation, "gradient_accumulation")
         if checks.at_least_zero(self.lr, "lr") == 0:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from softkin import SoftkinError, __version__, checks, data, files, metrics, models, ranks
 from softkin.data import distribution, loading
 from softkin.training.distances import known_distance, measured_distances
-from softkin.training.loop import Trained, fit
+from softkin.training.loop import MOST_SEED, Trained, fit
 from softkin.training.methods import SIMILARITY, Method, parse
 from softkin.training.prediction import predict
 from softkin.training.recipe import Recipe
@@ -74,7 +74,7 @@ class Session:
             distribution.check(name)
         if self.model is not None:
             models.check(self.model)
-        checks.count(self.seed, "seed", least=0)
+        checks.count(self.seed, "seed", least=0, most=MOST_SEED)
         checks.at_least_zero(self.checkpoint_every, "checkpoint_every")
         for option in ("validation", "test", "per_class", "size"):
             if getattr(self, option) is not None:
