@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -104,6 +106,34 @@ def test_a_node_dies_while_it_trains_and_the_table_is_the_same(cluster, tmp_path
     command = ["paper", "run", str(tmp_path / "own.toml"), "--engine", "ray", "--output", str(tmp_path / "paper")]
     assert main(command) == 0
     assert "Ours: Hist P of uniform is least" in capsys.readouterr().out
+
+
+def test_processes_of_ray_take_no_module_from_the_current_folder(tmp_path):
+    pytest.importorskip("ray")
+    here, mark = tmp_path / "here", tmp_path / "mark"
+    here.mkdir()
+    (here / "safetensors.py").write_text(f"import pathlib, sys\npathlib.Path({str(mark)!r}).write_text('ran')\n")
+    subprocess.run([sys.executable, "-c", "import safetensors"], cwd=here, check=True)
+    assert mark.exists()  # the canary works
+    mark.unlink()
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "softkin",
+        "compare",
+        "--methods",
+        "one-hot",
+        "--seeds",
+        "1",
+        "--epochs",
+        "2",
+    ]
+    command += ["--engine", "ray", "--output", "s"]
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not mark.exists()
+    assert study.table(here / "s").finished
 
 
 def test_without_ray(tmp_path, monkeypatch, capsys):

@@ -36,11 +36,19 @@ def done(tmp_path_factory):
 
 def start(folder, spec=None, **options):
     """The same study in a process of its own."""
-    child = FORK.Process(
-        target=study.run, args=(spec or quick(), folder), kwargs={"workers": 1, "progress": False, **options}
-    )
+    child = FORK.Process(target=_alone, args=(spec or quick(), folder, {"workers": 1, "progress": False, **options}))
     child.start()
     return child
+
+
+def _alone(spec, folder, options):
+    torch.set_num_threads(1)  # a forked process has lost the threads that its parent computes with, and waits for them
+    study.run(spec, folder, **options)
+
+
+def _work(folder):
+    torch.set_num_threads(1)
+    study.work(folder)
 
 
 def tables(folder):
@@ -205,7 +213,7 @@ def test_two_processes_share_a_study_and_take_each_run_once(done, tmp_path):
     folder = tmp_path / "s"
     folder.mkdir()
     (folder / "study.json").write_bytes((done / "study.json").read_bytes())
-    workers = [FORK.Process(target=study.work, args=(folder,)) for _ in range(2)]
+    workers = [FORK.Process(target=_work, args=(folder,)) for _ in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -299,6 +307,7 @@ def test_however_often_a_study_is_killed_its_runs_are_not_blamed(tmp_path, done)
 
 def _limited(folder, most):
     """The command with a disk that is full after ``most`` bytes of any file."""
+    torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     os._exit(main(_command(folder)))
 
@@ -337,6 +346,7 @@ def test_a_full_disk(tmp_path, capfd):
 
 
 def _as_nobody(folder):
+    torch.set_num_threads(1)
     os.setgid(65534)
     os.setuid(65534)
     os._exit(main(_command(folder)))
