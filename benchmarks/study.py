@@ -1,15 +1,12 @@
 """What a study costs beyond its trainings, and whether it survives.
 
 python benchmarks/study.py overhead     the runner beside the same trainings without it
-python benchmarks/study.py kills 30     kill -9 at random moments, each time resumed: the same table, bit for bit?
+python benchmarks/study.py kills 200    kill -9 at random moments, each time resumed: the same results, bit for bit?
 python benchmarks/study.py default      softkin compare without options, as a user starts it
 """
 
 import argparse
-import multiprocessing
 import os
-import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,12 +16,9 @@ from typing import Any
 
 import torch
 
-from softkin import data, models, study, training
+from softkin import data, models, report, study, training
 from softkin.study import perform
 from softkin.study.plan import Plan
-from softkin.study.records import Records, kept_in
-
-TABLES = ("table.md", "table.csv", "table.tex", "table.json")
 
 
 def spec(**changes: Any) -> study.StudySpec:
@@ -61,7 +55,7 @@ def overhead() -> None:
         whole, whole_clock = time.process_time() - begin, time.perf_counter() - clock
         perform.perform = real  # type: ignore[assignment]
         begin, clock = time.process_time(), time.perf_counter()
-        study.finish(Path(place) / "s")
+        study.finish(Path(place) / "s", write_page=report.write_comparison)
         table = time.process_time() - begin
     begin, clock = time.process_time(), time.perf_counter()
     _bare(plan, jobs)
@@ -105,55 +99,12 @@ def _bare(plan: Plan, jobs: list[Any]) -> None:
 
 
 def kills(times: int, seed: int) -> int:
-    """Each study is killed once at a random moment of its life and started again; how many ended in another table."""
-    torch.set_num_threads(1)
-    perform.CHECKPOINT_EVERY = 0.2  # so that trainings of a second are resumed and not begun anew
-    moments, fork = random.Random(seed), multiprocessing.get_context("fork")
+    """``tests/faults/kills.py`` with more kills; 1 if some work came to another end."""
+    harness = Path(__file__).resolve().parents[1] / "tests" / "faults" / "kills.py"
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        study.run(short(), folder / "warm-up", workers=1, progress=False)  # children find all modules loaded
-        begin = time.perf_counter()
-        study.run(short(), folder / "reference", workers=1, progress=False)
-        seconds = time.perf_counter() - begin
-        expected = {name: (folder / "reference" / name).read_bytes() for name in TABLES}
-        print(f"reference: {len(os.listdir(folder / 'reference' / 'runs'))} runs in {seconds:.1f} s")
-        wrong = number = tries = 0
-        while number < times:
-            one, tries = folder / str(tries), tries + 1
-            child = _child(fork, one)
-            child.start()
-            child.join(timeout=moments.uniform(0, seconds))
-            if child.is_alive():
-                os.kill(child.pid, signal.SIGKILL)
-            child.join()
-            if child.exitcode != -signal.SIGKILL:  # it was done before its moment came, which does not count
-                seconds *= 0.9
-                continue
-            number += 1
-            there = list((one / "runs").glob("*/record.json"))
-            child = _child(fork, one)
-            child.start()
-            child.join()
-            same = child.exitcode == 0 and all((one / name).read_bytes() == expected[name] for name in TABLES)
-            wrong += not same
-            records = Records(one)
-            resumed = sum(
-                bool(found and found.get("resumed"))
-                for found in (records.find(job.digest) for job in Plan(kept_in(one)).jobs(records.find))
-            )
-            verdict = "same" if same else "ANOTHER"
-            print(f"{number}: killed with {len(there)} runs done, {resumed} resumed in mid-training, {verdict} table")
-        print(f"{times - wrong} of {times} ended in the same table, bit for bit")
-    return wrong
-
-
-def short() -> study.StudySpec:
-    """A study of a few seconds."""
-    return spec(methods=["one-hot", "ts", "we"], recipe={"epochs": 20}, **{**perform.DIGITS, "per_class": 5})
-
-
-def _child(fork: Any, folder: Path) -> Any:
-    return fork.Process(target=study.run, args=(short(), folder), kwargs={"workers": 1, "progress": False})
+        done = subprocess.run([sys.executable, str(harness), f"{place}/kills", str(times), str(seed)], check=False)
+    print("all ended the same, to the bit" if done.returncode == 0 else "NOT all ended the same")
+    return done.returncode
 
 
 def default() -> None:
@@ -167,7 +118,7 @@ def default() -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["overhead", "kills", "default"])
-    parser.add_argument("times", type=int, nargs="?", default=30)
+    parser.add_argument("times", type=int, nargs="?", default=200)
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     if chosen.what == "kills":

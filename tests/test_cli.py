@@ -248,3 +248,20 @@ def test_as_a_process(tmp_path, names):
         shell=True, capture_output=True, text=True,
     )  # fmt: skip
     assert piped.stderr == ""
+
+
+def test_an_interrupt_while_modules_load_is_no_traceback():
+    script = """
+import sys
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "softkin.cli":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupts())
+from softkin.__main__ import main
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "softkin: interrupted\n")

@@ -1,10 +1,12 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from softkin import study
-from softkin.cli import main
+from softkin.cli import compare, main
 from softkin.cli.compare import spec_of
+from softkin.study import tables
 from study_parts import without_pictures  # noqa: F401  a fixture
 
 SMALL = [
@@ -138,6 +140,56 @@ def test_table_status_and_json(tmp_path, capsys, without_pictures):  # noqa: F81
     assert "holds no study" in capsys.readouterr().err
 
 
+def wide_table(methods=("one-hot", "WE+Dir-ODIR", "uniform")):
+    """All columns of the default study and those of two sets of samples of no class, with numbers of full length."""
+    columns = [*tables.columns(study.StudySpec(ood=("uniform", "gaussian")))]
+    scale = {"nll": 12.345}
+    cells = {
+        column.key: tables.Cell(
+            mean=scale.get(column.key, 0.1234),
+            std=0.0567,
+            n=5,
+            values=(0.1,) * 5,
+            calibrated=0.0123 if "ece" in column.key else None,
+            floor=0.1234 if column.key == "ece_kde_output" else None,
+        )
+        for column in columns
+    }
+    best = {**cells, "ece_hist": replace(cells["ece_hist"], best=True)}
+    rows = tuple(tables.Row(name.lower(), name, best if name == methods[0] else cells) for name in methods)
+    return tables.Table(tuple(columns), rows, ("about the data", "Bold: best."), study.StudySpec())
+
+
+@pytest.mark.parametrize(
+    ("width", "gone"),
+    [
+        (300, []),
+        (200, []),
+        (120, ["AUROC uniform", "FPR@95 uniform", "AUROC gaussian", "FPR@95 gaussian"]),
+        (100, ["KDE O", "AUROC uniform"]),
+        (80, ["KDE P", "KDE O", "gap"]),
+        (40, ["NLL", "Hist P", "Hist O", "KDE P"]),
+    ],
+)
+def test_the_table_fits_the_terminal(width, gone, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(width))
+    table = wide_table()
+    compare.show(table, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    end = next(i for i, line in enumerate(lines) if line.startswith(("Not shown", "about the data")))
+    grid = lines[:end]
+    assert max(map(len, grid)) <= width
+    assert "…" not in "".join(grid)
+    heading, *rows = [line for line in grid if line.strip() and set(line.strip()) - {"─", " "}]
+    assert [row.split()[0] for row in rows if not row.startswith(" ")] == ["one-hot", "WE+Dir-ODIR", "uniform"]
+    assert len(rows) <= 2 * 3  # never more than two lines for a method
+    assert "accuracy" in heading
+    for title in gone:
+        assert title not in heading
+        assert title in lines[end]
+    assert ("Not shown" in lines[end]) == bool(gone)
+
+
 def test_a_dry_run_counts_what_the_first_seed_has_still_to_choose(tmp_path, capsys):
     (tmp_path / "s.toml").write_text('methods = ["one-hot", "we"]\nseeds = 3\ntuning = "first seed"\n')
     command = ["compare", "--config", str(tmp_path / "s.toml"), "--epochs", "1", "--output", str(tmp_path / "s")]
@@ -179,6 +231,9 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
         (["--recipe", "papre"], "did you mean 'paper'"),
         (["--alpha", "1.5"], "`alpha` must be at least 0 and below 1"),
         (["--workers", "0"], "`--workers` must be at least 1"),
+        (["--workers", "1000000"], "`--workers` must be at most 1,024"),
+        (["--seeds", "10000000"], "`seeds` must be at most 1,000, got 10,000,000"),
+        (["--epochs", "1000000000"], "`epochs` must be at most 100,000"),
         (["--config", "absent.toml"], "absent.toml could not be read: there is no such file"),
         (["--alias", "gasmask"], "--alias must be WORD=OTHER"),
         (["--device", "gpu"], "the device gpu cannot be used"),

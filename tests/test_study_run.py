@@ -3,15 +3,17 @@ import multiprocessing
 import os
 import random
 import resource
+import shutil
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from softkin import SoftkinError, data, distances, predictions, study
+from softkin import SoftkinError, data, distances, files, predictions, report, study
 from softkin.cli import main
 from softkin.study import outputs
 from softkin.study import perform as perform_module
@@ -22,7 +24,7 @@ from softkin.study.worker import MOST_DEATHS
 from study_parts import quick, without_pictures  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
-DRAW = outputs.draw
+DRAW, WRITE_PAGE = outputs.draw, report.write_comparison  # before the fixture below replaces them
 FORK = multiprocessing.get_context("fork")  # a child begins at once, where a new Python takes seconds to import torch
 
 
@@ -144,8 +146,6 @@ def test_finished_work_is_never_repeated(done, monkeypatch):
 
 
 def test_more_seeds_in_the_same_folder_reuse_the_rest(done, tmp_path):
-    import shutil
-
     shutil.copytree(done, tmp_path / "s")
     old = {record["digest"]: record["seconds"] for record in runs(tmp_path / "s").values()}
     with pytest.raises(SoftkinError, match="holds another study \\(seeds 0, 1 there, 0, 1, 2 here\\)"):
@@ -194,8 +194,6 @@ def test_killed_in_mid_training_it_resumes(tmp_path, done, monkeypatch):
 
 @pytest.mark.parametrize("file", ["test.safetensors", "record.json"])
 def test_damaged_runs_are_set_aside_and_done_again(done, tmp_path, file):
-    import shutil
-
     folder = tmp_path / "s"
     shutil.copytree(done, folder)
     digest = runs(folder)["one-hot, seed 0"]["digest"]
@@ -430,3 +428,22 @@ def test_predictions_are_plain_files(done):
     one = study.results(done)[0]
     path = done / "runs" / one.record["predictions"] / "test.safetensors"
     assert predictions.load(path).split_digest == one.record["split_digest"]
+
+
+def test_each_record_is_read_once(done, tmp_path, monkeypatch):
+    """Table, figures, page and the look at what is left share what the first of them has read and hashed."""
+    folder = shutil.copytree(done, tmp_path / "s")
+    hashed = Counter()
+    real = files.sha256_of_file
+
+    def counted(path):
+        hashed[path] += 1
+        return real(path)
+
+    monkeypatch.setattr(files, "sha256_of_file", counted)
+    monkeypatch.setattr(outputs, "draw", DRAW)
+    (folder / "table.json").unlink()
+    study.finish(folder, write_page=WRITE_PAGE)
+    assert (folder / "report.html").exists()
+    assert len(hashed) >= 2 * 3 * 2
+    assert set(hashed.values()) == {1}

@@ -13,7 +13,7 @@ from softkin.metrics import scores
 from softkin.predictions import Predictions
 from softkin.study import measure, significance
 from softkin.study.significance import Resamples, verdict
-from softkin.study.tables import build
+from softkin.study.tables import Cell, Column, Row, Table, build
 from study_parts import kept, made
 
 
@@ -313,3 +313,21 @@ def test_scores_that_are_nearly_equal_have_no_winner_by_kde(tmp_path):
         assert (row.cells["ece_kde"].best, row.cells["ece_kde"].p_value) == (False, None)
     assert 0 < table.row("ts").cells["ece_kde"].calibrated < 0.1
     assert any(row.cells["nll"].best for row in table.rows)
+
+
+def test_names_are_text_in_every_form(tmp_path):
+    name = r"a|b $x$ \input{secret} _c_ <i> 50% {&#~^"
+    spec = kept(methods=("one-hot",), seeds=(0,)).spec
+    column = Column(f"auroc {name}", f"AUROC {name}", higher_is_better=None)
+    cell = Cell(0.5, None, 1, (0.5,))
+    notes = (f"{name}\nand a second line; network {name}.", "Bold: best.")
+    table = Table((column,), (Row("one-hot", "one-hot", {column.key: cell}),), notes, spec)
+    markdown = table.to_markdown().splitlines()
+    assert [line.replace("\\|", "").count("|") for line in markdown[:3]] == [3, 3, 3]
+    assert "<i>" not in table.to_markdown()
+    assert len(markdown) == 6  # no name ends a line
+    latex = table.to_latex()
+    assert "\\input{" not in "\n".join(line for line in latex.splitlines() if not line.startswith("%"))
+    assert r"\textbackslash{}input\{secret\}" in latex
+    assert all(line.startswith(("%", "\\", "method", "one-hot")) for line in latex.splitlines() if line)
+    assert next(csv.reader(io.StringIO(table.to_csv().splitlines()[1])))[1] == column.key

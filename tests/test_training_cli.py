@@ -47,6 +47,25 @@ def test_it_trains_predicts_and_writes(capsys, tmp_path):
     assert run(capsys, *arguments, "--force")[0] == 0
 
 
+def test_a_log_is_not_written_over_another_file(capsys, tmp_path):
+    log = tmp_path / "thesis.tex"
+    log.write_text("irreplaceable")
+    arguments = (*QUICK, "--epochs", 1, "--log-json", log)
+    code, _, errors = run(capsys, *arguments)
+    assert code == 2
+    assert f"{log} exists already; pass force=True (--force) to overwrite it." in errors
+    assert log.read_text() == "irreplaceable"
+    assert run(capsys, *arguments, "--force")[0] == 0
+    assert json.loads(log.read_text().splitlines()[0])["event"] == "start"
+    # A training that was cut off goes on with the log that it began.
+    arguments += ("--output", tmp_path / "run")
+    assert run(capsys, *arguments, "--force")[0] == 0
+    (tmp_path / "run" / "record.json").unlink()
+    before = log.read_text()
+    assert run(capsys, *arguments)[0] == 0
+    assert log.read_text().startswith(before)
+
+
 def test_json_is_the_record(capsys):
     code, output, _ = run(capsys, *QUICK, "--epochs", 1, "--method", "margin", "--margin", 5, "--json")
     assert code == 0
@@ -129,6 +148,8 @@ def test_force_overwrites_a_finished_run_but_resumes_one_that_was_cut_off(capsys
         (("--method", "mixup", "--alpha", "0.1"), "name it 'uniform+mixup' to smooth as well."),
         (("--recipe", "papr"), "did you mean 'paper'?"),
         (("--epochs", "0"), "`epochs` must be at least 1, got 0."),
+        (("--epochs", "1000000000"), "`epochs` must be at most 100,000, got 1,000,000,000."),
+        (("--seed", "99999999999999999999"), "`seed` must be at most 9,223,372,036,854,775,807"),
         (("--seed", "-1"), "`seed` must be at least 0, got -1."),
         (("--alias", "x"), "--alias must be WORD=OTHER, got 'x'."),
         (("--model", "resnet81"), "did you mean 'resnet18'?"),

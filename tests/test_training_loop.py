@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import os
+import re
 import signal
 import warnings
 from dataclasses import replace
@@ -225,7 +226,7 @@ def test_checkpoints_are_no_more_often_than_asked(split, tmp_path):
     assert [event["step"] for event in events if event["event"] == "checkpoint"] == [20]  # the last is always written
 
 
-@pytest.mark.parametrize("damage", ["tensors", "json", "state", "missing"])
+@pytest.mark.parametrize("damage", ["tensors", "json", "state", "missing", "deep", "other"])
 def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(split, tmp_path, damage):
     whole = fit(split, epochs=4)
     fit(split, epochs=4, folder=tmp_path)
@@ -239,6 +240,10 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(split, tmp_pa
         path.write_bytes(path.read_bytes()[:-20])
     elif damage == "state":
         path.write_text(path.read_text().replace('"epoch": 4', '"epoch": 3'))
+    elif damage == "deep":
+        path.write_text("[" * 100_000 + "]" * 100_000)
+    elif damage == "other":
+        path.write_text('[{"digest": 1}]')
     else:
         tensors.unlink()
     with pytest.warns(UserWarning, match=r"the checkpoint .*step-00000016.json is damaged: .* It was set aside as"):
@@ -246,6 +251,51 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(split, tmp_pa
     assert (tmp_path / "step-00000016.json.damaged").exists()
     assert again.resumed
     assert same(again.model, whole.model)
+
+
+def test_a_checkpoint_that_does_not_fit_is_one_sentence(split, tmp_path):
+    fit(split, epochs=1, folder=tmp_path)
+    whole = checkpoints.latest(tmp_path)
+    tensors, state = whole.tensors, whole.state
+    name = next(name for name in tensors if name.startswith("model."))
+    shape = tuple(tensors[name].shape)
+    for other_tensors, other_state, words in (
+        (tensors, {key: value for key, value in state.items() if key != "history"}, "it lacks 'history'"),
+        (tensors, {**state, "epoch": None}, "does not fit this run: "),
+        (tensors, {**state, "history": [3]}, "does not fit this run: "),
+        ({key: value for key, value in tensors.items() if key != name}, state, f"it lacks '{name}'"),
+        ({**tensors, name: torch.zeros(3, 3)}, state, f"the shape (3, 3), and here it is {shape}"),
+    ):
+        checkpoints.save(tmp_path, 99, other_tensors, other_state)
+        with pytest.raises(SoftkinError, match=re.escape(words)) as caught:
+            fit(split, epochs=1, folder=tmp_path)
+        assert "step-00000099.json does not fit this run" in str(caught.value)
+        assert len(str(caught.value).splitlines()) == 1
+    (tmp_path / "run.json").write_text("[" * 100_000)
+    with pytest.raises(SoftkinError, match=r"run.json could not be read as .*: it is nested too deeply"):
+        fit(split, epochs=1, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["a", "b", "a", *"cdefghi"], "must differ, but 'a' stands at places 0 and 2"),
+        (["a", " ", *"cdefghij"], "must not hold an empty name"),
+        (["a", "\udcff", *"cdefghij"], "must be text that UTF-8 can hold"),
+    ],
+)
+def test_class_names_that_no_file_can_hold_are_refused_before_the_training(split, names, words):
+    train = replace(split.train, class_names=names)
+    with pytest.raises(ValueError, match=words):
+        training.fit(_never_called(), train, method=Method("one-hot"), recipe=Recipe(), device="cpu")
+
+
+def _never_called():
+    class Network(nn.Linear):
+        def forward(self, x):
+            raise AssertionError("nothing should be trained")
+
+    return Network(64, 10)
 
 
 def test_a_folder_of_another_run_is_refused_by_what_differs(split, tmp_path):

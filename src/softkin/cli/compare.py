@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from softkin.cli import choices, running
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table as Grid
 
     from softkin.study import Column, StudySpec, Table
@@ -179,25 +178,26 @@ def show(table: "Table", as_json: bool) -> None:
     from rich.console import Console
 
     width = shutil.get_terminal_size((WIDE, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE
-    console = Console(width=width, highlight=False)
-    grid, left_out = fitted(table, console)
-    console.print(grid)
+    grid, left_out = fitted(table, width)
+    Console(width=width, highlight=False).print(grid)
     if left_out:
         print(f"Not shown at {width} columns: {', '.join(left_out)}; table.md in the study's folder has all.")
     for note in table.notes:
         print(note.replace("Bold: best.", "*: best."))
 
 
-def fitted(table: "Table", console: "Console") -> "tuple[Grid, list[str]]":
-    """The table as it fits the console, and the titles of the columns that do not.
+def fitted(table: "Table", width: int) -> "tuple[Grid, list[str]]":
+    """The table as it fits into so many columns, and the titles of what it has no room for.
 
     What is too wide first puts the numbers in brackets below the others, then loses columns: those of
     out-of-distribution sets, KDE O, the gap, KDE P, Hist O, then the others from the right. Methods stay in any case.
     """
-    columns = list(table.columns)
+    from rich.console import Console
+
+    endless = Console(width=10_000)  # measures what a grid would take if it could
+    columns, stacked = list(table.columns), False
     grid = _grid(table, columns, stacked=False)
-    stacked = False
-    while console.measure(grid).maximum > console.width and (not stacked or len(columns) > 1):
+    while endless.measure(grid).maximum > width and (not stacked or len(columns) > 1):
         if stacked:
             columns.remove(max(columns, key=lambda column: (_expendable(column.key), columns.index(column))))
         stacked = True
@@ -222,7 +222,7 @@ def _grid(table: "Table", columns: "Sequence[Column]", *, stacked: bool) -> "Gri
     from softkin import escape
     from softkin.study.tables import heading, mark, shown
 
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     grid.add_column("method", no_wrap=True)
     for column in columns:
         grid.add_column(escape.terminal(heading(column)), justify="right", no_wrap=True)

@@ -164,16 +164,24 @@ def build(
         by_method[result.method].append(result)
     complete = [name for name, every in by_method.items() if len(every) == len(spec.seeds)]
     verdicts = _verdicts({name: by_method[name] for name in complete}, resamples)
-    columns = list(COLUMNS)
-    for name in spec.ood:
-        columns.append(Column(f"auroc {name}", f"AUROC {name}", higher_is_better=None))
-        columns.append(Column(f"fpr_at_95 {name}", f"FPR@95 {name}", higher_is_better=None))
+    shown = columns(spec)
     rows = tuple(
-        _row(name, every, columns, verdicts if name in complete else {}) for name, every in by_method.items() if every
+        _row(name, every, shown, verdicts if name in complete else {}) for name, every in by_method.items() if every
     )
     finished = len(complete) == len(spec.methods)
     notes = (*_notes(spec, found, data or {}, finished), *_chosen(rows))
-    return Table(tuple(columns), rows, notes, spec, data or {}, finished)
+    return Table(tuple(shown), rows, notes, spec, data or {}, finished)
+
+
+def columns(spec: StudySpec) -> list[Column]:
+    """What the table of a study shows."""
+    titles = {"auroc": "AUROC", "fpr_at_95": "FPR@95"}
+    unknown = [
+        Column(f"{key} {name}", f"{title} {name}", higher_is_better=None)
+        for name in spec.ood
+        for key, title in titles.items()
+    ]
+    return [*COLUMNS, *unknown]
 
 
 def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Verdict]:
