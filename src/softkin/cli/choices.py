@@ -62,9 +62,9 @@ def recipes() -> list[str]:
 
 def study_methods() -> list[str]:
     """The columns that a study can have."""
-    from softkin.study.methods import ENTRIES
+    from softkin.study.methods import known
 
-    return list(ENTRIES)
+    return list(known())
 
 
 def training_methods() -> list[str]:
