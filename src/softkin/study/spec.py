@@ -214,13 +214,15 @@ def trusted(values: dict[str, Any], path: str | Path, trust_model: str | Sequenc
 def _grid(values: Any, name: str) -> tuple[float, ...]:
     if isinstance(values, str | Mapping):
         raise TypeError(f"`{name}` must be a number or a list of numbers, got {values!r}.")
-    every = tuple(values) if isinstance(values, list | tuple) else (values,)
-    found = tuple(checks.at_least_zero(value, name) for value in every)
-    if not found and name in ("alpha", "beta"):
+    numbers = tuple(values) if isinstance(values, list | tuple) else (values,)
+    if len(numbers) > MOST_VALUES:
+        raise ValueError(f"`{name}` must hold at most {MOST_VALUES:,} numbers, got {len(numbers):,}.")
+    numbers = tuple(checks.at_least_zero(value, name) for value in numbers)
+    if not numbers and name in ("alpha", "beta"):
         raise ValueError(f"`{name}` must hold at least one number, got none.")
-    if len(set(found)) < len(found):
-        raise ValueError(f"`{name}` must hold numbers that differ, got {', '.join(f'{value:g}' for value in found)}.")
-    return found
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"`{name}` must hold numbers that differ, got {', '.join(f'{value:g}' for value in numbers)}.")
+    return numbers
 
 
 def _seeds(values: Any) -> tuple[int, ...]:
