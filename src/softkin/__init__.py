@@ -50,7 +50,14 @@ _MODULES = (
 
 
 class SoftkinError(Exception):
-    """Something outside the code is wrong: a file, a folder, classes that do not fit each other."""
+    """Something outside the code is wrong: a file, a folder, classes that do not fit each other.
+
+    It reads as one line of printable text, whatever names stand in the file that it tells of.
+    """
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if text.isprintable() else "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
 def __getattr__(name: str) -> "ModuleType":

@@ -71,8 +71,12 @@ class Archive:
         self.name = name
         size = size_of(file)
         try:
-            self._archive = zipfile.ZipFile(file)
+            self._archive = files.open_zip(file, name)
             infos = self._archive.infolist()
+            for info in infos[:ENTRIES]:
+                self._archive.open(info).close()  # its name stands in two places, which must agree
+        except SoftkinError:
+            raise
         except Exception as error:  # a damaged directory can raise nearly anything
             raise SoftkinError(f"{name} could not be read as .npz: it is no such file, or it was cut off.") from error
         if len(infos) > ENTRIES:

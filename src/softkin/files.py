@@ -13,7 +13,9 @@ import os
 import re
 import secrets
 import stat
+import struct
 import tomllib
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
@@ -174,7 +176,7 @@ def cause(error: BaseException) -> str:
         "it lacks 'labels'"
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = "".join(letter if letter.isprintable() else "�" for letter in lines[0]) if lines else type(error).__name__
+    text = str(SoftkinError(lines[0])) if lines else type(error).__name__
     text = text if len(text) <= 200 else f"{text[:199]}…"
     return f"it lacks {text}" if isinstance(error, KeyError) and lines else text.rstrip(".")
 
@@ -210,6 +212,21 @@ def read_bytes(path: str | Path, what: str) -> bytes:
     within("bytes", require_regular(path), f"{path} ({what})")
     with reading(path, what), open_file(path) as file:
         return file.read()
+
+
+def open_zip(file: IO[bytes], name: str | Path) -> zipfile.ZipFile:
+    """A .zip archive whose directory lists as many entries as it says.
+
+    zipfile reads the directory without counting: one damaged length in it hides the entries that follow.
+    """
+    archive = zipfile.ZipFile(file)
+    file.seek(max(0, file.seek(0, os.SEEK_END) - 2**16 - 22))
+    _, mark, record = file.read().rpartition(b"PK\x05\x06")
+    stated = struct.unpack_from("<H", record, 6)[0] if mark and len(record) >= 18 else 0
+    infos = archive.infolist()
+    if stated not in (len(infos), 2**16 - 1):  # the latter where there are more than that field can say
+        raise SoftkinError(f"{name} is damaged: it must list {stated:,} entries, and lists {len(infos):,}.")
+    return archive
 
 
 def _in_words(mode: int) -> str:

@@ -7,7 +7,6 @@ import os
 import shutil
 import stat
 import tarfile
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any
@@ -96,7 +95,7 @@ class _Room:
 
 def _zip(path: Path) -> Iterator[Member]:
     """The plain files of a .zip archive; each is checked against its checksum when it is read to its end."""
-    with zipfile.ZipFile(path) as archive:
+    with path.open("rb") as file, files.open_zip(file, path) as archive:
         for info in archive.infolist():
             if info.is_dir() and not info.file_size:
                 continue

@@ -67,7 +67,12 @@ def read(found: DataSource, part: str, size: int | None, progress: bool | None) 
     if not found.files:
         return store.keep(make(), found.words)
     digest = cache.content_digest(found.root, found.files, progress=progress)
-    return store.open_or_build(f"{digest} {part} {size}", found.words, make)
+    try:
+        return store.open_or_build(f"{digest} {part} {size}", found.words, make)
+    except SoftkinError as error:
+        if found.archive is None:
+            raise
+        raise SoftkinError(f"{found.archive}: {error}") from error  # what it was unpacked to is not the user's file
 
 
 def check_names(class_names: list[str], root: Path) -> None:
@@ -135,7 +140,7 @@ def _folder(path: Path) -> DataSource:
 def _file(path: Path, progress: bool | None) -> DataSource:
     suffix = path.suffix.lower()
     if archives.is_archive(path):
-        return replace(_folder(archives.unpacked(path, progress=progress)), words=path.name)
+        return replace(_folder(archives.unpacked(path, progress=progress)), words=path.name, archive=path)
     if suffix == ".npz":
         return arrays.npz_source(path)
     if suffix in tables.SUFFIXES:

@@ -34,6 +34,8 @@ class DataSource:
     """All files whose bytes decide what is read."""
     parts: Sequence[str]
     read: Reader
+    archive: Path | None = None
+    """The archive that the files were unpacked from"""
     ready: Samples | None = None
     """What needs no reading: digits, or what the caller has in hand."""
 

@@ -1,0 +1,255 @@
+"""Small files of every kind that is read, how each is read, and ways to damage them."""
+
+import csv
+import gzip
+import io
+import json
+import struct
+import tarfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from PIL import Image
+from safetensors.numpy import save_file
+
+from data_files import python2_pickle
+from softkin import data, distances
+from softkin.predictions import Predictions, formats
+
+NAMES = ["cat", "dog", "rose"]
+LOGITS = np.random.default_rng(1).normal(size=(12, 3)).astype(np.float32)
+PROBS = torch.softmax(torch.from_numpy(LOGITS).double(), 1).numpy()
+LABELS = np.arange(12) % 3
+IDS = [f"s{i}" for i in range(12)]
+PIXELS = np.random.default_rng(2).integers(0, 256, size=(12, 8, 8, 3), dtype=np.uint8)
+TEXTS = [f"what of number {i}, please?" for i in range(12)]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of file."""
+
+    make: Callable[[Path], Path]
+    """Writes it into a folder; returns the file that is to be damaged."""
+    read: Callable[[Path], Any]
+    """What the file's numbers come to, given the path that ``make`` returned."""
+    checked: bool
+    """Whether checksums or the format's own rules reveal every change of numbers or names."""
+
+
+def _predictions(path):
+    found = formats.read(path)
+    ids = found.sample_ids.tolist() if isinstance(found.sample_ids, torch.Tensor) else found.sample_ids
+    return found.scores.tolist(), None if found.labels is None else found.labels.tolist(), found.class_names, ids
+
+
+def _labelled(path):
+    found = data.load(path)
+    return found.values.tolist(), found.labels.tolist(), found.class_names, found.texts
+
+
+def _saved(name, save):
+    def make(folder):
+        save(folder / name)
+        return folder / name
+
+    return make
+
+
+def _npz(path, save=np.savez, **arrays):
+    save(path, **({"logits": LOGITS, "labels": LABELS, "class_names": NAMES, "sample_ids": IDS} | arrays))
+
+
+def _npy(path):
+    np.save(path, LOGITS)
+    np.save(path.with_name("labels.npy"), LABELS)
+
+
+def _parquet_lists(path):
+    about = {"info": {"features": {"labels": {"names": NAMES}}}}
+    table = pa.table({"probs": list(PROBS), "labels": LABELS, "sample_ids": IDS})
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(about)}), path, write_page_checksum=True)
+
+
+def _parquet_wide(path):
+    pq.write_table(pa.table({f"probs_{name}": PROBS[:, k] for k, name in enumerate(NAMES)} | {"labels": LABELS}), path)
+
+
+def _separated(path):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+        writer.writerow(["id", *(f"probs_{name}" for name in NAMES), "labels"])
+        writer.writerows([IDS[i], *map(repr, map(float, PROBS[i])), LABELS[i]] for i in range(12))
+
+
+def _jsonl(path):
+    rows = ({"probs": list(map(float, PROBS[i])), "label": int(LABELS[i]), "id": IDS[i]} for i in range(12))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _matrix(path):
+    matrix = np.abs(LOGITS[:3] @ LOGITS[:3].T)
+    if path.suffix == ".csv":
+        from softkin import matrices
+
+        path.write_text(matrices.to_csv(torch.from_numpy(matrix), NAMES, kind="distances"))
+    else:
+        distances.save(path, matrix, class_names=NAMES, source="toy")
+
+
+def _read_matrix(path):
+    found = distances.read(path)
+    return found.values.tolist(), found.class_names, found.source
+
+
+def _idx(folder, suffix):
+    opened = gzip.open if suffix else open
+    for prefix in ("train", "t10k"):
+        with opened(folder / f"{prefix}-images-idx3-ubyte{suffix}", "wb") as file:
+            file.write(bytes([0, 0, 8, 3]) + struct.pack(">III", 12, 8, 8) + PIXELS[..., 0].tobytes())
+        with opened(folder / f"{prefix}-labels-idx1-ubyte{suffix}", "wb") as file:
+            file.write(bytes([0, 0, 8, 1]) + struct.pack(">I", 12) + LABELS.astype(np.uint8).tobytes())
+    return folder / f"train-images-idx3-ubyte{suffix}"
+
+
+def _cifar(folder):
+    pixels = np.random.default_rng(3).integers(0, 256, size=(4, 3072), dtype=np.uint8)
+    for name in ("train", "test"):
+        content = {"fine_labels": [0, 1, 1, 0], "data": pixels}
+        (folder / name).write_bytes(python2_pickle(content))
+    (folder / "meta").write_bytes(python2_pickle({"fine_label_names": ["ant", "bee"]}))
+    return folder / "train"
+
+
+def _encoded(row, form):
+    content = io.BytesIO()
+    Image.fromarray(PIXELS[row]).save(content, form)
+    return content.getvalue()
+
+
+def _members(form="PNG"):
+    return {f"data/{NAMES[LABELS[i]]}/{i}.{form.lower()}": _encoded(i, form) for i in range(4)}
+
+
+def _images(folder, form):
+    for name, content in _members(form).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder / f"data/{NAMES[LABELS[1]]}/1.{form.lower()}"
+
+
+def _tar(path, mode):
+    with tarfile.open(path, mode) as archive:
+        for name, content in _members().items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+
+
+def _zip(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in _members().items():
+            archive.writestr(name, content)
+
+
+def _image_table(path):
+    cells = [{"bytes": _encoded(i, "PNG"), "path": None} for i in range(4)]
+    pq.write_table(pa.table({"image": cells, "label": LABELS[:4]}), path, write_page_checksum=True)
+
+
+def _text_table(path):
+    rows = [{"text": text, "label": NAMES[k]} for text, k in zip(TEXTS, LABELS, strict=True)]
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["text", "label"])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _folder(path):
+    return _labelled(path.parent)
+
+
+def _tree(path):
+    return _labelled(path.parents[1])
+
+
+def _ours(path):
+    Predictions(torch.from_numpy(LOGITS), torch.from_numpy(LABELS), NAMES, IDS).save(path)
+
+
+def _foreign(path):
+    save_file({"logits": LOGITS, "labels": LABELS}, path)
+
+
+PREDICTIONS = {
+    "npz": Kind(_saved("p.npz", _npz), _predictions, True),
+    "npz-compressed": Kind(_saved("p.npz", lambda path: _npz(path, np.savez_compressed)), _predictions, True),
+    "npz-by-column": Kind(
+        _saved("p.npz", lambda path: _npz(path, logits=np.asfortranarray(LOGITS))), _predictions, True
+    ),
+    "npy": Kind(_saved("logits.npy", _npy), _predictions, False),
+    "safetensors": Kind(_saved("p.safetensors", _ours), _predictions, True),
+    "safetensors-of-others": Kind(_saved("p.safetensors", _foreign), _predictions, False),
+    "parquet": Kind(_saved("p.parquet", _parquet_lists), _predictions, False),
+    "parquet-wide": Kind(_saved("p.parquet", _parquet_wide), _predictions, False),
+    "csv": Kind(_saved("p.csv", _separated), _predictions, False),
+    "tsv": Kind(_saved("p.tsv", _separated), _predictions, False),
+    "jsonl": Kind(_saved("p.jsonl", _jsonl), _predictions, False),
+    "matrix": Kind(_saved("m.safetensors", _matrix), _read_matrix, True),
+    "matrix-csv": Kind(_saved("m.csv", _matrix), _read_matrix, False),
+}
+DATA = {
+    "data-npz": Kind(
+        _saved("d.npz", lambda path: np.savez(path, images=PIXELS, labels=LABELS, class_names=NAMES)), _labelled, True
+    ),
+    "data-npz-compressed": Kind(
+        _saved("d.npz", lambda path: np.savez_compressed(path, features=LOGITS, labels=LABELS)), _labelled, True
+    ),
+    "idx": Kind(lambda folder: _idx(folder, ""), _folder, False),
+    "idx-gz": Kind(lambda folder: _idx(folder, ".gz"), _folder, True),
+    "cifar-pickle": Kind(_cifar, _folder, False),
+    "png-folder": Kind(lambda folder: _images(folder, "PNG"), _tree, True),
+    "jpeg-folder": Kind(lambda folder: _images(folder, "JPEG"), _tree, False),
+    "tar": Kind(_saved("x.tar", lambda path: _tar(path, "w")), _labelled, True),
+    "tar-gz": Kind(_saved("x.tar.gz", lambda path: _tar(path, "w:gz")), _labelled, True),
+    "tar-xz": Kind(_saved("x.tar.xz", lambda path: _tar(path, "w:xz")), _labelled, True),
+    "zip": Kind(_saved("x.zip", _zip), _labelled, True),
+    "image-parquet": Kind(_saved("d.parquet", _image_table), _labelled, False),
+    "text-csv": Kind(_saved("d.csv", _text_table), _labelled, False),
+    "text-jsonl": Kind(_saved("d.jsonl", _text_table), _labelled, False),
+}
+
+
+def damaged(content: bytes, rng: np.random.Generator) -> bytes:
+    """The content with one fault of those that disks, networks and people cause."""
+    changed = bytearray(content)
+    place = int(rng.integers(len(content)))
+    run = int(rng.integers(1, 17))
+    fault = rng.choice(["flip", "byte", "run", "zeros", "cut", "empty", "drop", "repeat"], p=[0.4, 0.1, 0.1, 0.1, 0.2, 0.01, 0.05, 0.04])  # fmt: skip
+    if fault == "flip":
+        changed[place] ^= 1 << int(rng.integers(8))
+    elif fault == "byte":
+        changed[place] = int(rng.integers(256))
+    elif fault == "run":
+        changed[place : place + run] = rng.bytes(len(changed[place : place + run]))
+    elif fault == "zeros":
+        changed[place : place + run] = bytes(len(changed[place : place + run]))
+    elif fault == "cut":
+        del changed[place:]
+    elif fault == "empty":
+        changed.clear()
+    elif fault == "drop":
+        del changed[place : place + run]
+    else:
+        changed[place:place] = changed[place : place + run]
+    return bytes(changed)

@@ -1,0 +1,92 @@
+"""Damaged files of every kind: noticed and named in one line, and never another number where a checksum can tell.
+
+``SOFTKIN_FAULTS=2000`` damages each kind so often, in place of a number that suits a test.
+"""
+
+import os
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import damage
+import numpy as np
+import pytest
+
+from softkin import SoftkinError
+
+MANY = int(os.environ.get("SOFTKIN_FAULTS", "0"))
+
+
+@pytest.fixture(autouse=True)
+def in_memory(monkeypatch, tmp_path):
+    """A cache on a file system in memory where there is one, and no waiting for the disk: thousands are decoded."""
+    shm = Path("/dev/shm")
+    place = tmp_path if not os.access(shm, os.W_OK) else shm / f"softkin-{os.getpid()}"
+    monkeypatch.setenv("SOFTKIN_CACHE", str(place))
+    monkeypatch.setattr(os, "sync", lambda: None)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    yield
+    if place != tmp_path:
+        import shutil
+
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def run(kind, folder, times, seed=0):
+    """How often damage was refused, without effect, or unnoticed; anything but SoftkinError is raised."""
+    path = kind.make(folder)
+    content, expected = path.read_bytes(), kind.read(path)
+    rng = np.random.default_rng(seed)
+    counts = Counter()
+    for case in range(times):
+        changed = damage.damaged(content, rng)
+        if changed == content:
+            continue
+        path.write_bytes(changed)
+        os.utime(path, ns=(case, case))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of numpy about headers of Python 2, of PIL about odd metadata
+                found = kind.read(path)
+        except SoftkinError as error:
+            message = str(error)
+            known = (path.name, path.parent.name)
+            assert any(name in message for name in known), f"case {case} names no file: {message}"
+            assert "\n" not in message, f"case {case} has several lines: {message}"
+            assert len(message) < 1000
+            counts["refused"] += 1
+        except Exception as error:
+            (folder / "case").write_bytes(changed)
+            raise AssertionError(f"case {case}: {type(error).__name__}: {error}, see {folder / 'case'}") from error
+        else:
+            if found == expected:
+                counts["without effect"] += 1
+            else:
+                counts["unnoticed"] += 1
+                assert not kind.checked, f"case {case} changed what was read, and nobody noticed"
+    return counts
+
+
+@pytest.mark.parametrize("name", damage.PREDICTIONS)
+def test_damaged_predictions_and_matrices(name, tmp_path):
+    counts = run(damage.PREDICTIONS[name], tmp_path, MANY or 500)
+    assert counts["refused"] > 0.2 * counts.total()
+
+
+@pytest.mark.parametrize("name", damage.DATA)
+def test_damaged_data(name, tmp_path):
+    counts = run(damage.DATA[name], tmp_path, MANY or 120)
+    assert counts["refused"] > 0.1 * counts.total()
+
+
+def test_harness_notices_a_reader_that_is_wrong(tmp_path):
+    """Otherwise the tests above would prove nothing."""
+    kind = damage.Kind(damage.PREDICTIONS["npy"].make, damage.PREDICTIONS["npy"].read, checked=True)
+    with pytest.raises(AssertionError, match="changed what was read, and nobody noticed"):
+        run(kind, tmp_path, 500)
+
+    def crashes(path):
+        return np.load(path).tolist()
+
+    with pytest.raises(AssertionError, match=r"case \d+: "):
+        run(damage.Kind(damage.PREDICTIONS["npy"].make, crashes, checked=False), tmp_path, 500)
