@@ -331,13 +331,16 @@ def named(present: Iterable[str], wanted: Sequence[str]) -> str | None:
 def _spooled(stream: IO[bytes]) -> IO[bytes]:
     """A stream as a file that can be searched, which most formats need; on disk if it is large."""
     file = tempfile.SpooledTemporaryFile(max_size=2**26)  # noqa: SIM115  closed when the predictions are forgotten
-    with files.reading("standard input", "predictions"):
-        while chunk := stream.read(2**20):
-            file.write(chunk)
-            files.within("bytes", file.tell(), "standard input")
-    if file.tell() == 0:
+    try:
+        with files.reading("standard input", "predictions"):
+            while chunk := stream.read(2**20):
+                file.write(chunk)
+                files.within("bytes", file.tell(), "standard input")
+        if file.tell() == 0:
+            raise SoftkinError("standard input must hold predictions, it is empty.")
+    except BaseException:
         file.close()
-        raise SoftkinError("standard input must hold predictions, it is empty.")
+        raise
     file.seek(0)
     return file
 
