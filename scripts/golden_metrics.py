@@ -1,0 +1,215 @@
+"""Write tests/golden/metrics.json: every metric and every number of ``evaluate`` on real predictions.
+
+The file holds what the code gave before a change, so that the test beside it notices a number that moved:
+
+    PYTHONPATH=src .venv/bin/python scripts/golden_metrics.py ../shared/data tests/golden/metrics.json
+
+Write it again only where a number was wrong, and say so under "Changed numbers".
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import evaluation, metrics
+from softkin.evaluation import files
+from softkin.predictions import Predictions
+
+Case = tuple[Tensor, Tensor]
+
+
+def cases(data: Path) -> dict[str, Case]:
+    """Probabilities and labels of three trained networks: whole, few rows, and two classes."""
+
+    def read(name: str, part: str) -> Case:
+        with np.load(data / "logits" / f"{name}-{part}.npz", allow_pickle=False) as file:
+            values = torch.from_numpy(file[part])
+            labels = torch.from_numpy(file["labels"]).long()
+        return (values.double().softmax(1) if part == "logits" else values), labels
+
+    resnet32, resnet20 = read("resnet32-cifar100", "logits"), read("resnet20-cifar10", "logits")
+    densenet = read("densenet-bc-100-cifar100", "probs")
+    cats_and_dogs = (resnet20[1] == 3) | (resnet20[1] == 5)
+    two = resnet20[0][cats_and_dogs][:, [3, 5]]
+    return {
+        "resnet32": (resnet32[0][:2000], resnet32[1][:2000]),
+        "resnet32 few": (resnet32[0][:40], resnet32[1][:40]),
+        "densenet": (densenet[0][:1500], densenet[1][:1500]),
+        "resnet20": (resnet20[0][:3000], resnet20[1][:3000]),
+        "cat or dog": ((two / two.sum(1, keepdim=True)), (resnet20[1][cats_and_dogs] == 5).long()),
+    }
+
+
+def distances(num_classes: int) -> Tensor:
+    """Some distances between classes, for the metrics that know which classes are alike."""
+    place = torch.arange(num_classes, dtype=torch.float64)
+    return (place[:, None] - place).abs().sqrt() + 0.1 * (place[:, None] * place % 7 - 3).abs() * (
+        1 - torch.eye(num_classes, dtype=torch.float64)
+    )
+
+
+def calls(num_classes: int) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Each metric with each option that changes its number."""
+    several: dict[str, list[dict[str, Any]]] = {
+        "accuracy": [{}],
+        "nll": [{}],
+        "brier": [{}, {"per": "score"}, {"convention": "kull2019"}],
+        "top_k_accuracy": [{"k": 2}],
+        "aurc": [{}],
+        "mce": [{}, {"scope": "output", "n_bins": 10}, {"binning": "mass"}]
+        + [{"convention": name} for name in ("guo2017", "mix-n-match", "torchmetrics", "netcal")],
+        "ece_hist": [
+            {},
+            {"n_bins": 7},
+            {"norm": 2},
+            {"norm": "max"},
+            {"binning": "mass"},
+            {"scope": "output"},
+            {"scope": "output", "per": "score", "norm": 2},
+            {"scope": "output", "binning": "mass"},
+            {"scope": "output", "convention": "paper"},
+            {"scope": "output", "convention": "kull2019"},
+        ]
+        + [{"convention": name} for name in ("paper", "guo2017", "mix-n-match", "torchmetrics", "netcal")],
+        "classwise_ece": [
+            {},
+            {"reduction": "sum"},
+            {"binning": "mass"},
+            {"norm": 2},
+            {"norm": "max", "n_bins": 5},
+            {"convention": "kull2019"},
+        ],
+        "debiased_ece": [
+            {},
+            {"binning": "mass"},
+            {"scope": "output", "n_bins": 20},
+            {"scope": "output", "per": "score"},
+        ],
+        "signed_gap": [{}, {"part": "over"}, {"part": "under", "scope": "output"}, {"part": "over", "binning": "mass"}],
+        "smooth_ece": [{}, {"scope": "output"}, {"scope": "output", "per": "score"}],
+        "ece_kde": [
+            {},
+            {"scope": "output"},
+            {"scope": "output", "per": "score", "boundary": "none"},
+            {"bandwidth": 0.05},
+            {"bandwidth": "mix-n-match"},
+            {"convention": "paper"},
+            {"convention": "mix-n-match"},
+        ],
+        "superclass_ece": [{"groups": "halves"}, {"groups": "halves", "scope": "output", "n_bins": 10}],
+        "mistake_severity": [{"distances": "some"}],
+    }
+    if num_classes > 2:
+        several["top_k_accuracy"].append({"k": 5})
+        several["neighbourhood_mass"] = [{"similarity": "some", "k": 3}, {"similarity": "some", "k": 3, "of": "rest"}]
+    return {
+        f"{metric} {json.dumps(options, sort_keys=True)}": (metric, options)
+        for metric, all_options in several.items()
+        for options in all_options
+    }
+
+
+def resolved(options: dict[str, Any], num_classes: int) -> dict[str, Any]:
+    """Options whose values are arrays, by their names in ``calls``."""
+    arrays: dict[str, Callable[[], Tensor]] = {
+        "groups": lambda: torch.arange(num_classes) // -(-num_classes // 2),
+        "distances": lambda: distances(num_classes),
+        "similarity": lambda: 1 / (1 + distances(num_classes)),
+    }
+    return {name: arrays[name]() if name in arrays else value for name, value in options.items()}
+
+
+INTERVALS = (
+    "accuracy {}",
+    "nll {}",
+    "aurc {}",
+    "signed_gap {}",
+    "ece_hist {}",
+    'ece_hist {"scope": "output"}',
+    'ece_hist {"norm": 2}',
+    "classwise_ece {}",
+    "smooth_ece {}",
+    "ece_kde {}",
+    "mce {}",
+    'superclass_ece {"groups": "halves"}',
+    'mistake_severity {"distances": "some"}',
+)
+
+
+def numbers(name: str, case: Case) -> Iterator[tuple[str, float]]:
+    """All golden numbers of one case, by name."""
+    p, y = case
+    k = p.shape[1]
+    for call, (metric, options) in calls(k).items():
+        function = getattr(metrics, metric)
+        try:
+            yield f"{call}", function(p, y, **resolved(options, k))
+        except ValueError as error:
+            if "spread" not in str(error):  # a convention has no number for so few samples
+                raise
+    for call in INTERVALS:
+        metric, options = calls(k)[call]
+        interval = metrics.interval(metric, p, y, resamples=100, seed=1, **resolved(options, k))
+        yield f"{call} low", interval.low
+        yield f"{call} high", interval.high
+    for options in ({"scope": "output"}, {"scope": "prediction", "boundary": "none", "per": "score"}):
+        yield f"kde_floor {json.dumps(options)}", metrics.kde_floor(p, **options)  # type: ignore[arg-type]
+    for metric, options in (("ece_hist", {}), ("ece_hist", {"scope": "output"}), ("smooth_ece", {})):
+        chance = metrics.when_calibrated(metric, p, draws=20, **options)
+        yield f"when_calibrated {metric} {json.dumps(options)}", chance.value
+    known, unknown = p.amax(1)[: len(p) // 2], p.amax(1)[len(p) // 2 :] * 0.9
+    for metric in ("auroc", "fpr_at_95"):
+        yield metric, getattr(metrics, metric)(known, unknown)
+    parts = metrics.brier_decomposition(p, y)
+    for part in ("brier", "reliability", "resolution", "uncertainty", "within"):
+        yield f"brier_decomposition {part}", getattr(parts, part)
+    curve = metrics.severity_curve(p, y, distances(k), n_bins=5)
+    yield "severity_curve correlation", curve.correlation
+    compared = metrics.compare(p, p.double().pow(0.8) / p.double().pow(0.8).sum(1, keepdim=True), y, resamples=100)
+    yield "compare difference", compared.difference
+    if name in ("resnet20", "resnet32 few", "cat or dog"):
+        content = Predictions.from_probabilities(p, y)
+        yield from _evaluated("evaluate", evaluation.evaluate(content, resamples=100, kde_interval=name == "resnet20"))
+    if name in ("resnet20", "densenet"):
+        yield from _evaluated("stream", streamed(p, y))
+
+
+def streamed(p: Tensor, y: Tensor, **settings: Any) -> dict[str, Any]:
+    """What ``evaluate_file`` gives of a file that it takes for too large to hold."""
+    rows = files.ROWS
+    files.ROWS = 500
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            Predictions.from_probabilities(p, y).save(Path(folder) / "p.npz")
+            return evaluation.evaluate_file(Path(folder) / "p.npz", resamples=100, progress=False, **settings).data
+    finally:
+        files.ROWS = rows
+
+
+def _evaluated(how: str, data: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    for key, measured in data["metrics"].items():
+        for part in ("value", "low", "high", "floor"):
+            changes = key == "debiased_ece" and part in ("low", "high")  # its interval is being corrected
+            if part in measured and not changes:
+                yield f"{how} {key} {part}", measured[part]
+        if "when_calibrated" in measured:
+            yield f"{how} {key} when_calibrated", measured["when_calibrated"]["value"]
+    yield f"{how} verdict", data["verdict"]["headline"] + ". " + data["verdict"]["detail"]  # type: ignore[misc]
+
+
+def main(data: str, path: str) -> None:
+    """Compute all of them and write the file."""
+    golden = {name: dict(numbers(name, case)) for name, case in cases(Path(data)).items()}
+    Path(path).write_text(json.dumps(golden, indent=0, ensure_ascii=False, default=float) + "\n")
+    print(f"Wrote {path}: {sum(map(len, golden.values()))} numbers")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

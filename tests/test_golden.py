@@ -1,0 +1,41 @@
+"""Every metric and every number of ``evaluate`` on real predictions, against what earlier code gave."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+GOLDEN = json.loads((ROOT / "tests" / "golden" / "metrics.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def golden_metrics():
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        import golden_metrics as found
+    finally:
+        sys.path.pop(0)
+    return found
+
+
+def tolerance(name):
+    """Relative: exact sums, kernels on a grid, resampling in float32."""
+    if name.endswith((" low", " high", "when_calibrated")) or name.startswith("when_calibrated"):
+        return 2e-5
+    return 1e-9 if any(word in name for word in ("kde", "smooth")) else 1e-12
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+def test_no_number_moved(golden_metrics, shared_data, case):
+    now = dict(golden_metrics.numbers(case, golden_metrics.cases(shared_data)[case]))
+    old = {"ece_prediction": "ece_hist", "ece_output": "ece_hist_output", "kde_prediction": "ece_kde"}
+    old["kde_output"] = "ece_kde_output"
+    now = {" ".join(old.get(word, word) for word in name.split(" ")): value for name, value in now.items()}
+    assert set(now) >= set(GOLDEN[case])
+    for name, expected in GOLDEN[case].items():
+        if isinstance(expected, str):
+            assert now[name] == expected, name
+        else:
+            assert now[name] == pytest.approx(expected, rel=tolerance(name), abs=1e-15, nan_ok=True), name
