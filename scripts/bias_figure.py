@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from softkin import binning, metrics
 from softkin.metrics import scopes, uncertainty
-from softkin.metrics.statistics import Binned
+from softkin.metrics.binned import Binned
 
 TARGET = Path(__file__).parents[1] / "docs" / "figures" / "bias.svg"
 ESTIMATORS = {

@@ -141,8 +141,8 @@ def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
         values.append(float(found))
         assert float(found) == pytest.approx(metrics.nll(p, test.known_labels), rel=1e-6)
         ece = metrics.ece_hist(p, test.known_labels, confidence=0.95, resamples=200)
-        assert line["metrics"]["ece_prediction"]["low"] == pytest.approx(ece.low, abs=1e-6)
-        assert "when_calibrated" in line["metrics"]["ece_prediction"]
+        assert line["metrics"]["ece_hist"]["low"] == pytest.approx(ece.low, abs=1e-6)
+        assert "when_calibrated" in line["metrics"]["ece_hist"]
     assert values == sorted(values)
     assert result["winner"] == result["methods"][0]["method"]
     assert [(one["a"], one["b"]) for one in result["comparisons"]] == [
@@ -160,7 +160,7 @@ def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
         "--methods",
         "ets, PlattScaling",
         "--metric",
-        "ece_prediction",
+        "ece_hist",
         "--resamples",
         100,
     )

@@ -14,8 +14,9 @@ import torch
 
 from command_line import run
 from softkin import SoftkinError, cli, evaluation, metrics
-from softkin.evaluation import catalogue, files, streams
-from softkin.metrics import scores
+from softkin.evaluation import files
+from softkin.metrics import catalogue, ranking
+from softkin.metrics.scopes import Pool
 from softkin.predictions import Predictions
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,9 +37,10 @@ def test_scores_that_are_all_but_equal_only_lose_the_interval_of_the_kernel(monk
     scores = 1 - 1e-9 * torch.rand(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     sure = Predictions.from_probabilities(torch.stack([1 - scores, scores], 1), torch.ones(100, dtype=torch.int64))
     found = evaluation.evaluate(sure, resamples=100)["metrics"]
-    assert found["kde_prediction"].keys() == {"value"}
-    assert found["kde_prediction"]["value"] == pytest.approx(0, abs=1e-8)
-    assert found["ece_prediction"]["high"] < 0.05
+    assert found["ece_kde"].keys() == {"value", "no_interval"}
+    assert "a bandwidth of at least" in found["ece_kde"]["no_interval"]
+    assert found["ece_kde"]["value"] == pytest.approx(0, abs=1e-8)
+    assert found["ece_hist"]["high"] < 0.05
 
 
 CALLS = {
@@ -47,10 +49,10 @@ CALLS = {
     "nll": ("nll", {}),
     "brier": ("brier", {}),
     "signed_gap": ("signed_gap", {"n_bins": 12}),
-    "ece_prediction": ("ece_hist", {"n_bins": 12}),
-    "ece_output": ("ece_hist", {"scope": "output", "n_bins": 12}),
-    "kde_prediction": ("ece_kde", {}),
-    "kde_output": ("ece_kde", {"scope": "output"}),
+    "ece_hist": ("ece_hist", {"n_bins": 12}),
+    "ece_hist_output": ("ece_hist", {"scope": "output", "n_bins": 12}),
+    "ece_kde": ("ece_kde", {}),
+    "ece_kde_output": ("ece_kde", {"scope": "output"}),
     "classwise_ece": ("classwise_ece", {"n_bins": 12}),
     "smooth_ece": ("smooth_ece", {}),
     "debiased_ece": ("debiased_ece", {"n_bins": 12}),
@@ -61,7 +63,8 @@ CALLS = {
 
 def test_the_numbers_are_those_of_the_metrics(over_confident):
     found = evaluation.evaluate(over_confident, n_bins=12, confidence=0.9, resamples=200, seed=5, kde_interval=True)
-    assert list(found["metrics"]) == list(CALLS) == [entry.key for entry in catalogue.ENTRIES]
+    assert list(found["metrics"]) == [metric.key for metric in catalogue.shown("evaluate")]
+    assert set(found["metrics"]) == set(CALLS)
     p, y = over_confident.probabilities, over_confident.known_labels
     for key, (name, options) in CALLS.items():
         expected = getattr(metrics, name)(p, y, confidence=0.9, resamples=200, seed=5, **options)
@@ -69,14 +72,14 @@ def test_the_numbers_are_those_of_the_metrics(over_confident):
         assert shown["value"] == pytest.approx(expected.value, abs=1e-12), key
         assert (shown["low"], shown["high"]) == (
             expected.low,
-            min(expected.high, 1.0) if key in catalogue.AT_MOST_ONE else expected.high,
+            expected.high if catalogue.METRICS[key].at_most is None else min(expected.high, 1.0),
         )
-        if "ece" in key or key in ("kde_prediction", "mce"):
+        if ("ece" in key and key != "ece_kde_output") or key == "mce":
             chance = metrics.when_calibrated(name, p, confidence=0.9, draws=400, **options)
             assert shown["when_calibrated"]["value"] == pytest.approx(chance, rel=0.1, abs=0.006), key
-    assert found["metrics"]["kde_output"]["floor"] == pytest.approx(metrics.kde_floor(p))
+    assert found["metrics"]["ece_kde_output"]["floor"] == pytest.approx(metrics.kde_floor(p))
     one = evaluation.evaluate(over_confident.take(torch.arange(1)), resamples=100)["metrics"]
-    assert one["ece_prediction"]["high"] == one["mce"]["high"] == 1
+    assert one["ece_hist"]["high"] == one["mce"]["high"] == 1
     assert found["verdict"]["kind"] == "over"
     assert found["num_samples"] == sum(found["reliability"]["count"]) == 400
     json.dumps(found, allow_nan=False)
@@ -87,7 +90,7 @@ def test_every_ece_has_what_calibration_would_show_beside_it(over_confident):
     for key, one in found.items():
         if "ece" in key or "kde" in key or key == "mce":
             assert "when_calibrated" in one or "floor" in one, key
-    assert "low" not in found["kde_output"]
+    assert "low" not in found["ece_kde_output"]
     assert found["signed_gap"]["value"] > 0
 
 
@@ -129,8 +132,8 @@ def test_the_linear_rows_vary_as_the_area_does():
     generator = torch.Generator().manual_seed(0)
     winning = torch.rand(2000, generator=generator, dtype=torch.float64)
     right = torch.rand(2000, generator=generator) < winning
-    area = scores.RiskCoverage(winning, right).value()
-    rows = streams.influence(winning, right, area)
+    statistic = ranking.RiskCoverage(Pool(winning, right.nonzero()[:, 0], 2000, 1))
+    area, rows = statistic.value(), statistic.influence()
     assert float(rows.mean()) == pytest.approx(area)
     # Double one sample's weight a little: the area moves by that row's share.
     for j in (0, 7, 1234):
@@ -180,9 +183,9 @@ def test_paired_comparisons(tmp_path, two, capsys):
     code, output, errors = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "b.npz", "--json", "--resamples", 200)
     assert (code, errors) == (0, "")
     lines = {line["metric"]: line for line in json.loads(output)["comparisons"]}
-    assert list(lines) == ["accuracy", "nll", "brier", "ece_prediction", "ece_output"]
+    assert list(lines) == ["accuracy", "nll", "brier", "ece_hist", "ece_hist_output"]
     expected = metrics.compare(first.probabilities, second.probabilities, first.known_labels, "ece_hist", resamples=200)
-    found = lines["ece_prediction"]
+    found = lines["ece_hist"]
     assert (found["a"], found["b"]) == ("a.npz", "b.npz")
     assert found["difference"] == pytest.approx(expected.difference)
     assert (found["low"], found["high"], found["p_value"]) == (expected.low, expected.high, expected.p_value)

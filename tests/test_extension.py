@@ -9,8 +9,12 @@ import pytest
 import torch
 
 import command_line
-from softkin import calibrators, data, distances, training
+import study_parts
+from softkin import calibrators, data, distances, evaluation, metrics, report, training
+from softkin.evaluation import files
+from softkin.metrics.catalogue import METRICS
 from softkin.predictions import formats
+from softkin.study import StudySpec, measure, tables
 
 ROOT = Path(__file__).resolve().parents[1]
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
@@ -193,3 +197,129 @@ def test_a_training_method_is_one_declaration_and_one_loss(toy_training, capsys,
     tried = [one["values"]["reward"] for one in study.results(tmp_path / "s")[1].record["tried"]]
     assert tried == [0.2]  # one trial, as no method of this study has a grid
     assert report.build_comparison(tmp_path / "s")["methods"][1] == {"key": "entropy", "name": "Entropy"}
+
+
+METRIC = '''
+"""The spherical score."""
+
+from softkin.metrics.catalogue import metric
+from softkin.metrics.statistics import Mean
+
+
+@metric(
+    title="spherical score",
+    short="sphere",
+    percent=False,
+    larger_is_better=True,
+    shown=["evaluate", "compare", "select", "record", "table", "card"],
+    plain="Spherical score",
+    winner="Roundest",
+    aliases=["sphere"],
+)
+def spherical(probabilities, labels, *, power: float = 1.0):
+    own = probabilities.gather(1, labels[:, None])[:, 0].double()
+    return Mean((own / probabilities.double().norm(dim=1)) ** power)
+'''
+
+
+@pytest.fixture
+def toy_metric(module):
+    yield module("toy_metric", METRIC).spherical
+    METRICS.remove("spherical")
+
+
+def test_a_metric_is_one_function(toy_metric, capsys):
+    test = formats.read(TEST)
+    p, y = test.probabilities, test.known_labels
+    expected = float((p.gather(1, y[:, None])[:, 0] / p.norm(dim=1)).mean())
+    assert toy_metric(p, y) == pytest.approx(expected)
+    assert toy_metric(p, y, power=2.0, confidence=0.9).level == 0.9
+    assert metrics.interval("sphere", p, y, resamples=100).value == pytest.approx(expected)
+    total = metrics.Accumulator({"toy": ("spherical", {"power": 1.0})})
+    total.update(p[:100], y[:100])
+    total.update(p[100:], y[100:])
+    assert total.compute()["toy"] == pytest.approx(expected)
+    assert calibrators.fit_best(test.logits, y, metric="spherical", folds=2, resamples=100).metric == "spherical"
+    code, output, _ = command_line.run(capsys, "evaluate", TEST, "--resamples", 100)
+    assert code == 0
+    assert any(line.split()[:3] == ["spherical", "score", f"{expected:.4f}"] for line in output.splitlines())
+    assert StudySpec(select="sphere").select == "spherical"
+    assert measure.on_validation(test)["spherical"] == pytest.approx(expected)
+    importlib.reload(sys.modules["toy_metric"])  # a notebook's cell that is run twice
+    assert METRICS["spherical"].function is sys.modules["toy_metric"].spherical
+
+
+def test_a_metric_is_in_evaluate_of_any_size(toy_metric, monkeypatch):
+    test = formats.read(TEST)
+    expected = toy_metric(test.probabilities, test.known_labels)
+    for limit in (10**6, 100):  # in memory, and as a stream
+        monkeypatch.setattr(files, "ROWS", limit)
+        found = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["spherical"]
+        assert found["value"] == pytest.approx(expected)
+        assert found["low"] < found["value"] < found["high"]
+
+
+def test_a_metric_is_on_the_page(toy_metric, browser, tmp_path):
+    test = formats.read(TEST).take(torch.arange(60))
+    data = report.build(test, resamples=100, candidates=[calibrators.TemperatureScaling()])
+    assert "spherical" in data["variants"][1]["against_raw"]
+    browser.media()
+    browser.resize(1280, 900)
+    page = browser.open(report.write(tmp_path / "toy.html", data)[0])
+    names = page.run("return Array.from(document.querySelectorAll('.metric-name'), (n) => n.textContent)")
+    assert "Spherical score" in names
+    assert "spherical score" in page.run("return document.getElementById('calibrators').textContent")
+    assert page.console() == []
+
+
+def test_a_metric_is_a_column_of_a_studys_table(toy_metric, tmp_path):
+    results = [study_parts.made(tmp_path, name, 0, shift) for name, shift in (("one-hot", 3.0), ("ts", 1.0))]
+    table = tables.build(study_parts.kept(methods=("one-hot", "ts"), seeds=1).spec, results, resamples=50)
+    assert "| sphere ↑ |" in table.to_markdown()
+    assert table.row("ts").cells["spherical"].best
+
+
+RANKED = '''
+"""A metric that needs all rows at once, and has no form that streams."""
+
+import torch
+
+from softkin.metrics.catalogue import metric
+from softkin.metrics.statistics import Statistic
+
+
+class Median(Statistic):
+    kind = "mean"
+
+    def __init__(self, rows):
+        self.rows, self.num_samples, self.device = rows, len(rows), rows.device
+
+    def value(self):
+        return float(self.rows.median())
+
+    def sums(self, weights):
+        return torch.stack([self.rows.repeat_interleave(line.long()).median() for line in weights])[:, None]
+
+    def of(self, sums):
+        return sums[:, 0]
+
+
+@metric(title="median confidence", short="median", shown=["evaluate"])
+def median_confidence(probabilities, labels):
+    return Median(probabilities.double().amax(dim=1))
+'''
+
+
+def test_a_metric_that_cannot_stream_says_so_and_does_not_vanish(module, monkeypatch, capsys):
+    module("toy_median", RANKED)
+    try:
+        assert evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["median_confidence"]["low"] > 0
+        monkeypatch.setattr(files, "ROWS", 100)
+        found = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["median_confidence"]
+        assert found == {"value": None, "absent": "it needs all samples at once, and there are too many rows to hold"}
+        _, output, _ = command_line.run(capsys, "evaluate", TEST, "--resamples", 100)
+        assert "No median confidence: it needs all samples at once" in output
+        with pytest.raises(ValueError, match="`median_confidence` cannot stream: it needs all samples at once"):
+            metrics.Accumulator(["median_confidence"])
+    finally:
+        METRICS.remove("median_confidence")

@@ -30,9 +30,6 @@ def tolerance(name):
 @pytest.mark.parametrize("case", GOLDEN)
 def test_no_number_moved(golden_metrics, shared_data, case):
     now = dict(golden_metrics.numbers(case, golden_metrics.cases(shared_data)[case]))
-    old = {"ece_prediction": "ece_hist", "ece_output": "ece_hist_output", "kde_prediction": "ece_kde"}
-    old["kde_output"] = "ece_kde_output"
-    now = {" ".join(old.get(word, word) for word in name.split(" ")): value for name, value in now.items()}
     assert set(now) >= set(GOLDEN[case])
     for name, expected in GOLDEN[case].items():
         if isinstance(expected, str):

@@ -23,6 +23,10 @@ REQUESTS = {
     "net": "signed_gap",
     "classwise": ("classwise_ece", {"reduction": "sum"}),
     "kull": ("classwise_ece", {"convention": "kull2019"}),
+    "smooth": "smooth_ece",
+    "smooth output": ("smooth_ece", {"scope": "output", "per": "score"}),
+    "super": ("superclass_ece", {"groups": np.array([0, 0, 1, 1, 2])}),
+    "severity": ("mistake_severity", {"distances": np.abs(np.arange(5)[:, None] - np.arange(5))}),
     "nll": "nll",
     "brier": "brier",
     "brier score": ("brier", {"per": "score"}),
@@ -35,6 +39,7 @@ KERNELS = {
     "kde none": ("ece_kde", {"scope": "output", "boundary": "none", "per": "score"}),
     "kde mnm": ("ece_kde", {"bandwidth": "mix-n-match"}),
     "kde fixed": ("ece_kde", {"bandwidth": 0.05}),
+    "kde convention": ("ece_kde", {"convention": "mix-n-match"}),
 }
 
 
@@ -79,6 +84,16 @@ def test_kernels_equal_the_whole():
         assert values[name] == pytest.approx(whole(request, p, y), abs=1e-6), name
 
 
+def test_two_classes_are_binned_as_the_convention_does():
+    """Netcal and mix-n-match look at the score of class 1 where there are two classes, also in a stream."""
+    p, y = finite_data()
+    p, y = np.stack([p[:, 0], 1 - p[:, 0]], axis=1), (y > 0).astype(int)
+    two = {"netcal": ("ece_hist", {"convention": "netcal"}), "kde": ("ece_kde", {"convention": "mix-n-match"})}
+    two["mce"] = ("mce", {"convention": "netcal"})
+    for name, value in fed(two, p, y, 300).compute().items():
+        assert value == pytest.approx(whole(two[name], p, y), abs=1e-6 if name == "kde" else 1e-12), name
+
+
 def test_kernels_of_equal_scores():
     p, y = np.tile([0.7, 0.3], (10, 1)), np.array([0] * 5 + [1] * 5)
     assert fed(["ece_kde"], p, y, 3).compute()["ece_kde"] == pytest.approx(0.2, abs=1e-12)
@@ -99,10 +114,10 @@ def test_merge_equals_the_whole():
 def test_state_does_not_grow():
     p, y = finite_data()
     total = fed({**REQUESTS, **KERNELS}, p, y, 500)
-    before = {name: part.sums.shape for name, part in total._parts.items()}
+    before = {name: part.totals.shape for name, part in total._parts.items()}
     total.update(p, y)
-    assert {name: part.sums.shape for name, part in total._parts.items()} == before
-    sizes = {name: part.sums.numel() for name, part in total._parts.items()}
+    assert {name: part.totals.shape for name, part in total._parts.items()} == before
+    sizes = {name: part.totals.numel() for name, part in total._parts.items()}
     assert sizes["ece output"] == 45
     assert sizes["classwise"] == 3 * 5 * 15
 
@@ -127,13 +142,12 @@ def test_a_refused_batch_leaves_nothing_behind():
     ("request_", "words"),
     [
         ("aurc", "`aurc` cannot stream: it ranks all samples by confidence"),
-        ("auroc", "`auroc` cannot stream"),
-        ("fpr_at_95", "`fpr_at_95` cannot stream"),
-        (("ece_hist", {"binning": "mass"}), "`ece_hist` with equal-mass bins cannot stream"),
-        (("classwise_ece", {"binning": "mass"}), "`classwise_ece` with equal-mass bins cannot stream"),
-        (("ece_hist", {"convention": "mix-n-match"}), "equal-mass bins cannot stream"),
-        (("ece_kde", {"convention": "mix-n-match"}), "'mix-n-match' cannot stream"),
-        ("smooth_ece", "`metrics` must be among ece_hist"),
+        ("auroc", "`auroc` compares two sets of scores"),
+        ("fpr_at_95", "`fpr_at_95` compares two sets of scores"),
+        (("ece_hist", {"binning": "mass"}), "`ece_hist` cannot stream: the edges of equal-mass bins need all scores"),
+        (("classwise_ece", {"binning": "mass"}), "`classwise_ece` cannot stream: the edges of equal-mass bins"),
+        (("ece_hist", {"convention": "mix-n-match"}), "the edges of equal-mass bins need all scores"),
+        ("smooth_eec", "got 'smooth_eec'; did you mean 'smooth_ece'?"),
         (("ece_hist", {"scope": "all"}), "`scope` must be"),
         (("ece_kde", {"bandwidth": 0.7}), "at most 0.5"),
     ],
@@ -147,7 +161,7 @@ def test_unknown_options_and_unlike_accumulators_are_refused():
     with pytest.raises(TypeError, match="`nll` takes no option `scope`"):
         metrics.Accumulator({"x": ("nll", {"scope": "output"})})
     for metric in ("mce", "debiased_ece", "signed_gap"):
-        with pytest.raises(TypeError, match=f"`{metric}` takes no option `norm`; it streams with scope, n_bins, binn"):
+        with pytest.raises(TypeError, match=f"`{metric}` takes no option `norm`; its options: .*scope, n_bins"):
             metrics.Accumulator({"x": (metric, {"norm": 2})})
     with pytest.raises(TypeError, match="`mce` takes no option `per`"):
         metrics.Accumulator({"x": ("mce", {"per": "score"})})

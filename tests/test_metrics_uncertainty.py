@@ -9,8 +9,9 @@ import torch
 
 import metrics_twins as twins
 from softkin import binning, metrics
-from softkin.metrics import calibration, decomposition, scopes, scores, shares, uncertainty
-from softkin.metrics.statistics import Binned
+from softkin.metrics import decomposition, scopes, shares, uncertainty
+from softkin.metrics.binned import Binned
+from softkin.metrics.catalogue import METRICS
 
 BINS = binning.equal_width(15)
 
@@ -105,18 +106,18 @@ def test_every_metric_has_an_interval(metric, options):
 @pytest.mark.parametrize(
     "make",
     [
-        calibration.binned,
-        lambda p, y: calibration.binned(p, y, scope="output", norm=2),
-        lambda p, y: calibration.binned(p, y, norm="max"),
-        calibration.debiased,
-        calibration.classwise,
-        lambda p, y: calibration.classwise(p, y, norm=2),
-        lambda p, y: calibration.kernel(p, y, bandwidth=0.1),
-        lambda p, y: calibration.kernel(p, y, bandwidth=0.1, scope="output", boundary="none"),
-        calibration.smooth,
-        lambda p, y: calibration.signed(p, y, part="under"),
-        scores.risk_coverage,
-        lambda p, y: scores.risk_coverage((p * 8).ceil() / 8, y),
+        METRICS["ece_hist"].statistic,
+        lambda p, y: METRICS["ece_hist"].statistic(p, y, scope="output", norm=2),
+        lambda p, y: METRICS["ece_hist"].statistic(p, y, norm="max"),
+        METRICS["debiased_ece"].statistic,
+        METRICS["classwise_ece"].statistic,
+        lambda p, y: METRICS["classwise_ece"].statistic(p, y, norm=2),
+        lambda p, y: METRICS["ece_kde"].statistic(p, y, bandwidth=0.1),
+        lambda p, y: METRICS["ece_kde"].statistic(p, y, bandwidth=0.1, scope="output", boundary="none"),
+        METRICS["smooth_ece"].statistic,
+        lambda p, y: METRICS["signed_gap"].statistic(p, y, part="under"),
+        METRICS["aurc"].statistic,
+        lambda p, y: METRICS["aurc"].statistic((p * 8).ceil() / 8, y),
     ],
 )
 def test_weighted_sums_are_the_metric_of_repeated_rows(make):
@@ -584,7 +585,7 @@ def test_bands_of_bins_without_hits_are_as_wide_as_the_rows_allow():
     p = torch.full((n, 5), 0.01)
     p[:, 0], p[:, 1] = 0.62, 0.35
     y = torch.zeros(n, dtype=torch.int64)
-    statistic = calibration.binned(p, y, scope="output", n_bins=10)
+    statistic = METRICS["ece_hist"].statistic(p, y, scope="output", n_bins=10)
     low, high = uncertainty.likelihood_band(statistic, 0.95, 200, 0)
     rare = 1 - 0.025 ** (1 / n)
     assert high[0] == pytest.approx(rare / 3)  # 150 scores in 50 rows, of which each has at most one hit

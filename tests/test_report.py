@@ -11,7 +11,7 @@ from softkin.binning import equal_width
 from softkin.calibrators.selection import folds_of
 from softkin.evaluation import sentence
 from softkin.metrics import scopes
-from softkin.metrics.statistics import Binned
+from softkin.metrics.binned import Binned
 from softkin.metrics.uncertainty import likelihood_band
 from softkin.predictions import Predictions
 from softkin.report import curves, matrix, mistakes, render
@@ -73,11 +73,11 @@ def test_the_numbers_are_the_librarys(predictions, data):
     p, y = predictions.probabilities, predictions.known_labels
     found = data["variants"][0]["metrics"]
     expected = metrics.ece_hist(p, y, confidence=0.95, resamples=200)
-    assert found["ece_prediction"]["value"] == expected
-    assert (found["ece_prediction"]["low"], found["ece_prediction"]["high"]) == (expected.low, expected.high)
-    assert found["ece_output"]["value"] == metrics.ece_hist(p, y, scope="output")
+    assert found["ece_hist"]["value"] == expected
+    assert (found["ece_hist"]["low"], found["ece_hist"]["high"]) == (expected.low, expected.high)
+    assert found["ece_hist_output"]["value"] == metrics.ece_hist(p, y, scope="output")
     assert found["nll"]["value"] == metrics.nll(p, y)
-    assert found["kde_output"]["floor"] == metrics.kde_floor(p)
+    assert found["ece_kde_output"]["floor"] == metrics.kde_floor(p)
     assert found["aurc"]["value"] == metrics.aurc(p, y)
 
 
@@ -98,7 +98,7 @@ def test_calibrators_are_cross_fitted_in_two_folds(predictions):
     whole = calibrators.TemperatureScaling().fit(z, y).temperature_
     assert f"Fitted on the whole file, T = {whole:.3f}." in variant["note"]
     paired = metrics.compare(found, predictions.probabilities, y, "ece_hist", scope="output", resamples=100)
-    assert variant["against_raw"]["ece_output"] == pytest.approx(
+    assert variant["against_raw"]["ece_hist_output"] == pytest.approx(
         {"difference": paired.difference, "low": paired.low, "high": paired.high}, abs=1e-9
     )
     assert {one["name"] for one in data["calibrators"]} == {"Temperature scaling", "Vector scaling"}

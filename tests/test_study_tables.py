@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from softkin import SoftkinError, metrics
-from softkin.metrics import scores
+from softkin.metrics.catalogue import METRICS
+from softkin.metrics.statistics import Mean, Share
 from softkin.predictions import Predictions
 from softkin.study import measure, significance
 from softkin.study.significance import Resamples, verdict
@@ -76,9 +77,9 @@ def test_no_winner_by_kde_output_nor_by_the_gap(five):
 
 def test_perfect_calibration_stands_beside_every_ece(five, tmp_path):
     p = made(tmp_path, "one-hot", 0, 2.5).test().probabilities
-    for key, (metric, options) in measure.ERRORS.items():
+    for key in ("ece_hist", "ece_hist_output", "ece_kde", "ece_kde_output"):
         cell = five.row("one-hot").cells[key]
-        assert cell.calibrated == pytest.approx(metrics.when_calibrated(metric, p, draws=100, **options), rel=0.2)
+        assert cell.calibrated == pytest.approx(metrics.when_calibrated(key, p, draws=100), rel=0.2)
     assert five.row("one-hot").cells["nll"].calibrated is None
 
 
@@ -139,14 +140,14 @@ def test_with_one_seed_no_method_is_called_worse(tmp_path):
 
 def test_the_verdict_of_one_seed_gives_the_interval_of_the_samples():
     a, b = torch.linspace(0, 1, 200), torch.linspace(0, 1, 200).flip(0) + 0.3
-    found = verdict({"a": [scores.Mean(a)], "b": [scores.Mean(b)]}, Resamples([list(range(200))], times=400))
+    found = verdict({"a": [Mean(a)], "b": [Mean(b)]}, Resamples([list(range(200))], times=400))
     assert (found.best, found.p_values, found.ties) == ("a", {}, {"b"})
     low, high = found.differences["b"]
     half = 1.96 * float((b - a).std()) / 200**0.5
     assert (low, high) == pytest.approx((0.3 - half, 0.3 + half), abs=0.02)
     said = found.against_the_best("b")
     assert said.startswith("one seed: no method can be called worse than another; the samples' interval alone is +0.2")
-    five = verdict({"a": [scores.Mean(a)] * 5, "b": [scores.Mean(b)] * 5}, Resamples([list(range(200))] * 5, times=400))
+    five = verdict({"a": [Mean(a)] * 5, "b": [Mean(b)] * 5}, Resamples([list(range(200))] * 5, times=400))
     assert five.against_the_best("b").startswith("b is worse than a: +0.2")
 
 
@@ -173,7 +174,7 @@ def test_resamples_draw_a_shared_sample_for_all_seeds_or_none():
     ids = [[10, 11, 12, 13], [12, 13, 14, 15]]
     right = torch.tensor([[1.0, 0, 1, 0], [1, 0, 0, 1]])
     drawn = Resamples(ids, times=50, seed=3)
-    values = drawn.values([scores.Share(row) for row in right])
+    values = drawn.values([Share(row) for row in right])
     generator = np.random.default_rng(drawn._seed)
     for line in values:
         picks = generator.integers(0, 6, 6)
@@ -219,7 +220,7 @@ def called_worse(num_methods, num_seeds, trials, noise=None):
     for trial in range(trials):
         rng = np.random.default_rng([num_methods, num_seeds, trial])
         rows = rng.normal(size=(num_methods, num_seeds, 1)) + 0.01 * rng.normal(size=(num_methods, num_seeds, 20))
-        every = {str(m): [scores.Mean(torch.from_numpy(row)) for row in rows[m]] for m in range(num_methods)}
+        every = {str(m): [Mean(torch.from_numpy(row)) for row in rows[m]] for m in range(num_methods)}
         wrong += len(verdict(every, drawn).ties) < num_methods - 1
     return wrong / trials
 
@@ -241,7 +242,7 @@ def test_without_the_training_noise_equal_methods_are_called_worse():
 
 
 def test_verdict_direction():
-    right = {"good": [scores.Share(torch.ones(50))] * 5, "bad": [scores.Share(torch.zeros(50))] * 5}
+    right = {"good": [Share(torch.ones(50))] * 5, "bad": [Share(torch.zeros(50))] * 5}
     drawn = Resamples([list(range(50))] * 5, times=200)
     assert verdict(right, drawn, higher_is_better=True).best == "good"
     found = verdict(right, drawn)
@@ -250,7 +251,7 @@ def test_verdict_direction():
 
 
 def test_infinite_losses_do_not_win():
-    losses = {"fine": [scores.Mean(torch.ones(50))] * 5, "endless": [scores.Mean(torch.full((50,), torch.inf))] * 5}
+    losses = {"fine": [Mean(torch.ones(50))] * 5, "endless": [Mean(torch.full((50,), torch.inf))] * 5}
     with np.errstate(invalid="ignore"):
         assert verdict(losses, Resamples([list(range(50))] * 5, times=200)).best == "fine"
 
@@ -298,9 +299,9 @@ def test_the_floor_stands_beside_kde_output(five):
 
 def test_labels_drawn_one_by_one_show_what_labels_drawn_together_do(tmp_path):
     p = made(tmp_path, "one-hot", 0, 1.0).test().probabilities
-    for scope in ("prediction", "output"):
-        slow = measure._drawn_one_by_one(p, scope)
-        fast = metrics.when_calibrated("ece_kde", p, scope=scope, draws=100)
+    for key in ("ece_kde", "ece_kde_output"):
+        slow = measure._drawn_one_by_one(METRICS[key], p)
+        fast = metrics.when_calibrated(key, p, draws=100)
         assert slow["mean"] == pytest.approx(float(fast), rel=0.25)
         assert slow["low"] < slow["mean"] < slow["high"]
 
@@ -331,3 +332,14 @@ def test_names_are_text_in_every_form(tmp_path):
     assert r"\textbackslash{}input\{secret\}" in latex
     assert all(line.startswith(("%", "\\", "method", "one-hot")) for line in latex.splitlines() if line)
     assert next(csv.reader(io.StringIO(table.to_csv().splitlines()[1])))[1] == column.key
+
+
+def test_an_error_of_scores_that_share_one_bin_wins_nothing(tmp_path):
+    """A constant answer at the base rate has a calibration error of 0.00 %, and knows nothing."""
+    results_of = [made(tmp_path, "one-hot", 0, 3.0), made(tmp_path, "ts", 0, 0.0)]
+    table = build(kept(methods=("one-hot", "ts"), seeds=1).spec, results_of, resamples=50)
+    constant = table.row("ts").cells["ece_hist"]
+    assert constant.mean < table.row("one-hot").cells["ece_hist"].mean
+    assert not constant.best
+    assert table.row("one-hot").cells["ece_hist"].best
+    assert any(note.startswith("Hist P of TS is no winner: all scores share one bin") for note in table.notes)

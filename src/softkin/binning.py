@@ -37,6 +37,8 @@ class Bins:
     """"right": (lo, hi] and 0 in the first bin; "left": [lo, hi) and 1 in the last"""
     equal_width: bool = False
     """Whether the edges are exactly m/M: those are found by arithmetic, and checked by comparison all the same"""
+    from_scores: bool = False
+    """Whether the edges depend on the scores, so that other scores would have other bins"""
 
     @property
     def n_bins(self) -> int:
@@ -115,7 +117,7 @@ def equal_mass(scores: Tensor, n_bins: int) -> Bins:
     places = [-(-m * n // n_bins) - 1 for m in range(1, n_bins)]
     inner = ordered[..., torch.tensor(places, dtype=torch.int64, device=ordered.device).clamp_(min=0)]
     ends = inner.new_zeros(*inner.shape[:-1], 1)
-    return Bins(torch.cat([ends, inner, ends + 1], dim=-1).cpu())
+    return Bins(torch.cat([ends, inner, ends + 1], dim=-1).cpu(), from_scores=True)
 
 
 def assign(scores: Tensor, bins: Bins) -> Tensor:

@@ -14,7 +14,7 @@ at 0 and 1, which the cosine transform turns into one factor for each frequency.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from torch import Tensor
@@ -53,12 +53,7 @@ def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
     """
     if isinstance(rule, str):
         checks.option(rule, "bandwidth", ("paper", "mix-n-match"))
-        if rule == "paper":
-            return paper_bandwidth(len(scores), _deviation(scores))
-        radius = mix_n_match_bandwidth(len(scores), _deviation(scores[hits]))
-        if radius == 0 and _deviation(scores) > ATOMS:
-            raise ValueError(NO_SPREAD_OF_HITS)
-        return radius
+        return _by_rule(rule, len(scores), _deviation(scores), _deviation(scores[hits]) if rule != "paper" else 0.0)
     if not 0 < checks.number(rule, "bandwidth") <= WIDEST:
         raise ValueError(
             f"`bandwidth` must be 'paper', 'mix-n-match' or a number above 0 and at most {WIDEST}, got {rule!r}."
@@ -66,19 +61,18 @@ def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
     return float(rule)
 
 
-NO_SPREAD_OF_HITS = (
-    "`bandwidth` 'mix-n-match' is the spread of the hits' scores, and these have none; pass 'paper' or a number."
-)
-
-
-def paper_bandwidth(count: int, deviation: float) -> float:
-    """1.06 σ n^(−1/5); 0 where there is no spread."""
-    return 1.06 * deviation * count**-0.2 if deviation > ATOMS else 0.0
-
-
-def mix_n_match_bandwidth(count: int, deviation_of_hits: float) -> float:
-    """σ₁ (2n)^(−1/5); 0 where the hits have no spread."""
-    return deviation_of_hits * (2 * count) ** -0.2 if deviation_of_hits > ATOMS else 0.0
+def _by_rule(rule: str, count: int, deviation: float, deviation_of_hits: float) -> float:
+    """1.06 σ n^(−1/5) or σ₁ (2n)^(−1/5); 0 where there is no spread."""
+    if rule == "paper":
+        return 1.06 * deviation * math.pow(count, -0.2) if deviation > ATOMS else 0.0
+    if deviation_of_hits > ATOMS:
+        return deviation_of_hits * math.pow(2 * count, -0.2)
+    if deviation > ATOMS:
+        raise ValueError(
+            "`bandwidth` 'mix-n-match' is the spread of the hits' scores, and these have none; "
+            "pass 'paper' or a number."
+        )
+    return 0.0
 
 
 def _deviation(scores: Tensor) -> float:
@@ -249,6 +243,81 @@ def integrals(everything: Tensor, hits: Tensor, count: int, radius: float, bound
     nodes = torch.arange(-1, size + 2, dtype=torch.float64, device=field.device) / size
     total = _absolute_integral(nodes * field[0] - field[1:]) / (count * radius * size)
     return total.view(hits.shape[:-2])
+
+
+class Sums:
+    """The cells of [0, 1] and the moments of scores that come in parts: added up, and read once the bandwidth is known.
+
+    The state is one flat tensor of float64, so that the sums of several processes add up: the cells of all scores, of
+    the hits, with ``floor`` also of all scores each counted as its own share of a hit, then six moments.
+    """
+
+    def __init__(self, flat: Tensor, *, floor: bool = False) -> None:
+        lines = 3 if floor else 2
+        self.flat, self.size = flat, (len(flat) - 6) // (3 * lines)
+        self.cells = flat[:-6].view(lines, 3, self.size)
+        self.moments = flat[-6:].view(2, 3)  # of all scores and of the hits: number, sum and squares of p − ½
+
+    @classmethod
+    def zeros(cls, size: int, *, floor: bool = False) -> Self:
+        """Of nothing yet, in ``size`` cells."""
+        return cls(torch.zeros((9 if floor else 6) * size + 6, dtype=torch.float64), floor=floor)
+
+    def add(self, scores: Tensor, hits: Tensor) -> None:
+        """Add scores, of which those at ``hits`` belong to the true class."""
+        every = scores.cpu()
+        for line, values in enumerate((every, every[hits.cpu()])):
+            cells(values, self.size, into=self.cells[line])
+            about_half = values.to(torch.float64) - 0.5  # where squares of scores near 1 lose less
+            self.moments[line] += torch.stack(
+                [torch.tensor(float(len(values)), dtype=torch.float64), about_half.sum(), about_half.square().sum()]
+            )
+        if len(self.cells) == 3:
+            cells(every, self.size, weights=every, into=self.cells[2])
+
+    @property
+    def count(self) -> int:
+        """How many scores there are."""
+        return int(self.moments[0, 0])
+
+    def radius(self, rule: str | float) -> float:
+        """What ``bandwidth`` gives for all scores."""
+        if not isinstance(rule, str):
+            return bandwidth(rule, self.flat[:0], self.flat[:0])
+        deviations = [_deviation_from(*line) for line in self.moments.tolist()]
+        return _by_rule(rule, self.count, *deviations)
+
+    def error(self, rule: str | float, boundary: Boundary, widened: float = 1.0) -> float:
+        """The calibration error per score, with a bandwidth of ``widened`` times the rule's."""
+        radius = widened * self.radius(rule)
+        if radius == 0:  # all scores equal
+            (n, first, _), (n1, _, _) = self.moments.tolist()
+            return float(abs(first / n + 0.5 - n1 / n))
+        if radius * self.size < CELLS_PER_RADIUS:
+            need = 1 << (grid_size(radius) - 1).bit_length()
+            raise TooFewCells(
+                f"`kde_cells` must be at least {need} for the bandwidth of these scores, {radius:.3g}, got "
+                f"{self.size}; the batches have to be run through again."
+            )
+        return float(integrals(self.cells[0], self.cells[1], self.count, radius, boundary))
+
+    def floor(self, rule: str | float, boundary: Boundary) -> float:
+        """What smoothing alone shows, per score; 0 of scores that are all equal."""
+        radius = self.radius(rule)
+        return float(integrals(self.cells[0], self.cells[2], self.count, radius, boundary)) if radius else 0.0
+
+
+class TooFewCells(ValueError):
+    """The cells are too wide for the bandwidth that the scores have."""
+
+
+def _deviation_from(count: float, first: float, second: float) -> float:
+    """The population standard deviation from sums of p − ½ and its square."""
+    if count == 0:
+        return 0.0
+    variance = second / count - (first / count) ** 2
+    # What the subtraction rounds away cannot be told from no spread at all.
+    return variance**0.5 if variance > 1e-13 * second / count else 0.0
 
 
 def calibration_error(

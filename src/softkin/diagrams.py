@@ -16,8 +16,8 @@ from softkin import checks, density, escape
 from softkin.binning import ReliabilityCurve, by_answer, equal_width, for_scores
 from softkin.binning import curve as curve_of
 from softkin.checks import Array
+from softkin.metrics.binned import Binned
 from softkin.metrics.scopes import Pool, Scope, checked, pool
-from softkin.metrics.statistics import Binned
 from softkin.metrics.uncertainty import likelihood_band
 
 if TYPE_CHECKING:

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from softkin.calibrators.base import Calibrator
     from softkin.metrics import Comparison
 
-LARGER_IS_BETTER = ("accuracy", "neighbourhood_mass", "top_k_accuracy")
-NEARER_0_IS_BETTER = ("signed_gap",)
-
 
 def folds_of(num_samples: int, folds: int, seed: int) -> list[Tensor]:
     """The samples in ``folds`` random parts, as equal as can be; fewer parts where there are fewer samples."""
@@ -153,14 +150,19 @@ def fit_best(
     z, y, floor = labelled_logits(logits, labels, from_probabilities, floor, least=2)
     raw = torch.softmax(z, dim=1)
     source = raw if from_probabilities else z
-    name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
-    if isinstance(metric, str) and (metric.startswith("_") or not callable(getattr(metrics, metric, None))):
-        raise ValueError(f"`metric` must be a metric's name, such as 'nll', or a function, got {metric!r}.")
-    function = getattr(metrics, metric) if isinstance(metric, str) else metric
-    sign = -1 if (name in LARGER_IS_BETTER if larger_is_better is None else larger_is_better) else 1
+    known = metrics.catalogue.of(metric)
+    name = known.key if known else getattr(metric, "__name__", "metric")
+    if larger_is_better is None:
+        larger_is_better = known is not None and known.larger_is_better is True
+        signed = known is not None and known.signed
+    else:
+        signed = False
+
+    def function(p: Tensor, labels: Tensor, **chosen: Any) -> float:
+        return known.statistic(p, labels, **chosen).value() if known else metric(p, labels, **chosen)  # type: ignore[operator]
 
     def cost(score: float) -> float:
-        return abs(score) if name in NEARER_0_IS_BETTER and larger_is_better is None else sign * score
+        return abs(score) if signed else -score if larger_is_better else score
 
     found: list[tuple[float, Calibrator, Tensor]] = []
     for candidate in candidates:
@@ -170,7 +172,7 @@ def fit_best(
     comparison = None
     if len(found) > 1:
         comparison = metrics.compare(
-            found[0][2], found[1][2], y, function, confidence=confidence, resamples=resamples, seed=seed, **options
+            found[0][2], found[1][2], y, metric, confidence=confidence, resamples=resamples, seed=seed, **options
         )
     uncalibrated = float(function(raw, y, **options))
     if cost(found[0][0]) > cost(uncalibrated):

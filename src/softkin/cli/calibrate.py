@@ -65,12 +65,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     file(compare, "validation", "predictions to fit on")
     file(compare, "test", "predictions to measure on")
     choose(compare.add_argument("--methods", metavar="A,B,…"), "only these of {}", choices.calibrators, separators=",")
-    compare.add_argument(
-        "--metric",
-        choices=["nll", "brier", "ece_prediction", "ece_output"],
-        default="nll",
-        help="by which they are ordered (default: nll)",
-    )
+    ordered = compare.add_argument("--metric", default="nll")
+    choose(ordered, "by which they are ordered: {} (default: nll)", choices.metrics_of_order)
     compare.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
     compare.add_argument("--resamples", type=int, default=1000, help="behind the intervals (default: 1000)")
     compare.add_argument("--seed", type=int, default=0, help="of the resampling (default: 0)")
@@ -178,7 +174,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     result: dict[str, Any] = {"calibrator": repr(calibrator), "num_samples": len(found), "file": str(arguments.output)}
     if found.labels is not None:
         for key, p in (("before", found.probabilities), ("after", after.probabilities)):
-            result[key] = {"nll": metrics.nll(p, found.labels), "ece_prediction": metrics.ece_hist(p, found.labels)}
+            result[key] = {"nll": metrics.nll(p, found.labels), "ece_hist": metrics.ece_hist(p, found.labels)}
     if arguments.json:
         print(json.dumps(result | {"warnings": [told] if told else []}, ensure_ascii=False, indent=1))
         return
@@ -187,7 +183,7 @@ def _apply(arguments: argparse.Namespace) -> None:
         before, behind = result["before"], result["after"]
         print(
             f"NLL {before['nll']:.4f} → {behind['nll']:.4f}, ECE of the prediction "
-            f"{100 * before['ece_prediction']:.2f} % → {100 * behind['ece_prediction']:.2f} %"
+            f"{100 * before['ece_hist']:.2f} % → {100 * behind['ece_hist']:.2f} %"
         )
     print(f"Wrote {arguments.output}")
 
@@ -248,7 +244,7 @@ def _print(result: dict[str, Any]) -> None:
             table.add_row(line["method"], Text(f"failed: {shown(line['failed'])[:60]}"))
             continue
         found = line["metrics"]
-        ece, chance = found["ece_prediction"], found["ece_prediction"]["when_calibrated"]["value"]
+        ece, chance = found["ece_hist"], found["ece_hist"]["when_calibrated"]["value"]
         table.add_row(
             line["method"],
             _plain(found["nll"]["value"]),
@@ -256,7 +252,7 @@ def _print(result: dict[str, Any]) -> None:
             _percent(ece["value"]),
             f"{_percent(ece['low'])} to {_percent(ece['high'])}",
             _percent(chance),
-            _percent(found["ece_output"]["value"]),
+            _percent(found["ece_hist_output"]["value"]),
             _percent(found["accuracy"]["value"]),
             f"{line['seconds']:.2f}",
         )

@@ -39,6 +39,20 @@ def distances() -> list[str]:
     return list(SOURCES)
 
 
+def metrics_of_choice() -> list[str]:
+    """Metrics by which a study chooses values."""
+    from softkin.metrics import catalogue
+
+    return [metric.key for metric in catalogue.shown("select")]
+
+
+def metrics_of_order() -> list[str]:
+    """Metrics by which calibrators are ordered."""
+    from softkin.evaluation import calibrated
+
+    return calibrated.orders()
+
+
 def networks() -> list[str]:
     """Networks."""
     from softkin import models
@@ -78,6 +92,8 @@ REGISTRIES: tuple[Names, ...] = (
     calibrators,
     data_sets,
     distances,
+    metrics_of_choice,
+    metrics_of_order,
     networks,
     papers,
     recipes,

@@ -66,8 +66,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--mixing", type=_numbers, help="of mixup; a list is tried (default: as many as beta, around 0.2)"
     )
-    what.add_argument(
-        "--select", help="how values are chosen on validation rows: nll, accuracy, ece_hist … (default: nll)"
+    choices.choose(
+        what.add_argument("--select"),
+        "how values are chosen on validation rows: {} (default: nll)",
+        choices.metrics_of_choice,
     )
     what.add_argument("--search", help="grid, or halving: the better half trains twice as long (default: grid)")
     what.add_argument(

@@ -180,7 +180,7 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
     from rich.table import Table
     from rich.text import Text
 
-    from softkin.evaluation.catalogue import ENTRIES
+    from softkin.metrics.catalogue import METRICS
 
     level = f"{100 * arguments.confidence:g} %"
     for model in models:
@@ -191,21 +191,26 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
         table.add_column("")
         for heading in ("value", f"{level} interval", "if calibrated"):
             table.add_column(heading, justify="right", no_wrap=True)
-        for entry in ENTRIES:
-            found = data["metrics"].get(entry.key)
-            if found is None:
+        absent, caveats = [], []
+        for key, measured in data["metrics"].items():
+            metric = METRICS[key]
+            if "absent" in measured:
+                absent.append(f"No {metric.title}: {measured['absent']}.")
                 continue
-            chance = found.get("when_calibrated")
-            beside = _number(chance["value"], entry.percent) if chance else ""
-            if "floor" in found:
-                beside = f"{_number(found['floor'], entry.percent)} (floor)"
-            ends = [_number(found[end], entry.percent) for end in ("low", "high") if end in found]
-            table.add_row(
-                Text(entry.name), _number(found["value"], entry.percent), " to ".join(ends) if ends else "", beside
-            )
+            if "caveat" in measured:
+                caveats.append(f"{metric.title}: {measured['caveat']}.")
+            chance = measured.get("when_calibrated")
+            beside = _number(chance["value"], metric.percent) if chance else ""
+            if "floor" in measured:
+                beside = f"{_number(measured['floor'], metric.percent)} (floor)"
+            ends = [_number(measured[end], metric.percent) for end in ("low", "high") if end in measured]
+            value = _number(measured["value"], metric.percent)
+            table.add_row(Text(metric.title), value, " to ".join(ends) if ends else "", beside)
         show(table)
         if any(_lies_above(found) for found in data["metrics"].values()):
             print("Chance only adds to an error: where it did, the value seen lies above the interval of the true one.")
+        for line in (*absent, *caveats):
+            print(line)
         if "abstention" in data:
             _print_abstention(data["abstention"])
         print()
@@ -249,7 +254,7 @@ def _print_comparisons(compared: list[dict[str, Any]], arguments: argparse.Names
     from rich.table import Table
     from rich.text import Text
 
-    from softkin.evaluation.catalogue import BY_KEY
+    from softkin.metrics.catalogue import METRICS
 
     print("On the same samples, the first minus the second:")
     table = Table(box=None, pad_edge=False)
@@ -259,14 +264,14 @@ def _print_comparisons(compared: list[dict[str, Any]], arguments: argparse.Names
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("better", overflow="fold")
     for one in compared:
-        entry = BY_KEY[one["metric"]]
-        numbers = [_number(one[part], entry.percent) for part in ("difference", "low", "high")]
+        metric = METRICS[one["metric"]]
+        numbers = [_number(one[part], metric.percent) for part in ("difference", "low", "high")]
         winner = "not told apart"
         if one["significant"]:
-            first_is_better = (one["difference"] > 0) == entry.larger_is_better
+            first_is_better = (one["difference"] > 0) == metric.larger_is_better
             winner = shown(one["a"] if first_is_better else one["b"])
         table.add_row(
-            Text(entry.name),
+            Text(metric.title),
             Text(shown(one["a"])),
             Text(shown(one["b"])),
             numbers[0],

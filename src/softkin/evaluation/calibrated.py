@@ -10,13 +10,17 @@ import torch
 from softkin import SoftkinError, calibrators
 from softkin import metrics as measures
 from softkin.calibrators import REGISTRY, Calibrator
-from softkin.evaluation import leaks
-from softkin.evaluation.catalogue import BY_KEY, Settings, number, plain
-from softkin.metrics import scopes, uncertainty
+from softkin.evaluation import comparison, leaks, memory
+from softkin.evaluation.settings import Settings
+from softkin.files import number
+from softkin.metrics import catalogue, scopes, uncertainty
 from softkin.predictions import Predictions
 from softkin.progress import track
 
-SHOWN = ("nll", "brier", "ece_prediction", "ece_output", "accuracy")
+
+def orders() -> list[str]:
+    """The metrics by which methods can be ordered: those of a comparison of which less is better."""
+    return [metric.key for metric in catalogue.shown("compare") if metric.larger_is_better is False]
 
 
 def method(name: str) -> Calibrator:
@@ -61,7 +65,7 @@ def compare_methods(
         test: What they are measured on; samples of the other set among these are noticed.
         methods: Names of calibrators; by default all.
         floor: What a probability of 0 stands for, as for ``Calibrator.fit``.
-        metric: By which they are ordered: "nll", "brier", "ece_prediction" or "ece_output".
+        metric: By which they are ordered, one of ``orders()``: "nll", "brier", "ece_hist" or "ece_hist_output".
         confidence: The level of all intervals.
         resamples: How many make one.
         seed: Of the resampling.
@@ -73,8 +77,9 @@ def compare_methods(
         next and to no calibration.
     """
     settings = Settings(confidence=confidence, resamples=resamples, seed=seed)
-    if metric not in SHOWN[:-1]:
-        raise ValueError(f"`metric` must be one of {', '.join(SHOWN[:-1])}, got {metric!r}.")
+    metric = catalogue.METRICS.canonical(metric, "metric")
+    if metric not in orders():
+        raise ValueError(f"`metric` must be one of {', '.join(orders())}, got {metric!r}.")
     if validation.num_classes != test.num_classes:
         raise SoftkinError(
             f"{validation.name} has {validation.num_classes} classes and {test.name} has {test.num_classes}; "
@@ -122,20 +127,9 @@ def compare_methods(
 
 def _line(p: torch.Tensor, test: Predictions, settings: Settings) -> dict[str, Any]:
     checked, y = scopes.checked(p, test.known_labels)
-    made = [BY_KEY[key].make(checked, y, settings) for key in SHOWN]
-    ends = uncertainty.measured(made, settings.confidence, settings.resamples, settings.seed)
-    found = {key: plain(one.interval) for key, one in zip(SHOWN, ends, strict=True)}
-    for key, statistic, one in zip(SHOWN, made, ends, strict=True):
-        if BY_KEY[key].error:
-            redrawn = one.redrawn if one.redrawn is not None else statistic.redrawn(_generator(settings), 200)
-            found[key]["when_calibrated"] = plain(uncertainty.chance(redrawn, settings.confidence))
-    return {"metrics": found}
-
-
-def _generator(settings: Settings) -> Any:
-    import numpy as np
-
-    return np.random.default_rng(settings.seed)
+    made = comparison.statistics(checked, y, settings)
+    ends = uncertainty.measured(list(made.values()), settings.confidence, settings.resamples, settings.seed)
+    return {"metrics": memory.summary(made, dict(zip(made, ends, strict=True)), settings)}
 
 
 def _order(line: dict[str, Any], metric: str) -> float:
@@ -145,19 +139,14 @@ def _order(line: dict[str, Any], metric: str) -> float:
 def _against(
     kept: dict[str, torch.Tensor], winner: str, rival: str, test: Predictions, metric: str, settings: Settings
 ) -> dict[str, Any]:
-    known: dict[str, tuple[str, dict[str, Any]]] = {
-        "ece_prediction": ("ece_hist", {}), "ece_output": ("ece_hist", {"scope": "output"}),
-    }  # fmt: skip
-    name, options = known.get(metric, (metric, {}))
     found = measures.compare(
         kept[winner],
         kept[rival],
         test.known_labels,
-        name,
+        metric,
         confidence=settings.confidence,
         resamples=settings.resamples,
         seed=settings.seed,
-        **options,
     )
     return {
         "a": winner,

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from softkin import SoftkinError
-from softkin.evaluation.catalogue import BY_KEY, COMPARED, Settings, number
-from softkin.metrics import uncertainty
+from softkin.evaluation.settings import Settings
+from softkin.files import number
+from softkin.metrics import catalogue, uncertainty
 from softkin.metrics.statistics import Statistic
 from softkin.predictions import Predictions
 
@@ -23,13 +24,16 @@ def compare(models: Sequence[Predictions], **settings: Any) -> list[dict[str, An
     chosen = Settings(**settings)
     first, *others = models
     in_order = [first, *(aligned(first, other) for other in others)]
-    made = [_compared(one, chosen) for one in in_order]
+    made = [statistics(one.probabilities, one.known_labels, chosen) for one in in_order]
     return paired(made, [one.name or f"model {place}" for place, one in enumerate(models, start=1)], chosen)
 
 
-def _compared(model: Predictions, settings: Settings) -> dict[str, Statistic]:
-    made = {key: BY_KEY[key].make(model.probabilities, model.known_labels, settings) for key in COMPARED}
-    return made
+def statistics(p: torch.Tensor, y: torch.Tensor, settings: Settings) -> dict[str, Statistic]:
+    """The metrics in which models are compared."""
+    return {
+        metric.key: metric.statistic(p, y, **metric.with_bins(settings.n_bins))
+        for metric in catalogue.shown("compare", p.shape[1])
+    }
 
 
 def aligned(first: Predictions, other: Predictions) -> Predictions:
@@ -81,14 +85,14 @@ def _order(wanted: list[Any], present: list[Any], a: str, b: str) -> torch.Tenso
 
 
 def paired(models: Sequence[Mapping[str, Statistic]], names: Sequence[str], settings: Settings) -> list[dict[str, Any]]:
-    """Every two models in every compared metric: difference with interval and p-value, and whether that is news.
+    """Every two models in every metric that all have: difference with interval and p-value, and whether that is news.
 
     ``significant`` holds after as many comparisons as there are pairs (Holm's rule, within each metric), and only where
     the interval agrees.
     """
     level = settings.confidence
     lines: list[dict[str, Any]] = []
-    for key in COMPARED:
+    for key in (key for key in models[0] if all(key in model for model in models)):
         own: list[dict[str, Any]] = []
         for a, b in combinations(range(len(models)), 2):
             found = uncertainty.compared(models[a][key], models[b][key], level, settings.resamples, settings.seed)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from softkin import SoftkinError
 from softkin.evaluation import comparison, memory, streams
-from softkin.evaluation.catalogue import COMPARED, Settings
-from softkin.metrics import scopes
+from softkin.evaluation.settings import Settings
+from softkin.metrics import catalogue, scopes
 from softkin.predictions import Predictions, formats
 from softkin.predictions.formats import Block, PredictionFile, ScoreKind
 
@@ -65,8 +65,7 @@ def evaluate_file(
         settings: Those of ``evaluate``.
     """
     source = formats.open_file(path, kind=kind, labels=labels, form=form)
-    with memory.half_of_the_threads():
-        return _evaluated(source, path, name, progress, Settings(**settings))
+    return _evaluated(source, path, name, progress, Settings(**settings))
 
 
 def _evaluated(
@@ -100,7 +99,8 @@ def _evaluated(
     if stream is not None:
         data, found, truth, answers = stream.finish(title, source.class_names)
         known = ids.hexdigest() if has_ids else None
-        statistics = {key: found[key] for key in COMPARED}
+        compared = {metric.key for metric in catalogue.shown("compare")}
+        statistics = {key: one for key, one in found.items() if key in compared and one.no_resampling is None}
         return Evaluated(title, data, None, source.notes, answers, statistics, truth, known)
     predictions = replace(formats.assemble(source, kept), name=title)
     answers = scopes.wins(predictions.probabilities, predictions.known_labels)

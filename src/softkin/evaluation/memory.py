@@ -1,6 +1,7 @@
 """One model whose predictions fit in memory."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -10,12 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import binning, checks, density
+from softkin import binning, checks
 from softkin.evaluation import sentence
-from softkin.evaluation.catalogue import ENTRIES, TOP, Settings, number, plain, within_one
-from softkin.metrics import scopes, uncertainty
+from softkin.evaluation.settings import Settings, plain
+from softkin.files import number
+from softkin.metrics import catalogue, scopes, uncertainty
+from softkin.metrics.catalogue import METRICS
 from softkin.metrics.statistics import Statistic
-from softkin.metrics.uncertainty import Measured
+from softkin.metrics.uncertainty import Interval, Measured
 from softkin.predictions import Predictions
 
 
@@ -39,37 +42,21 @@ def evaluate(
         kde_interval: Also an interval for the KDE ECE of the output, which takes longer than all others together.
 
     Returns:
-        Plain data: ``metrics`` maps each name to ``value``, ``low``, ``high`` and, for errors, ``when_calibrated`` with
-        the same three; ``kde_output`` has its ``floor``. ``verdict`` says it in words, ``reliability`` holds the bins.
+        Plain data: ``metrics`` maps each key to ``value``, ``low``, ``high`` and, for errors, ``when_calibrated`` with
+        the same three; ``ece_kde_output`` has its ``floor``. Where a number is missing, ``no_interval`` or ``absent``
+        says why; ``caveat`` says what a value cannot tell. ``verdict`` says it in words, ``reliability`` holds the
+        bins.
     """
     settings = Settings(n_bins=n_bins, confidence=confidence, resamples=resamples, seed=seed, kde_interval=kde_interval)
     return measured(predictions, settings)
 
 
 def measured(predictions: Predictions, settings: Settings) -> dict[str, Any]:
-    """The same with its settings in one."""
-    with half_of_the_threads():
-        return _measured(predictions, settings)
-
-
-@contextmanager
-def half_of_the_threads() -> Iterator[None]:
-    """Leave torch half of its threads for the while: ``measure`` has two threads of its own, which share them."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(max(1, threads // 2))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _measured(predictions: Predictions, settings: Settings) -> dict[str, Any]:
+    """Like ``evaluate``, with all options in one ``Settings``."""
     checks.level(settings.confidence)
     p, y = scopes.checked(predictions.probabilities, predictions.known_labels)
-    found = statistics(p, y, settings)
-    ends = measure(found, settings)
-    data = summary(ends, found, settings)
-    data["kde_output"] |= {"floor": number(_floor(p, found["kde_output"]))}
+    made = statistics(p, y, settings)
+    ends = measure(made, settings)
     about = {
         "name": predictions.name,
         "num_samples": len(p),
@@ -78,64 +65,100 @@ def _measured(predictions: Predictions, settings: Settings) -> dict[str, Any]:
         "digest": predictions.digest,
         "settings": asdict(settings) | {"resampled": "rows"},
     }
-    return about | described(scopes.pool(p, y, "prediction"), ends, settings) | {"metrics": data}
+    words = described(scopes.pool(p, y, "prediction"), ends, settings)
+    return about | words | {"metrics": summary(made, ends, settings)}
+
+
+_lock, _blocks = threading.Lock(), [0, 0]  # how many blocks are open, and the threads that torch had before
+
+
+@contextmanager
+def halved_threads() -> Iterator[None]:
+    """Halve torch's thread count inside the block, once, however many such blocks are open."""
+    with _lock:
+        if _blocks[0] == 0:
+            _blocks[1] = torch.get_num_threads()
+            torch.set_num_threads(max(1, _blocks[1] // 2))
+        _blocks[0] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _blocks[0] -= 1
+            if _blocks[0] == 0:
+                torch.set_num_threads(_blocks[1])
 
 
 def statistics(p: Tensor, y: Tensor, settings: Settings) -> dict[str, Statistic]:
     """Every metric that these predictions allow, ready to be resampled."""
     return {
-        entry.key: entry.make(p, y, settings) for entry in ENTRIES if entry.key != "top_5_accuracy" or p.shape[1] > TOP
+        metric.key: metric.statistic(p, y, **metric.with_bins(settings.n_bins))
+        for metric in catalogue.shown("evaluate", p.shape[1])
     }
 
 
-def measure(found: dict[str, Statistic], settings: Settings) -> dict[str, Measured]:
-    """Each metric with its interval, the KDE ECE of the output only if the settings ask for it.
+def measure(made: Mapping[str, Statistic], settings: Settings) -> dict[str, Measured]:
+    """Each metric with its interval, those that take long only if the settings ask for it.
 
-    Two threads share them out: nearly all of the work is done outside of Python.
+    Two threads share them out, and torch's own threads: nearly all of the work is done outside of Python.
     """
-    chosen = [key for key in found if settings.kde_interval or key != "kde_output"]
-    # Scores that are all but equal have a kernel too narrow to resample: its value stays, without an interval.
-    chosen = [key for key in chosen if getattr(getattr(found[key], "groups", found[key]), "resolvable", True)]
-    parts = [[key for key in chosen if key in DEAR], [key for key in chosen if key not in DEAR]]
+    chosen = {key: statistic for key, statistic in made.items() if no_interval(key, statistic, settings) is None}
+    many = {key for key, statistic in chosen.items() if getattr(statistic, "columns", 1) > 1}
+    parts = [[key for key in chosen if key in many], [key for key in chosen if key not in many]]
 
-    def one(keys: list[str]) -> list[Measured]:
-        statistics = [found[key] for key in keys]
-        return uncertainty.measured(statistics, settings.confidence, settings.resamples, settings.seed)
+    def of_part(keys: list[str]) -> list[Measured]:
+        own = [chosen[key] for key in keys]
+        return uncertainty.measured(own, settings.confidence, settings.resamples, settings.seed)
 
-    with ThreadPoolExecutor(len(parts)) as pool:
-        results = list(pool.map(one, parts))
+    with halved_threads(), ThreadPoolExecutor(len(parts)) as pool:
+        results = list(pool.map(of_part, parts))
     return {key: ends for keys, own in zip(parts, results, strict=True) for key, ends in zip(keys, own, strict=True)}
 
 
-DEAR = ("classwise_ece", "ece_output")
+def no_interval(key: str, statistic: Statistic, settings: Settings) -> str | None:
+    """Why a metric gets no interval; None where it gets one."""
+    if METRICS[key].interval == "asked" and not settings.kde_interval:
+        return "it takes longer than all others together; --kde-interval (kde_interval=True) asks for it"
+    return statistic.no_resampling
 
 
-def summary(measured: dict[str, Measured], found: dict[str, Statistic], settings: Settings) -> dict[str, Any]:
+def summary(made: Mapping[str, Statistic], ends: Mapping[str, Measured], settings: Settings) -> dict[str, Any]:
     """The metrics as plain data, errors with what a calibrated model would show."""
-    data = {}
-    for entry in ENTRIES:
-        if entry.key not in found:
-            continue
-        if entry.key not in measured:
-            data[entry.key] = plain(found[entry.key].value())
-            continue
-        interval, redrawn = measured[entry.key]
-        data[entry.key] = plain(within_one(entry.key, interval))
-        if entry.error:
-            if redrawn is None:
-                redrawn = found[entry.key].redrawn(np.random.default_rng(settings.seed), DRAWS)
-            data[entry.key]["when_calibrated"] = plain(uncertainty.chance(redrawn.cpu(), settings.confidence))
+    data: dict[str, Any] = {}
+    for key, statistic in made.items():
+        metric = METRICS[key]
+        if key in ends:
+            interval, redrawn = ends[key]
+            data[key] = plain(_cut(interval, metric.at_most))
+            if metric.chance:
+                if redrawn is None:
+                    redrawn = statistic.redrawn(np.random.default_rng(settings.seed), DRAWS)
+                data[key]["when_calibrated"] = plain(uncertainty.chance(redrawn.cpu(), settings.confidence))
+        else:
+            data[key] = plain(statistic.value()) | {"no_interval": no_interval(key, statistic, settings)}
+        if metric.floor:
+            data[key]["floor"] = number(statistic.floor())
+        caveat = statistic.caveat()
+        if caveat is not None:
+            data[key]["caveat"] = caveat
     return data
 
 
 DRAWS = 200  # sets of labels where the interval needed none
 
 
-def described(pool: scopes.Pool, measured: dict[str, Measured], settings: Settings) -> dict[str, Any]:
+def _cut(interval: Interval, at_most: float | None) -> Interval:
+    """The interval without what the metric cannot be."""
+    if at_most is None:
+        return interval
+    return Interval(interval, interval.low, min(interval.high, at_most), interval.level)
+
+
+def described(pool: scopes.Pool, ends: Mapping[str, Measured], settings: Settings) -> dict[str, Any]:
     """The winning scores' reliability in bins, and what it says in words."""
     cells = binning.curve(pool.scores, pool.hits, binning.equal_width(sentence.CELLS))
     bins = binning.curve(pool.scores, pool.hits, binning.equal_width(settings.n_bins))
-    gap, ece = measured["signed_gap"].interval, measured["ece_prediction"].interval
+    gap, ece = ends["signed_gap"].interval, ends["ece_hist"].interval
     sums = {part: getattr(cells, part).tolist() for part in ("count", "score_sum", "hit_sum")}
     return {
         "verdict": sentence.verdict(gap, ece, sums),
@@ -146,9 +169,3 @@ def described(pool: scopes.Pool, measured: dict[str, Measured], settings: Settin
             "share_right": [number(value) for value in bins.likelihood.tolist()],
         },
     }
-
-
-def _floor(p: Tensor, kernel: Any) -> float:
-    pool = kernel.pool
-    floor = density.calibration_error(pool.scores, torch.empty(0), kernel.radius, kernel.boundary, weights=pool.scores)
-    return floor * float(kernel.scale)

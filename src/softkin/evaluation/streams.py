@@ -1,13 +1,15 @@
 """One model with more predictions than memory should hold: sums for groups of rows, and a few numbers for each row.
 
-Of each row five numbers stay (winning score, whether it was right, whether the label was among the top 5, log loss,
-square loss); of all N·K scores the sums in the bins of each class. Values are those of all rows. For intervals the rows
-are dealt at random to up to 1,000 groups, and the groups are resampled instead of the rows: with so many rows their
-sums vary as the rows' do (to about 2 % of an interval's width), and the work no longer grows with the rows.
+Of each row the winning score stays, whether it was right, the label, and the row's part in each average (log loss,
+square loss …); of all N·K scores the sums in the bins of each class. Values are those of all rows. For intervals the
+rows are dealt at random to up to 1,000 groups, and the groups are resampled instead of the rows: with so many rows
+their sums vary as the rows' do (to about 2 % of an interval's width), and the work no longer grows with the rows.
+
+A ``Stream`` is started, fed with blocks of rows, merged with the streams of later rows, and read. Which group a row
+falls in depends on its place among all rows alone, so that it does not matter who fed it.
 """
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, ClassVar
 
@@ -16,16 +18,20 @@ import torch
 from torch import Tensor
 
 from softkin import binning, checks, density
-from softkin.evaluation.catalogue import TOP, Settings, number
 from softkin.evaluation.memory import described, measure, summary
-from softkin.metrics import scopes, scores
+from softkin.evaluation.settings import Settings
+from softkin.metrics import catalogue, scopes
+from softkin.metrics.binned import Binned, Classwise
+from softkin.metrics.kernels import Kernel
 from softkin.metrics.scopes import Pool
-from softkin.metrics.statistics import Binned, Kernel, Kind, Mean, Share, Smooth, Statistic
+from softkin.metrics.statistics import Averaged, Kind, Mean, Share, Statistic
+from softkin.metrics.streaming import Running
 from softkin.metrics.uncertainty import multiplicities
 
 GROUPS = 1000
 CELLS = 2**22  # groups × classes × bins that are kept, at most
 KDE_CELLS = 2**19
+NO_GROUPS = "with so many rows only its value is summed up, and not what resampling needs"
 
 
 class Grouped(Statistic):
@@ -33,19 +39,36 @@ class Grouped(Statistic):
 
     kind: ClassVar[Kind] = "error"
 
-    def __init__(self, value: Callable[[], float], groups: Statistic, calibrated: Statistic | None = None) -> None:
+    def __init__(self, whole: Statistic, groups: Statistic, calibrated: Statistic | None = None) -> None:
         """``groups`` has a row for each group; ``calibrated`` is the same with labels drawn from the scores."""
-        self._value, self.groups, self.calibrated = value, groups, calibrated
+        self.whole, self.groups, self.calibrated = whole, groups, calibrated
         self.num_samples, self.device = groups.num_samples, groups.device
+        self.columns = getattr(whole, "columns", 1)
+
+    @property
+    def no_resampling(self) -> str | None:
+        return self.groups.no_resampling
 
     def value(self) -> float:
-        return self._value()
+        return self.whole.value()
+
+    def caveat(self) -> str | None:
+        return self.whole.caveat()
 
     def sums(self, weights: Tensor) -> Tensor:
         return self.groups.sums(weights)
 
     def of(self, sums: Tensor) -> Tensor:
         return self.groups.of(sums)
+
+    def size(self, sums: Tensor) -> Tensor:
+        return self.groups.size(sums)
+
+    def straightened(self, sums: Tensor) -> Tensor | None:
+        return self.groups.straightened(sums)
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        return self.whole.ends(level)
 
     def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
         return self.groups.scaled(sums, factor)
@@ -64,10 +87,11 @@ class Grouped(Statistic):
         # other sets of labels would.
         if self.calibrated is None:
             return super().redrawn(generator, times)
-        one = self.calibrated
-        base = one.sums(torch.ones(1, one.num_samples))
-        centre = one.scaled(base, 0.0) - base
-        return torch.cat([one.of(one.sums(w) + centre) for w in multiplicities(one.num_samples, times, generator)])
+        drawn = self.calibrated
+        base = drawn.sums(torch.ones(1, drawn.num_samples))
+        centre = drawn.scaled(base, 0.0) - base
+        weightings = multiplicities(drawn.num_samples, times, generator)
+        return torch.cat([drawn.of(drawn.sums(weights) + centre) for weights in weightings])
 
 
 class GroupedMean(Grouped):
@@ -83,7 +107,7 @@ class Absolute(Statistic):
 
     def __init__(self, rows: Tensor, divide_by: float) -> None:
         self.rows, self.divide_by = rows, divide_by
-        self.num_samples, self.device = len(rows), rows.device
+        self.num_samples, self.device, self.columns = len(rows), rows.device, rows.shape[1]
 
     def value(self) -> float:
         return float(self.of(self.rows.sum(dim=0, keepdim=True)))
@@ -96,22 +120,71 @@ class Absolute(Statistic):
         return total / self.divide_by
 
 
-class Stream:
-    """What stays of the blocks of one file."""
+class ValueOnly(Statistic):
+    """A metric of which only the value is known, and perhaps its floor."""
 
-    def __init__(self, num_classes: int, settings: Settings) -> None:
-        self.num_classes, self.settings = num_classes, settings
+    kind: ClassVar[Kind] = "error"
+
+    def __init__(self, value: float, floor: float | None = None) -> None:
+        self._value, self._floor = value, floor
+
+    def value(self) -> float:
+        return self._value
+
+    @property
+    def no_resampling(self) -> str:
+        return NO_GROUPS
+
+    def floor(self) -> float:
+        return super().floor() if self._floor is None else self._floor
+
+    def sums(self, weights: Tensor) -> Tensor:
+        raise TypeError(NO_GROUPS)
+
+    def of(self, sums: Tensor) -> Tensor:
+        raise TypeError(NO_GROUPS)
+
+
+class Stream:
+    """What stays of rows that come in blocks.
+
+    Args:
+        num_classes: K.
+        settings: Those of ``evaluate``.
+        start: How many rows come before those of this stream, where several streams share them out.
+    """
+
+    def __init__(self, num_classes: int, settings: Settings, *, start: int = 0) -> None:
+        self.num_classes, self.settings, self.num_samples = num_classes, settings, 0
         self.bins = binning.equal_width(settings.n_bins)
         k, m = num_classes, settings.n_bins
         self.groups = max(64, min(GROUPS, CELLS // (k * m)))
-        self.generator = np.random.default_rng(settings.seed)
+        self.generator = np.random.Generator(np.random.PCG64(settings.seed).advance(2 * start))
         # Scores minus hits of each (group, class, bin), with the labels and with labels drawn from the scores.
-        self.seen = torch.zeros(self.groups * k * m, dtype=torch.float64)
-        self.expected = torch.zeros_like(self.seen)
-        self.parts: list[tuple[Tensor, ...]] = []
-        self.kde = torch.zeros(3, 3, KDE_CELLS, dtype=torch.float64)  # of all scores, of hits, of scores as their share
-        self.moments = np.zeros(2)
-        self.num_samples = 0
+        self.seen, self.expected = torch.zeros(2, self.groups * k * m, dtype=torch.float64)
+        self.rows: dict[str, list[Tensor]] = {"winning": [], "right": [], "labels": []}
+        self.kernels: dict[str, density.Sums] = {}
+        self.running: dict[str, Running] = {}
+        self.readers: dict[str, Statistic] = {}
+        for metric in catalogue.shown("evaluate", num_classes):
+            part = Running(metric, metric.with_bins(settings.n_bins), KDE_CELLS)
+            reader = self.readers[metric.key] = part.reader(num_classes)
+            if isinstance(reader, Averaged):
+                self.rows[metric.key] = []
+                self.running[metric.key] = part
+            elif isinstance(reader, Kernel) and metric.floor:
+                self.kernels[metric.key] = density.Sums.zeros(KDE_CELLS, floor=True)
+            elif reader.on(scopes.ONE_WINNER) is None and not self._in_cells(reader) and reader.needs_all is None:
+                self.running[metric.key] = part
+
+    def _in_cells(self, reader: Statistic) -> bool:
+        """Whether a metric can be read from the sums of classes and bins."""
+        return (
+            isinstance(reader, Classwise | Binned)
+            and reader.norm == 1
+            and reader.columns > 1
+            and torch.equal(reader.bins.edges, self.bins.edges)
+        )
 
     def add(self, values: Tensor, labels: Tensor, kind: str) -> None:
         """A block of rows."""
@@ -121,41 +194,52 @@ class Stream:
         else:
             p = checks.logits(values).to(torch.float64).softmax(dim=1)
         y = checks.class_labels(labels, num_samples=n, num_classes=k)
+        made = {key: part.of(p, y) for key, part in self.running.items()}
         winning, right = scopes.wins(p, y)
-        top = scores.among_top(p, y, k=min(TOP, k)).rows.to(torch.bool)
-        own = p.gather(1, y[:, None])[:, 0]
-        self.parts.append((winning, right, top, -own.log(), scores.squares(p, y), y.to(torch.int32)))
+        for name, column in (("winning", winning), ("right", right), ("labels", y.to(torch.int32))):
+            self.rows[name].append(column)
+        for key, statistic in made.items():
+            if isinstance(statistic, Averaged):
+                self.rows[key].append(statistic.rows.to(torch.bool) if isinstance(statistic, Share) else statistic.rows)
+            else:
+                self.running[key].feed(statistic)
         self.num_samples += n
         # Which group and which label each row draws: one number each, so that the blocks' sizes do not matter.
         group, chance = torch.from_numpy(self.generator.random((n, 2))).unbind(dim=1)
         cumulative = p.cumsum(dim=1)
-        drawn = torch.searchsorted(cumulative, (chance[:, None] * cumulative[:, -1:]), right=True)[:, 0].clamp_(
-            max=k - 1
-        )
+        drawn = torch.searchsorted(cumulative, (chance[:, None] * cumulative[:, -1:]), right=True)[:, 0]
         place = binning.assign(p, self.bins).to(torch.int64)
         place += torch.arange(k) * m
         place += ((group * self.groups).to(torch.int64) * (k * m))[:, None]
-        mass = torch.bincount(place.view(-1), weights=p.view(-1), minlength=len(self.seen))
-        for sums, column in ((self.seen, y), (self.expected, drawn)):
-            sums += mass
+        for sums, column in ((self.seen, y), (self.expected, drawn.clamp_(max=k - 1))):
+            sums.index_add_(0, place.view(-1), p.view(-1))
             sums.index_add_(0, place.gather(1, column[:, None])[:, 0], -torch.ones(n, dtype=torch.float64))
-        flat = p.view(-1)
-        density.cells(flat, KDE_CELLS, into=self.kde[0])
-        density.cells(own, KDE_CELLS, into=self.kde[1])
-        density.cells(flat, KDE_CELLS, weights=flat, into=self.kde[2])
-        self.moments += np.array([float((flat - 0.5).sum()), float((flat - 0.5).square().sum())])
+        for kernel in self.kernels.values():
+            kernel.add(p.view(-1), scopes.true_class_places(p, y))
+
+    def merge(self, later: "Stream") -> None:
+        """Add what another stream has seen of the rows that follow."""
+        for name, parts in self.rows.items():
+            parts += later.rows[name]
+        for key, part in self.running.items():
+            part.merge(later.running[key])
+        for key, kernel in self.kernels.items():
+            kernel.flat += later.kernels[key].flat
+        self.seen += later.seen
+        self.expected += later.expected
+        self.num_samples += later.num_samples
 
     def finish(
         self, name: str, class_names: list[str] | None
     ) -> tuple[dict[str, Any], dict[str, Statistic], Tensor, tuple[Tensor, Tensor]]:
         """(the plain data, the statistics behind them, the labels, winning scores and whether right) of all blocks."""
         settings = self.settings
-        winning, right, top, logs, squares, labels = (torch.cat(parts) for parts in zip(*self.parts, strict=True))
-        self.parts.clear()
-        found = self._statistics(winning, right, top, logs, squares)
-        measured = measure(found, settings)
-        data = summary(measured, found, settings)
-        data |= self._kde_output()
+        rows = {name: torch.cat(self.rows.pop(name)) for name in list(self.rows)}
+        winning, right = rows["winning"], rows["right"]
+        every = Pool(winning, scopes.true_places(right), len(winning), 1, winners=True)
+        made, absent = self._statistics(every, right, rows)
+        ends = measure(made, settings)
+        numbers = summary(made, ends, settings) | {key: _absent(reason) for key, reason in absent.items()}
         about = {
             "name": name,
             "num_samples": self.num_samples,
@@ -164,86 +248,85 @@ class Stream:
             "digest": None,
             "settings": asdict(settings) | {"resampled": f"{self.groups} groups of rows"},
         }
-        pool = Pool(winning, right.nonzero()[:, 0], len(winning), 1)
-        whole = about | described(pool, measured, settings) | {"metrics": data}
-        return whole, found, labels, (winning, right)
+        data = about | described(every, ends, settings)
+        data["metrics"] = {key: numbers[key] for key in self.readers}
+        return data, made, rows["labels"], (winning, right)
 
     def _statistics(
-        self, winning: Tensor, right: Tensor, top: Tensor, logs: Tensor, squares: Tensor
-    ) -> dict[str, Statistic]:
-        n, k, m = self.num_samples, self.num_classes, self.settings.n_bins
+        self, every: Pool, right: Tensor, rows: Mapping[str, Tensor]
+    ) -> tuple[dict[str, Statistic], dict[str, str]]:
+        """(each metric, ready to be resampled; why the others are absent)."""
+        n, winning = self.num_samples, every.scores
         generator = np.random.default_rng(self.settings.seed + 1)
         groups = min(self.groups, n)
         order = torch.from_numpy(generator.permutation(n)[: n // groups * groups])  # a rest of less than a row each
         hits_drawn = torch.from_numpy(generator.random(n)) < winning
 
-        def mean(rows: Tensor) -> GroupedMean:
-            return GroupedMean(lambda: float(rows.mean()), Mean(rows[order].view(groups, -1).mean(dim=1)))
+        def grouped(values: Tensor) -> Tensor:
+            return values[order].view(groups, len(order) // groups, *values.shape[1:])
 
         def pool(hits: Tensor) -> Pool:
-            return Pool(winning[order], hits[order].nonzero()[:, 0], groups, len(order) // groups)
+            places = scopes.true_places(grouped(hits).view(-1))
+            return Pool(grouped(winning).view(-1), places, groups, len(order) // groups, winners=True)
 
-        def error(make: Callable[[Pool], Statistic]) -> Grouped:
-            every = Pool(winning, right.nonzero()[:, 0], n, 1)
-            return Grouped(make(every).value, make(pool(right)), make(pool(hits_drawn)))
+        pools = [pool(right), pool(hits_drawn)]
+        made: dict[str, Statistic] = {}
+        absent: dict[str, str] = {}
+        for key, reader in self.readers.items():
+            whole = reader.on(every)
+            if isinstance(reader, Share):
+                made[key] = Share(rows[key])
+            elif isinstance(reader, Averaged):
+                means = grouped(rows[key]).mean(dim=1)
+                made[key] = GroupedMean(reader.of_rows(rows[key]), reader.of_rows(means))
+            elif whole is not None:
+                made[key] = self._of_winners(whole, pools, grouped)
+            elif self._in_cells(reader):
+                made[key] = self._of_cells(reader, groups)
+            elif key in self.kernels:
+                try:
+                    made[key] = self._of_kernel(reader, self.kernels[key])
+                except density.TooFewCells as error:
+                    absent[key] = str(error)
+            elif key in self.running:
+                totals = self.running[key].totals
+                assert totals is not None
+                made[key] = ValueOnly(reader.read(totals, n))
+            else:
+                absent[key] = f"{reader.needs_all}, and there are too many rows to hold"
+        return made, absent
 
-        def cells(sums: Tensor) -> Tensor:  # few rows of very many classes have fewer groups
-            place = torch.arange(self.groups) % groups
-            return torch.zeros(groups, k, m, dtype=torch.float64).index_add_(0, place, sums.view(self.groups, k, m))
+    def _of_winners(self, whole: Statistic, pools: list[Pool], grouped: Callable[[Tensor], Tensor]) -> Grouped:
+        rows = whole.influence()
+        if rows is not None:
+            return GroupedMean(whole, Mean(grouped(rows).mean(dim=1)))
+        seen, drawn = (whole.on(pool) for pool in pools)
+        assert seen is not None
+        return GroupedMean(whole, seen) if whole.kind == "mean" else Grouped(whole, seen, drawn)
 
-        radius = density.bandwidth("paper", winning, right.nonzero()[:, 0])
-        area = scores.RiskCoverage(winning, right).value()
-        by_class = [Absolute(cells(sums).flatten(1), n * k) for sums in (self.seen, self.expected)]
-        output = [Absolute(cells(sums).sum(dim=1), n) for sums in (self.seen, self.expected)]
-        found: dict[str, Statistic] = {
-            "accuracy": Share(right),
-            "top_5_accuracy": Share(top),
-            "nll": mean(logs),
-            "brier": mean(squares),
-            "signed_gap": mean(winning - right.to(torch.float64)),
-            "ece_prediction": error(lambda one: Binned(one, self.bins, per="score")),
-            "ece_output": Grouped(output[0].value, *output),
-            "kde_prediction": error(lambda one: Kernel(one, radius, "reflect", per="score")),
-            "classwise_ece": Grouped(by_class[0].value, *by_class),
-            "smooth_ece": error(lambda one: Smooth(one, per="score")),
-            "debiased_ece": error(lambda one: Binned(one, self.bins, norm="debiased", per="score")),
-            "mce": error(lambda one: Binned(one, self.bins, norm="max", per="score")),
-            "aurc": GroupedMean(lambda: area, mean(influence(winning, right, area)).groups),
-        }
-        if k <= TOP:
-            del found["top_5_accuracy"]
-        return found
+    def _of_cells(self, reader: Statistic, groups: int) -> Grouped:
+        assert isinstance(reader, Classwise | Binned)
+        k, m = self.num_classes, self.settings.n_bins
+        place = torch.arange(self.groups) % groups  # few rows of very many classes have fewer groups
+        by_class = isinstance(reader, Classwise)
+        divide_by = self.num_samples * (reader.divide_by if isinstance(reader, Classwise) else 1)
+        if isinstance(reader, Binned) and reader.per == "score":
+            divide_by *= k
+        made = []
+        for sums in (self.seen, self.expected):
+            lines = sums.view(self.groups, k, m)
+            lines = lines.flatten(1) if by_class else lines.sum(dim=1)
+            lines = torch.zeros(groups, lines.shape[1], dtype=torch.float64).index_add_(0, place, lines)
+            made.append(Absolute(lines, divide_by))
+        return Grouped(made[0], *made)
 
-    def _kde_output(self) -> dict[str, Any]:
-        """The KDE ECE of the output, without an interval, and its floor; nothing where the cells are too coarse."""
-        count = self.num_samples * self.num_classes
-        first, second = self.moments / count
-        radius = density.paper_bandwidth(count, math.sqrt(max(0.0, second - first**2)))
-        if radius * KDE_CELLS < density.CELLS_PER_RADIUS:
-            return {}
-        everything, hits, shares = self.kde
-        value, floor = (
-            float(density.integrals(everything, own, count, radius, "reflect")) * self.num_classes
-            for own in (hits, shares)
-        )
-        return {"kde_output": {"value": number(value), "floor": number(floor)}}
+    def _of_kernel(self, reader: Statistic, sums: density.Sums) -> ValueOnly:
+        """The KDE ECE of the output, without an interval, and its floor."""
+        assert isinstance(reader, Kernel)
+        scale = self.num_classes if reader.per == "sample" else 1
+        value = sums.error(reader.bandwidth, reader.boundary, reader.widened)
+        return ValueOnly(value * scale, sums.floor(reader.bandwidth, reader.boundary) * scale)
 
 
-def influence(winning: Tensor, right: Tensor, area: float) -> Tensor:
-    r"""(N,) rows whose mean is the area under the risk–coverage curve and varies as it does.
-
-    With weights w the area is :math:`\sum_k \frac{w_k}{W} \frac{E_k}{C_k}`, E and C the errors and rows up to k, the
-    most confident first. Row j is the area plus N times its derivative in w_j:
-    :math:`\frac{E_j}{j} + e_j (H_N - H_{j-1}) - \sum_{k \ge j} \frac{E_k}{k^2}`.
-    """
-    order = winning.argsort(descending=True)
-    wrong = (~right[order]).to(torch.float64)
-    rank = torch.arange(1, len(wrong) + 1, dtype=torch.float64)
-    errors = wrong.cumsum(dim=0)
-
-    def from_here(terms: Tensor) -> Tensor:
-        return terms.flip(0).cumsum(dim=0).flip(0)
-
-    rows = torch.empty_like(wrong)
-    rows[order] = errors / rank + wrong * from_here(1 / rank) - from_here(errors / rank**2)
-    return rows + (area - rows.mean())
+def _absent(reason: str) -> dict[str, Any]:
+    return {"value": None, "absent": reason}

@@ -23,7 +23,11 @@ import torch
 
 from softkin import checks
 from softkin.checks import Array
-from softkin.metrics import calibration, scopes, scores, semantic, uncertainty
+from softkin.metrics import catalogue, scopes, uncertainty
+
+# isort: off
+# Metrics are declared in this order, in which lists and tables show them.
+from softkin.metrics.scores import accuracy, brier, nll, top_k_accuracy
 from softkin.metrics.calibration import (
     classwise_ece,
     debiased_ece,
@@ -34,17 +38,7 @@ from softkin.metrics.calibration import (
     signed_gap,
     smooth_ece,
 )
-from softkin.metrics.decomposition import BrierParts, brier_decomposition
-from softkin.metrics.scopes import Pool
-from softkin.metrics.scores import (
-    accuracy,
-    aurc,
-    auroc,
-    brier,
-    fpr_at_95,
-    nll,
-    top_k_accuracy,
-)
+from softkin.metrics.ranking import aurc, auroc, fpr_at_95
 from softkin.metrics.semantic import (
     SeverityCurve,
     mistake_severity,
@@ -53,7 +47,10 @@ from softkin.metrics.semantic import (
     superclass,
     superclass_ece,
 )
-from softkin.metrics.statistics import Statistic
+
+# isort: on
+from softkin.metrics.decomposition import BrierParts, brier_decomposition
+from softkin.metrics.scopes import Pool
 from softkin.metrics.streaming import Accumulator
 from softkin.metrics.uncertainty import TESTS, Comparison, Interval, Test
 
@@ -89,36 +86,6 @@ __all__ = [
     "when_calibrated",
 ]
 
-_STATISTICS: dict[str, Callable[..., Statistic]] = {
-    "accuracy": scores.right,
-    "aurc": scores.risk_coverage,
-    "brier": scores.square_losses,
-    "classwise_ece": calibration.classwise,
-    "debiased_ece": calibration.debiased,
-    "ece_hist": calibration.binned,
-    "ece_kde": calibration.kernel,
-    "mce": calibration.largest,
-    "mistake_severity": semantic.severity,
-    "neighbourhood_mass": semantic.neighbourhood,
-    "nll": scores.log_losses,
-    "signed_gap": calibration.signed,
-    "smooth_ece": calibration.smooth,
-    "superclass_ece": semantic.superclass_binned,
-    "top_k_accuracy": scores.among_top,
-}
-
-
-def _statistic_of(metric: str | Callable[..., float]) -> Callable[..., Statistic] | None:
-    """How a metric, by name or as the function of this module, becomes a statistic; None for a foreign function."""
-    name = metric if isinstance(metric, str) else getattr(metric, "__name__", "")
-    if name in _STATISTICS and (isinstance(metric, str) or metric is globals()[name]):
-        return _STATISTICS[name]
-    if isinstance(metric, str):
-        raise ValueError(f"`metric` must be one of {', '.join(_STATISTICS)} or a function, got {metric!r}.")
-    if metric in (auroc, fpr_at_95):
-        raise ValueError(f"`{name}` compares two sets of scores; it has an interval of its own, with confidence=….")
-    return None
-
 
 def interval(
     metric: str | Callable[..., float],
@@ -151,11 +118,9 @@ def interval(
         seed: The same seed gives the same interval.
         options: Those of the metric.
     """
-    make = _statistic_of(metric)
-    if make is None:
-        raise ValueError(f"`metric` must be one of {', '.join(_STATISTICS)}, got {metric!r}.")
+    known = catalogue.named(metric)
     p, y = scopes.checked(probabilities, labels)
-    return uncertainty.interval(make(p, y, **options), confidence, resamples, seed)
+    return uncertainty.interval(known.statistic(p, y, **options), confidence, resamples, seed)
 
 
 def when_calibrated(
@@ -188,16 +153,14 @@ def when_calibrated(
         >>> 0.005 < when_calibrated("ece_hist", P) < 0.03  # the mean of |share of hits − ½| for 500 coins is 0.018
         True
     """
-    make = _statistic_of(metric)
+    known = catalogue.named(metric)
     p = checks.probabilities(probabilities)
     level = checks.level(confidence)
     checks.count(draws, "draws")
-    if make is None:
-        raise ValueError(f"`metric` must be one of {', '.join(_STATISTICS)}, got {metric!r}.")
     # Any labels will do for a start; a bandwidth from the labels' hits would make a difference, so they are drawn too.
     every = Pool(p.reshape(-1), torch.empty(0), *p.shape)
     start = next(every.redrawn(np.random.default_rng(seed), 1))[0][0]
-    return uncertainty.when_calibrated(make(p, start, **options), level, draws, seed + 1)
+    return uncertainty.when_calibrated(known.statistic(p, start, **options), level, draws, seed + 1)
 
 
 def compare(
@@ -248,14 +211,14 @@ def compare(
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
     checks.option(test, "test", TESTS)
-    make = _statistic_of(metric)
-    if make is not None:
-        a, b = make(p_a, y, **options), make(p_b, y, **options)
-        resolvable = all(getattr(model, "resolvable", True) for model in (a, b))
+    known = catalogue.of(metric)
+    if known is not None:
+        a, b = known.statistic(p_a, y, **options), known.statistic(p_b, y, **options)
+        resolvable = a.no_resampling is None and b.no_resampling is None
         if resolvable and (test == "equal metric" or a.adds_up_with(b)):
             return uncertainty.compared(a, b, level, resamples, seed, test)
         return uncertainty.compared_by_calls(
-            lambda p, t: make(p, t, **options).value(), p_a, p_b, y, level, resamples, seed, test
+            lambda p, t: known.statistic(p, t, **options).value(), p_a, p_b, y, level, resamples, seed, test
         )
     assert callable(metric)
     return uncertainty.compared_by_calls(partial(metric, **options), p_a, p_b, y, level, resamples, seed, test)

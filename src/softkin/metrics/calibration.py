@@ -1,22 +1,23 @@
 """Calibration errors: binned, kernel, smooth, by class, signed."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, Unpack
 
 import torch
 from torch import Tensor
 
 from softkin import binning as bins_of
-from softkin import checks, density
-from softkin.binning import NORMS, Norm
+from softkin import checks
+from softkin.binning import NORMS, Bins, Norm
 from softkin.checks import Array
 from softkin.density import BOUNDARIES, Boundary
 from softkin.metrics import conventions, scopes
-from softkin.metrics.scopes import Per, Pool, Scope
+from softkin.metrics.binned import Binned, BinnedNorm, Classwise
+from softkin.metrics.catalogue import Sureness, declare, metric
+from softkin.metrics.kernels import Kernel, Smooth
+from softkin.metrics.scopes import PERS, Per, Pool, Scope
 from softkin.metrics.shares import score_minus_share
-from softkin.metrics.statistics import Binned, Classwise, Kernel, Kind, Smooth
-from softkin.metrics.uncertainty import answer
+from softkin.metrics.statistics import Kind
 
-PERS = ("sample", "score")
 Binning = Literal["width", "mass"]
 
 
@@ -26,39 +27,25 @@ def _pool(p: Tensor, y: Tensor, scope: Scope, rule: str | None) -> Pool:
     return scopes.pool(p, y, scope)
 
 
-def binned(
-    p: Tensor,
-    y: Tensor,
-    *,
-    scope: Scope = "prediction",
-    n_bins: int | None = None,
-    per: Per | None = None,
-    binning: Binning | None = None,
-    norm: Norm = 1,
-    convention: str | None = None,
-    metric: Literal["ece_hist", "mce"] = "ece_hist",
-) -> Binned:
-    """The statistic behind ``ece_hist``, and with ``norm="max"`` behind ``mce``."""
-    chosen = conventions.resolve(
-        convention,
-        metric,
-        {"scope": scope, "n_bins": n_bins, "per": per, "binning": binning, "norm": norm},
-        {"scope": "prediction", "n_bins": 15, "per": "sample", "binning": "width", "norm": 1},
-    )
-    checks.option(chosen["norm"], "norm", NORMS)
-    checks.option(chosen["per"], "per", PERS)
-    count = checks.count(chosen["n_bins"], "n_bins")
-    pool = _pool(p, y, chosen["scope"], chosen["rule"])
-    if chosen["rule"] is not None:
-        bins = conventions.bins(chosen["rule"], pool.scores, count)
-    else:
-        bins = bins_of.for_scores(pool.scores, count, chosen["binning"])
-    return Binned(pool, bins, norm=chosen["norm"], per=chosen["per"])
+def _bins(scores: Tensor, n_bins: int, binning: Binning, rule: str | None) -> Bins:
+    count = checks.count(n_bins, "n_bins")
+    return bins_of.for_scores(scores, count, binning) if rule is None else conventions.bins(rule, scores, count)
 
 
+@metric(
+    title="ECE of the prediction",
+    short="Hist P",
+    chance=True,
+    at_most=1.0,
+    shown=["evaluate", "compare", "select", "record", "table", "card"],
+    aliases=["ece_prediction"],
+    plain="Calibration error",
+    about="ECE of the answers, 15 bins",
+    winner="Best calibrated answers",
+)
 def ece_hist(
-    probabilities: Array,
-    labels: Array,
+    probabilities: Tensor,
+    labels: Tensor,
     *,
     scope: Scope = "prediction",
     n_bins: int | None = None,
@@ -66,10 +53,8 @@ def ece_hist(
     binning: Binning | None = None,
     norm: Norm = 1,
     convention: str | None = None,
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> float:
+    **_: Unpack[Sureness],
+) -> Binned:
     r"""Expected calibration error over a histogram of scores.
 
     With :math:`B_m` the scores in bin m of M = ``n_bins``, lik their share of true classes and conf their mean,
@@ -105,242 +90,51 @@ def ece_hist(
     References:
         Guo et al., On Calibration of Modern Neural Networks, 2017, Sec. 2; Liu and JaJa 2021, Sec. 3.2.
     """
-    p, y = scopes.checked(probabilities, labels)
-    statistic = binned(p, y, scope=scope, n_bins=n_bins, per=per, binning=binning, norm=norm, convention=convention)
-    return answer(statistic, confidence, resamples, seed)
-
-
-def mce(
-    probabilities: Array,
-    labels: Array,
-    *,
-    scope: Scope = "prediction",
-    n_bins: int | None = None,
-    binning: Binning | None = None,
-    convention: str | None = None,
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> float:
-    """Maximum calibration error: the largest gap of any bin that is not empty, ``ece_hist`` with ``norm="max"``.
-
-    A bin with a single score has a gap as large as that score, so this number mostly tells of the emptiest bin.
-    A ``convention`` brings its bins.
-    """
-    p, y = scopes.checked(probabilities, labels)
-    statistic = largest(p, y, scope=scope, n_bins=n_bins, binning=binning, convention=convention)
-    return answer(statistic, confidence, resamples, seed)
-
-
-def largest(
-    p: Tensor,
-    y: Tensor,
-    *,
-    scope: Scope = "prediction",
-    n_bins: int | None = None,
-    binning: Binning | None = None,
-    convention: str | None = None,
-) -> Binned:
-    """The statistic behind ``mce``."""
-    return binned(p, y, scope=scope, n_bins=n_bins, binning=binning, norm="max", convention=convention, metric="mce")
-
-
-def debiased(
-    p: Tensor,
-    y: Tensor,
-    *,
-    scope: Scope = "prediction",
-    n_bins: int = 15,
-    binning: Binning = "width",
-    per: Per = "sample",
-) -> Binned:
-    """The statistic behind ``debiased_ece``."""
-    checks.option(per, "per", PERS)
-    pool = scopes.pool(p, y, scope)
-    return Binned(pool, bins_of.for_scores(pool.scores, n_bins, binning), norm="debiased", per=per)
-
-
-def debiased_ece(
-    probabilities: Array,
-    labels: Array,
-    *,
-    scope: Scope = "prediction",
-    n_bins: int = 15,
-    binning: Binning = "width",
-    per: Per = "sample",
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> float:
-    r"""The L2 calibration error less what chance adds to it.
-
-    .. math:: \sqrt{\max\Big(0, \sum_m \frac{|B_m|}{n} \Big[ (\mathrm{lik}_m - \mathrm{conf}_m)^2
-              - \frac{\mathrm{lik}_m (1 - \mathrm{lik}_m)}{|B_m| - 1} \Big]\Big)}
-
-    The square is unbiased, its root nearly. Bins with a single score add nothing.
-
-    References:
-        Kumar et al., Verified Uncertainty Calibration, 2019, Sec. 5.
-    """
-    p, y = scopes.checked(probabilities, labels)
-    return answer(debiased(p, y, scope=scope, n_bins=n_bins, binning=binning, per=per), confidence, resamples, seed)
-
-
-class Net(Binned):
-    """Σ (score − hit): an average, not an error, so that its interval is an average's."""
-
-    kind: ClassVar[Kind] = "mean"
-
-    def ends(self, level: float) -> tuple[float, float] | None:
-        # All scores of a row sum to 1, and so do its hits: there the gap is 0, up to rounding.
-        return score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level) if self.columns == 1 else None
-
-
-def signed(
-    p: Tensor,
-    y: Tensor,
-    *,
-    part: Literal["net", "over", "under"] = "net",
-    scope: Scope = "prediction",
-    n_bins: int = 15,
-    per: Per = "sample",
-    binning: Binning = "width",
-) -> Binned:
-    """The statistic behind ``signed_gap``."""
-    checks.option(part, "part", ("net", "over", "under"))
-    checks.option(per, "per", PERS)
-    pool = scopes.pool(p, y, scope)
-    bins = bins_of.for_scores(pool.scores, n_bins, binning)
-    return (Net if part == "net" else Binned)(pool, bins, norm=part, per=per)
-
-
-def signed_gap(
-    probabilities: Array,
-    labels: Array,
-    *,
-    part: Literal["net", "over", "under"] = "net",
-    scope: Scope = "prediction",
-    n_bins: int = 15,
-    per: Per = "sample",
-    binning: Binning = "width",
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> float:
-    """Over- and under-confidence apart.
-
-    "over" sums |B_m|/n · gap over the bins whose mean score exceeds their share of hits, "under" over the others.
-    So over + under is ``ece_hist``, and over − under is "net": the mean score minus the share of hits, which needs no
-    bins (and for output is 0, as both scores and hits of a row sum to 1).
-    """
-    p, y = scopes.checked(probabilities, labels)
-    statistic = signed(p, y, part=part, scope=scope, n_bins=n_bins, per=per, binning=binning)
-    return answer(statistic, confidence, resamples, seed)
-
-
-def classwise(
-    p: Tensor,
-    y: Tensor,
-    *,
-    reduction: Literal["mean", "sum"] | None = None,
-    n_bins: int | None = None,
-    binning: Binning | None = None,
-    norm: Norm = 1,
-    convention: str | None = None,
-) -> Classwise:
-    """The statistic behind ``classwise_ece``."""
     chosen = conventions.resolve(
-        convention,
-        "classwise_ece",
-        {"reduction": reduction, "n_bins": n_bins, "binning": binning, "norm": norm},
-        {"reduction": "mean", "n_bins": 15, "binning": "width", "norm": 1},
+        convention, "ece_hist", scope=scope, n_bins=n_bins, per=per, binning=binning, norm=norm
     )
-    checks.option(chosen["reduction"], "reduction", ("mean", "sum"))
     checks.option(chosen["norm"], "norm", NORMS)
-    count = checks.count(chosen["n_bins"], "n_bins")
-    if chosen["rule"] is not None:
-        bins = conventions.bins(chosen["rule"], p, count)
-    else:
-        bins = bins_of.for_scores(p, count, chosen["binning"])
-    return Classwise(p, y, bins, norm=chosen["norm"], divide_by=p.shape[1] if chosen["reduction"] == "mean" else 1)
-
-
-def classwise_ece(
-    probabilities: Array,
-    labels: Array,
-    *,
-    reduction: Literal["mean", "sum"] | None = None,
-    n_bins: int | None = None,
-    binning: Binning | None = None,
-    norm: Norm = 1,
-    convention: str | None = None,
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> float:
-    r"""Calibration error of each class on its own, then averaged (or summed) over the classes.
-
-    .. math:: \frac{1}{K} \sum_{k=1}^{K} \sum_{m=1}^{M} \frac{|B_{m,k}|}{N}
-              |\mathrm{lik}(B_{m,k}) - \mathrm{conf}(B_{m,k})|
-
-    A class that no label names still counts: its share of hits is 0.
-
-    Args:
-        probabilities: (N, K).
-        labels: (N,).
-        reduction: "mean" (default) or "sum": published tables hold both, a factor K apart.
-        n_bins: M; 15 if not given.
-        binning: "width" (default) or "mass", which gives each class bins of its own.
-        norm: 1, 2 or "max", within each class.
-        convention: "kull2019" or none.
-        confidence: A level such as 0.95 for an ``Interval``.
-        resamples: How many resamples make the interval.
-        seed: Of the resampling.
-    """
-    p, y = scopes.checked(probabilities, labels)
-    statistic = classwise(p, y, reduction=reduction, n_bins=n_bins, binning=binning, norm=norm, convention=convention)
-    return answer(statistic, confidence, resamples, seed)
-
-
-def kernel(
-    p: Tensor,
-    y: Tensor,
-    *,
-    scope: Scope = "prediction",
-    per: Per | None = None,
-    bandwidth: str | float | None = None,
-    boundary: Boundary | None = None,
-    convention: str | None = None,
-) -> Kernel:
-    """The statistic behind ``ece_kde``."""
-    chosen: dict[str, Any] = conventions.resolve(
-        convention,
-        "ece_kde",
-        {"scope": scope, "per": per, "bandwidth": bandwidth, "boundary": boundary},
-        {"scope": "prediction", "per": "sample", "bandwidth": "paper", "boundary": "reflect"},
-    )
     checks.option(chosen["per"], "per", PERS)
-    checks.option(chosen["boundary"], "boundary", BOUNDARIES)
-    pool = _pool(p, y, chosen["scope"], chosen["rule"])
-    radius = density.bandwidth(chosen["bandwidth"], pool.scores, pool.hits)
-    if chosen["rule"] == "mix-n-match":
-        radius *= 3  # KDEpy's bandwidth is the kernel's standard deviation, which for the triweight is a third of it
-    return Kernel(pool, radius, chosen["boundary"], per=chosen["per"])
+    pool = _pool(probabilities, labels, chosen["scope"], chosen["rule"])
+    bins = _bins(pool.scores, chosen["n_bins"], chosen["binning"], chosen["rule"])
+    return Binned(pool, bins, norm=chosen["norm"], per=chosen["per"])
 
 
+declare(
+    "ece_hist_output",
+    ece_hist,
+    {"scope": "output"},
+    title="ECE of the output, per sample",
+    short="Hist O",
+    at_most=None,
+    shown=["evaluate", "compare", "select", "record", "table", "card"],
+    aliases=["ece_output"],
+    plain="Error of the whole output",
+    about="ECE over all classes, per sample",
+    winner="Best calibrated output",
+)
+
+
+@metric(
+    title="KDE ECE of the prediction",
+    short="KDE P",
+    chance=True,
+    at_most=1.0,
+    shown=["evaluate", "select", "record", "table", "page"],
+    aliases=["kde_prediction"],
+    plain="KDE calibration error of the answers",
+)
 def ece_kde(
-    probabilities: Array,
-    labels: Array,
+    probabilities: Tensor,
+    labels: Tensor,
     *,
     scope: Scope = "prediction",
     per: Per | None = None,
     bandwidth: Literal["paper", "mix-n-match"] | float | None = None,
     boundary: Boundary | None = None,
     convention: str | None = None,
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> float:
+    **_: Unpack[Sureness],
+) -> Kernel:
     r"""Expected calibration error over a kernel density of the scores.
 
     .. math:: \int_0^1 |p - c(p)| \, f(p) \, dp, \quad f(p) = \frac{1}{nh} \sum_i \phi\Big(\frac{p - p_i}{h}\Big),
@@ -373,9 +167,40 @@ def ece_kde(
     References:
         Zhang et al., Mix-n-Match, 2020, Sec. 4; Liu and JaJa 2021, Sec. 3.3 and 6.1.
     """
-    p, y = scopes.checked(probabilities, labels)
-    statistic = kernel(p, y, scope=scope, per=per, bandwidth=bandwidth, boundary=boundary, convention=convention)
-    return answer(statistic, confidence, resamples, seed)
+    chosen = conventions.resolve(convention, "ece_kde", scope=scope, per=per, bandwidth=bandwidth, boundary=boundary)
+    checks.option(chosen["per"], "per", PERS)
+    checks.option(chosen["boundary"], "boundary", BOUNDARIES)
+    pool = _pool(probabilities, labels, chosen["scope"], chosen["rule"])
+    # KDEpy's bandwidth is the kernel's standard deviation, which for the triweight is a third of its radius.
+    widened = 3.0 if chosen["rule"] == "mix-n-match" else 1.0
+    return Kernel(pool, chosen["bandwidth"], chosen["boundary"], per=chosen["per"], widened=widened)
+
+
+declare(
+    "ece_kde_output",
+    ece_kde,
+    {"scope": "output"},
+    title="KDE ECE of the output, per sample",
+    short="KDE O",
+    larger_is_better=None,
+    chance=False,
+    floor=True,
+    at_most=None,
+    interval="asked",
+    shown=["evaluate", "record", "table", "page"],
+    aliases=["kde_output"],
+    plain="KDE calibration error of the whole output",
+)
+for _key, _scope in (("ece_kde", "prediction"), ("ece_kde_output", "output")):
+    # The paper's formula as written, which loses what lies outside [0, 1].
+    declare(
+        f"{_key}_unreflected",
+        ece_kde,
+        {"scope": _scope, "boundary": "none"},
+        title=f"KDE ECE of the {_scope}, not reflected",
+        short=f"KDE {_scope[0].upper()}, not reflected",
+        shown=["record"],
+    )
 
 
 def kde_floor(
@@ -399,27 +224,125 @@ def kde_floor(
     if bandwidth == "mix-n-match":
         raise ValueError("`bandwidth` 'mix-n-match' depends on the labels, which a floor does not know; pass its h.")
     pool = scopes.pool(p, torch.zeros(len(p), dtype=torch.int64, device=p.device), scope)
-    radius = density.bandwidth(bandwidth, pool.scores, pool.hits)
-    floor = density.calibration_error(pool.scores, pool.hits, radius, boundary, weights=pool.scores)
-    return floor * len(pool.scores) / pool.denominator(per)
+    return Kernel(pool, bandwidth, boundary, per=per).floor()
 
 
-def smooth(p: Tensor, y: Tensor, *, scope: Scope = "prediction", per: Per = "sample") -> Smooth:
-    """The statistic behind ``smooth_ece``."""
+@metric(
+    title="confidence − accuracy",
+    short="gap",
+    larger_is_better=None,
+    signed=True,
+    shown=["evaluate", "record", "table", "card"],
+    plain="Confidence minus accuracy",
+    about="above 0: too sure",
+)
+def signed_gap(
+    probabilities: Tensor,
+    labels: Tensor,
+    *,
+    part: Literal["net", "over", "under"] = "net",
+    scope: Scope = "prediction",
+    n_bins: int = 15,
+    per: Per = "sample",
+    binning: Binning = "width",
+    **_: Unpack[Sureness],
+) -> Binned:
+    """Over- and under-confidence apart.
+
+    "over" sums |B_m|/n · gap over the bins whose mean score exceeds their share of hits, "under" over the others.
+    So over + under is ``ece_hist``, and over − under is "net": the mean score minus the share of hits, which needs no
+    bins (and for output is 0, as both scores and hits of a row sum to 1).
+    """
+    checks.option(part, "part", ("net", "over", "under"))
+    return _plain_bins(Net if part == "net" else Binned, part, probabilities, labels, scope, n_bins, per, binning)
+
+
+class Net(Binned):
+    """Σ (score − hit): an average, not an error, so that its interval is an average's."""
+
+    kind: ClassVar[Kind] = "mean"
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        # All scores of a row sum to 1, and so do its hits: there the gap is 0, up to rounding.
+        return score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level) if self.columns == 1 else None
+
+
+def _plain_bins(
+    kind: type[Binned],
+    norm: BinnedNorm,
+    p: Tensor,
+    y: Tensor,
+    scope: Scope,
+    n_bins: int,
+    per: Per,
+    binning: Binning,
+) -> Binned:
+    """A binned statistic without conventions."""
     checks.option(per, "per", PERS)
-    return Smooth(scopes.pool(p, y, scope), per=per)
+    pool = scopes.pool(p, y, scope)
+    return kind(pool, _bins(pool.scores, n_bins, binning, None), norm=norm, per=per)
 
 
+for _part, _words in (("over", "over-confidence"), ("under", "under-confidence")):
+    declare(_part, signed_gap, {"part": _part}, title=_words, short=_part, signed=False, shown=["record"])
+
+
+@metric(
+    title="class-wise ECE, mean of classes",
+    short="class-wise",
+    chance=True,
+    shown=["evaluate", "record", "page"],
+    plain="Class-wise calibration error (mean over classes, 15 bins)",
+)
+def classwise_ece(
+    probabilities: Tensor,
+    labels: Tensor,
+    *,
+    reduction: Literal["mean", "sum"] | None = None,
+    n_bins: int | None = None,
+    binning: Binning | None = None,
+    norm: Norm = 1,
+    convention: str | None = None,
+    **_: Unpack[Sureness],
+) -> Classwise:
+    r"""Calibration error of each class on its own, then averaged (or summed) over the classes.
+
+    .. math:: \frac{1}{K} \sum_{k=1}^{K} \sum_{m=1}^{M} \frac{|B_{m,k}|}{N}
+              |\mathrm{lik}(B_{m,k}) - \mathrm{conf}(B_{m,k})|
+
+    A class that no label names still counts: its share of hits is 0.
+
+    Args:
+        probabilities: (N, K).
+        labels: (N,).
+        reduction: "mean" (default) or "sum": published tables hold both, a factor K apart.
+        n_bins: M; 15 if not given.
+        binning: "width" (default) or "mass", which gives each class bins of its own.
+        norm: 1, 2 or "max", within each class.
+        convention: "kull2019" or none.
+        confidence: A level such as 0.95 for an ``Interval``.
+        resamples: How many resamples make the interval.
+        seed: Of the resampling.
+    """
+    p, y = probabilities, labels
+    chosen = conventions.resolve(
+        convention, "classwise_ece", reduction=reduction, n_bins=n_bins, binning=binning, norm=norm
+    )
+    checks.option(chosen["reduction"], "reduction", ("mean", "sum"))
+    checks.option(chosen["norm"], "norm", NORMS)
+    bins = _bins(p, chosen["n_bins"], chosen["binning"], chosen["rule"])
+    return Classwise(p, y, bins, norm=chosen["norm"], divide_by=p.shape[1] if chosen["reduction"] == "mean" else 1)
+
+
+@metric(title="smooth ECE", short="smooth", chance=True, at_most=1.0, shown=["evaluate"])
 def smooth_ece(
-    probabilities: Array,
-    labels: Array,
+    probabilities: Tensor,
+    labels: Tensor,
     *,
     scope: Scope = "prediction",
     per: Per = "sample",
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> float:
+    **_: Unpack[Sureness],
+) -> Smooth:
     r"""Smooth calibration error: no bins, and no bandwidth to choose.
 
     .. math:: \mathrm{smECE}_\sigma = \int_0^1 \Big| \frac{1}{n} \sum_i (p_i - y_i) K_\sigma(t, p_i) \Big| dt
@@ -430,5 +353,52 @@ def smooth_ece(
     References:
         Błasiok and Nakkiran, Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing, 2023.
     """
-    p, y = scopes.checked(probabilities, labels)
-    return answer(smooth(p, y, scope=scope, per=per), confidence, resamples, seed)
+    checks.option(per, "per", PERS)
+    return Smooth(scopes.pool(probabilities, labels, scope), per=per)
+
+
+@metric(
+    title="root-mean-square error, debiased", short="debiased", chance=True, at_most=1.0, shown=["evaluate", "record"]
+)
+def debiased_ece(
+    probabilities: Tensor,
+    labels: Tensor,
+    *,
+    scope: Scope = "prediction",
+    n_bins: int = 15,
+    binning: Binning = "width",
+    per: Per = "sample",
+    **_: Unpack[Sureness],
+) -> Binned:
+    r"""The L2 calibration error less what chance adds to it.
+
+    .. math:: \sqrt{\max\Big(0, \sum_m \frac{|B_m|}{n} \Big[ (\mathrm{lik}_m - \mathrm{conf}_m)^2
+              - \frac{\mathrm{lik}_m (1 - \mathrm{lik}_m)}{|B_m| - 1} \Big]\Big)}
+
+    The square is unbiased, its root nearly. Bins with a single score add nothing.
+
+    References:
+        Kumar et al., Verified Uncertainty Calibration, 2019, Sec. 5.
+    """
+    return _plain_bins(Binned, "debiased", probabilities, labels, scope, n_bins, per, binning)
+
+
+@metric(title="largest gap of a bin", short="MCE", chance=True, at_most=1.0, shown=["evaluate"])
+def mce(
+    probabilities: Tensor,
+    labels: Tensor,
+    *,
+    scope: Scope = "prediction",
+    n_bins: int | None = None,
+    binning: Binning | None = None,
+    convention: str | None = None,
+    **_: Unpack[Sureness],
+) -> Binned:
+    """Maximum calibration error: the largest gap of any bin that is not empty, ``ece_hist`` with ``norm="max"``.
+
+    A bin with a single score has a gap as large as that score, so this number mostly tells of the emptiest bin.
+    A ``convention`` brings its bins.
+    """
+    chosen = conventions.resolve(convention, "mce", scope=scope, n_bins=n_bins, binning=binning)
+    pool = _pool(probabilities, labels, chosen["scope"], chosen["rule"])
+    return Binned(pool, _bins(pool.scores, chosen["n_bins"], chosen["binning"], chosen["rule"]), norm="max")

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from softkin import binning
 from softkin.binning import Bins
+from softkin.names import did_you_mean
 
 CONVENTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "paper": {
@@ -58,16 +59,27 @@ CONVENTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 FREE = {"n_bins"}  # the sources let their callers choose it too
 
+DEFAULTS: Mapping[str, Any] = {
+    "scope": "prediction",
+    "per": "sample",
+    "n_bins": 15,
+    "binning": "width",
+    "norm": 1,
+    "reduction": "mean",
+    "bandwidth": "paper",
+    "boundary": "reflect",
+}
+"""What an option is where neither the caller nor a convention says it"""
 
-def resolve(
-    convention: str | None, metric: str, given: Mapping[str, Any], defaults: Mapping[str, Any]
-) -> dict[str, Any]:
+
+def resolve(convention: str | None, metric: str, **given: Any) -> dict[str, Any]:
     """The options to use: what was ``given`` (None: nothing), else what the convention says, else the default."""
     preset: Mapping[str, Any] = {}
     if convention is not None:
         if convention not in CONVENTIONS:
             known = ", ".join(repr(name) for name in CONVENTIONS)
-            raise ValueError(f"`convention` must be one of {known}, got {convention!r}.")
+            guess = did_you_mean(str(convention), CONVENTIONS)
+            raise ValueError(f"`convention` must be one of {known}, got {convention!r}{guess}")
         source = "ece_hist" if metric == "mce" else metric
         if source not in CONVENTIONS[convention]:
             covered = " and ".join(CONVENTIONS[convention])
@@ -76,14 +88,13 @@ def resolve(
         if metric == "mce":  # what scales a sum does not concern the largest gap
             preset = {name: value for name, value in preset.items() if name not in ("norm", "per")}
     chosen: dict[str, Any] = {"rule": preset.get("rule")}
-    for name, default in defaults.items():
-        value = given.get(name)
+    for name, value in given.items():
         if name in preset and name not in FREE and value not in (None, preset[name]):
             raise ValueError(
                 f"the convention {convention!r} means {name}={preset[name]!r}, got {name}={value!r}; "
                 "leave one of the two away."
             )
-        chosen[name] = value if value is not None else preset.get(name, default)
+        chosen[name] = value if value is not None else preset.get(name, DEFAULTS[name])
     return chosen
 
 
@@ -103,5 +114,5 @@ def bins(rule: str, scores: Tensor, n_bins: int) -> Bins:
         places = ((torch.arange(n_bins) + 1) * (len(ordered) // n_bins)).clamp(max=len(ordered) - 1)
         edges = torch.cat([torch.zeros(1), ordered[places]])
         edges[-1] = 1
-        return Bins(edges)
+        return Bins(edges, from_scores=True)
     return binning.equal_width(n_bins)

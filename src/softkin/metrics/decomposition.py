@@ -13,8 +13,9 @@ from softkin import binning, checks
 from softkin.binning import ReliabilityCurve
 from softkin.checks import Array
 from softkin.metrics import scopes
+from softkin.metrics.binned import Classwise
 from softkin.metrics.scores import squares
-from softkin.metrics.statistics import Classwise, Kind, Mean, Statistic
+from softkin.metrics.statistics import Kind, Mean, Statistic
 from softkin.metrics.uncertainty import (
     around,
     interval,

@@ -12,6 +12,7 @@ from softkin import checks
 
 Scope = Literal["prediction", "output"]
 Per = Literal["sample", "score"]
+PERS = ("sample", "score")
 
 TIES_AT_ONCE = 2**15  # scores to look through for ties at a time, so that the copies stay in the cache
 
@@ -37,7 +38,7 @@ def wins(probabilities: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         right[doubtful] = winners(probabilities.index_select(0, doubtful)) == labels[doubtful]
         return winning, right
     p, y, best = probabilities.numpy(), labels.numpy(), winning.numpy()
-    same = p.reshape(-1).take(_places(probabilities, labels).numpy()) == best
+    same = p.reshape(-1).take(true_class_places(probabilities, labels).numpy()) == best
     rows = np.flatnonzero(same & (best <= 0.51))
     step = max(1, TIES_AT_ONCE // p.shape[1])
     for start in range(0, len(rows), step):
@@ -46,7 +47,7 @@ def wins(probabilities: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return winning, torch.from_numpy(same)
 
 
-def _places(probabilities: Tensor, labels: Tensor) -> Tensor:
+def true_class_places(probabilities: Tensor, labels: Tensor) -> Tensor:
     """Where the true classes' scores are, of all N·K."""
     n, k = probabilities.shape
     return torch.arange(0, n * k, k, device=labels.device) + labels
@@ -70,6 +71,8 @@ class Pool:
     num_samples: int
     columns: int
     """Scores for each sample: 1 for prediction, K for output"""
+    winners: bool = False
+    """Whether they are the winning scores of the rows"""
 
     def denominator(self, per: Per) -> int:
         """What sums over scores are divided by."""
@@ -111,6 +114,10 @@ class Pool:
             yield drawn.T.to(device), every.expand(some, n)
 
 
+ONE_WINNER = Pool(torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int64), 1, 1, winners=True)
+"""Of a single sample, to ask whether a metric is one of winning scores"""
+
+
 def blocks(times: int, size: int) -> list[int]:
     """``times`` in portions: times × size numbers that a cache holds, but no fewer than 16 at once."""
     step = min(times, max(16, 2**19 // size))
@@ -122,9 +129,9 @@ def pool(probabilities: Tensor, labels: Tensor, scope: Scope) -> Pool:
     checks.option(scope, "scope", ("prediction", "output"))
     n, k = probabilities.shape
     if scope == "output":
-        return Pool(probabilities.reshape(-1), _places(probabilities, labels), n, k)
+        return Pool(probabilities.reshape(-1), true_class_places(probabilities, labels), n, k)
     winning, right = wins(probabilities, labels)
-    return Pool(winning, true_places(right), n, 1)
+    return Pool(winning, true_places(right), n, 1, winners=True)
 
 
 def checked(probabilities: Any, labels: Any) -> tuple[Tensor, Tensor]:

@@ -1,89 +1,36 @@
-"""Proper scores, accuracy, and how well confidence tells right from wrong or known from unknown."""
+"""Accuracy and proper scores."""
 
-from typing import ClassVar, Literal
+from typing import Unpack
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from softkin import checks
-from softkin.checks import Array
 from softkin.metrics import conventions, scopes
-from softkin.metrics.statistics import Kind, Mean, Share, Statistic
-from softkin.metrics.uncertainty import Interval, answer, multiplicities, quantiles
+from softkin.metrics.catalogue import Sureness, declare, metric
+from softkin.metrics.scopes import PERS, Per
+from softkin.metrics.statistics import Mean, Share
 
 
-def log_losses(p: Tensor, y: Tensor) -> Mean:
-    """The statistic behind ``nll``."""
-    return Mean(-p.gather(1, y[:, None])[:, 0].to(torch.float64).log())
-
-
-def nll(
-    probabilities: Array, labels: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
-) -> float:
-    """Negative log-likelihood: the mean of −ln p of the true class, in nats.
-
-    Nothing is clipped: a true class with probability 0 makes it infinite, which is what the score says. Computed from
-    logits in float64 such zeros are rare; float32 probabilities below 1e-45 are 0.
-
-    Example:
-        >>> round(nll(torch.tensor([[0.5, 0.5], [0.25, 0.75]]), torch.tensor([0, 1])), 6)
-        0.490415
-    """
-    p, y = scopes.checked(probabilities, labels)
-    return answer(log_losses(p, y), confidence, resamples, seed)
-
-
-def squares(p: Tensor, y: Tensor) -> Tensor:
-    """Σ_k (p_k − [k = y])² of each row, float64."""
-    own = p.gather(1, y[:, None])[:, 0].to(torch.float64)
-    total: Tensor = torch.linalg.vector_norm(p, dim=1, dtype=torch.float64).square()
-    return total - 2 * own + 1
-
-
-def square_losses(
-    p: Tensor, y: Tensor, *, per: Literal["sample", "score"] | None = None, convention: str | None = None
-) -> Mean:
-    """The statistic behind ``brier``."""
-    chosen = conventions.resolve(convention, "brier", {"per": per}, {"per": "sample"})
-    checks.option(chosen["per"], "per", ("sample", "score"))
-    return Mean(squares(p, y) / (p.shape[1] if chosen["per"] == "score" else 1))
-
-
-def brier(
-    probabilities: Array,
-    labels: Array,
-    *,
-    per: Literal["sample", "score"] | None = None,
-    convention: str | None = None,
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> float:
-    """Brier score: the mean over samples of Σ_k (p_k − [k = y])², between 0 and 2.
-
-    ``per="score"`` (or ``convention="kull2019"``) divides by K as well. For two classes the score of the positive
-    class alone, as scikit-learn has it, is ``per="score"``.
-    """
-    p, y = scopes.checked(probabilities, labels)
-    return answer(square_losses(p, y, per=per, convention=convention), confidence, resamples, seed)
-
-
-def right(p: Tensor, y: Tensor) -> Share:
-    """The statistic behind ``accuracy``."""
-    return Share(scopes.wins(p, y)[1])
-
-
-def accuracy(
-    probabilities: Array, labels: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
-) -> float:
+@metric(
+    title="accuracy",
+    short="accuracy",
+    larger_is_better=True,
+    at_most=1.0,
+    shown=["evaluate", "compare", "select", "record", "table", "card"],
+    plain="Accuracy",
+    about="of the answers are right",
+    winner="Most accurate",
+)
+def accuracy(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> Share:
     """The share of samples whose winning class is the true one; of equal scores the first class wins."""
-    p, y = scopes.checked(probabilities, labels)
-    return answer(right(p, y), confidence, resamples, seed)
+    return Share(scopes.wins(probabilities, labels)[1])
 
 
-def among_top(p: Tensor, y: Tensor, *, k: int = 5) -> Share:
-    """The statistic behind ``top_k_accuracy``."""
+@metric(title="top-k accuracy", short="top-k", larger_is_better=True, at_most=1.0)
+def top_k_accuracy(probabilities: Tensor, labels: Tensor, *, k: int = 5, **_: Unpack[Sureness]) -> Share:
+    """The share of samples whose true class is among the k highest scores; of equal scores lower classes come first."""
+    p, y = probabilities, labels
     k = checks.count(k, "k")
     if k > p.shape[1]:
         raise ValueError(f"`k` must be at most the number of classes, {p.shape[1]}, got {k}.")
@@ -93,177 +40,66 @@ def among_top(p: Tensor, y: Tensor, *, k: int = 5) -> Share:
     return Share(rank < k)
 
 
-def top_k_accuracy(
-    probabilities: Array,
-    labels: Array,
-    *,
-    k: int = 5,
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> float:
-    """The share of samples whose true class is among the k highest scores; of equal scores lower classes come first."""
-    p, y = scopes.checked(probabilities, labels)
-    return answer(among_top(p, y, k=k), confidence, resamples, seed)
+declare(
+    "top_5_accuracy",
+    top_k_accuracy,
+    {"k": 5},
+    title="top-5 accuracy",
+    short="top 5",
+    least_classes=6,
+    shown=["evaluate", "record", "page"],
+)
 
 
-class RiskCoverage(Statistic):
-    """The area under the risk–coverage curve."""
+@metric(
+    title="NLL (nats)",
+    short="NLL",
+    percent=False,
+    shown=["evaluate", "compare", "select", "record", "table", "card"],
+    plain="Log loss",
+    about="NLL, in nats",
+    winner="Lowest log loss",
+)
+def nll(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> Mean:
+    """Negative log-likelihood: the mean of −ln p of the true class, in nats.
 
-    kind: ClassVar[Kind] = "mean"
-
-    def __init__(self, winning: Tensor, right: Tensor) -> None:
-        order = winning.argsort(descending=True)
-        ordered = winning[order]
-        self.order, self.num_samples, self.device = order, len(winning), winning.device
-        # Whole numbers up to N, exactly: how many rows have come so far.
-        self.dtype = torch.float32 if len(winning) < 2**24 else torch.float64
-        self.wrong = (~right[order]).to(self.dtype)
-        # Groups of equal confidence, the most confident first: before which row each begins and ends. Those without
-        # an error add nothing to the sum below.
-        last = torch.cat([ordered[1:] != ordered[:-1], ordered.new_ones(1, dtype=torch.bool)])
-        end = last.nonzero()[:, 0] + 1
-        start = torch.cat([end.new_zeros(1), end[:-1]])
-        errors = torch.cat([self.wrong.new_zeros(1), self.wrong]).to(torch.float64).cumsum(dim=0)
-        some = errors[end] > errors[start]
-        self.start, self.end = start[some], end[some]
-        self.is_single = bool((self.end - self.start == 1).all())
-        # H_j − H_i is what Σ 1/(i+1) … 1/j comes to.
-        one_over = 1 / torch.arange(1, len(winning) + 1, dtype=torch.float64, device=self.device)
-        self.harmonic = torch.cat([one_over.new_zeros(1), one_over.cumsum(dim=0)])
-
-    def value(self) -> float:
-        return float(self.sums(torch.ones(1, self.num_samples, device=self.device)))
-
-    def sums(self, weights: Tensor) -> Tensor:
-        r"""(r, 1): the area itself, as it is no function of a few sums.
-
-        With A errors and a rows before a group of t rows, e of them wrong, the group adds
-        :math:`\sum_{j=1}^{t} (A + e\,j/t)/(a + j)`, its rows in any order, on average. Summed by parts that is
-        :math:`E \, H_N + \sum e\,(1 - H_{a+t}) - \sum (e/t)\, a\, (H_{a+t} - H_a)` over the groups, E all errors.
-        """
-        w = weights.to(self.dtype).index_select(1, self.order)
-        reached = torch.cat([w.new_zeros(len(w), 1), w.cumsum(dim=1)], dim=1)
-        before, after = reached.index_select(1, self.start), reached.index_select(1, self.end)
-        size = (after - before).to(torch.float64)
-        if self.is_single:
-            wrong = size
-        else:
-            errors = torch.cat([w.new_zeros(len(w), 1), (w * self.wrong).cumsum(dim=1)], dim=1)
-            wrong = (errors.index_select(1, self.end) - errors.index_select(1, self.start)).to(torch.float64)
-        at_start, at_end = (self.harmonic[place.to(torch.int64)] for place in (before, after))
-        late = wrong / size.clamp(min=1) * before * (at_end - at_start)
-        total = wrong.sum(dim=1) * (1 + self.harmonic[-1]) - (wrong * at_end + late).sum(dim=1)
-        return total[:, None] / self.num_samples
-
-    def of(self, sums: Tensor) -> Tensor:
-        return sums[:, 0]
-
-    def adds_up_with(self, other: Statistic) -> bool:
-        return False
-
-
-def risk_coverage(p: Tensor, y: Tensor) -> RiskCoverage:
-    """The statistic behind ``aurc``."""
-    return RiskCoverage(*scopes.wins(p, y))
-
-
-def aurc(
-    probabilities: Array, labels: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
-) -> float:
-    r"""Area under the risk–coverage curve: the error rate among the i most confident samples, averaged over i = 1 … N.
-
-    Lower is better; with errors last it is smallest. Samples of equal confidence count as in random order (the mean
-    over all their orders), so that the order of the rows does not matter.
-
-    References:
-        Geifman and El-Yaniv, Selective Classification for Deep Neural Networks, 2017.
-    """
-    p, y = scopes.checked(probabilities, labels)
-    return answer(risk_coverage(p, y), confidence, resamples, seed)
-
-
-def _grouped(known: Array, unknown: Array) -> tuple[Tensor, Tensor, Tensor]:
-    """(group of each known, of each unknown, number of groups) over the values of both, ascending."""
-    a, b = checks.scores(known, "known"), checks.scores(unknown, "unknown")
-    _, group = torch.unique(torch.cat([a, b.to(a.device)]), return_inverse=True)
-    return group[: len(a)], group[len(a) :], group.max() + 1
-
-
-def _counts(group: Tensor, num_groups: int, weights: Tensor) -> Tensor:
-    total = torch.zeros(len(weights), num_groups, dtype=torch.float64, device=group.device)
-    return total.scatter_add_(1, group.expand(len(weights), -1), weights.to(torch.float64))
-
-
-def _area(known: Tensor, unknown: Tensor) -> Tensor:
-    below = unknown.cumsum(dim=1) - unknown
-    pairs = known.sum(dim=1) * unknown.sum(dim=1)
-    return (known * (below + unknown / 2)).sum(dim=1) / pairs
-
-
-def _accepted(known: Tensor, unknown: Tensor) -> Tensor:
-    # From the top: the first value at or above which 95 % of the known lie.
-    known, unknown = known.flip(1).cumsum(dim=1), unknown.flip(1).cumsum(dim=1)
-    enough = known >= 0.95 * known[:, -1:] - 1e-9
-    first = enough.to(torch.int8).argmax(dim=1, keepdim=True)
-    return (unknown.gather(1, first) / unknown[:, -1:])[:, 0]
-
-
-def _two_samples(
-    which: Literal["area", "accepted"],
-    known: Array,
-    unknown: Array,
-    confidence: float | None,
-    resamples: int,
-    seed: int,
-) -> float:
-    of = _area if which == "area" else _accepted
-    a, b, groups = _grouped(known, unknown)
-    num_groups = int(groups)
-    counts = [_counts(group, num_groups, torch.ones(1, len(group), device=group.device)) for group in (a, b)]
-    value = float(of(*counts))
-    if confidence is None:
-        return value
-    level = checks.level(confidence)
-    checks.count(resamples, "resamples", least=100)
-    generator = np.random.default_rng(seed)
-    values = []
-    for start in range(0, resamples, 50):
-        times = min(50, resamples - start)
-        lines = [
-            torch.cat(
-                [_counts(group, num_groups, w.to(group.device)) for w in multiplicities(len(group), times, generator)]
-            )
-            for group in (a, b)
-        ]
-        values.append(of(*lines).cpu())
-    return Interval(value, *quantiles(torch.cat(values), (1 - level) / 2), level)
-
-
-def auroc(
-    known: Array, unknown: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
-) -> float:
-    """How often a known sample scores above an unknown one; ties count half. 0.5 is chance, 1 perfect.
-
-    Args:
-        known: (N,) scores, such as the winning probability, of samples from the classes the model knows.
-        unknown: (M,) scores of samples from elsewhere.
-        confidence: A level such as 0.95 for an ``Interval``; both sets are resampled.
-        resamples: How many resamples make the interval.
-        seed: Of the resampling.
+    Nothing is clipped: a true class with probability 0 makes it infinite, which is what the score says. Computed from
+    logits in float64 such zeros are rare; float32 probabilities below 1e-45 are 0.
 
     Example:
-        >>> auroc(torch.tensor([0.9, 0.8, 0.4]), torch.tensor([0.4, 0.1]))
-        0.9166666666666666
+        >>> round(nll(torch.tensor([[0.5, 0.5], [0.25, 0.75]]), torch.tensor([0, 1])), 6)
+        0.490415
     """
-    return _two_samples("area", known, unknown, confidence, resamples, seed)
+    return Mean(-probabilities.gather(1, labels[:, None])[:, 0].to(torch.float64).log())
 
 
-def fpr_at_95(
-    known: Array, unknown: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
-) -> float:
-    """The share of unknown samples accepted at the highest threshold that accepts 95 % of the known; lower is better.
+def squares(p: Tensor, y: Tensor) -> Tensor:
+    """Σ_k (p_k − [k = y])² of each row, float64."""
+    own = p.gather(1, y[:, None])[:, 0].to(torch.float64)
+    total: Tensor = torch.linalg.vector_norm(p, dim=1, dtype=torch.float64).square()
+    return total - 2 * own + 1
 
-    A sample is accepted if its score is at least the threshold. Arguments as for ``auroc``.
+
+@metric(
+    title="Brier score",
+    short="Brier",
+    percent=False,
+    shown=["evaluate", "compare", "select", "record", "card"],
+    about="from 0 to 2",
+)
+def brier(
+    probabilities: Tensor,
+    labels: Tensor,
+    *,
+    per: Per | None = None,
+    convention: str | None = None,
+    **_: Unpack[Sureness],
+) -> Mean:
+    """Brier score: the mean over samples of Σ_k (p_k − [k = y])², between 0 and 2.
+
+    ``per="score"`` (or ``convention="kull2019"``) divides by K as well. For two classes the score of the positive
+    class alone, as scikit-learn has it, is ``per="score"``.
     """
-    return _two_samples("accepted", known, unknown, confidence, resamples, seed)
+    chosen = conventions.resolve(convention, "brier", per=per)
+    checks.option(chosen["per"], "per", PERS)
+    return Mean(squares(probabilities, labels) / (probabilities.shape[1] if chosen["per"] == "score" else 1))

@@ -1,7 +1,7 @@
 """Metrics that know which classes are alike: super-classes, neighbourhoods, the severity of mistakes."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import torch
@@ -9,9 +9,10 @@ from torch import Tensor
 
 from softkin import binning, checks
 from softkin.checks import Array
-from softkin.metrics import calibration, scopes
-from softkin.metrics.statistics import Binned, Mean, Ratio, Statistic
-from softkin.metrics.uncertainty import Interval, answer, multiplicities, quantiles
+from softkin.metrics import scopes
+from softkin.metrics.catalogue import METRICS, Sureness, metric
+from softkin.metrics.statistics import Mean, Ratio, Statistic
+from softkin.metrics.uncertainty import Interval, multiplicities, quantiles
 from softkin.similarity import SparseRows
 
 
@@ -48,28 +49,14 @@ def _grouped(p: Tensor, y: Tensor, groups: Array) -> tuple[Tensor, Tensor]:
     return total.index_add_(1, g, p.to(torch.float64)), g[y]
 
 
-def superclass_binned(p: Tensor, y: Tensor, *, groups: Array, **options: Any) -> Binned:
-    """The statistic behind ``superclass_ece``."""
-    return calibration.binned(*_grouped(p, y, groups), **options)
-
-
-def superclass_ece(
-    probabilities: Array,
-    labels: Array,
-    groups: Array,
-    *,
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-    **options: Any,
-) -> float:
+@metric(title="ECE of the super-classes", short="super-classes")
+def superclass_ece(probabilities: Tensor, labels: Tensor, /, groups: Array, **options: Any) -> Statistic:
     """``ece_hist`` of the super-class probabilities: whether "some kind of fish" is as likely as the model says.
 
     A model can be right about super-classes where it is over-confident about classes. ``options`` are those of
     ``ece_hist``.
     """
-    p, y = scopes.checked(probabilities, labels)
-    return answer(superclass_binned(p, y, groups=groups, **options), confidence, resamples, seed)
+    return METRICS["ece_hist"].statistic(*_grouped(probabilities, labels, groups), **options)
 
 
 def _neighbours(similarity: Array | SparseRows, k: int, num_classes: int) -> Tensor:
@@ -98,31 +85,16 @@ def _neighbours(similarity: Array | SparseRows, k: int, num_classes: int) -> Ten
     return matrix.argsort(dim=1, descending=True, stable=True)[:, :k]
 
 
-def neighbourhood(
-    p: Tensor, y: Tensor, *, similarity: Array | SparseRows, k: int = 5, of: Literal["all", "rest"] = "all"
-) -> Statistic:
-    """The statistic behind ``neighbourhood_mass``."""
-    checks.option(of, "of", ("all", "rest"))
-    near = _neighbours(similarity, checks.count(k, "k"), p.shape[1]).to(p.device)
-    own = p.gather(1, y[:, None])[:, 0].to(torch.float64)
-    around = p.gather(1, near[y]).sum(dim=1, dtype=torch.float64)
-    if of == "all":
-        return Mean(own + around)
-    rest = p.sum(dim=1, dtype=torch.float64) - own
-    return Ratio(around, rest)
-
-
+@metric(title="mass near the true class", short="neighbourhood", larger_is_better=True)
 def neighbourhood_mass(
-    probabilities: Array,
-    labels: Array,
+    probabilities: Tensor,
+    labels: Tensor,
     similarity: Array | SparseRows,
     *,
     k: int = 5,
     of: Literal["all", "rest"] = "all",
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> float:
+    **_: Unpack[Sureness],
+) -> Mean | Ratio:
     """How much probability lies in the true class's neighbourhood: where similarity smoothing means it to lie.
 
     Args:
@@ -137,8 +109,14 @@ def neighbourhood_mass(
         resamples: How many resamples make the interval.
         seed: Of the resampling.
     """
-    p, y = scopes.checked(probabilities, labels)
-    return answer(neighbourhood(p, y, similarity=similarity, k=k, of=of), confidence, resamples, seed)
+    p, y = probabilities, labels
+    checks.option(of, "of", ("all", "rest"))
+    near = _neighbours(similarity, checks.count(k, "k"), p.shape[1]).to(p.device)
+    own = p.gather(1, y[:, None])[:, 0].to(torch.float64)
+    around = p.gather(1, near[y]).sum(dim=1, dtype=torch.float64)
+    if of == "all":
+        return Mean(own + around)
+    return Ratio(around, p.sum(dim=1, dtype=torch.float64) - own)
 
 
 @dataclass(frozen=True)
@@ -176,27 +154,14 @@ def _mistakes(p: Tensor, y: Tensor, distances: Array) -> tuple[Tensor, Tensor, T
     return predicted != y, winning, d.to(p.device)[y, predicted]
 
 
-def severity(p: Tensor, y: Tensor, *, distances: Array) -> Ratio:
-    """The statistic behind ``mistake_severity``."""
-    wrong, _, distance = _mistakes(p, y, distances)
-    return Ratio(distance * wrong, wrong)
-
-
-def mistake_severity(
-    probabilities: Array,
-    labels: Array,
-    distances: Array,
-    *,
-    confidence: float | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> float:
+@metric(title="severity of mistakes", short="severity", percent=False)
+def mistake_severity(probabilities: Tensor, labels: Tensor, distances: Array, **_: Unpack[Sureness]) -> Ratio:
     """The mean distance between the true and the predicted class, over the mistakes; NaN without any.
 
     ``distances`` is (K, K), as ``softkin.distances`` makes it or tree heights of a taxonomy; row = true class.
     """
-    p, y = scopes.checked(probabilities, labels)
-    return answer(severity(p, y, distances=distances), confidence, resamples, seed)
+    wrong, _winning, distance = _mistakes(probabilities, labels, distances)
+    return Ratio(distance * wrong, wrong)
 
 
 def severity_curve(

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from softkin import checks
+from softkin.metrics.binned import Binned
 from softkin.metrics.scopes import blocks
-from softkin.metrics.statistics import Binned, RowSums, Statistic
+from softkin.metrics.statistics import RowSums, Statistic
 
 Test = Literal["equal metric", "exchangeable"]
 TESTS = ("equal metric", "exchangeable")

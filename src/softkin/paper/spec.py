@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from softkin import SoftkinError, checks, files, models
+from softkin.metrics import catalogue
 from softkin.names import require
 from softkin.study import StudySpec
 from softkin.study.methods import check as check_method
@@ -17,7 +18,7 @@ SCALES = ("full", "small")
 """Every table and figure has these two"""
 TRIAL = "trial"
 """What a table may have besides: one seed at fixed values, for a first look"""
-METRICS = {"ece_hist": "Hist P", "ece_hist_output": "Hist O", "ece_kde": "KDE P", "ece_kde_output": "KDE O"}
+METRICS = {key: catalogue.METRICS[key].short for key in ("ece_hist", "ece_hist_output", "ece_kde", "ece_kde_output")}
 """The rows of the paper's tables, under the names of records"""
 PARAMETERS = ("alpha", "beta")
 KEYS = {

@@ -13,9 +13,10 @@ from softkin import __version__, binning, calibrators, checks, metrics
 from softkin.calibrators import Calibrator, TemperatureScaling
 from softkin.calibrators.selection import cross_fit
 from softkin.checks import Array
-from softkin.evaluation import sentence
-from softkin.metrics import scopes
-from softkin.metrics.uncertainty import Interval
+from softkin.evaluation import sentence, settings
+from softkin.files import number
+from softkin.metrics import catalogue, scopes, uncertainty
+from softkin.metrics.catalogue import Metric
 from softkin.predictions import Predictions
 from softkin.progress import track
 from softkin.report import curves, matrix, mistakes, plain
@@ -104,6 +105,7 @@ def build(
         "resamples": resamples,
         "bins": list(curves.BINS),
         "class_bins": CLASS_BINS,
+        "metrics": [metric.described() for metric in shown_metrics(k)],
         "variants": variants,
         "calibrators": tried,
         "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
@@ -116,25 +118,8 @@ def _variant(p: Tensor, y: Tensor, *, level: float, resamples: int, seed: int) -
     p, y = scopes.checked(p, y)
     answers, outputs = scopes.pool(p, y, "prediction"), scopes.pool(p, y, "output")
     how: dict[str, Any] = {"confidence": level, "resamples": resamples, "seed": seed}
-    ece, gap = metrics.ece_hist(p, y, **how), metrics.signed_gap(p, y, **how)
-    assert isinstance(ece, Interval)
-    assert isinstance(gap, Interval)
-    values: dict[str, Any] = {
-        "accuracy": plain.measured(metrics.accuracy(p, y, **how)),
-        "ece_prediction": plain.measured(ece) | _if_calibrated(p, level, seed, "ece_hist", scope="prediction"),
-        "ece_output": plain.measured(metrics.ece_hist(p, y, scope="output", **how))
-        | _if_calibrated(p, level, seed, "ece_hist", scope="output"),
-        "signed_gap": plain.measured(gap),
-        "nll": plain.measured(metrics.nll(p, y, **how)),
-        "brier": plain.measured(metrics.brier(p, y, **how)),
-        "kde_prediction": plain.measured(metrics.ece_kde(p, y)),
-        "kde_output": plain.measured(metrics.ece_kde(p, y, scope="output"))
-        | {"floor": plain.number(metrics.kde_floor(p))},
-        "classwise_ece": plain.measured(metrics.classwise_ece(p, y)),
-        "aurc": plain.measured(metrics.aurc(p, y)),
-    }
-    if p.shape[1] > 5:
-        values["top_5_accuracy"] = plain.measured(metrics.top_k_accuracy(p, y, k=5, **how))
+    values = {metric.key: _measured(metric, p, y, **how) for metric in shown_metrics(p.shape[1])}
+    ece, gap = (metrics.interval(key, p, y, **how) for key in ("ece_hist", "signed_gap"))
     cells = curves.of_pool(answers)
     return {
         "verdict": sentence.verdict(gap, ece, cells),
@@ -147,32 +132,34 @@ def _variant(p: Tensor, y: Tensor, *, level: float, resamples: int, seed: int) -
     }
 
 
+def shown_metrics(num_classes: int | None = None) -> list[Metric]:
+    """The metrics of a model's page: those of the cards, then the others."""
+    return [*catalogue.shown("card", num_classes), *catalogue.shown("page", num_classes)]
+
+
+def _measured(metric: Metric, p: Tensor, y: Tensor, **how: Any) -> dict[str, Any]:
+    """A metric: with an interval on a card or where that costs nothing, and what chance or smoothing alone shows."""
+    statistic = metric.statistic(p, y)
+    if "card" not in metric.shown and statistic.kind != "share":
+        found = settings.plain(statistic.value())
+    else:
+        found = settings.plain(uncertainty.interval(statistic, **how))
+        if metric.chance:
+            chance = metrics.when_calibrated(metric.key, p, confidence=how["confidence"], seed=how["seed"])
+            found["calibrated"] = settings.plain(chance)
+    if metric.floor:
+        found["floor"] = number(statistic.floor())
+    caveat = statistic.caveat()
+    return found if caveat is None else found | {"caveat": caveat}
+
+
 def _against(changed: Tensor, raw: Tensor, y: Tensor, *, level: float, resamples: int, seed: int) -> dict[str, Any]:
     """Calibrated minus raw on the same samples, with its interval: where that holds 0, nothing is called better."""
     found = {}
-    for key, (metric, options) in PAIRED.items():
-        c = metrics.compare(changed, raw, y, metric, confidence=level, resamples=resamples, seed=seed, **options)
-        found[key] = {
-            "difference": plain.number(c.difference),
-            "low": plain.number(c.low),
-            "high": plain.number(c.high),
-        }
+    for metric in catalogue.shown("compare", raw.shape[1]):
+        c = metrics.compare(changed, raw, y, metric.key, confidence=level, resamples=resamples, seed=seed)
+        found[metric.key] = {part: number(getattr(c, part)) for part in ("difference", "low", "high")}
     return found
-
-
-PAIRED: dict[str, tuple[str, dict[str, Any]]] = {
-    "accuracy": ("accuracy", {}),
-    "ece_prediction": ("ece_hist", {"scope": "prediction"}),
-    "ece_output": ("ece_hist", {"scope": "output"}),
-    "nll": ("nll", {}),
-    "brier": ("brier", {}),
-}
-
-
-def _if_calibrated(p: Tensor, level: float, seed: int, metric: str, **options: Any) -> dict[str, Any]:
-    """What the metric would show if the confidences were right: chance alone."""
-    found = metrics.when_calibrated(metric, p, confidence=level, seed=seed, **options)
-    return {"calibrated": plain.measured(found)}
 
 
 def risk_coverage(scores: Tensor, hits: Tensor) -> dict[str, Any]:
@@ -201,7 +188,7 @@ def _classes(p: Tensor, y: Tensor) -> dict[str, Any]:
     own = binning.class_curves(p, y, binning.equal_width(CLASS_BINS))
     lines = []
     for count, score, hit in zip(*(sums.tolist() for sums in (own.count, own.score_sum, own.hit_sum)), strict=True):
-        lines.append([[m, round(c), plain.number(score[m], 6), round(hit[m])] for m, c in enumerate(count) if c])
+        lines.append([[m, round(c), number(score[m], 6), round(hit[m])] for m, c in enumerate(count) if c])
     instead, truly = mistakes.confusions(p, y)
     return {
         "answered": plain.whole(answered.count),
@@ -243,12 +230,8 @@ def _calibrated(
             continue
         about["warnings"] = sorted({str(one.message) for one in said})
         nll = metrics.nll(p, y)
-        about |= {
-            "nll": plain.number(nll),
-            "ece_prediction": plain.number(metrics.ece_hist(p, y)),
-            "ece_output": plain.number(metrics.ece_hist(p, y, scope="output")),
-            "accuracy": plain.number(metrics.accuracy(p, y)),
-        }
+        shown = catalogue.shown("compare", p.shape[1])
+        about |= {metric.key: number(metric.statistic(p, y).value()) for metric in shown}
         if isinstance(candidate, TemperatureScaling) and "temperature" not in kept:
             kept["temperature"] = (nll, candidate, p)
         if "best" not in kept or nll < kept["best"][0]:

@@ -54,7 +54,7 @@ function findings() {
     if (!found) return null;
     return `${what}: ${found.best}${found.level.length ? `, not told apart from ${found.level.join(", ")}` : ", ahead of all others beyond chance"}.`;
   };
-  return [say("accuracy", "Most accurate"), say("nll", "Lowest log loss"), say("ece_hist", "Best calibrated answers"), say("ece_hist_output", "Best calibrated output")].filter(Boolean);
+  return data.metrics.filter(({ winner }) => winner).map(({ key, winner }) => say(key, winner)).filter(Boolean);
 }
 
 function tableSection() {
@@ -214,14 +214,8 @@ function overlaySection() {
 
 // α and β
 
-const SWEPT = [
-  { key: "ece_hist_output", name: "ECE of the output", text: (v) => percent(v, 2), better: -1 },
-  { key: "ece_hist", name: "ECE of the answers", text: (v) => percent(v, 2), better: -1 },
-  { key: "ece_kde", name: "KDE ECE of the answers", text: (v) => percent(v, 2), better: -1 },
-  { key: "nll", name: "log loss", text: (v) => fixed(v, 3), better: -1 },
-  { key: "brier", name: "Brier score", text: (v) => fixed(v, 3), better: -1 },
-  { key: "accuracy", name: "accuracy", text: (v) => percent(v, 1), better: 1 },
-];
+// The metrics that values are judged by, with two digits where they are percent and errors.
+const swept = () => data.metrics.map((metric) => ({ key: metric.key, name: metric.title, text: metric.percent ? (v) => percent(v, metric.larger_is_better ? 1 : 2) : (v) => fixed(v, 3), better: better(metric) }));
 // Axes need fewer digits than values do.
 const axisText = ({ text }, [low, high]) => (text(0.5).endsWith("%") ? (v) => percent(v, high - low < 0.04 ? 1 : 0) : (v) => fixed(v, high - low < 0.1 ? 2 : 1));
 const LETTERS = { alpha: "α", beta: "β", mixing: "a", gamma: "γ", margin: "m" };
@@ -230,7 +224,7 @@ const valueWords = (values) => Object.entries(values).map(([key, v]) => `${LETTE
 
 function sweepSection() {
   const { points: tried } = data.sweep;
-  const available = SWEPT.filter(({ key }) => tried.some((p) => given(p.validation[key])));
+  const available = swept().filter(({ key }) => tried.some((p) => given(p.validation[key])));
   const methods = [...new Set(tried.map((p) => p.method))];
   const grid = methods.find((m) => ["alpha", "beta"].every((key) => new Set(tried.filter((p) => p.method === m).map((p) => p.values[key])).size > 1));
   Object.assign(state, { sweepMethod: grid || methods[0], sweepMetric: available[0].key });
@@ -246,7 +240,7 @@ function sweepSection() {
   watch(["sweepMethod", "sweepMetric", "methods", "theme", "printing"], () => {
     const values = own().map((p) => Number(p.validation[state.sweepMetric])).filter(Number.isFinite);
     const [first, last] = metric().better < 0 ? [Math.max(...values), Math.min(...values)] : [Math.min(...values), Math.max(...values)];
-    scale.hidden = swept(own()).length < 2;
+    scale.hidden = varied(own()).length < 2;
     scale.replaceChildren(metric().text(first), stripe(0.08, 0.92), metric().text(last), el("span", {}, dark() ? "lighter is better" : "darker is better"));
     surface.redraw();
     front.redraw();
@@ -272,11 +266,11 @@ function sweepSection() {
 }
 
 // The parameters that took more than one value.
-const swept = (tried) => [...new Set(tried.flatMap((p) => Object.keys(p.values)))].filter((key) => new Set(tried.map((p) => p.values[key])).size > 1);
+const varied = (tried) => [...new Set(tried.flatMap((p) => Object.keys(p.values)))].filter((key) => new Set(tried.map((p) => p.values[key])).size > 1);
 
 // Two parameters: a grid of cells. One: a line.
 function sweepSurface(width, tried, metric) {
-  const keys = swept(tried);
+  const keys = varied(tried);
   const value = (p) => Number(p.validation[metric.key]);
   if (keys.length < 2) {
     const key = keys[0] || Object.keys(tried[0].values)[0];
@@ -319,7 +313,7 @@ function sweepSurface(width, tried, metric) {
 
 function sweepFront(width, tried, metric) {
   // Accuracy against itself says nothing: then the output's error stands in.
-  const error = metric.key === "accuracy" ? SWEPT[0] : metric;
+  const error = metric.key === "accuracy" ? swept()[0] : metric;
   const points = tried.filter((p) => given(p.validation.accuracy) && Number.isFinite(Number(p.validation[error.key]))).map((p) => ({ p, a: Number(p.validation.accuracy), e: Number(p.validation[error.key]) }));
   if (!points.length) return el("p", { class: "note" }, "Nothing to draw.");
   const ends = (values) => {

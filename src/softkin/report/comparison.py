@@ -8,7 +8,9 @@ from typing import Any
 import torch
 
 from softkin import SoftkinError, __version__, checks, distances, files, study
-from softkin.metrics import scopes
+from softkin.files import number
+from softkin.metrics import catalogue, scopes
+from softkin.metrics.catalogue import Metric
 from softkin.metrics.scopes import Scope
 from softkin.names import did_you_mean
 from softkin.predictions import Predictions
@@ -56,10 +58,16 @@ def build_comparison(
         "num_classes": given["num_classes"],
         "class_names": names,
         "bins": list(curves.BINS),
+        "metrics": [metric.described() for metric in _swept()],
         "methods": list(given["methods"]),
         "table": given["table"],
         **parts,
     }
+
+
+def _swept() -> list[Metric]:
+    """The metrics that values are judged by, the error of the output first: the page opens with it."""
+    return sorted(catalogue.shown("select"), key=lambda metric: metric.key != "ece_hist_output")
 
 
 def write_comparison(
@@ -200,9 +208,7 @@ def _sweep(by_method: Mapping[str, Sequence[Result]]) -> dict[str, Any] | None:
     for point in points.values():
         every = point.pop("all")
         point["seeds"] = len(every)
-        point["validation"] = {
-            key: plain.number(sum(float(one[key]) for one in every) / len(every)) for key in every[0]
-        }
+        point["validation"] = {key: number(sum(float(one[key]) for one in every) / len(every)) for key in every[0]}
     return {"points": list(points.values())}
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from softkin.binning import ReliabilityCurve, equal_width
+from softkin.metrics.binned import Binned
 from softkin.metrics.scopes import Pool
-from softkin.metrics.statistics import Binned
 from softkin.metrics.uncertainty import likelihood_band, resampled_band, resampled_sums
 from softkin.report import plain
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from softkin import checks, diagrams, similarity
 from softkin.checks import Array
-from softkin.report import plain
+from softkin.files import number
 
 MOST_CLASSES = 2000  # 21 MB of page
 
@@ -40,8 +40,8 @@ def encoded(
         "source": source,
         "alpha": checks.alpha(alpha),
         "beta": checks.beta(beta),
-        "low": [plain.number(value) for value in low],
-        "step": [plain.number(value) for value in step],
+        "low": [number(value) for value in low],
+        "step": [number(value) for value in step],
         "codes": base64.b64encode(codes.tobytes()).decode("ascii"),
         "order": diagrams.clustered(similarity.from_distances(d, 2.0, asymmetric=True)),
     }

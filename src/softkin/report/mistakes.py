@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin import checks
-from softkin.report import plain
+from softkin.files import number
 
 SHOWN = 48  # on the page
 FOR_A_CLASS = 4  # in its drill-down
@@ -30,9 +30,9 @@ def most_confident(p: Tensor, y: Tensor) -> list[dict[str, Any]]:
         {
             "row": row,
             "answer": int(answer[row]),
-            "confidence": plain.number(float(score[row]), 6),
-            "truth": plain.number(float(p[row, y[row]]), 6),
-            "best": [[k, plain.number(s, 6)] for k, s in zip(ks, ss, strict=True)],
+            "confidence": number(float(score[row]), 6),
+            "truth": number(float(p[row, y[row]]), 6),
+            "best": [[k, number(s, 6)] for k, s in zip(ks, ss, strict=True)],
         }
         for row, ks, ss in zip(order.tolist(), best.indices.tolist(), best.values.tolist(), strict=True)
     ]
@@ -46,7 +46,7 @@ def by_class(p: Tensor, y: Tensor) -> list[list[list[Any]]]:
     found: list[list[list[Any]]] = [[] for _ in range(p.shape[1])]
     for row, k in zip(order.tolist(), answer[order].tolist(), strict=True):
         if len(found[k]) < FOR_A_CLASS:
-            found[k].append([row, plain.number(float(score[row]), 6)])
+            found[k].append([row, number(float(score[row]), 6)])
     return found
 
 

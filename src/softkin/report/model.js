@@ -27,22 +27,6 @@ function foot(notes) {
 
 // Headline, sentence, and the few numbers that matter
 
-const CARDS = [
-  { key: "accuracy", name: "Accuracy", text: (v) => percent(v), better: 1, about: "of the answers are right" },
-  { key: "ece_prediction", name: "Calibration error", text: share, better: -1, about: "ECE of the answers, 15 bins" },
-  { key: "ece_output", name: "Error of the whole output", text: share, better: -1, about: "ECE over all classes, per sample" },
-  { key: "signed_gap", name: "Confidence minus accuracy", text: (v) => `${points(v)}${THIN}pts`, better: 0, about: "above 0: too sure" },
-  { key: "nll", name: "Log loss", text: (v) => fixed(v, 3), better: -1, about: "NLL, in nats" },
-  { key: "brier", name: "Brier score", text: (v) => fixed(v, 3), better: -1, about: "from 0 to 2" },
-];
-const OTHERS = [
-  ["kde_prediction", "KDE calibration error of the answers", share],
-  ["kde_output", "KDE calibration error of the whole output", share],
-  ["classwise_ece", "Class-wise calibration error (mean over classes, 15 bins)", share],
-  ["aurc", "Area under the risk–coverage curve", (v) => fixed(v, 4)],
-  ["top_5_accuracy", "Top-5 accuracy", (v) => percent(v)],
-];
-
 function heroSection() {
   const kind = el("p", { class: "verdict-kind" });
   const headline = el("h1", { id: "verdict" });
@@ -50,15 +34,18 @@ function heroSection() {
   const cards = el("div", { class: "cards" });
   const more = asTable("More numbers", () => {
     const m = variant().metrics;
-    const rows = OTHERS.filter(([key]) => m[key]).map(([key, name, text]) => [
-      name,
-      el("span", { "data-metric": key, "data-value": m[key].value }, text(m[key].value)),
-      given(m[key].low) ? `${text(m[key].low)} – ${text(m[key].high)}` : "",
-      key === "kde_output" ? `smoothing alone shows ${share(m[key].floor)}: read this number against that, and call no winner by it` : "",
-    ]);
+    const rows = data.metrics.filter(({ key, shown }) => m[key] && !shown.includes("card")).map((metric) => {
+      const { value, low, high, floor, caveat } = m[metric.key], text = textOf(metric, 4);
+      return [
+        metric.name,
+        el("span", { "data-metric": metric.key, "data-value": value }, text(value)),
+        given(low) ? `${text(low)} – ${text(high)}` : "",
+        given(floor) ? `smoothing alone shows ${share(floor)}: read this number against that, and call no winner by it` : caveat || "",
+      ];
+    });
     return table("More numbers", ["metric", "value", "interval", "note"], rows);
   });
-  const made = CARDS.map((card) => ({ card, ...metricCard(card) }));
+  const made = data.metrics.filter(({ shown }) => shown.includes("card")).map(metricCard);
   cards.append(...made.map(({ node }) => node));
   watch(["variant"], () => {
     const v = variant();
@@ -72,7 +59,8 @@ function heroSection() {
   return el("section", { class: "hero", "aria-labelledby": "verdict" }, kind, el("div", { "aria-live": "polite" }, headline, detail), cards, more);
 }
 
-function metricCard({ key, name, text, better, about }) {
+function metricCard(metric) {
+  const { key, name, about } = metric, text = textOf(metric);
   const number = output(key, { class: "big" });
   const interval = el("span", { class: "interval" });
   const change = el("span", { class: "change" });
@@ -82,13 +70,13 @@ function metricCard({ key, name, text, better, about }) {
   const calm = el("span", { class: "calm" });
   const track = el("div", { class: "scale", "aria-hidden": "true" }, calm, range, dot);
   const ends = data.variants.flatMap((v) => [v.metrics[key].value, v.metrics[key].low, v.metrics[key].high]).filter(given).map(Number).filter(Number.isFinite);
-  const low = Math.min(0, ...ends), high = key === "accuracy" ? 1 : Math.max(0, ...ends) * 1.06 || 0.01;
+  const low = Math.min(0, ...ends), high = metric.larger_is_better && given(metric.at_most) ? metric.at_most : Math.max(0, ...ends) * 1.06 || 0.01;
   const at = (v) => `${Math.max(0, Math.min(100, (100 * (Number(v) - low)) / (high - low)))}%`;
   const span = (node, a, b) => {
     node.style.left = at(a);
     node.style.right = `calc(100% - ${at(b)})`;
   };
-  const zero = key === "signed_gap" ? el("span", { class: "zero" }) : null;
+  const zero = metric.signed ? el("span", { class: "zero" }) : null;
   if (zero) {
     zero.style.left = at(0);
     track.append(zero);
@@ -97,7 +85,7 @@ function metricCard({ key, name, text, better, about }) {
     const m = v.metrics[key];
     number.show(m.value, text(m.value));
     interval.textContent = given(m.low) ? `${text(m.low)} to ${text(m.high)}` : "";
-    note.textContent = m.calibrated ? `${about}; if calibrated, chance alone would show ${share(m.calibrated.value)}` : about;
+    note.textContent = [about, m.calibrated ? `if calibrated, chance alone would show ${share(m.calibrated.value)}` : "", m.caveat || ""].filter(Boolean).join("; ");
     dot.style.left = at(m.value);
     if (given(m.low)) span(range, m.low, m.high);
     calm.hidden = !m.calibrated;
@@ -105,7 +93,7 @@ function metricCard({ key, name, text, better, about }) {
     // Better or worse only where the paired interval of the difference leaves out 0.
     const moved = v.against_raw && v.against_raw[key];
     const told = moved && Number(moved.difference) !== 0 ? Math.sign(Number(moved.low)) === Math.sign(Number(moved.high)) : null;
-    const gain = moved ? better * Number(moved.difference) : 0;
+    const gain = moved ? better(metric) * Number(moved.difference) : 0;
     change.textContent = told === null || told === undefined ? "" : `${told ? (gain > 0 ? "better than" : "worse than") : "not told apart from"} ${text(data.variants[0].metrics[key].value)}`;
     change.className = told ? (gain > 0 ? "change good" : "change bad") : "change";
   };
@@ -400,27 +388,26 @@ function calibratorsSection() {
     return section("calibrators", "What calibration would do", el("p", { class: "lead" }, "Not tried: there are too few samples to fit on one half and look at the other, or it was not asked for."));
   }
   const raw = data.variants[0].metrics;
+  const compared = data.metrics.filter(({ shown }) => shown.includes("compare"));
+  const exact = ({ percent: inPercent }) => (inPercent ? (v) => percent(v, 2) : (v) => fixed(v, 4));
   const rows = data.calibrators.map((one) => {
     const place = data.variants.findIndex((v) => v.name === one.name);
     const show = place > 0 ? el("button", { type: "button", class: "chip", "data-show": place, click: () => choose({ variant: place }) }, "Show") : "";
-    if (one.failed) return [named(one.name), el("span", { class: "note" }, cut(one.failed, 160)), "", "", "", ""];
+    if (one.failed) return [named(one.name), el("span", { class: "note" }, cut(one.failed, 160)), ...compared.map(() => "")];
     return [
       el("span", {}, named(one.name), one.warnings.length ? el("span", { class: "note", title: cut(one.warnings.join(" "), 600) }, " with a warning") : null),
-      fixed(one.nll, 4),
-      percent(one.ece_prediction, 2),
-      percent(one.ece_output, 2),
-      percent(one.accuracy, 2),
+      ...compared.map((metric) => exact(metric)(one[metric.key])),
       show,
     ];
   });
-  const first = ["As it is", fixed(raw.nll.value, 4), percent(raw.ece_prediction.value, 2), percent(raw.ece_output.value, 2), percent(raw.accuracy.value, 2), el("button", { type: "button", class: "chip", "data-show": 0, click: () => choose({ variant: 0 }) }, "Show")];
-  const shown = [first, ...rows].map((cells) => cells[5]).filter(Boolean);
+  const first = ["As it is", ...compared.map((metric) => exact(metric)(raw[metric.key].value)), el("button", { type: "button", class: "chip", "data-show": 0, click: () => choose({ variant: 0 }) }, "Show")];
+  const shown = [first, ...rows].map((cells) => cells[1 + compared.length]).filter(Boolean);
   watch(["variant"], () => shown.forEach((button) => button.setAttribute("aria-pressed", String(Number(button.dataset.show) === state.variant))));
   return section(
     "calibrators",
     "What calibration would do",
     el("p", { class: "lead" }, "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half, so no sample is judged by a fit that saw it. Sorted by log loss; the first was chosen on these very numbers, so expect a little less of it."),
-    el("div", { class: "card flush" }, table("Calibrators, cross-fitted in two folds", ["calibrator", "log loss", "calibration error", "of the whole output", "accuracy", ""], [first, ...rows])),
+    el("div", { class: "card flush" }, table("Calibrators, cross-fitted in two folds", ["calibrator", ...compared.map(({ name }) => name.toLowerCase()), ""], [first, ...rows])),
   );
 }
 

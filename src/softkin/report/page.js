@@ -39,6 +39,15 @@ const points = (x, digits = 1) => `${x > 0 ? "+" : ""}${fixed(100 * x, digits)}`
 // Small shares keep two digits that say something.
 const share = (x) => (x !== 0 && Math.abs(x) < 0.0995 ? percent(x, x < 0.001 ? 3 : 2) : percent(x, 1));
 
+// A metric's values as text, by what its declaration says of it.
+function textOf(metric, digits = 3) {
+  if (!metric.percent) return (v) => fixed(v, digits);
+  if (metric.signed) return (v) => `${points(v)}${THIN}pts`;
+  return metric.larger_is_better ? (v) => percent(v) : share;
+}
+// 1: larger is better, -1: smaller is, 0: neither.
+const better = (metric) => (metric.larger_is_better === true ? 1 : metric.larger_is_better === false ? -1 : 0);
+
 // A name is somebody's text: of any length, in any direction, with any character.
 function cut(text, most) {
   const clean = text.slice(0, 4 * most + 8).replace(/[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");

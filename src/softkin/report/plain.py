@@ -4,10 +4,9 @@ from typing import Any
 
 from torch import Tensor
 
-from softkin.files import number as number
-from softkin.metrics import Interval
+from softkin.files import number
 
-VERSION = 1
+VERSION = 2
 """Of the data's form: it changes when a field changes its meaning or goes away"""
 
 
@@ -21,10 +20,3 @@ def numbers(values: Tensor, digits: int | None = None) -> list[Any]:
 def whole(values: Tensor) -> list[int]:
     """Counts that are kept as floats."""
     return [round(value) for value in values.tolist()]
-
-
-def measured(value: float) -> dict[str, Any]:
-    """A metric: ``value``, and ``low`` and ``high`` where it is an ``Interval``."""
-    if isinstance(value, Interval):
-        return {"value": number(value), "low": number(value.low), "high": number(value.high)}
-    return {"value": number(value)}

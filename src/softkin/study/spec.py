@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from softkin import checks, files, models
+from softkin.metrics import catalogue
 from softkin.names import require
 from softkin.study import methods as registry
 from softkin.study.methods import PAPER
 
-SELECT = ("nll", "accuracy", "brier", "ece_hist", "ece_hist_output", "ece_kde")
-"""What a value is chosen by, on validation data"""
 SEARCHES = ("grid", "halving")
 MOST_SEEDS = MOST_VALUES = 1000  # a folder of some thousand runs is as large as has been tried
 MOST_ROWS = 10_000_000
@@ -109,7 +108,10 @@ class StudySpec:
             checks.beta(value)
         if 0 in self.mixing:
             raise ValueError("`mixing` must be above 0, got 0; without mixing that is one-hot.")
-        for key, allowed in (("select", SELECT), ("search", SEARCHES), ("tuning", TUNINGS)):
+        if self.select in catalogue.METRICS:
+            self._set("select", catalogue.METRICS.canonical(self.select))
+        selectable = tuple(metric.key for metric in catalogue.shown("select"))
+        for key, allowed in (("select", selectable), ("search", SEARCHES), ("tuning", TUNINGS)):
             require(getattr(self, key), allowed, key)
         if self.accuracy_budget is not None:
             checks.at_least_zero(self.accuracy_budget, "accuracy_budget")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from softkin import SoftkinError, escape, files
+from softkin.metrics import catalogue
 from softkin.predictions import Predictions
 from softkin.study import measure, significance
 from softkin.study import methods as registry
@@ -33,15 +34,11 @@ class Column:
     signed: bool = False
 
 
-COLUMNS = (
-    Column("accuracy", "accuracy", higher_is_better=True),
-    Column("nll", "NLL", percent=False),
-    Column("ece_hist", "Hist P"),
-    Column("ece_hist_output", "Hist O"),
-    Column("ece_kde", "KDE P"),
-    Column("ece_kde_output", "KDE O", higher_is_better=None),
-    Column("signed_gap", "gap", higher_is_better=None, signed=True),
-)
+def metric_columns() -> list[Column]:
+    """A column for each metric that is declared for the table."""
+    return [
+        Column(one.key, one.short, one.percent, one.larger_is_better, one.signed) for one in catalogue.shown("table")
+    ]
 
 
 @dataclass(frozen=True)
@@ -169,7 +166,7 @@ def build(
         _row(name, every, shown, verdicts if name in complete else {}) for name, every in by_method.items() if every
     )
     finished = len(complete) == len(spec.methods)
-    notes = (*_notes(spec, found, data or {}, finished), *_chosen(rows))
+    notes = (*_notes(spec, found, data or {}, finished), *_caveats(shown, by_method), *_chosen(rows))
     return Table(tuple(shown), rows, notes, spec, data or {}, finished)
 
 
@@ -181,7 +178,7 @@ def columns(spec: StudySpec) -> list[Column]:
         for name in spec.ood
         for key, title in titles.items()
     ]
-    return [*COLUMNS, *unknown]
+    return [*metric_columns(), *unknown]
 
 
 def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Verdict]:
@@ -200,16 +197,25 @@ def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Ve
                 )
     drawn = Resamples(ids, times=times)
     found = {}
-    for column in COLUMNS:
-        narrow = column.key == "ece_kde" and any(
-            measure.too_narrow(one.probabilities, one.known_labels) for every in loaded.values() for one in every
-        )
-        if column.higher_is_better is not None and not narrow:
-            make = measure.STATISTICS[column.key]
-            statistics_of = {
-                name: [make(one.probabilities, one.known_labels) for one in every] for name, every in loaded.items()
-            }
-            found[column.key] = significance.verdict(statistics_of, drawn, higher_is_better=column.higher_is_better)
+    for column in metric_columns():
+        metric = catalogue.METRICS[column.key]
+        if column.higher_is_better is None:
+            continue
+        statistics_of = {
+            name: [metric.statistic(one.probabilities, one.known_labels) for one in every]
+            for name, every in loaded.items()
+        }
+        # An error that cannot tell, such as that of scores that share one bin, wins nothing.
+        statistics_of = {
+            name: every
+            for name, every in statistics_of.items()
+            if all(statistic.caveat() is None for statistic in every)
+        }
+        if not statistics_of or any(
+            measure.too_narrow(statistic) for every in statistics_of.values() for statistic in every
+        ):
+            continue
+        found[column.key] = significance.verdict(statistics_of, drawn, higher_is_better=column.higher_is_better)
     return found
 
 
@@ -222,12 +228,14 @@ def _ids(one: Predictions) -> list[Any]:
 def _row(method: str, every: list[Result], columns: Sequence[Column], verdicts: Mapping[str, Verdict]) -> Row:
     cells = {}
     for column in columns:
+        if any(column.key not in result.metrics for result in every):  # a metric declared after they were measured
+            continue
         values = tuple(files.from_number(result.metrics[column.key]) for result in every)
         endless = math.inf in values
         chance = [result.metrics["when_calibrated"].get(column.key) for result in every]
         verdict = verdicts.get(column.key)
         marks: dict[str, Any] = {}
-        if verdict is not None:
+        if verdict is not None and method in verdict.intervals:
             low, high = verdict.intervals[method]
             marks = {
                 "best": method == verdict.best,
@@ -242,7 +250,7 @@ def _row(method: str, every: list[Result], columns: Sequence[Column], verdicts: 
             n=len(values),
             values=values,
             calibrated=None if None in chance else statistics.fmean(one["mean"] for one in chance),
-            floor=_floor(every) if column.key == "ece_kde_output" else None,
+            floor=_floor(every) if column.key in catalogue.METRICS and catalogue.METRICS[column.key].floor else None,
             **marks,
         )
     record = every[0].record
@@ -281,6 +289,22 @@ def _notes(spec: StudySpec, found: Sequence[Result], data: Mapping[str, Any], fi
     if not finished:
         due = len(spec.methods) * seeds
         notes.append(f"Unfinished: {len(found)} of {due} results are in; winners only among methods that have all.")
+    return notes
+
+
+def _caveats(columns: Sequence[Column], by_method: Mapping[str, Sequence[Result]]) -> list[str]:
+    """Which numbers cannot win, and why."""
+    notes = []
+    for column in columns:
+        told = {
+            registry.title(name): result.metrics["caveats"][column.key]
+            for name, every in by_method.items()
+            for result in every
+            if column.key in result.metrics.get("caveats", ())
+        }
+        for caveat in dict.fromkeys(told.values()):
+            names = ", ".join(name for name, text in told.items() if text == caveat)
+            notes.append(f"{column.title} of {names} is no winner: {caveat}.")
     return notes
 
 

@@ -1,0 +1,26 @@
+"""What changes the numbers of an evaluation, and how numbers become plain data."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from softkin.files import number
+from softkin.metrics.uncertainty import Interval
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What changes the numbers, or how sure they are."""
+
+    n_bins: int = 15
+    confidence: float = 0.95
+    resamples: int = 1000
+    seed: int = 0
+    kde_interval: bool = False
+    """Whether the KDE ECE of the output gets an interval, which takes longer than all others together"""
+
+
+def plain(value: float) -> dict[str, Any]:
+    """A metric as plain data: ``value``, and ``low`` and ``high`` where it has an interval."""
+    if not isinstance(value, Interval):
+        return {"value": number(value)}
+    return {"value": number(value), "low": number(value.low), "high": number(value.high)}

@@ -1,0 +1,279 @@
+"""Calibration errors over bins as statistics: pooled, and class by class."""
+
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import binning
+from softkin.binning import Bins, Norm, ReliabilityCurve
+from softkin.metrics.scopes import Per, Pool
+from softkin.metrics.statistics import KEEP, Kind, PooledSums, RowSums, Statistic, added
+
+BinnedNorm = Norm | Literal["debiased", "over", "under", "net"]
+ONE_BIN = (
+    "all scores share one bin: the number only says how far their mean is from the share of hits, "
+    "and nothing of how they differ"
+)
+NEEDS_ALL = "the edges of equal-mass bins need all scores; use binning='width'"
+
+
+class Binned(PooledSums):
+    """What one reliability curve yields: an ECE of any norm, the debiased one, or a part of the signed gap."""
+
+    kind: ClassVar[Kind] = "error"
+
+    def __init__(
+        self,
+        pool: Pool,
+        bins: Bins,
+        *,
+        norm: BinnedNorm = 1,
+        per: Per = "sample",
+    ) -> None:
+        self.pool, self.bins, self.norm, self.per = pool, bins, norm, per
+        self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
+        self.denominator = pool.denominator(per)
+        self.needs_all = NEEDS_ALL if bins.from_scores else None
+
+    @property
+    def width(self) -> int:
+        return self.bins.n_bins * (1 if self._by_difference else 3)
+
+    @property
+    def of_one_row(self) -> float:
+        return self._hits_in_a_row() / self.denominator
+
+    def curve(self) -> ReliabilityCurve:
+        """The curve itself."""
+        return binning.curve(self.pool.scores, self.pool.hits, self.bins)
+
+    def value(self) -> float:
+        return float(self.of_curve(self.curve(), self.norm, self.denominator))
+
+    def caveat(self) -> str | None:
+        return ONE_BIN if self.norm != "net" and int((self.curve().count > 0).sum()) == 1 else None
+
+    def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
+        curve = self.curve()
+        return added(torch.cat([curve.count, curve.score_sum, curve.hit_sum]), into)
+
+    def read(self, totals: Tensor, num_samples: int) -> float:
+        n = num_samples * (self.columns if self.per == "score" else 1)
+        return float(self.of_curve(ReliabilityCurve(self.bins.edges, *totals.view(3, -1)), self.norm, n))
+
+    def on(self, pool: Pool) -> Self | None:
+        return type(self)(pool, self.bins, norm=self.norm, per="score") if self.pool.winners else None
+
+    @staticmethod
+    def of_curve(curve: ReliabilityCurve, norm: BinnedNorm, n: float) -> Tensor:
+        """The number that a curve yields, its sums divided by n."""
+        difference = curve.score_sum - curve.hit_sum
+        if norm == "net":
+            return difference.sum(dim=-1) / n
+        if norm == "over" or norm == "under":
+            return (difference if norm == "over" else -difference).clamp(min=0).sum(dim=-1) / n
+        if norm == "debiased":
+            # Var(lik) of a bin is estimated by lik(1 − lik)/(|B| − 1); a bin of one score tells nothing of it.
+            count = curve.count
+            lik = curve.hit_sum / count.clamp(min=1)
+            square = difference.square() / count.clamp(min=1) - count * lik * (1 - lik) / (count - 1).clamp(min=1)
+            return (torch.where(count > 1, square, 0.0).sum(dim=-1) / n).clamp(min=0).sqrt()
+        return curve.error(norm, samples=n)
+
+    def _of_sums(self, count: Tensor, score_sum: Tensor, hit_sum: Tensor) -> Tensor:
+        curve = ReliabilityCurve(self.bins.edges, count, score_sum, hit_sum)
+        return self.of_curve(curve, self.norm, self.denominator)
+
+    @property
+    def _by_difference(self) -> bool:
+        # Most need only the scores minus the hits of each bin, a third of the work.
+        return self.norm in (1, "over", "under", "net")
+
+    def row_block(self, part: slice) -> Tensor:
+        rows = self._row_sums(part)
+        return rows[1] - rows[2] if self._by_difference else rows.transpose(0, 1).flatten(1)
+
+    def _row_sums(self, part: slice) -> Tensor:
+        """(3, n, M): count, scores and hits that each row brings to each bin."""
+        scores = self.pool.rows[part].to(torch.float64)
+        index = binning.assign(scores.flatten(), self.bins).view(scores.shape).to(torch.int64)
+        rows = torch.zeros(3, len(scores), self.bins.n_bins, dtype=torch.float64, device=scores.device)
+        rows[0].scatter_add_(1, index, torch.ones_like(scores))
+        rows[1].scatter_add_(1, index, scores)
+        rows[2].scatter_add_(1, index, self.pool.is_hit[part])
+        return rows
+
+    def rows_in_bins(self) -> Tensor:
+        """(M,): how many rows have scores in each bin."""
+        return torch.stack([(self._row_sums(part)[0] > 0).sum(dim=0) for part in self.parts()]).sum(dim=0)
+
+    def of(self, sums: Tensor) -> Tensor:
+        if self._by_difference:
+            return self._of_sums(sums, sums, torch.zeros_like(sums))
+        return self._of_sums(*sums.view(len(sums), 3, -1).unbind(dim=1))
+
+    def size(self, sums: Tensor) -> Tensor:
+        if self.norm != "debiased":
+            return self.of(sums)
+        # A population has no chance to take off.
+        curve = ReliabilityCurve(self.bins.edges, *sums.view(len(sums), 3, -1).unbind(dim=1))
+        return curve.error(2, samples=self.denominator)
+
+    def straightened(self, sums: Tensor) -> Tensor:
+        curve = self.curve()
+        count, score = (part.to(sums.device) for part in (curve.count, curve.score_sum))
+        off = self.departures(sums)[0]
+        # Σ count (gap − α − β (conf − mean))² is least for these α and β.
+        conf = score / count.clamp(min=1) - score.sum() / count.sum()
+        slope = (off * conf).sum() / (count * conf * conf).sum().clamp(min=1e-12)
+        line = count * (off.sum() / count.sum() + slope * conf)
+        return line[None] if self._by_difference else torch.cat([count, score, score - line])[None]
+
+    def adds_up_with(self, other: Statistic) -> bool:
+        return isinstance(other, Binned) and torch.equal(self.bins.edges, other.bins.edges)
+
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
+        return sums * factor if self._by_difference else _hits_scaled(sums, factor)
+
+    def departures(self, sums: Tensor) -> Tensor:
+        return sums if self._by_difference else _scores_minus_hits(sums)
+
+    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
+        pool, m = self.pool, self.bins.n_bins
+        rows = self._row_sums(slice(None))
+        count, score_sum = rows[:2].sum(dim=1)
+        if pool.columns == 1:
+            member = rows[0].to(torch.float32)
+            hits = [hit.to(torch.float32) @ member for _, hit in pool.redrawn(generator, times)]  # whole numbers: exact
+            return self._of_sums(count, score_sum, torch.cat(hits).to(torch.float64))
+        # Only the bin of the drawn label's score matters: drawn from each row's mass in the bins, not in the classes.
+        mass = Pool(rows[1].flatten(), pool.hits, pool.num_samples, m)
+        values = []
+        for drawn, _ in mass.redrawn(generator, times):
+            flat = drawn + m * torch.arange(len(drawn), device=drawn.device)[:, None]
+            hits_in = torch.bincount(flat.reshape(-1), minlength=len(drawn) * m).view(len(drawn), m).to(rows)
+            values.append(self._of_sums(count, score_sum, hits_in))
+        return torch.cat(values)
+
+
+class Classwise(RowSums):
+    """One curve for each class, errors summed or averaged over the classes."""
+
+    kind: ClassVar[Kind] = "error"
+
+    _parted: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
+
+    def __init__(self, probabilities: Tensor, labels: Tensor, bins: Bins, *, norm: Norm, divide_by: int) -> None:
+        self.p, self.labels, self.bins, self.norm, self.divide_by = probabilities, labels, bins, norm, divide_by
+        self.num_samples, self.columns, self.device = *probabilities.shape, labels.device
+        self.needs_all = NEEDS_ALL if bins.from_scores else None
+
+    @property
+    def width(self) -> int:
+        return self.columns * self.bins.n_bins * (1 if self.norm == 1 else 3)
+
+    @property
+    def of_one_row(self) -> float:
+        return 2 / (self.num_samples * self.divide_by)  # one class loses a hit, another gains it
+
+    def value(self) -> float:
+        return float(self.of_curves(binning.class_curves(self.p, self.labels, self.bins)))
+
+    def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
+        curves = binning.class_curves(self.p, self.labels, self.bins)
+        return added(torch.stack([curves.count, curves.score_sum, curves.hit_sum]).flatten(), into)
+
+    def read(self, totals: Tensor, num_samples: int) -> float:
+        curves = ReliabilityCurve(self.bins.edges, *totals.view(3, self.columns, -1))
+        return float(curves.error(self.norm, samples=num_samples).sum()) / self.divide_by
+
+    def of_curves(self, curves: ReliabilityCurve) -> Tensor:
+        """(…): the number that curves of shape (…, K, M) yield."""
+        return curves.error(self.norm, samples=self.num_samples).sum(dim=-1) / self.divide_by
+
+    def _places(self, part: slice) -> Tensor:
+        column = torch.arange(self.p.shape[1], device=self.p.device) * self.bins.n_bins
+        return binning.assign(self.p[part], self.bins).to(torch.int64) + column
+
+    def sums(self, weights: Tensor) -> Tensor:
+        if self.norm != 1 or self.num_samples * (self.columns + 2 * self.bins.n_bins) > KEEP:
+            return super().sums(weights)
+        # A row sums to 1, so that few of its scores are above the first of equally wide bins: those are added one by
+        # one, and only the first bins as a product.
+        if self._parted is None:
+            self._parted = self._first_and_others()
+        first, row, column, score = self._parted
+        total = torch.zeros(self.width, len(weights), device=self.device)
+        total[:: self.bins.n_bins] = first.T @ weights.T
+        lines = weights.T.contiguous()
+        total.index_add_(0, column, lines.index_select(0, row).mul_(score[:, None]))
+        return total.T.to(torch.float64)
+
+    def _first_and_others(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Scores minus hits: (N, K) of the first bins, and (row, column, number) of the others."""
+        p, every = self.p.to(torch.float32), torch.arange(self.num_samples, device=self.device)
+        index = binning.assign(self.p, self.bins)
+        above = index > 0
+        row, k = above.nonzero(as_tuple=True)
+        first = p.masked_fill(above, 0.0)
+        own = above[every, self.labels]
+        first[every[~own], self.labels[~own]] -= 1
+        hit, label = every[own], self.labels[own]
+        places = [k * self.bins.n_bins + index[row, k], label * self.bins.n_bins + index[hit, label]]
+        values = torch.cat([p[row, k], -torch.ones_like(label, dtype=torch.float32)])
+        return first, torch.cat([row, hit]), torch.cat(places), values
+
+    def row_block(self, part: slice) -> Tensor:
+        place = self._places(part)
+        n, size = len(place), self.p.shape[1] * self.bins.n_bins
+        own = place.gather(1, self.labels[part, None])
+        scores = torch.zeros(n, size, dtype=torch.float32, device=self.device)
+        scores.scatter_(1, place, self.p[part].to(torch.float32))
+        if self.norm == 1:
+            return scores.scatter_add_(1, own, -torch.ones_like(own, dtype=torch.float32))
+        count, hits = torch.zeros_like(scores).scatter_(1, place, 1.0), torch.zeros_like(scores).scatter_(1, own, 1.0)
+        return torch.cat([count, scores, hits], dim=1)
+
+    def of(self, sums: Tensor) -> Tensor:
+        if self.norm == 1:
+            size: Tensor = torch.linalg.vector_norm(sums, 1, dim=1)
+            return size / (self.num_samples * self.divide_by)
+        count, score, hit = sums.view(len(sums), 3, self.p.shape[1], self.bins.n_bins).unbind(1)
+        return self.of_curves(ReliabilityCurve(self.bins.edges, count, score, hit))
+
+    def adds_up_with(self, other: Statistic) -> bool:
+        return isinstance(other, Classwise) and torch.equal(self.bins.edges, other.bins.edges)
+
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
+        return sums * factor if self.norm == 1 else _hits_scaled(sums, factor)
+
+    def departures(self, sums: Tensor) -> Tensor:
+        return sums if self.norm == 1 else _scores_minus_hits(sums)
+
+    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
+        n, k = self.p.shape
+        m = self.bins.n_bins
+        curves = binning.class_curves(self.p, self.labels, self.bins)
+        every = Pool(self.p.reshape(-1), self.labels, n, k)
+        places = self._places(slice(None))
+        values = []
+        for drawn, _ in every.redrawn(generator, times):
+            own = places[torch.arange(n, device=drawn.device), drawn]
+            flat = own + torch.arange(len(drawn), device=drawn.device)[:, None] * (k * m)
+            size = len(drawn) * k * m
+            hits = torch.bincount(flat.reshape(-1), minlength=size).view(-1, k, m).cpu().to(torch.float64)
+            values.append(self.of_curves(ReliabilityCurve(curves.edges, curves.count, curves.score_sum, hits)))
+        return torch.cat(values)
+
+
+def _scores_minus_hits(sums: Tensor) -> Tensor:
+    _, score, hit = sums.view(len(sums), 3, -1).unbind(dim=1)
+    return score - hit
+
+
+def _hits_scaled(sums: Tensor, factor: float | Tensor) -> Tensor:
+    """Sums of counts, scores and hits, the hits moved towards the scores."""
+    count, score, hit = sums.view(len(sums), 3, -1).unbind(dim=1)
+    return torch.cat([count, score, score - factor * (score - hit)], dim=1)

@@ -1,0 +1,238 @@
+"""Every metric, declared once beside its formula; what lists, tables and pages show is a view of this.
+
+``@metric(…)`` stands above a function from checked probabilities and labels to a ``Statistic``. It registers the metric
+under the function's name, and makes of it the public function, which also checks its input and takes ``confidence``,
+``resamples`` and ``seed``. ``declare`` adds the same metric with some options fixed under a key of its own, such as
+``ece_hist_output``.
+
+To add a metric of your own to ``softkin evaluate``, to studies and to the page, declare one:
+
+    >>> import torch
+    >>> from softkin.metrics.catalogue import METRICS, metric
+    >>> from softkin.metrics.statistics import Mean
+    >>> @metric(title="spherical score", short="spherical", percent=False, larger_is_better=True, shown=["evaluate"])
+    ... def spherical(probabilities, labels):
+    ...     own = probabilities.gather(1, labels[:, None])[:, 0].double()
+    ...     return Mean(own / probabilities.double().norm(dim=1))
+    >>> round(spherical(torch.tensor([[0.6, 0.4], [0.5, 0.5]]), torch.tensor([0, 1])), 4)
+    0.7696
+    >>> METRICS.remove("spherical")
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypedDict
+
+from torch import Tensor
+
+from softkin.checks import Array
+from softkin.metrics import scopes
+from softkin.metrics.statistics import Statistic
+from softkin.metrics.uncertainty import answer
+from softkin.names import Registry, did_you_mean
+
+P = ParamSpec("P")
+
+Place = Literal["evaluate", "compare", "select", "record", "table", "card", "page"]
+"""Where a metric is shown: in ``evaluate``; in comparisons of two models; among what a study may choose values by; in
+a study's records; in its table; as a card of the page; in the page's list of more numbers"""
+
+
+class Sureness(TypedDict, total=False):
+    """The options that every metric's function has besides its own."""
+
+    confidence: float | None
+    """A level such as 0.95 for an ``Interval``; by default none"""
+    resamples: int
+    """How many resamples make the interval; by default 1000"""
+    seed: int
+    """Of the resampling; by default 0"""
+
+
+SURENESS = {"confidence": None, "resamples": 1000, "seed": 0}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric: how it is computed, and all that lists, tables and pages need to know of it."""
+
+    key: str
+    make: Callable[..., Statistic]
+    """From checked probabilities (N, K) and labels (N,), and options, to the statistic"""
+    title: str
+    """In a list, such as "ECE of the prediction" """
+    short: str
+    """At the head of a column, such as "Hist P" """
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Those that the key stands for"""
+    function: Callable[..., float] | None = None
+    """The public one, where there is one for just this key"""
+    percent: bool = True
+    """Whether people read it in percent"""
+    larger_is_better: bool | None = False
+    """None: no winner is derived from it"""
+    signed: bool = False
+    """Whether it can be negative, and is best near 0"""
+    chance: bool = False
+    """Whether what a calibrated model would show stands beside it"""
+    floor: bool = False
+    """Whether its statistic has a ``floor``, what smoothing alone shows, to stand beside it"""
+    at_most: float | None = None
+    """What it cannot pass; an interval ends there"""
+    interval: Literal["always", "asked"] = "always"
+    """"asked": it takes longer than all others together, so it is computed only on request"""
+    least_classes: int = 2
+    """With fewer it is not shown"""
+    shown: frozenset[Place] = frozenset()
+    plain: str = ""
+    """What the page calls it; by default the title"""
+    about: str = ""
+    """A few words below that"""
+    winner: str = ""
+    """What the page of a study says before the method that is best in it, such as "Most accurate" """
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The options of its own, without those that the key fixes."""
+        _, _, *others = inspect.signature(self.make).parameters.values()
+        own = (one for one in others if one.kind is not inspect.Parameter.VAR_KEYWORD)
+        return {one.name: one for one in own if one.name not in self.options}
+
+    def statistic(self, probabilities: Tensor, labels: Tensor, **options: Any) -> Statistic:
+        """The statistic of checked probabilities and labels."""
+        unknown = [name for name in options if name not in self.parameters] if not self._takes_any else []
+        if unknown:
+            listed = ", ".join(self.parameters) or "none"
+            raise TypeError(f"`{self.key}` takes no option `{unknown[0]}`; its options: {listed}.")
+        return self.make(probabilities, labels, **self.options, **options)
+
+    @property
+    def _takes_any(self) -> bool:
+        """Whether its other options are those of another metric, which checks them."""
+        *_, last = inspect.signature(self.make).parameters.values()
+        return last.kind is inspect.Parameter.VAR_KEYWORD and last.annotation is Any
+
+    def with_bins(self, n_bins: int) -> dict[str, int]:
+        """The options that set its number of bins, where it has bins."""
+        return {"n_bins": n_bins} if "n_bins" in self.parameters else {}
+
+    def described(self) -> dict[str, Any]:
+        """What a page needs to show it, as plain data."""
+        return {
+            "key": self.key,
+            "name": self.plain or self.title,
+            "title": self.title,
+            "short": self.short,
+            "about": self.about,
+            "percent": self.percent,
+            "larger_is_better": self.larger_is_better,
+            "signed": self.signed,
+            "at_most": self.at_most,
+            "winner": self.winner,
+            "shown": sorted(self.shown),
+        }
+
+
+METRICS: Registry[Metric] = Registry("metric")
+TWO_SETS = ("auroc", "fpr_at_95")
+"""Metrics of known and unknown samples' scores, which are no statistics of labelled rows"""
+
+
+class MetricFunction(Protocol[P]):
+    """A metric as its users call it."""
+
+    __name__: str
+
+    def __call__(self, probabilities: Array, labels: Array, *args: P.args, **kwargs: P.kwargs) -> float:
+        """The metric as a float, with ``confidence`` as an ``Interval``."""
+        ...
+
+
+def metric(
+    *, shown: Iterable[Place] = (), aliases: Iterable[str] = (), **about: Any
+) -> Callable[[Callable[Concatenate[Tensor, Tensor, P], Statistic]], MetricFunction[P]]:
+    """Declare the metric below, and make its public function; ``about`` are fields of ``Metric``."""
+
+    def declared(make: Callable[Concatenate[Tensor, Tensor, P], Statistic]) -> MetricFunction[P]:
+        @wraps(make)
+        def measured(probabilities: Array, labels: Array, *args: P.args, **kwargs: P.kwargs) -> float:
+            options = dict(kwargs)
+            confidence, resamples, seed = (options.pop(name, default) for name, default in SURENESS.items())
+            p, y = scopes.checked(probabilities, labels)
+            return answer(make(p, y, *args, **options), confidence, resamples, seed)  # type: ignore[arg-type]
+
+        measured.__signature__ = _public_signature(make)  # type: ignore[attr-defined]
+        key = make.__name__
+        old = METRICS.get(key)
+        if old is not None and (old.make.__module__, old.make.__qualname__) == (make.__module__, make.__qualname__):
+            METRICS.remove(key)  # a notebook's cell that is run again
+        METRICS.add(key, Metric(key, make, function=measured, shown=frozenset(shown), **about), aliases=aliases)
+        return measured
+
+    return declared
+
+
+def _public_signature(make: Callable[..., Statistic]) -> inspect.Signature:
+    """That of the function that users call: any array, the metric's options, and how sure it is."""
+    probabilities, labels, *options = inspect.signature(make).parameters.values()
+    rest = [one for one in options if one.kind is inspect.Parameter.VAR_KEYWORD and one.annotation is Any]
+    own = [one for one in options if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    types = Sureness.__annotations__
+    sure = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[name])
+        for name, default in SURENESS.items()
+    ]
+    named = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    data = [one.replace(annotation=Array, kind=named) for one in (probabilities, labels)]
+    return inspect.Signature([*data, *own, *sure, *rest], return_annotation=float)
+
+
+def declare(
+    key: str,
+    function: Callable[..., float],
+    options: Mapping[str, Any],
+    *,
+    shown: Iterable[Place] = (),
+    aliases: Iterable[str] = (),
+    **about: Any,
+) -> Metric:
+    """Declare a metric's function with some options fixed under a key of its own."""
+    base = METRICS[function.__name__]
+    own = {"plain": "", "about": "", "winner": "", **about}  # the rest is as the base has it
+    made = replace(base, key=key, options=dict(options), function=None, shown=frozenset(shown), **own)
+    return METRICS.add(key, made, aliases=aliases)
+
+
+def shown(place: Place, num_classes: int | None = None) -> list[Metric]:
+    """The metrics of a place, in the order of their declaration, that so many classes allow."""
+    return [
+        one
+        for one in METRICS.values()
+        if place in one.shown and (num_classes is None or num_classes >= one.least_classes)
+    ]
+
+
+def of(metric: str | Callable[..., float]) -> Metric | None:
+    """A metric by its name or its function; None for a function that is none of them."""
+    if isinstance(metric, str) and metric in METRICS:
+        return METRICS[metric]
+    name = metric if isinstance(metric, str) else getattr(metric, "__name__", "")
+    if name in TWO_SETS:
+        raise ValueError(
+            f"`{name}` compares two sets of scores, and is no metric of labelled rows; with confidence=… it has an "
+            "interval of its own."
+        )
+    if isinstance(metric, str):
+        guess = did_you_mean(metric, METRICS.spellings)
+        raise ValueError(f"`metric` must be one of {', '.join(METRICS)} or a function, got {metric!r}{guess}")
+    return next((one for one in METRICS.values() if one.function is metric), None)
+
+
+def named(metric: str | Callable[..., float]) -> Metric:
+    """The same, where a function of the caller's own will not do."""
+    known = of(metric)
+    if known is None:
+        raise ValueError(f"`metric` must be one of {', '.join(METRICS)}, got {metric!r}.")
+    return known

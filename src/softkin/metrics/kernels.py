@@ -1,0 +1,261 @@
+"""Calibration errors without bins as statistics: over a kernel density, and at the bandwidth that equals it."""
+
+import math
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import density
+from softkin.density import Boundary
+from softkin.metrics.scopes import Per, Pool
+from softkin.metrics.statistics import KEEP, Kind, PooledSums, Statistic, added
+
+
+class Kernel(PooledSums):
+    """The KDE ECE; resampled with the bandwidth of the data as they are."""
+
+    kind: ClassVar[Kind] = "error"
+    NODES_PER_RADIUS = 8  # for resampling: the integral to about 1e-4 of itself, far below its spread
+    CELLS_PER_RADIUS = 32  # for redrawn labels
+    MOST_NODES = 2**17
+
+    needs_all = None
+
+    def __init__(
+        self,
+        pool: Pool,
+        bandwidth: str | float,
+        boundary: Boundary,
+        *,
+        per: Per,
+        widened: float = 1.0,
+        radius: float | None = None,
+    ) -> None:
+        """``bandwidth`` is a rule of ``density.bandwidth``, times ``widened``; a ``radius`` that is known spares it."""
+        self.pool, self.bandwidth, self.boundary, self.per, self.widened = pool, bandwidth, boundary, per, widened
+        self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
+        self.scale = pool.columns if per == "sample" else 1
+        self._known_radius = radius
+        self._smoothing: Tensor | None = None
+        self._phi: Tensor | None = None
+        if not isinstance(bandwidth, str):
+            density.bandwidth(bandwidth, pool.scores, pool.hits)  # refuses a number that is none
+
+    @cached_property
+    def radius(self) -> float:
+        """The kernel's; not looked at where only totals are wanted, as a batch may lack the spread that all have."""
+        if self._known_radius is not None:
+            return self._known_radius
+        return self.widened * density.bandwidth(self.bandwidth, self.pool.scores, self.pool.hits)
+
+    @property
+    def width(self) -> int:
+        return math.ceil(self.NODES_PER_RADIUS / self.radius) + 1 if self.radius else 1
+
+    @property
+    def no_resampling(self) -> str | None:
+        if self.width <= self.MOST_NODES:
+            return None
+        return (
+            f"the interval of a KDE needs a bandwidth of at least {self.NODES_PER_RADIUS / self.MOST_NODES:.2g}, "
+            f"and these scores give {self.radius:.2g}; pass bandwidth="
+        )
+
+    @property
+    def of_one_row(self) -> float:
+        return self.scale * self._hits_in_a_row() / len(self.pool.scores)
+
+    def value(self) -> float:
+        return self.scale * density.calibration_error(self.pool.scores, self.pool.hits, self.radius, self.boundary)
+
+    def floor(self) -> float:
+        """What it would show if every score were exactly its own likelihood: what smoothing alone adds."""
+        scores = self.pool.scores
+        alone = density.calibration_error(scores, self.pool.hits, self.radius, self.boundary, weights=scores)
+        return alone * self.scale
+
+    def on(self, pool: Pool) -> Self | None:
+        if not self.pool.winners:
+            return None
+        # Scores without spread have the radius 0, and so has any part of them.
+        return type(self)(
+            pool, self.bandwidth, self.boundary, per="score", widened=self.widened, radius=self.radius or None
+        )
+
+    def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
+        sums = density.Sums.zeros(cells) if into is None else density.Sums(into)
+        sums.add(self.pool.scores, self.pool.hits)
+        return sums.flat
+
+    def read(self, totals: Tensor, num_samples: int) -> float:
+        return density.Sums(totals).error(self.bandwidth, self.boundary, self.widened) * self.scale
+
+    def adds_up_with(self, other: Statistic) -> bool:
+        return isinstance(other, Kernel) and self.radius == other.radius  # a bandwidth that was given
+
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
+        # Calibrated scores have D ≠ 0 as well: what smoothing does to them. Only what departs from that is scaled.
+        return self._calibrated() + factor * (sums - self._calibrated())
+
+    def departures(self, sums: Tensor) -> Tensor:
+        return sums - self._calibrated()
+
+    def _calibrated(self) -> Tensor:
+        """The sums of calibrated scores."""
+        kernels = self._kernels()
+        if self._smoothing is None and kernels is not None:
+            one = torch.ones(1, self.num_samples, device=self.device)
+            self._smoothing = self._at_nodes(kernels, one, self.pool.scores.to(torch.float32)[None])
+        if self._smoothing is None:
+            total = torch.zeros(1, self.width, dtype=torch.float64, device=self.device)
+            for part in self.parts() if self.radius else []:
+                scores = self.pool.rows[part].to(torch.float64)
+                rows = density.kernel_rows(scores, scores, self.radius, self.boundary, self.width)
+                total += rows.sum(dim=0)
+            self._smoothing = total
+        return self._smoothing
+
+    def _kernels(self) -> Tensor | None:
+        """(N, nodes) φ alone, where a row has one score and all fit: a row of D is (x − y)·φ for any hit y."""
+        if self.columns > 1 or self.radius == 0 or self.num_samples * self.width > KEEP:
+            return None
+        if self._phi is None:
+            scores = self.pool.rows
+            self._phi = density.kernel_rows(scores, None, self.radius, self.boundary, self.width).to(torch.float32)
+        return self._phi
+
+    def _at_nodes(self, kernels: Tensor, weights: Tensor, hits: Tensor) -> Tensor:
+        """Σ (x − y) φ over the rows, (r, nodes)."""
+        x = torch.linspace(0, 1, self.width, dtype=torch.float64, device=self.device)
+        return x * (weights @ kernels).to(torch.float64) - (hits @ kernels).to(torch.float64)
+
+    def _check_resampling(self) -> None:
+        if self.no_resampling is not None:
+            raise ValueError(f"{self.no_resampling}.")
+
+    def sums(self, weights: Tensor) -> Tensor:
+        self._check_resampling()
+        return super().sums(weights)
+
+    def row_block(self, part: slice) -> Tensor:
+        scores, hits = self.pool.rows[part], self.pool.is_hit[part]
+        kernels = self._kernels()
+        if kernels is not None:
+            return kernels[part] * (torch.linspace(0, 1, self.width, device=self.device) - hits.to(torch.float32))
+        if self.radius == 0:
+            return (scores.to(torch.float64) - hits).sum(dim=1, keepdim=True)
+        return density.kernel_rows(scores, hits, self.radius, self.boundary, self.width)
+
+    def of(self, sums: Tensor) -> Tensor:
+        size = self.scale / len(self.pool.scores)
+        if self.radius == 0:
+            return sums[:, 0].abs() * size
+        inner = sums.abs()
+        return (inner.sum(dim=1) - (inner[:, 0] + inner[:, -1]) / 2) / (sums.shape[1] - 1) * size
+
+    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
+        pool = self.pool
+        if self.radius == 0:
+            hits = torch.cat([hit.sum(dim=1) for _, hit in pool.redrawn(generator, times)])
+            return (pool.scores.sum(dtype=torch.float64) - hits).abs() * (self.scale / len(pool.scores))
+        self._check_resampling()
+        kernels = self._kernels()
+        if kernels is not None:
+            one = torch.ones(1, self.num_samples, device=self.device)
+            drawn_hits = (hit.to(torch.float32) for _, hit in pool.redrawn(generator, times))
+            return torch.cat([self.of(self._at_nodes(kernels, one, hits)) for hits in drawn_hits])
+        size = math.ceil(self.CELLS_PER_RADIUS / self.radius)
+        everything = density.cells(pool.scores, size)
+        values = []
+        for drawn, hit in pool.redrawn(generator, times):
+            own = pool.rows.to(torch.float64)[torch.arange(pool.num_samples, device=drawn.device), drawn]
+            for line, mask in zip(own, hit, strict=True):
+                hits = density.cells(line[mask], size)
+                values.append(density.integrals(everything, hits, len(pool.scores), self.radius, self.boundary))
+        return self.scale * torch.stack(values)
+
+
+class Smooth(PooledSums):
+    """The smooth ECE, at the bandwidth that equals it."""
+
+    kind: ClassVar[Kind] = "error"
+    STEPS = 256  # nodes for resampling, where 1e-3 of the value is enough
+    GRIDS = (2**12, 2**16)  # for the value
+    needs_all = None
+
+    def __init__(self, pool: Pool, *, per: Per) -> None:
+        self.pool, self.per = pool, per
+        self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
+        self.denominator = pool.denominator(per)
+
+    @property
+    def width(self) -> int:
+        return self.STEPS + 1
+
+    @property
+    def of_one_row(self) -> float:
+        return self._hits_in_a_row() / self.denominator
+
+    def value(self) -> float:
+        residuals = self._residuals()
+        at_nodes = (density.residuals_at_nodes(self.pool.scores, residuals, steps) for steps in self.GRIDS)
+        return self._fixed_point(at_nodes, self.denominator)
+
+    def _residuals(self) -> Tensor:
+        residuals = self.pool.scores.to(torch.float64)
+        return residuals.index_add(0, self.pool.hits, -torch.ones_like(residuals[: len(self.pool.hits)]))
+
+    def _fixed_point(self, grids: Iterable[Tensor], denominator: int) -> float:
+        """The error by the residuals at the nodes of the coarse grid, or if it is small those of the fine one."""
+        for at_nodes in grids:
+            sigma = float(density.fixed_point(density.smoothed_error(at_nodes, denominator), at_nodes[0]))
+            if sigma * (len(at_nodes) - 1) >= 64:  # sharing between two nodes errs by (1/64)²/8 of the kernel, 3e-5
+                break
+        return sigma
+
+    def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
+        residuals = self._residuals()
+        grids = [density.residuals_at_nodes(self.pool.scores, residuals, steps) for steps in self.GRIDS]
+        return added(torch.cat(grids).cpu(), into)
+
+    def read(self, totals: Tensor, num_samples: int) -> float:
+        n = num_samples * (self.columns if self.per == "score" else 1)
+        return self._fixed_point(totals.split([steps + 1 for steps in self.GRIDS]), n)
+
+    def on(self, pool: Pool) -> Self | None:
+        return type(self)(pool, per="score") if self.pool.winners else None
+
+    def row_block(self, part: slice) -> Tensor:
+        scores = self.pool.rows[part].to(torch.float64)
+        return _shared(scores, scores - self.pool.is_hit[part], self.STEPS)
+
+    def of(self, sums: Tensor) -> Tensor:
+        return density.fixed_point(density.smoothed_error(sums, self.denominator), sums[:, 0], tolerance=1e-5)
+
+    def probe(self, value: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+        # smECE_σ falls with σ and meets the diagonal once, so smECE ≥ v just where smECE_v ≥ v.
+        sigma = torch.tensor(value, dtype=torch.float64, device=self.device)
+        return (lambda sums: density.smoothed(sums, self.denominator, sigma)), density.absolute_sum
+
+    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
+        pool = self.pool
+        rows = pool.rows.to(torch.float64)
+        fixed = density.residuals_at_nodes(pool.scores, pool.scores.to(torch.float64), self.STEPS)
+        values = []
+        for drawn, hit in pool.redrawn(generator, times):
+            own = rows[torch.arange(pool.num_samples, device=drawn.device), drawn]
+            values.append(self.of(fixed - _shared(own, hit.to(torch.float64), self.STEPS)))
+        return torch.cat(values)
+
+
+def _shared(scores: Tensor, weights: Tensor, steps: int) -> Tensor:
+    """(r, steps + 1): each line's weights shared between the nodes around their scores."""
+    place = scores * steps
+    index = place.to(torch.int64).clamp_(max=steps - 1)
+    right = (place - index) * weights
+    total = torch.zeros(len(scores), steps + 1, dtype=torch.float64, device=scores.device)
+    return total.scatter_add_(1, index + 1, right).scatter_add_(1, index, weights - right)

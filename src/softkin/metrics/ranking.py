@@ -1,0 +1,194 @@
+"""How well confidence ranks: right before wrong answers, known before unknown samples."""
+
+from typing import ClassVar, Literal, Self, Unpack
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin.checks import Array
+from softkin.metrics import scopes
+from softkin.metrics.catalogue import Sureness, metric
+from softkin.metrics.scopes import Pool
+from softkin.metrics.statistics import Kind, Statistic
+from softkin.metrics.uncertainty import Interval, multiplicities, quantiles
+
+
+class RiskCoverage(Statistic):
+    """The area under the risk–coverage curve."""
+
+    kind: ClassVar[Kind] = "mean"
+
+    needs_all = "it ranks all samples by confidence, so it needs them all at once"
+
+    def __init__(self, pool: Pool) -> None:
+        winning, right = pool.scores, pool.is_hit[:, 0].to(torch.bool)
+        order = winning.argsort(descending=True)
+        ordered = winning[order]
+        self.order, self.num_samples, self.device = order, len(winning), winning.device
+        # Whole numbers up to N, exactly: how many rows have come so far.
+        self.dtype = torch.float32 if len(winning) < 2**24 else torch.float64
+        self.wrong = (~right[order]).to(self.dtype)
+        # Groups of equal confidence, the most confident first: before which row each begins and ends. Those without
+        # an error add nothing to the sum below.
+        last = torch.cat([ordered[1:] != ordered[:-1], ordered.new_ones(1, dtype=torch.bool)])
+        end = last.nonzero()[:, 0] + 1
+        start = torch.cat([end.new_zeros(1), end[:-1]])
+        errors = torch.cat([self.wrong.new_zeros(1), self.wrong]).to(torch.float64).cumsum(dim=0)
+        some = errors[end] > errors[start]
+        self.start, self.end = start[some], end[some]
+        self.is_single = bool((self.end - self.start == 1).all())
+        # H_j − H_i is what Σ 1/(i+1) … 1/j comes to.
+        one_over = 1 / torch.arange(1, len(winning) + 1, dtype=torch.float64, device=self.device)
+        self.harmonic = torch.cat([one_over.new_zeros(1), one_over.cumsum(dim=0)])
+
+    def value(self) -> float:
+        return float(self.sums(torch.ones(1, self.num_samples, device=self.device)))
+
+    def sums(self, weights: Tensor) -> Tensor:
+        r"""(r, 1): the area itself, as it is no function of a few sums.
+
+        With A errors and a rows before a group of t rows, e of them wrong, the group adds
+        :math:`\sum_{j=1}^{t} (A + e\,j/t)/(a + j)`, its rows in any order, on average. Summed by parts that is
+        :math:`E \, H_N + \sum e\,(1 - H_{a+t}) - \sum (e/t)\, a\, (H_{a+t} - H_a)` over the groups, E all errors.
+        """
+        w = weights.to(self.dtype).index_select(1, self.order)
+        reached = torch.cat([w.new_zeros(len(w), 1), w.cumsum(dim=1)], dim=1)
+        before, after = reached.index_select(1, self.start), reached.index_select(1, self.end)
+        size = (after - before).to(torch.float64)
+        if self.is_single:
+            wrong = size
+        else:
+            errors = torch.cat([w.new_zeros(len(w), 1), (w * self.wrong).cumsum(dim=1)], dim=1)
+            wrong = (errors.index_select(1, self.end) - errors.index_select(1, self.start)).to(torch.float64)
+        at_start, at_end = (self.harmonic[place.to(torch.int64)] for place in (before, after))
+        late = wrong / size.clamp(min=1) * before * (at_end - at_start)
+        total = wrong.sum(dim=1) * (1 + self.harmonic[-1]) - (wrong * at_end + late).sum(dim=1)
+        return total[:, None] / self.num_samples
+
+    def of(self, sums: Tensor) -> Tensor:
+        return sums[:, 0]
+
+    def adds_up_with(self, other: Statistic) -> bool:
+        return False
+
+    def on(self, pool: Pool) -> Self:
+        return type(self)(pool)
+
+    def influence(self) -> Tensor:
+        r"""(N,) rows whose mean is the area and varies as it does.
+
+        With weights w the area is :math:`\sum_k \frac{w_k}{W} \frac{E_k}{C_k}`, E and C the errors and rows up to k,
+        the most confident first. Row j is the area plus N times its derivative in w_j:
+        :math:`\frac{E_j}{j} + e_j (H_N - H_{j-1}) - \sum_{k \ge j} \frac{E_k}{k^2}`.
+        """
+        wrong = self.wrong.to(torch.float64)
+        rank = torch.arange(1, len(wrong) + 1, dtype=torch.float64, device=self.device)
+        errors = wrong.cumsum(dim=0)
+
+        def from_here(terms: Tensor) -> Tensor:
+            return terms.flip(0).cumsum(dim=0).flip(0)
+
+        rows = torch.empty_like(wrong)
+        rows[self.order] = errors / rank + wrong * from_here(1 / rank) - from_here(errors / rank**2)
+        return rows + (self.value() - rows.mean())
+
+
+@metric(title="area under risk–coverage", short="AURC", shown=["evaluate", "record", "page"])
+def aurc(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> RiskCoverage:
+    r"""Area under the risk–coverage curve: the error rate among the i most confident samples, averaged over i = 1 … N.
+
+    Lower is better; with errors last it is smallest. Samples of equal confidence count as in random order (the mean
+    over all their orders), so that the order of the rows does not matter.
+
+    References:
+        Geifman and El-Yaniv, Selective Classification for Deep Neural Networks, 2017.
+    """
+    return RiskCoverage(scopes.pool(probabilities, labels, "prediction"))
+
+
+def _grouped(known: Array, unknown: Array) -> tuple[Tensor, Tensor, Tensor]:
+    """(group of each known, of each unknown, number of groups) over the values of both, ascending."""
+    a, b = checks.scores(known, "known"), checks.scores(unknown, "unknown")
+    _, group = torch.unique(torch.cat([a, b.to(a.device)]), return_inverse=True)
+    return group[: len(a)], group[len(a) :], group.max() + 1
+
+
+def _counts(group: Tensor, num_groups: int, weights: Tensor) -> Tensor:
+    total = torch.zeros(len(weights), num_groups, dtype=torch.float64, device=group.device)
+    return total.scatter_add_(1, group.expand(len(weights), -1), weights.to(torch.float64))
+
+
+def _area(known: Tensor, unknown: Tensor) -> Tensor:
+    below = unknown.cumsum(dim=1) - unknown
+    pairs = known.sum(dim=1) * unknown.sum(dim=1)
+    return (known * (below + unknown / 2)).sum(dim=1) / pairs
+
+
+def _accepted(known: Tensor, unknown: Tensor) -> Tensor:
+    # From the top: the first value at or above which 95 % of the known lie.
+    known, unknown = known.flip(1).cumsum(dim=1), unknown.flip(1).cumsum(dim=1)
+    enough = known >= 0.95 * known[:, -1:] - 1e-9
+    first = enough.to(torch.int8).argmax(dim=1, keepdim=True)
+    return (unknown.gather(1, first) / unknown[:, -1:])[:, 0]
+
+
+def _two_samples(
+    which: Literal["area", "accepted"],
+    known: Array,
+    unknown: Array,
+    confidence: float | None,
+    resamples: int,
+    seed: int,
+) -> float:
+    of = _area if which == "area" else _accepted
+    a, b, groups = _grouped(known, unknown)
+    num_groups = int(groups)
+    counts = [_counts(group, num_groups, torch.ones(1, len(group), device=group.device)) for group in (a, b)]
+    value = float(of(*counts))
+    if confidence is None:
+        return value
+    level = checks.level(confidence)
+    checks.count(resamples, "resamples", least=100)
+    generator = np.random.default_rng(seed)
+    values = []
+    for start in range(0, resamples, 50):
+        times = min(50, resamples - start)
+        lines = [
+            torch.cat(
+                [_counts(group, num_groups, w.to(group.device)) for w in multiplicities(len(group), times, generator)]
+            )
+            for group in (a, b)
+        ]
+        values.append(of(*lines).cpu())
+    return Interval(value, *quantiles(torch.cat(values), (1 - level) / 2), level)
+
+
+def auroc(
+    known: Array, unknown: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
+) -> float:
+    """How often a known sample scores above an unknown one; ties count half. 0.5 is chance, 1 perfect.
+
+    Args:
+        known: (N,) scores, such as the winning probability, of samples from the classes the model knows.
+        unknown: (M,) scores of samples from elsewhere.
+        confidence: A level such as 0.95 for an ``Interval``; both sets are resampled.
+        resamples: How many resamples make the interval.
+        seed: Of the resampling.
+
+    Example:
+        >>> auroc(torch.tensor([0.9, 0.8, 0.4]), torch.tensor([0.4, 0.1]))
+        0.9166666666666666
+    """
+    return _two_samples("area", known, unknown, confidence, resamples, seed)
+
+
+def fpr_at_95(
+    known: Array, unknown: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
+) -> float:
+    """The share of unknown samples accepted at the highest threshold that accepts 95 % of the known; lower is better.
+
+    A sample is accepted if its score is at least the threshold. Arguments as for ``auroc``.
+    """
+    return _two_samples("accepted", known, unknown, confidence, resamples, seed)
