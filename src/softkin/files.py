@@ -146,7 +146,7 @@ def reading(path: str | Path, what: str, *, hint: str = "") -> Iterator[None]:
     Raises:
         SoftkinError: In place of any other exception but KeyboardInterrupt and its like.
     """
-    ending = f"; {hint}." if hint else "."
+    ending = f"; {hint}{'' if hint.endswith('?') else '.'}" if hint else "."
     try:
         yield
     except SoftkinError:
