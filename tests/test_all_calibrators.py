@@ -1,6 +1,7 @@
 """One list, one contract: what holds for every calibrator, whatever its method."""
 
 import json
+import re
 import warnings
 
 import numpy as np
@@ -409,7 +410,13 @@ def test_damaged_files(tmp_path):
         calibrators.load(tmp_path)
     VectorScaling().fit(z, y).save(tmp_path)
     path = tmp_path / "calibrator.json"
-    good = json.loads(path.read_text())
+    text = path.read_text()
+    number = re.search(r'"iterations": (\d+)', text)[1]
+    path.write_text(text.replace(f'"iterations": {number}', f'"iterations": {int(number) + 1}'))
+    with pytest.raises(SoftkinError, match="is damaged, or was changed by hand: its checksum does not fit"):
+        calibrators.load(tmp_path)
+    good = json.loads(text)
+    del good["checksum"]  # as softkin wrote it before there was one
 
     def refused(match, **changes):
         path.write_text(json.dumps({**good, **changes}))
@@ -422,11 +429,11 @@ def test_damaged_files(tmp_path):
         calibrator={**good["calibrator"], "class": "os.system"},
     )
     refused("must lie beside it", tensors="../elsewhere.safetensors")
-    refused("No such file", tensors="tensors-0.safetensors")
+    refused("there is no such file", tensors="tensors-0.safetensors")
     refused("damaged", calibrator={**good["calibrator"], "num_classes": 7})
     refused("damaged", calibrator={**good["calibrator"], "options": {"l2": -1}})
     path.write_text("{")
-    with pytest.raises(SoftkinError, match="is not a calibrator that softkin wrote, or it is damaged"):
+    with pytest.raises(SoftkinError, match="could not be read as a calibrator that softkin wrote, or it is damaged"):
         calibrators.load(tmp_path)
     path.write_text(json.dumps(good))
     tensors = tmp_path / good["tensors"]

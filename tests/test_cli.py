@@ -185,7 +185,7 @@ def test_options_that_do_not_fit_are_refused(capsys, tmp_path, names):
         (["digits", "--device", "nonsense"], 1, "the device nonsense cannot be used"),
         ([names, "--output", names], 2, "--output must be a folder"),
         ([tmp_path / "img"], 1, "must hold one folder of images for each class, but no image was found"),
-        ([tmp_path / "utf16.txt"], 1, "could not be read as UTF-8 text; save it in that encoding"),
+        ([tmp_path / "utf16.txt"], 1, "; save it in that encoding"),
         ([tmp_path / "names.md"], 1, "class names come in a .txt file"),
     ):
         found, _, errors = run(capsys, "similarity", *arguments)

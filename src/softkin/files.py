@@ -207,9 +207,11 @@ def open_file(path: str | Path) -> IO[bytes]:
         raise SoftkinError(f"{path} could not be read: {error.strerror or error}.") from error
 
 
-def read_bytes(path: str | Path, what: str) -> bytes:
-    """All of a regular file that is not larger than ``limit("bytes")``."""
-    within("bytes", require_regular(path), f"{path} ({what})")
+def read_bytes(path: str | Path, what: str, *, bounded: bool = True) -> bytes:
+    """All of a regular file; ``bounded`` refuses one that is larger than ``limit("bytes")``."""
+    size = require_regular(path)
+    if bounded:
+        within("bytes", size, f"{path} ({what})")
     with reading(path, what), open_file(path) as file:
         return file.read()
 

@@ -1,11 +1,9 @@
 """Calibrators on disk: numbers as safetensors, the rest as JSON to read; nothing that is ever executed.
 
-A folder holds ``calibrator.json``, which names a safetensors file by the digest of its content. The numbers are written
-first and the JSON last, each atomically, so that a crash at any moment leaves the old calibrator or the new one.
+A folder holds ``calibrator.json``, which names a safetensors file by the digest of its content and carries a checksum
+of its own. The JSON gets its name last, so that a crash at any moment leaves the old calibrator or the new one.
 """
 
-import hashlib
-import json
 import math
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -31,10 +29,9 @@ def save(calibrator: Calibrator, folder: Path) -> None:
     tensors: dict[str, Tensor] = {}
     about = {"format": FORMAT, "softkin": __version__, "calibrator": _describe(calibrator, "", tensors)}
     content = to_bytes({name: tensor.contiguous() for name, tensor in tensors.items()})
-    about["tensors"] = f"tensors-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
-    files.write(folder / str(about["tensors"]), content)
-    text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False)
-    files.write(folder / NAME, text.encode())
+    about["tensors"] = f"tensors-{files.sha256(content)[:16]}.safetensors"
+    about["checksum"] = files.sha256_of_json(about)
+    files.write_together({folder / str(about["tensors"]): content, folder / NAME: files.json_bytes(about)})
     for old in folder.glob("tensors-*.safetensors"):
         if old.name != about["tensors"]:
             old.unlink(missing_ok=True)
@@ -80,36 +77,29 @@ def _plain(value: Any) -> Any:
 
 def load(folder: str | Path) -> Calibrator:
     """Read a calibrator that ``save`` wrote."""
-    from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
     folder = Path(folder)
     path = folder / NAME
-    if not path.is_file():
+    if not path.exists():
         raise SoftkinError(f"{folder} holds no calibrator: there is no {NAME}.")
-    try:
-        about = json.loads(path.read_bytes())
+    what = "a calibrator that softkin wrote"
+    about = files.read_json(path, what)
+    with files.reading(path, what):
         if about["format"] != FORMAT:
             raise SoftkinError(f"{path} has format {about['format']}, and this softkin reads {FORMAT}; update softkin.")
+        checksum = about.pop("checksum", None)  # calibrators of softkin before 0.2 have none
+        if checksum is not None and files.sha256_of_json(about) != checksum:
+            raise SoftkinError(f"{path} is damaged, or was changed by hand: its checksum does not fit.")
         name = str(about["tensors"])
         if Path(name).name != name:
             raise ValueError(f"the tensors' file must lie beside it, got {name!r}")
-        content = (folder / name).read_bytes()
-        if hashlib.sha256(content).hexdigest()[:16] not in name:
+        content = files.read_bytes(folder / name, "the tensors of a calibrator")
+        if files.sha256(content)[:16] not in name:
             raise ValueError(f"{name} is not what was written")
         calibrator = _build(about["calibrator"], "", from_bytes(content))
+        files.within("classes", calibrator.num_classes_, str(path))
         calibrator._predict(torch.zeros(1, calibrator.num_classes_, dtype=torch.float64))  # do the shapes fit?
-    except (
-        OSError,
-        SafetensorError,
-        KeyError,
-        TypeError,
-        ValueError,
-        IndexError,
-        AttributeError,
-        RuntimeError,
-    ) as error:
-        raise SoftkinError(f"{path} is not a calibrator that softkin wrote, or it is damaged ({error}).") from error
     return calibrator
 
 

@@ -163,12 +163,9 @@ def _read_names(path: Path) -> "ClassNames":
     from softkin import SoftkinError, checks
     from softkin.distances import ClassNames
 
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    except FileNotFoundError:
-        raise SoftkinError(f"{path} could not be read: there is no such file.") from None
-    except UnicodeDecodeError as error:
-        raise SoftkinError(f"{path} could not be read as UTF-8 text; save it in that encoding.") from error
+    with files.reading(path, "UTF-8 text", hint="save it in that encoding"):
+        text = files.read_bytes(path, "class names").decode("utf-8-sig")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     ids = [line.partition("\t")[0] for line in lines]
     names: list[str | list[str]] = []
     for line in lines:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softkin import SoftkinError, files
 from softkin.predictions import Predictions
 
 SHARE = 0.01
@@ -68,7 +69,7 @@ def note(common: int, num_samples: int, method: str) -> dict[str, Any]:
 def told(notes: dict[str, Any], name: str) -> str | None:
     """What a calibrated file says of its own calibration, as a sentence to warn with."""
     try:
-        found = json.loads(notes["calibration"])
+        found = files.parse_json(notes["calibration"], name, "a note of its calibration")
         return notice(int(found["common"]), int(found["num_samples"]), str(found["method"]), name)
-    except (KeyError, TypeError, ValueError):
+    except (SoftkinError, KeyError, TypeError, ValueError, AttributeError):
         return None
