@@ -162,9 +162,9 @@ def get(name: str, *, force: bool = False, progress: bool | None = None) -> Path
     """
     name = DATA_SETS.canonical(name, "name")
     known = DATA_SETS[name]
-    found = None if force else present(name)
-    if found is not None:
-        return found
+    there = None if force else present(name)
+    if there is not None:
+        return there
     with cache.locked(cache.made("downloads") / f"{name}.lock"):
         place = _place(known)
         if place.exists() and not force:  # another process brought it while we waited
@@ -188,9 +188,9 @@ def _place(known: DataSet) -> Path:
 def _fetched(file: PublishedFile, known: DataSet, force: bool, progress: bool | None) -> Path:
     target = cache.made("downloads") / file.name
     if target.exists() and not force:
-        if file.md5 is not None and (found := download.md5_of(target)) != file.md5:
+        if file.md5 is not None and (checksum := download.md5_of(target)) != file.md5:
             raise SoftkinError(
-                f"{target} is not the official file: MD5 {file.md5} is due, got {found}; take it away, or replace "
+                f"{target} is not the official file: MD5 {file.md5} is due, got {checksum}; take it away, or replace "
                 f"it by what {file.url} offers."
             )
         return target

@@ -56,8 +56,8 @@ def _read(meta: Path, names_key: str, files: Sequence[Path], labels_key: str) ->
     labels: list[int] = []
     pixels: list[NDArray[np.uint8]] = []
     for file in files:
-        found = pickles.read(file)
-        values, own = found.get("data"), found.get(labels_key)
+        content = pickles.read(file)
+        values, own = content.get("data"), content.get(labels_key)
         if not isinstance(values, np.ndarray) or values.dtype != np.uint8 or values.shape[1:] != (3 * SIDE * SIDE,):
             raise SoftkinError(f"{file} must hold `data` as rows of {3 * SIDE * SIDE} bytes.")
         if not isinstance(own, list) or len(own) != len(values):

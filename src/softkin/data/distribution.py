@@ -34,24 +34,24 @@ def out_of_distribution(
     checks.count(seed, "seed", least=0)
     if isinstance(name, str) and name in NOISE:
         return _noise(name, like, rows, seed)
-    found = _other(name, progress)
-    if found.kind != like.kind:
-        raise SoftkinError(f"{found.source} holds {found.kind}, but {like.kind} are due, as in {like.source}.")
-    if len(found) > rows:
-        drawn = np.random.Generator(np.random.PCG64(seed)).random(len(found)).argsort(kind="stable")[:rows]
-        found = found.take(np.sort(drawn))
-    values = found.values
+    other = _other(name, progress)
+    if other.kind != like.kind:
+        raise SoftkinError(f"{other.source} holds {other.kind}, but {like.kind} are due, as in {like.source}.")
+    if len(other) > rows:
+        drawn = np.random.Generator(np.random.PCG64(seed)).random(len(other)).argsort(kind="stable")[:rows]
+        other = other.take(np.sort(drawn))
+    values = other.values
     if like.kind == "images":
         shape = like.values.shape[1:]
-        if values.shape[1:] != shape or found.peak != like.peak:
-            values = images.fitted(values, shape, peak=found.peak, new_peak=like.peak)
-            digest = files.sha256(f"{found.digest} as {shape} to {like.peak}".encode())
-            found = replace(found, digest=digest)
+        if values.shape[1:] != shape or other.peak != like.peak:
+            values = images.fitted(values, shape, peak=other.peak, new_peak=like.peak)
+            digest = files.sha256(f"{other.digest} as {shape} to {like.peak}".encode())
+            other = replace(other, digest=digest)
     elif values.shape[1:] != like.values.shape[1:]:
         raise SoftkinError(
-            f"{found.source} has {values.shape[1]} features, but {like.values.shape[1]} are due, as in {like.source}."
+            f"{other.source} has {values.shape[1]} features, but {like.values.shape[1]} are due, as in {like.source}."
         )
-    return _unlabelled(found, values, like, found.source)
+    return _unlabelled(other, values, like, other.source)
 
 
 def check(name: str) -> None:
@@ -61,12 +61,12 @@ def check(name: str) -> None:
 
 
 def _other(name: Any, progress: bool | None) -> Samples:
-    found = loading.recognise(name, progress=progress)
-    roles = official(found.parts)
+    source = loading.recognise(name, progress=progress)
+    roles = official(source.parts)
     part = next((part for part in (OUT_OF_SCOPE, "test") if part in roles), None)
     if part is None:
-        return loading.read(found, chosen(found, None), None, progress)
-    loaded = loading.read(found, roles[part], None, progress)
+        return loading.read(source, chosen(source, None), None, progress)
+    loaded = loading.read(source, roles[part], None, progress)
     return replace(loaded, source=f"{loaded.source}, {'out of scope' if part == OUT_OF_SCOPE else part}")
 
 
@@ -93,5 +93,7 @@ def _noise(name: str, like: Samples, rows: int, seed: int) -> Samples:
     return _unlabelled(noise, values, like, f"{name} noise like {like.source}")
 
 
-def _unlabelled(found: Samples, values: NDArray[Any], like: Samples, source: str) -> Samples:
-    return Samples(values, None, like.class_names, source, like.kind, found.ids, found.digest, found.texts, like.peak)
+def _unlabelled(samples: Samples, values: NDArray[Any], like: Samples, source: str) -> Samples:
+    return Samples(
+        values, None, like.class_names, source, like.kind, samples.ids, samples.digest, samples.texts, like.peak
+    )

@@ -43,15 +43,15 @@ def fetch(
     part, note = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.part.json")
     resumed = part.exists() and part.stat().st_size > 0
     _complete(url, part, note, size, progress)
-    found = md5_of(part)
-    if md5 is not None and found != md5 and resumed:  # its beginning may be of another file: once more from nothing
+    checksum = md5_of(part)
+    if md5 is not None and checksum != md5 and resumed:  # its beginning may be of another file: once more from nothing
         _discard(part, note)
         _complete(url, part, note, size, progress)
-        found = md5_of(part)
-    if md5 is not None and found != md5:
+        checksum = md5_of(part)
+    if md5 is not None and checksum != md5:
         _discard(part, note)
         raise SoftkinError(
-            f"{url} sent another file than is due: MD5 {md5} is due, got {found}; the site may have changed it, or "
+            f"{url} sent another file than is due: MD5 {md5} is due, got {checksum}; the site may have changed it, or "
             "something between you and it answers in its place."
         )
     try:
@@ -137,10 +137,10 @@ def _attempt(url: str, part: Path, note: Path, size: int | None, progress: bool 
 def _where(response: Any, have: int) -> tuple[int, int | None]:
     """(at which byte the answer begins, how many the whole file has)."""
     if response.status == 206:
-        found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
-        if found is None or int(found[1]) != have:
+        answer = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        if answer is None or int(answer[1]) != have:
             raise Broken("the server sent another range than was asked for")
-        return have, None if found[2] == "*" else int(found[2])
+        return have, None if answer[2] == "*" else int(answer[2])
     length = response.headers.get("Content-Length")
     return 0, int(length) if length and length.isdigit() else None
 

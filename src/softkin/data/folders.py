@@ -31,7 +31,7 @@ def class_folders(path: Path) -> DataSource:
         if extra:
             raise SoftkinError(f"{parts[part]} holds the class {extra[0]!r}, which {parts['train']} does not.")
     files = {part: _images(root) for part, root in parts.items()}
-    files = {part: found for part, found in files.items() if found}
+    files = {part: paths for part, paths in files.items() if paths}
     if not files:
         raise SoftkinError(f"{path} must hold one folder of images for each class, but no image was found there.")
 
@@ -40,7 +40,7 @@ def class_folders(path: Path) -> DataSource:
         start = len(os.path.join(parts[part], ""))
         return names, [(file, place[file[start:].split(os.sep, 1)[0]]) for file in files[part]]
 
-    all_files = [file for found in files.values() for file in found]
+    all_files = [file for paths in files.values() for file in paths]
     return _source(path, f"image folder {path.name}", all_files, list(files), sort)
 
 
@@ -66,7 +66,7 @@ def is_tiny_imagenet(path: Path) -> bool:
 def tiny_imagenet(path: Path) -> DataSource:
     """``train/<number>/images``, ``val/images`` with ``val_annotations.txt``, ``words.txt``; test has no labels."""
     numbers_file, words, annotations = path / "wnids.txt", path / "words.txt", path / "val" / "val_annotations.txt"
-    found = _images(path / "train")
+    training = _images(path / "train")
 
     def sort(part: str) -> Classes:
         numbers = [folder.name for folder in _folders(path / "train")]
@@ -77,26 +77,26 @@ def tiny_imagenet(path: Path) -> DataSource:
         if part == "validation":
             return names, _annotated(annotations, place)
         start = len(os.path.join(path, "train", ""))
-        labelled = [(file, file[start:].split(os.sep, 1)[0]) for file in found]
+        labelled = [(file, file[start:].split(os.sep, 1)[0]) for file in training]
         unknown = next((number for _, number in labelled if number not in place), None)
         if unknown is not None:
             raise SoftkinError(f"{path / 'train'} holds the class {unknown!r}, which {numbers_file} does not name.")
         return names, sorted(((file, place[number]) for file, number in labelled), key=lambda pair: pair[1])
 
     beside = [str(file) for file in (numbers_file, words, annotations) if file.is_file()]
-    files = [*found, *_images(path / "val"), *beside]
+    files = [*training, *_images(path / "val"), *beside]
     return _source(path, "Tiny-ImageNet", files, ["train", "validation"], sort)
 
 
 def _annotated(annotations: Path, place: dict[str, int]) -> list[tuple[str, int]]:
     """A line an image: its file, its class, and a box that nobody needs here."""
-    folder, found = annotations.parent / "images", []
+    folder, labelled = annotations.parent / "images", []
     for count, line in enumerate(lines_of(annotations), start=1):
         name, number = [*line.split("\t"), "", ""][:2]
         if number not in place or name in ("", ".", "..") or "/" in name or "\\" in name:
             raise SoftkinError(f"{annotations}, line {count}: an image and its class are due, got {line[:80]!r}.")
-        found.append((os.path.join(folder, name), place[number]))
-    return found
+        labelled.append((os.path.join(folder, name), place[number]))
+    return labelled
 
 
 def hold_images(path: Path) -> bool:
@@ -127,7 +127,7 @@ def _folders(path: Path) -> list[Path]:
 
 def _images(folder: Path, inside: Sequence[Path] | None = None) -> list[str]:
     """All images inside the folders of ``folder``, or some of them, in order; what is hidden is left out."""
-    found: list[str] = []
+    paths: list[str] = []
     due = [str(inner) for inner in (_folders(folder) if inside is None else inside)]
     seen: set[tuple[int, int]] = set()
     while due:
@@ -139,8 +139,8 @@ def _images(folder: Path, inside: Sequence[Path] | None = None) -> list[str]:
         with os.scandir(where) as entries:
             for entry in entries:
                 if entry.name.lower().endswith(_SUFFIXES):
-                    found.append(entry.path)
+                    paths.append(entry.path)
                 elif entry.is_dir() and not entry.name.startswith("."):
                     due.append(entry.path)
-    found.sort()
-    return found
+    paths.sort()
+    return paths

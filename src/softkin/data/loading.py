@@ -37,10 +37,10 @@ def load(source: Any, *, split: str | None = None, size: int | None = None, prog
     Raises:
         SoftkinError: It is none of these, or damaged; with the file and what is wrong.
     """
-    found = recognise(source, progress=progress)
+    known = recognise(source, progress=progress)
     if split is not None and canonical(split) == OUT_OF_SCOPE:
         raise ValueError(f"`split` must be a part with classes, got {split!r}; data.out_of_distribution gives those.")
-    return labelled(read(found, chosen(found, split), size, progress))
+    return labelled(read(known, chosen(known, split), size, progress))
 
 
 def labelled(samples: Samples) -> Labelled:
@@ -50,29 +50,29 @@ def labelled(samples: Samples) -> Labelled:
     return samples
 
 
-def read(found: DataSource, part: str, size: int | None, progress: bool | None) -> Samples:
+def read(source: DataSource, part: str, size: int | None, progress: bool | None) -> Samples:
     """One part of a recognised source, from the cache where it is there."""
     if size is not None:
         checks.count(size, "size")
         if size > images.LARGEST:
             raise ValueError(f"`size` must be at most {images.LARGEST} pixels, got {size}.")
-    if found.ready is not None:
-        return _resized_at_once(found.ready, size)
+    if source.ready is not None:
+        return _resized_at_once(source.ready, size)
 
     def make() -> Content:
-        content = found.read(part, size, progress)
-        check_names(content.class_names, found.root)
+        content = source.read(part, size, progress)
+        check_names(content.class_names, source.root)
         return _resized(content, size)
 
-    if not found.files:
-        return store.keep(make(), found.words)
-    digest = cache.content_digest(found.root, found.files, progress=progress)
+    if not source.files:
+        return store.keep(make(), source.words)
+    digest = cache.content_digest(source.root, source.files, progress=progress)
     try:
-        return store.open_or_build(f"{digest} {part} {size}", found.words, make)
+        return store.open_or_build(f"{digest} {part} {size}", source.words, make)
     except SoftkinError as error:
-        if found.archive is None:
+        if source.archive is None:
             raise
-        raise SoftkinError(f"{found.archive}: {error}") from error  # what it was unpacked to is not the user's file
+        raise SoftkinError(f"{source.archive}: {error}") from error  # what it was unpacked to is not the user's file
 
 
 def check_names(class_names: list[str], root: Path) -> None:
@@ -129,12 +129,12 @@ def _folder(path: Path) -> DataSource:
         return _folder(inside[0])
     if folders.is_tiny_imagenet(path):
         return folders.tiny_imagenet(path)
-    if (path / "raw").is_dir() and (found := idx.source(path / "raw")):  # where torchvision puts them
-        return found
-    found = cifar.source(path) or idx.source(path)
-    if found is None and not folders.hold_images(path):  # a table among class folders is about them
-        found = tables.folder_source(path)
-    return found or folders.class_folders(path)
+    if (path / "raw").is_dir() and (source := idx.source(path / "raw")):  # where torchvision puts them
+        return source
+    source = cifar.source(path) or idx.source(path)
+    if source is None and not folders.hold_images(path):  # a table among class folders is about them
+        source = tables.folder_source(path)
+    return source or folders.class_folders(path)
 
 
 def _file(path: Path, progress: bool | None) -> DataSource:

@@ -118,12 +118,12 @@ def _fingerprints(samples: Labelled) -> Iterator[bytes]:
 
 def _parts(source: Any, size: int | None, progress: bool | None) -> dict[str, Labelled]:
     """The official parts, training rows first; whatever has no parts is all training rows."""
-    found = loading.recognise(source, progress=progress)
-    roles = official(found.parts)
+    known = loading.recognise(source, progress=progress)
+    roles = official(known.parts)
     if "train" not in roles:
-        roles = {"train": chosen(found, None)}
+        roles = {"train": chosen(known, None)}
     return {
-        name: loading.labelled(loading.read(found, roles[name], size, progress))
+        name: loading.labelled(loading.read(known, roles[name], size, progress))
         for name in ("train", "validation", "test")
         if name in roles
     }

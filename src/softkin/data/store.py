@@ -33,17 +33,17 @@ def open_or_build(key: str, source: str, make: Callable[[], Content]) -> Labelle
     """The entry of this key; decoded by ``make`` if there is none that is whole."""
     name = files.sha256(f"{FORMAT} {key}".encode())
     path = cache.made("decoded") / name
-    found = _open(path, source)
-    if found is not None:
-        return found
+    entry = _open(path, source)
+    if entry is not None:
+        return entry
     with cache.locked(path.with_name(f"{name}.lock")):
-        found = _open(path, source)  # another process may have made it while we waited
-        if found is None:
+        entry = _open(path, source)  # another process may have made it while we waited
+        if entry is None:
             _build(path, make())
-            found = _open(path, source)
-    if found is None:
+            entry = _open(path, source)
+    if entry is None:
         raise SoftkinError(f"{path} was damaged right after it was written; is the disk full or failing?")
-    return found
+    return entry
 
 
 def keep(content: Content, source: str) -> Labelled:
@@ -54,10 +54,10 @@ def keep(content: Content, source: str) -> Labelled:
         path = decoded / str(files.read_json(temporary / ABOUT, "an entry")["digest"])
         if _open(path, source) is None:
             _put(temporary, path)
-    found = _open(path, source)
-    if found is None:
+    entry = _open(path, source)
+    if entry is None:
         raise SoftkinError(f"{path} was damaged right after it was written; is the disk full or failing?")
-    return found
+    return entry
 
 
 def rows_of(values: NDArray[Any], rows: NDArray[np.int64], digest: str) -> NDArray[Any]:

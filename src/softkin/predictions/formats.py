@@ -284,17 +284,16 @@ def choose(present: Sequence[str], others: Iterable[str], kind: ScoreKind | None
         kind: What the caller states.
         name: The file's, for the error.
     """
-    found: dict[ScoreKind, list[str]] = {
-        one: [part for part in present if part.lower() in NAMES[one]] for one in ("logits", "probs")
-    }
-    clear: list[tuple[str, ScoreKind]] = [(part, one) for one, parts in found.items() for part in parts]
+    clear: list[tuple[str, ScoreKind]] = [
+        (part, said) for said, names in NAMES.items() for part in present if part.lower() in names
+    ]
     if kind is not None:
-        clear = [(part, one) for part, one in clear if one == kind] or clear
+        clear = [(part, said) for part, said in clear if said == kind] or clear
     if len(clear) == 1:
-        part, one = clear[0]
-        if kind not in (None, one):
-            raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but the name of its `{part}` says {one}.")
-        return part, one
+        part, said = clear[0]
+        if kind not in (None, said):
+            raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but the name of its `{part}` says {said}.")
+        return part, said
     if clear:
         held = " and ".join(f"`{part}`" for part, _ in clear)
         raise SoftkinError(f"{name} holds {held}; type --logits or --probs to say which to take.")
