@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-.PHONY: demo test check lint bench clean
+.PHONY: demo test check lint audit bench clean
 
 demo: .venv/softkin
 	$(RUN) -m softkin compare --output demo
@@ -16,6 +16,11 @@ lint: .venv/dev
 	$(RUN) -m pre_commit run --all-files
 
 check: lint test
+
+# Known vulnerabilities of the versions in constraints.txt; needs a network. See docs/dependencies.md.
+audit: .venv/softkin
+	test -x .venv/audit/bin/pip-audit || { $(RUN) -m venv .venv/audit && .venv/audit/bin/pip install --quiet pip-audit; }
+	.venv/audit/bin/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt
 
 bench: .venv/dev
 	$(RUN) benchmarks/core.py

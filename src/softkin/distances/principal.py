@@ -1,4 +1,7 @@
-"""Principal axes of many rows, read in batches."""
+"""Principal axes of many rows, read in batches.
+
+scikit-learn's ``PCA`` needs all rows in memory at once, and its ``IncrementalPCA``, which does not, is approximate.
+"""
 
 from collections.abc import Callable, Iterable
 
