@@ -33,7 +33,7 @@ def quick(**changes):
         "methods": ["one-hot", "ts", "we"],
         "seeds": [0, 1],
         "beta": [1.0, 4.0],
-        "per_class": 3,
+        "max_per_class": 3,
         "validation": 60,
         "test": 80,
         "model": "mlp",

@@ -39,7 +39,7 @@ def test_stratified_is_uniform_within_a_class():
 
 
 def test_the_digits_study():
-    split = data.split("digits", per_class=10, test=1000, validation=697)
+    split = data.split("digits", max_per_class=10, test=1000, validation=697)
     assert [len(part) for part in parts(split)] == [100, 697, 1000]
     assert np.bincount(split.train.labels).tolist() == [10] * 10
     ids = np.concatenate([part.ids for part in parts(split)])
@@ -64,9 +64,9 @@ def test_defaults_and_seeds():
 
 def test_the_digest_knows_every_row():
     """No two different splits share a digest: not by one row, not by a relabelled sample."""
-    base = {"test": 300, "validation": 200, "per_class": 50}
+    base = {"test": 300, "validation": 200, "max_per_class": 50}
     digests = {data.split("digits", **base).digest}
-    for change in ({"test": 301}, {"validation": 201}, {"per_class": 49}, {"seed": 3}):
+    for change in ({"test": 301}, {"validation": 201}, {"max_per_class": 49}, {"seed": 3}):
         digests.add(data.split("digits", **{**base, **change}).digest)
     digits = data.load("digits")
     assert data.split(digits, **base).digest in digests
@@ -81,7 +81,7 @@ def test_cifar100_keeps_5000_and_its_official_test_set(shared_data):
     assert np.bincount(split.test.labels).tolist() == [100] * 100
     assert split.test.ids.tolist() == list(range(50_000, 60_000))  # no sample of the test set shares an id
     assert not set(split.train.ids) & set(split.validation.ids)
-    small = data.split(shared_data / "cifar100", per_class=5, test=200, validation=300)
+    small = data.split(shared_data / "cifar100", max_per_class=5, test=200, validation=300)
     assert [len(part) for part in parts(small)] == [500, 300, 200]
     assert np.bincount(small.test.labels).tolist() == [2] * 100
     assert split.train.source.endswith(", train")
@@ -123,7 +123,7 @@ def test_splits_that_cannot_be():
         ({"test": 1788}, "`test` must be at most 1787 rows, got 1788; each class keeps one row for training"),
         ({"test": 1700, "validation": 88}, "`validation` must be at most 87 rows, got 88"),
         ({"test": 0}, "`test` must be at least 1, got 0"),
-        ({"per_class": 0}, "`per_class` must be at least 1"),
+        ({"max_per_class": 0}, "`max_per_class` must be at least 1"),
         ({"seed": -1}, "`seed` must be at least 0"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -187,7 +187,7 @@ def test_another_data_set_is_fitted(shared_data, tmp_path):
 
 
 def test_the_test_part_of_another_data_set(shared_data):
-    split = data.split(shared_data / "cifar100", per_class=5, test=200, validation=300, progress=False)
+    split = data.split(shared_data / "cifar100", max_per_class=5, test=200, validation=300, progress=False)
     found = data.out_of_distribution(shared_data / "cifar100", split.train, rows=100)
     assert found.source == "cifar100, test"
     test = data.load(shared_data / "cifar100", split="test")

@@ -126,7 +126,7 @@ def test_a_distance_is_one_function(toy_distance, capsys, tmp_path):
     report = json.loads(output)
     assert report["source"] == "lengths of the names"
     assert [row["nearest"][0]["name"] for row in report["classes"]] == ["bb", "a", "bb"]
-    train = data.split("digits", per_class=3).train
+    train = data.split("digits", max_per_class=3).train
     matrix = training.class_distances(train, "spelling", power=2.0)
     assert matrix[0, 3] == 1  # zero, three
     torch.testing.assert_close(matrix.sqrt(), training.class_distances(train, "sp"))
@@ -180,7 +180,7 @@ def test_a_training_method_is_one_declaration_and_one_loss(toy_training, capsys,
 
     importlib.reload(train)  # its description lists the methods that are known when the command line is built
     assert "entropy" in train.DESCRIPTION
-    small = ("--per-class", 3, "--validation", 60, "--test", 80, "--model", "mlp(hidden=16)", "--epochs", 3)
+    small = ("--max-per-class", 3, "--validation", 60, "--test", 80, "--model", "mlp(hidden=16)", "--epochs", 3)
     code, output, errors = command_line.run(capsys, "train", "digits", *small, "--method", "entropy", "--device", "cpu")
     assert (code, errors) == (0, "")
     assert "target: one-hot labels, less 0.2·entropy" in output

@@ -110,7 +110,7 @@ def test_networks_and_recipes_of_the_tables():
     betas = one.parts("full")[0].study.beta
     assert (min(betas), max(betas)) == (0.5, 6)
     (small,) = one.parts("small")
-    assert (small.study.model, small.study.per_class) == ("wrn(units=2)", 100)
+    assert (small.study.model, small.study.max_per_class) == ("wrn(units=2)", 100)
     assert recipe_in_words(small) == (
         "100 images a class at most, 40 epochs, batch 128, SGD 0.2 one-cycle, momentum 0.9 Nesterov, "
         "weight decay 0.0005, flips"

@@ -19,7 +19,7 @@ def made(tmp_path_factory):
         methods=("one-hot", "ts", "we"),
         seeds=2,
         test=200,
-        per_class=10,
+        max_per_class=10,
         validation=200,
         alpha=(0.1, 0.3),
         beta=(1.0, 4.0),

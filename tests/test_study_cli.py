@@ -10,7 +10,7 @@ from softkin.study import tables
 from study_parts import without_pictures  # noqa: F401  a fixture
 
 SMALL = [
-    "--per-class",
+    "--max-per-class",
     "3",
     "--validation",
     "60",

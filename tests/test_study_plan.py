@@ -81,7 +81,7 @@ def test_changed_specs_never_collide():
         {"recipe": {**kept().spec.recipe, "epochs": 9}},
         {"model": "mlp"},
         {"model_options": {"width": 3}},
-        {"per_class": 7},
+        {"max_per_class": 7},
         {"validation": 7},
         {"test": 7},
         {"size": 7},

@@ -123,7 +123,7 @@ def test_fair_within_a_seed(tmp_path):
     assert torch.equal(logits[0], logits[1])
     assert torch.equal(logits[0], logits[2])
     # Distances see training rows only, and no row is in two sets.
-    split = data.split("digits", seed=4, per_class=3, validation=60, test=80)
+    split = data.split("digits", seed=4, max_per_class=3, validation=60, test=80)
     found = next(record for title, record in runs(tmp_path / "s").items() if title.startswith("L1 distances"))
     d = distances.load(
         tmp_path / "s" / "runs" / found["digest"] / "distances.safetensors", class_names=split.train.class_names
@@ -320,7 +320,7 @@ def _command(folder):
             "2",
             "--beta",
             "1,4",
-            "--per-class",
+            "--max-per-class",
             "3",
             "--model",
             "mlp(hidden=32)",

@@ -88,7 +88,7 @@ def test_calibrators_need_the_network_behind_them():
         ({"search": "halfing"}, "did you mean 'halving'"),
         ({"accuracy_budget": -1}, "`accuracy_budget` must be finite and at least 0"),
         ({"recipe": 3}, "`recipe` must be a table"),
-        ({"per_class": 0}, "`per_class` must be at least 1"),
+        ({"max_per_class": 0}, "`max_per_class` must be at least 1"),
         ({"data": ""}, "`data` must be a text"),
         ({"model": 3}, "`model` must be a text, got 3"),
         ({"vectors": 3}, "`vectors` must be a text"),
@@ -107,3 +107,10 @@ def test_trials_that_are_made_up_all_differ(alpha):
         tried = [tuple(values.items()) for values in spec.candidates(base)]
         assert len(set(tried)) == 5
     assert all(values["alpha"] < 1 for values in spec.candidates("uniform"))
+
+
+def test_old_keys_are_read_and_leave_a_study_its_digest():
+    spec = StudySpec.from_dict({"data": "digits", "per_class": 5, "seeds": 2, "methods": ["one-hot", "we"]})
+    assert spec == StudySpec(data="digits", max_per_class=5, seeds=2, methods=("one-hot", "we"))
+    assert spec.to_dict()["max_per_class"] == 5
+    assert spec.digest == "bf3cc74859a7734f"  # by which earlier versions knew it

@@ -149,7 +149,7 @@ def test_a_batch_that_cannot_be_shared_is_refused():
 
 
 def test_real_digits_come_out_standardised():
-    split = data.split("digits", per_class=10)
+    split = data.split("digits", max_per_class=10)
     inputs, _ = whole(batches(split.train, batch_size=100, augmentation="none"), 0, 0)
     assert inputs.shape == (100, 1, 8, 8)
     assert float(inputs.mean()) == pytest.approx(0, abs=1e-5)

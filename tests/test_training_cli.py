@@ -14,7 +14,7 @@ import torch
 import command_line
 from softkin import data, models, predictions
 
-QUICK = ("digits", "--per-class", "5", "--test", "100", "--validation", "50", "--device", "cpu")
+QUICK = ("digits", "--max-per-class", "5", "--test", "100", "--validation", "50", "--device", "cpu")
 
 
 def run(capsys, *arguments):
@@ -110,7 +110,7 @@ def test_the_weights_can_be_used_with_what_the_record_says(capsys, tmp_path):
     record = json.loads((tmp_path / "record.json").read_text())
     network = models.build(record["network"], num_classes=10, input_shape=(1, 8, 8)).eval()
     network.load_state_dict(load_file(tmp_path / "weights.safetensors"))
-    test = data.split("digits", per_class=5, test=100, validation=50).test
+    test = data.split("digits", max_per_class=5, test=100, validation=50).test
     pixels = torch.from_numpy(test.values.astype(np.float32)).permute(0, 3, 1, 2)
     (mean,), (std,) = record["standardisation"]["mean"], record["standardisation"]["std"]
     with torch.no_grad():
@@ -119,7 +119,7 @@ def test_the_weights_can_be_used_with_what_the_record_says(capsys, tmp_path):
 
 
 def test_both_errors_of_the_autoencoder_are_shown(capsys):
-    arguments = ("digits", "--per-class", "40", "--test", "100", "--validation", "50", "--epochs", 1, "--seed", 1)
+    arguments = ("digits", "--max-per-class", "40", "--test", "100", "--validation", "50", "--epochs", 1, "--seed", 1)
     arguments += ("--device", "cpu", "--method", "similarity", "--distance", "ae")
     code, output, errors = run(capsys, *arguments)
     assert (code, errors) == (0, "")

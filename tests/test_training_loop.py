@@ -21,7 +21,7 @@ from softkin.training import Method, Recipe, checkpoints
 
 @pytest.fixture(scope="module")
 def split():
-    return data.split("digits", per_class=10, test=300, validation=150)
+    return data.split("digits", max_per_class=10, test=300, validation=150)
 
 
 def network(seed=0):
@@ -425,7 +425,7 @@ def test_mixed_precision_and_compilation_leave_the_network_as_it_came(split):
 
 
 def test_text_and_features_train_too(shared_data):
-    clinc = data.split(str(shared_data / "text" / "clinc150.parquet"), per_class=5)
+    clinc = data.split(str(shared_data / "text" / "clinc150.parquet"), max_per_class=5)
     model = models.build("bag_of_words", num_classes=150, input_shape=clinc.train.values.shape[1:], seed=0)
     trained = training.fit(
         model,

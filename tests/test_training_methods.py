@@ -172,7 +172,7 @@ def test_a_matrix_for_other_classes_is_refused():
 
 @pytest.fixture(scope="module")
 def digits():
-    return data.split("digits", per_class=10).train
+    return data.split("digits", max_per_class=10).train
 
 
 def test_names_are_the_functions_of_distances(digits):

@@ -18,7 +18,7 @@ from torch import nn
 
 from softkin import SoftkinError, data, ranks, training
 
-SPLIT = data.split("digits", per_class=8, test=500, validation=100)
+SPLIT = data.split("digits", max_per_class=8, test=500, validation=100)
 
 
 def network(*, batch_norm=True):

@@ -42,7 +42,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         files=True,
     )
     what.add_argument("--size", type=int, help="resize images to this many pixels, square")
-    what.add_argument("--per-class", type=int, help="at most so many training images a class (digits: 10)")
+    what.add_argument(
+        "--max-per-class", "--per-class", type=int, help="at most so many training images a class (digits: 10)"
+    )
     what.add_argument("--validation", type=int, help="rows for choosing and calibrating")
     what.add_argument("--test", type=int, help="rows for the table")
     choices.choose(
@@ -106,7 +108,7 @@ def _numbers(text: str) -> list[float]:
         raise argparse.ArgumentTypeError(f"must be a number or a list such as 1,2,4, got {text!r}") from None
 
 
-FIELDS = ("data", "size", "per_class", "validation", "test", "model", "methods", "seeds", "alpha", "beta", "mixing")
+FIELDS = ("data", "size", "max_per_class", "validation", "test", "model", "methods", "seeds", "alpha", "beta", "mixing")
 CHOICES = ("select", "search", "accuracy_budget", "vectors", "ood")
 
 

@@ -26,7 +26,7 @@ of each joined by +, such as similarity+mixup.
 
 The same command with the same --output goes on where it was stopped, and comes to the same weights.
 Under `accelerate launch -m softkin` or `torchrun -m softkin` the processes share every batch."""
-EXAMPLE = "softkin train digits --per-class 10 --method similarity --distance l2 --epochs 5 --output run/"
+EXAMPLE = "softkin train digits --max-per-class 10 --method similarity --distance l2 --epochs 5 --output run/"
 
 RECIPE_OPTIONS = (
     "epochs",
@@ -64,7 +64,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     data = command.add_argument_group("data")
     data.add_argument("--validation", type=int, metavar="ROWS", help="rows of the validation set")
     data.add_argument("--test", type=int, metavar="ROWS", help="rows of the test set")
-    data.add_argument("--per-class", type=int, metavar="ROWS", help="at most so many training rows of each class")
+    data.add_argument(
+        "--max-per-class", "--per-class", type=int, metavar="ROWS", help="at most so many training rows of each class"
+    )
     data.add_argument("--size", type=int, help="resize images to this many pixels, square")
     data.add_argument(
         "--ood",
@@ -136,7 +138,7 @@ def _session(arguments: argparse.Namespace) -> "Session":
         aliases=dict(alias.split("=", 1) for alias in arguments.alias),
         validation=arguments.validation,
         test=arguments.test,
-        per_class=arguments.per_class,
+        max_per_class=arguments.max_per_class,
         size=arguments.size,
         ood=arguments.ood,
         recipe=arguments.recipe,

@@ -39,7 +39,7 @@ def split(
     seed: int = 0,
     validation: int | None = None,
     test: int | None = None,
-    per_class: int | None = None,
+    max_per_class: int | None = None,
     size: int | None = None,
     progress: bool | None = None,
 ) -> Split:
@@ -54,12 +54,12 @@ def split(
         seed: Decides which rows are drawn.
         validation: Rows of the validation set; by default 5,000 of CIFAR-100, else 10 % of the training rows.
         test: Rows of the test set; by default the whole official one, else 20 %.
-        per_class: At most so many training rows of each class; the rest is not used.
+        max_per_class: At most so many training rows of each class; the rest is not used.
         size: As for ``load``.
         progress: As for ``load``.
     """
     checks.count(seed, "seed", least=0)
-    for name, value in (("validation", validation), ("test", test), ("per_class", per_class)):
+    for name, value in (("validation", validation), ("test", test), ("max_per_class", max_per_class)):
         if value is not None:
             checks.count(value, name)
     parts = _parts(source, size, progress)
@@ -79,8 +79,8 @@ def split(
             drawn = stratified(train.labels[rest], default if wanted is None else wanted, rng, name)
             rows[name] = ("train", rest[drawn])
             rest = np.delete(rest, drawn)
-    if per_class is not None:
-        rest = rest[_shuffled_rank(train.labels[rest], rng) < per_class]
+    if max_per_class is not None:
+        rest = rest[_shuffled_rank(train.labels[rest], rng) < max_per_class]
     rows["train"] = ("train", rest)
     offsets = dict(zip(parts, np.cumsum([0, *(len(part) for part in parts.values())]).tolist(), strict=False))
     sets = {}

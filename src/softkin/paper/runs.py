@@ -261,7 +261,7 @@ def recipe_in_words(part: Part) -> str:
         "constant": "constant rate",
     }[recipe["schedule"]]
     words = [
-        f"{part.study.per_class} images a class at most" if part.study.per_class else "all images",
+        f"{part.study.max_per_class} images a class at most" if part.study.max_per_class else "all images",
         f"{recipe['epochs']} epochs",
         f"batch {recipe['batch_size']}",
         f"SGD {recipe['lr']:g} {schedule}",

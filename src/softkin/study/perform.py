@@ -23,13 +23,13 @@ from softkin.study import measure
 from softkin.study import methods as registry
 from softkin.study.plan import Job
 from softkin.study.records import Kept, Record, read
-from softkin.study.spec import StudySpec
+from softkin.study.spec import OLD_KEYS, StudySpec
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
     from softkin.data import Split
 
-DIGITS = {"per_class": 10, "validation": 697, "test": 1000}
+DIGITS = {"max_per_class": 10, "validation": 697, "test": 1000}
 """So few training images that a network becomes over-confident, and enough test images to see it"""
 
 CHECKPOINT_EVERY = 5.0  # seconds of a training that a crash may cost
@@ -93,7 +93,7 @@ def one_thread(threads: int | None) -> Iterator[None]:
 
 @lru_cache(maxsize=2)
 def _split(key: bytes) -> "Split":
-    about = json.loads(key)
+    about = {OLD_KEYS.get(name, name): value for name, value in json.loads(key).items()}
     return data.split(about.pop("source"), **about, progress=False)
 
 
@@ -114,9 +114,9 @@ def resolve(spec: StudySpec) -> Kept:
 
 
 def _resolved(spec: StudySpec) -> Kept:
-    if spec.data == "digits" and spec.per_class is spec.validation is spec.test is None:
+    if spec.data == "digits" and spec.max_per_class is spec.validation is spec.test is None:
         spec = replace(spec, **DIGITS)  # type: ignore[arg-type]
-    about = {key: getattr(spec, key) for key in ("per_class", "validation", "test", "size")}
+    about = {key: getattr(spec, key) for key in ("max_per_class", "validation", "test", "size")}
     parts = split(spec.data, {"seed": spec.seeds[0], **about})
     kind = parts.train.kind
     checks.class_names(parts.train.class_names)

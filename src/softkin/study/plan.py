@@ -257,7 +257,7 @@ class Plan:
         spec = self.spec
         return {
             "seed": seed,
-            "per_class": spec.per_class,
+            "per_class": spec.max_per_class,  # what runs that are kept were called by
             "validation": spec.validation,
             "test": spec.test,
             "size": spec.size,

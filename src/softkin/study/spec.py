@@ -16,6 +16,8 @@ SEARCHES = ("grid", "halving")
 MOST_SEEDS = MOST_VALUES = 1000  # a folder of some thousand runs is as large as has been tried
 MOST_ROWS = 10_000_000
 MOST_SEED = 2**63 - 1  # that torch's generators take
+OLD_KEYS = {"per_class": "max_per_class"}
+"""Keys of earlier versions, which are still read"""
 TUNINGS = ("each seed", "first seed")
 
 
@@ -40,7 +42,7 @@ class StudySpec:
     """Whatever ``softkin.data.load`` knows"""
     size: int | None = None
     """Resize images to this many pixels, square"""
-    per_class: int | None = None
+    max_per_class: int | None = None
     """At most so many training images a class"""
     validation: int | None = None
     test: int | None = None
@@ -95,7 +97,7 @@ class StudySpec:
         for word, other in self.aliases.items():
             if not isinstance(other, str):
                 raise TypeError(f"`aliases` must hold words, got {other!r} for {word!r}.")
-        for key in ("size", "per_class", "validation", "test", "latent_dim"):
+        for key in ("size", "max_per_class", "validation", "test", "latent_dim"):
             if getattr(self, key) is not None:
                 checks.count(getattr(self, key), key)
         checks.count(self.ood_rows, "ood_rows", most=MOST_ROWS)
@@ -176,6 +178,7 @@ class StudySpec:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """A study from plain data; keys that are not known are refused with the nearest that is."""
+        values = {OLD_KEYS.get(key, key): value for key, value in values.items()}
         for key in values:
             require(key, (f.name for f in fields(cls)), "key")
         return cls(**values)
@@ -193,7 +196,8 @@ class StudySpec:
     @property
     def digest(self) -> str:
         """What distinguishes this study from others."""
-        return digest_of(self.to_dict())
+        old = {key: name for name, key in OLD_KEYS.items()}  # studies that are kept go on under their digests
+        return digest_of({old.get(key, key): value for key, value in self.to_dict().items()})
 
 
 def digest_of(values: Any) -> str:

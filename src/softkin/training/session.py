@@ -47,7 +47,7 @@ class Session:
     """Of the distance "words", as for ``distances.from_words``"""
     validation: int | None = None
     test: int | None = None
-    per_class: int | None = None
+    max_per_class: int | None = None
     size: int | None = None
     """As for ``softkin.data.split``"""
     ood: Sequence[str] = ()
@@ -76,7 +76,7 @@ class Session:
             models.check(self.model)
         checks.count(self.seed, "seed", least=0, most=MOST_SEED)
         checks.at_least_zero(self.checkpoint_every, "checkpoint_every")
-        for option in ("validation", "test", "per_class", "size"):
+        for option in ("validation", "test", "max_per_class", "size"):
             if getattr(self, option) is not None:
                 checks.count(getattr(self, option), option)
         if labelling.from_distances:
@@ -124,7 +124,7 @@ class Session:
             seed=self.seed,
             validation=self.validation,
             test=self.test,
-            per_class=self.per_class,
+            max_per_class=self.max_per_class,
             size=self.size,
         )
         method, autoencoder = self._labelled(split)
