@@ -173,17 +173,16 @@ class EnsembleTemperatureScaling(
         checks.option(self.objective, "objective", ("mse", "nll"))
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
-        # Newton's last step need not be looked at here: the pass over the members measures the slope where it led.
         u, own = below_top(z, y)
-        root = best_temperature(u, own, self.objective, last_step=1e-4)
-        self.temperature_ = 1 / root.beta
-        members = Members.of(u, own, y, root.beta)
+        least = best_temperature(u, own, self.objective)
+        self.temperature_ = 1 / least.beta
+        members = Members.of(u, own, y, least.beta)
         self.weights_, off, iterations = (mse_weights if self.objective == "mse" else nll_weights)(members)
         return Solution(
-            gradient_norm=max(off, 0.0 if root.at_bound else abs(members.slopes[self.objective])),
-            iterations=root.iterations + iterations,
-            bound_hit=root.at_bound,
-            converged=root.converged and off < 1e-7,
+            gradient_norm=max(off, 0.0 if least.at_bound else abs(members.slopes[self.objective])),
+            iterations=least.iterations + iterations,
+            bound_hit=least.at_bound,
+            converged=least.converged and off < 1e-7,
             nll=(members.nll, -float((members.own @ self.weights_).log().mean())),
             argmax_kept=bool(self.weights_[:2].sum() > 0),
         )

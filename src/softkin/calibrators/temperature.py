@@ -2,8 +2,9 @@ r"""Temperature scaling: one number that makes all logits milder or sharper.
 
 .. math:: p = \mathrm{softmax}(z / T) = \mathrm{softmax}(\beta z), \qquad \beta = 1/T
 
-The mean NLL is convex in β, so it is solved in β: Halley's steps, which three derivatives make cubic, kept inside a
-bracket that each slope shrinks, from the solution on a few rows, so that the whole data are passed over twice.
+The mean NLL is convex in β and has one minimum. The squared error can have several: a grid with bounds between its
+points finds every valley that may hold the least. Newton's method does the rest, from the solution on a few rows, so
+that large data are passed over two or three times.
 """
 
 import math
@@ -21,24 +22,24 @@ from softkin.calibrators.base import Parametric, Solution
 Objective = Literal["nll", "mse"]
 
 REACH = 1e3  # T stays within this factor of the logits' range: beyond, softmax is one-hot or uniform to 1e-3 and better
-STEP = 1e-7  # relative: where Newton would go by less, it has arrived
-SURE = 1e-5  # relative: what a step of Halley's of this size leaves is about its third power, 1e-15
+SURE_ALONE = 1e-4  # of ln β: what a step of this size leaves is about its square, 1e-8
+NEARBY = 0.1  # of ln β: second derivatives that tell the third one
+SURE = 1e-3  # of ln β: with the third derivative, what a step of this size leaves is about 1e-8 too
 FLAT = 1e-14
-SCAN_ROWS = 64
-# Rows to start from, and the relative step that is the last one there: they are further off than its square.
-STARTS = ((SCAN_ROWS, 0.2), (1024, 0.05))
-APART = 1.5  # starts that differ by less lie in one valley
+LIMIT = 100
+START_ROWS = 1024  # of large data, to start from: their temperature is off by a few per cent
+PER_OCTAVE = 2  # places of the grid over which the squared error, which has no single valley, is looked at
+UNIFORM = 0.05  # β times the largest range of logits, below which all scores are alike
 LARGE = 1e60  # ranges of logits beyond it, or below its inverse, are scaled first
 BLOCK = 2**17  # numbers at a time: one megabyte, so that the passes over a block stay in the cache
-CELLS = 24  # places where the squared error, which has no single valley, is looked at first
 
-Derivatives = Callable[[float], tuple[float, float, float, float]]
-"""β → the objective and its first three derivatives; a third of 0 makes Halley's steps Newton's"""
+Derivatives = Callable[[float], tuple[float, float, float]]
+"""β → the objective and its first two derivatives"""
 
 
 @dataclass(frozen=True)
-class Root:
-    """Where the derivative of an objective vanishes, or the bound that it drives towards."""
+class Minimum:
+    """Where an objective is least in its range of β, or the bound that it drives towards."""
 
     beta: float
     value: float
@@ -46,6 +47,8 @@ class Root:
     iterations: int
     at_bound: bool
     converged: bool
+    valleys: int = 1
+    """How many local minima were compared"""
 
 
 def row_dots(a: Tensor, b: Tensor) -> Tensor:
@@ -59,35 +62,30 @@ def below_top(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return u, u.gather(1, y[:, None])[:, 0]
 
 
-def _nll_derivatives(u: Tensor, own: Tensor) -> Derivatives:
-    """Mean NLL of softmax(βu), and its first three derivatives in β: mean, variance, third cumulant of u under it."""
+def nll_derivatives(u: Tensor, own: Tensor) -> Derivatives:
+    """Mean NLL of softmax(βu), and its first two derivatives in β: by the mean and the variance of u under it."""
     m = -float(own.mean())
     n, step = len(u), max(1, BLOCK // u.shape[1])
     e, eu = torch.empty_like(u[:step]), torch.empty_like(u[:step])
 
-    def at(beta: float) -> tuple[float, float, float, float]:
-        value = slope = curvature = third = 0.0
+    def at(beta: float) -> tuple[float, float, float]:
+        value = slope = curvature = 0.0
         for start in range(0, n, step):
             block = u[start : start + step]
-            size = len(block)
-            torch.mul(block, beta, out=e[:size]).exp_()
-            torch.mul(e[:size], block, out=eu[:size])
-            total = e[:size].sum(dim=1)
-            mean = eu[:size].sum(dim=1).div_(total)
-            euu = torch.mul(eu[:size], block, out=e[:size])
-            square = euu.sum(dim=1).div_(total)
-            cube = row_dots(euu, block).div_(total)
-            variance = square - mean * mean
-            value += float(total.log_().sum())
+            rows = slice(0, len(block))
+            torch.mul(block, beta, out=e[rows]).exp_()
+            torch.mul(e[rows], block, out=eu[rows])
+            total = e[rows].sum(dim=1)
+            mean = eu[rows].sum(dim=1) / total
+            curvature += float((row_dots(eu[rows], block) / total - mean * mean).sum())
             slope += float(mean.sum())
-            curvature += float(variance.sum())
-            third += float((cube - mean * (square + 2 * variance)).sum())
-        return value / n + beta * m, slope / n + m, curvature / n, third / n
+            value += float(total.log_().sum())
+        return value / n + beta * m, slope / n + m, curvature / n
 
     return at
 
 
-def _mse_derivatives(u: Tensor, own: Tensor) -> Derivatives:
+def mse_derivatives(u: Tensor, own: Tensor) -> Derivatives:
     r"""Mean over samples of Σ_k (p_k − [k = y])² for p = softmax(βz), and its first two derivatives in β.
 
     With z̄ and V the mean and variance of z under p: p_k' = p_k(z_k − z̄), p_k'' = p_k((z_k − z̄)² − V). All that the
@@ -96,7 +94,7 @@ def _mse_derivatives(u: Tensor, own: Tensor) -> Derivatives:
     n, step = len(u), max(1, BLOCK // u.shape[1])
     e, eu = torch.empty_like(u[:step]), torch.empty_like(u[:step])
 
-    def at(beta: float) -> tuple[float, float, float, float]:
+    def at(beta: float) -> tuple[float, float, float]:
         value = slope = curvature = 0.0
         for start in range(0, n, step):
             block = u[start : start + step]
@@ -117,48 +115,56 @@ def _mse_derivatives(u: Tensor, own: Tensor) -> Derivatives:
             slope += 2 * float((ppz - mean * pp - p_own * d_own).sum())
             spread = ppzz - 2 * mean * ppz + mean * mean * pp
             curvature += 2 * float((2 * spread - variance * pp - p_own * (d_own * d_own - variance)).sum())
-        return value / n, slope / n, curvature / n, 0.0
+        return value / n, slope / n, curvature / n
 
     return at
 
 
-def _descend(
-    at: Derivatives, start: float, low: float, high: float, *, last_step: float = 0.0, limit: int = 100
-) -> Root:
-    """A root of the slope in [low, high] by Halley's method, where a step that leaves the bracket halves it instead.
+def descend(at: Derivatives, start: float, low: float, high: float, *, last_step: float = 0.0) -> Minimum:
+    """A minimum in [low, high] by Newton's method in t = ln β, between points where the objective is higher.
 
-    A relative step of at most ``last_step`` is taken and not looked at again: its error is about its square, or its
-    third power where the third derivative is known. Value and slope are then those before it, or, after steps that
-    leave Taylor's series no error that float64 could hold, what that series says of the end.
+    A step that leaves these goes to the end of the range, the first time, or half of the way to the nearest of them.
+    The last step is not looked at again: the third derivative, which two second ones tell, makes its error about its
+    third power, and value and slope are what the Taylor series says of the end. ``last_step`` lets a longer one
+    be the last.
     """
-    lowest, highest = low, high
+    left, right, tried = low, high, {low: False, high: False}
     beta = min(max(start, low), high)
-    for iteration in range(1, limit + 1):
-        value, slope, curvature, third = at(beta)
-        bound = highest if slope < 0 else lowest  # where the slope points to
-        if beta == bound:
-            return Root(beta, value, slope, iteration, True, True)
-        step = -slope / curvature if curvature > 0 else bound - beta
-        # Done if Newton would hardly move, or if doubling β could not change the objective's fifteenth digit.
-        if abs(step) <= STEP * beta or abs(slope) * beta <= FLAT:
-            return Root(beta, value, slope, iteration, False, True)
-        bend = curvature + 0.5 * third * step
-        # Near a root the bend is slight. Where scores saturate it is all there is, and Halley would crawl.
-        if curvature > 0 and 0.5 * curvature < bend < 2 * curvature:
-            step = -slope / bend
-        low, high = (beta, high) if slope < 0 else (low, beta)
-        new = beta + step
-        if abs(step) <= SURE * beta and third and low < new < high:
+    value, slope, curvature = _in_logarithm(at, beta)
+    third, last_step = 0.0, max(last_step, SURE_ALONE)
+    for iteration in range(1, LIMIT + 1):
+        side = right if slope < 0 else left  # where the objective falls
+        if beta == side:
+            return Minimum(beta, value, slope / beta, iteration, True, True)
+        if abs(slope) <= FLAT:  # doubling β could not change the objective's fifteenth digit
+            return Minimum(beta, value, slope / beta, iteration, False, True)
+        step = -slope / curvature if curvature > abs(slope) / 50 else math.copysign(math.inf, -slope)
+        if abs(step) <= last_step:
+            step = -slope / (curvature + third * step / 2)
             value += step * (slope + step * (curvature / 2 + step * third / 6))
             slope += step * (curvature + step * third / 2)
-            return Root(new, value, slope, iteration, False, True)
-        if abs(step) <= last_step * beta and low < new < high:
-            return Root(new, value, slope, iteration, False, True)
-        if not low < new < high:
-            unexplored = high == highest if slope < 0 else low == lowest
-            new = bound if unexplored else (low * high) ** 0.5
-        beta = new
-    return Root(beta, value, slope, limit, False, False)
+            beta *= math.exp(step)
+            return Minimum(beta, value, slope / beta, iteration, False, True)
+        new = beta * math.exp(step) if abs(step) < math.inf else step
+        if not left < new < right:
+            new = (beta * side) ** 0.5 if tried.get(side, True) else side
+            tried[side] = True
+        there = _in_logarithm(at, new)
+        if there[0] <= value + FLAT * abs(value):
+            left, right = (beta, right) if slope < 0 else (left, beta)
+            moved = math.log(new / beta)
+            third = (there[2] - curvature) / moved
+            last_step = max(last_step, SURE) if abs(moved) < NEARBY else last_step
+            beta, (value, slope, curvature) = new, there
+        else:
+            left, right = (left, new) if slope < 0 else (new, right)
+    return Minimum(beta, value, slope / beta, LIMIT, False, False)
+
+
+def _in_logarithm(at: Derivatives, beta: float) -> tuple[float, float, float]:
+    """The objective and its first two derivatives in ln β."""
+    value, slope, curvature = at(beta)
+    return value, beta * slope, beta * (beta * curvature + slope)
 
 
 def bracket(u: Tensor, own: Tensor) -> tuple[float, float] | None:
@@ -176,58 +182,81 @@ def bracket(u: Tensor, own: Tensor) -> tuple[float, float] | None:
     return 1 / (REACH * float(spread.max())), high
 
 
-def _scan(u: Tensor, own: Tensor, low: float, high: float) -> float:
-    """Where a few rows have their least squared error, among β spread over the bracket."""
-    few = slice(None, None, -(-len(u) // SCAN_ROWS))
-    betas = torch.logspace(0, 1, CELLS + 1, base=high / low, dtype=torch.float64)[:, None] * low
-    scores = (betas[:, :, None] * u[few]).exp_()
-    total = scores.sum(dim=2)
-    error = scores.square_().sum(dim=2) / total.square() - 2 * (betas * own[few]).exp_() / total
-    return float(betas[error.mean(dim=1).argmin(), 0])
+def valleys(u: Tensor, own: Tensor, low: float, high: float, margin: float) -> list[tuple[float, float, float]]:
+    r"""Where the squared error can be least: (left, β, right) of the local minima on a grid that may be the global one.
+
+    With Z(β) = Σ_k e^{βu_k} a row's error is Z(2β)/Z(β)² − 2e^{βu_y}/Z(β) + 1. Z falls with β, Σp² = Z(2β)/Z(β)² rises,
+    so between neighbours β < β' of the grid the error is at least Z(2β)/Z(β)² − 2e^{βu_y}/Z(β') + 1: an interval whose
+    bound lies above the least error on the grid does not hold the minimum. Squaring e^{βu} gives the next octave.
+
+    ``margin`` is by how many standard errors of their mean over rows the bound must lie above.
+    """
+    first = max(low, UNIFORM / float(-u.amin()))
+    points = math.ceil(math.log2(high / first) * PER_OCTAVE) + 1
+    betas = first * 2 ** (torch.arange(points + PER_OCTAVE, dtype=torch.float64) / PER_OCTAVE)
+    z = torch.empty(len(betas), len(u), dtype=torch.float64)
+    for offset in range(PER_OCTAVE):
+        e = (u * betas[offset]).exp_()
+        for place in range(offset, len(betas), PER_OCTAVE):
+            torch.sum(e, dim=1, out=z[place])
+            e.mul_(e)
+    p_own = torch.exp(betas[:points, None] * own)
+    square = z[PER_OCTAVE:] / z[:points].square()
+    errors = square - 2 * p_own / z[:points]
+    error = errors.mean(dim=1)
+    above = square[:-1] - 2 * p_own[:-1] / z[1:points] - errors[error.argmin()]
+    possible = above.mean(dim=1) <= (margin * above.std(dim=1) / len(u) ** 0.5 if margin else 0.0)
+    minima = []
+    for place in range(points):
+        left, right = max(place - 1, 0), min(place + 1, points - 1)
+        if error[place] <= error[left] and error[place] <= error[right] and bool(possible[left:right].any()):
+            minima.append((float(betas[left]) if place else low, float(betas[place]), min(float(betas[right]), high)))
+    return minima
 
 
-def best_temperature(u: Tensor, own: Tensor, objective: Objective, *, last_step: float = 0.0) -> Root:
-    """β = 1/T that minimises the objective, for logits as ``below_top`` has them; ``last_step`` as for ``_descend``."""
+def best_temperature(u: Tensor, own: Tensor, objective: Objective) -> Minimum:
+    """β = 1/T that minimises the objective, for logits as ``below_top`` has them."""
     scale = float(-u.amin())
     if scale and not 1 / LARGE < scale < LARGE:  # powers of such logits leave float64: solved for those of range 1
-        root = best_temperature(u / scale, own / scale, objective, last_step=last_step)
-        return replace(root, beta=root.beta / scale)
+        least = best_temperature(u / scale, own / scale, objective)
+        return replace(least, beta=least.beta / scale)
     limits = bracket(u, own)
-    derivatives = _nll_derivatives if objective == "nll" else _mse_derivatives
+    derivatives = nll_derivatives if objective == "nll" else mse_derivatives
     at = derivatives(u, own)
     if limits is None:
-        return Root(1.0, at(1.0)[0], 0.0, 1, False, True)
+        return Minimum(1.0, at(1.0)[0], 0.0, 1, False, True)
     low, high = limits
     if not bool(own.any()):  # no class is above the true one: the sharper the better, without end
-        return Root(high, *at(high)[:2], 1, True, True)
-    start = _scan(u, own, low, high) if objective == "mse" else 1.0
-    for rows, last in STARTS:
-        if len(u) > 2 * rows:
-            few = slice(None, None, -(-len(u) // rows))
-            root = _descend(derivatives(u[few].contiguous(), own[few]), start, low, high, last_step=last)
-            start = start if root.at_bound else root.beta
-    if objective == "mse":  # which has several valleys, and few rows may show another: the NLL has one
-        few = slice(None, None, -(-len(u) // STARTS[-1][0]))
-        other = best_temperature(u[few].contiguous(), own[few], "nll", last_step=STARTS[-1][1]).beta
-        other = min(max(other, low), high)
-        if max(start, other) > APART * min(start, other):
-            start = min(start, other, key=lambda beta: at(beta)[0])
-    return _descend(at, start, low, high, last_step=last_step)
+        return Minimum(high, *at(high)[:2], 1, True, True)
+    is_large = len(u) > 2 * START_ROWS
+    if is_large:  # a random part shows where to start
+        few = torch.randperm(len(u), generator=torch.Generator().manual_seed(0))[:START_ROWS]
+        part = u[few], own[few]
+    else:
+        part = u, own
+    places = [(low, 1.0, high)]
+    if objective == "mse":
+        places = valleys(*part, low, high, margin=6.0 if is_large else 0.0)
+    if is_large:
+        ends = [descend(derivatives(*part), beta, left, right, last_step=0.05) for left, beta, right in places]
+        places = [(low, 1.0 if end.at_bound and objective == "nll" else end.beta, high) for end in ends]
+    ends = [descend(at, beta, left, right) for left, beta, right in places]
+    return replace(min(ends, key=lambda end: end.value), valleys=len(ends))
 
 
 def starting_factor(z: Tensor, y: Tensor) -> float:
     """The best temperature's β, to start other methods from: where all scores are 0 and 1, they see no curvature."""
-    root = best_temperature(*below_top(z, y), "nll")
-    return min(root.beta, 1.0) if root.at_bound else root.beta
+    least = best_temperature(*below_top(z, y), "nll")
+    return min(least.beta, 1.0) if least.at_bound else least.beta
 
 
 class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=({},), quick=True):
     r"""One temperature for all classes: softmax(z / T).
 
-    T is the minimum of the mean NLL (convex in 1/T, found to 1e-7 of itself) or of the squared error ("mse",
-    the Brier score). It lies within 1,000 times the logits' range, or wherever the least NLL can lie; data that are
-    all predicted right, whose best T is 0, or worse than chance, whose best is infinite, end at that bound, and
-    ``certificate_.bound_hit`` says so. The winning class never changes.
+    T is the minimum of the mean NLL (convex in 1/T, found to 1e-7 of itself) or of the squared error ("mse", the Brier
+    score), which can have several minima: T is the global one. It lies within 1,000 times the logits' range, or
+    wherever the least NLL can lie; data that are all predicted right, whose best T is 0, or worse than chance, whose
+    best is infinite, end at that bound, and ``certificate_.bound_hit`` says so. The winning class never changes.
 
     T > 1 says that the model was over-confident, T < 1 that it was under-confident, as one trained on smooth labels
     often is.
@@ -260,33 +289,36 @@ class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
         u, own = below_top(z, y)
-        root = best_temperature(u, own, self.objective)
-        self.temperature_ = 1 / root.beta
+        least = best_temperature(u, own, self.objective)
+        self.temperature_ = 1 / least.beta
         before = float((u.exp_().sum(dim=1).log_() - own).mean())  # u is not needed any more
         if self.objective == "nll":
-            after = root.value
+            after = least.value
         else:
             cold = z / self.temperature_
             after = float((cold.logsumexp(dim=1) - cold.gather(1, y[:, None])[:, 0]).mean())
         return Solution(
-            gradient_norm=0.0 if root.at_bound else abs(root.slope),  # what a bound holds does not count
-            iterations=root.iterations,
-            bound_hit=root.at_bound,
-            converged=root.converged and math.isfinite(root.value) and math.isfinite(root.slope),
-            notes=(f"T = {self.temperature_:.6g}: {self._verdict(root, all_right=not bool(own.any()))}",),
+            gradient_norm=0.0 if least.at_bound else abs(least.slope),  # what a bound holds does not count
+            iterations=least.iterations,
+            bound_hit=least.at_bound,
+            converged=least.converged and math.isfinite(least.value) and math.isfinite(least.slope),
+            notes=(self._note(least, all_right=not bool(own.any())),),
             nll=(before, after),
             argmax_kept=True,
         )
 
-    def _verdict(self, root: Root, *, all_right: bool) -> str:
-        if root.at_bound and root.slope <= 0:
+    def _note(self, least: Minimum, *, all_right: bool) -> str:
+        verdict = "the model was over-confident" if self.temperature_ > 1 else "the model was under-confident"
+        if least.at_bound and least.slope <= 0:
             why = "as every sample is predicted right" if all_right else "as the squared error sinks all the way to it"
-            return f"the lower bound, {why}"
-        if root.at_bound:
-            return "the upper bound, as the scores say nothing of the labels"
-        if abs(self.temperature_ - 1) < 1e-6:
-            return "nothing to change"
-        return "the model was over-confident" if self.temperature_ > 1 else "the model was under-confident"
+            verdict = f"the lower bound, {why}"
+        elif least.at_bound:
+            verdict = "the upper bound, as the scores say nothing of the labels"
+        elif abs(self.temperature_ - 1) < 1e-6:
+            verdict = "nothing to change"
+        more = f" ({least.valleys} local minima were compared)" if least.valleys > 1 else ""
+        sure = f"; no other temperature has a lower squared error{more}" if self.objective == "mse" else ""
+        return f"T = {self.temperature_:.6g}: {verdict}{sure}"
 
     @classmethod
     def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
