@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from softkin import files
 from softkin.cli import choices
 from softkin.cli.text import show, shown
+from softkin.names import require
 from softkin.predictions.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ FILE is one of
                          in .parquet also a column `logits` or `probs` of lists
   .jsonl                 objects with `logits` or `probs`, a list or numbers by class name, and `label`
   -                      any of these on standard input
+  a folder, or a pattern in quotes such as 'shards/*.parquet': all its files, as one set of samples
+Several FILEs are several models of the same samples; a pattern without quotes is several files to this command.
 What is kept of Hugging Face's Trainer.predict (`predictions`, `label_ids`) is read in all of them. Where no name says
 whether numbers are logits or probabilities, say --logits or --probs; it is never guessed from the values."""
 EXAMPLE = "softkin evaluate examples/digits-test.npz --abstain 0.05"
@@ -63,6 +66,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--report", type=Path, metavar="PAGE.html", help="write an interactive page of one file")
     command.add_argument("--seed", type=int, default=0, help="of the resampling (default: 0)")
+    command.add_argument(
+        "--jobs", type=int, default=1, help="processes that share out a large set's files (default: 1)"
+    )
+    command.add_argument("--engine", default="local", help="local, or ray to share them on a cluster (default: local)")
+    command.add_argument("--address", help="of the Ray cluster, such as ray://head:10001 (default: a local one)")
     command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     command.add_argument("--output", type=Path, metavar="FILE.json", help="write the same JSON to a file")
     command.add_argument("--force", action="store_true", help="overwrite files that are there")
@@ -74,10 +82,13 @@ def check(arguments: argparse.Namespace) -> None:
         value = getattr(arguments, option)
         if value is not None and not 0 < value < 1:
             raise ValueError(f"--{option.replace('_', '-')} must be between 0 and 1, got {value:g}.")
-    for option, least in (("n_bins", 1), ("resamples", 100)):
+    for option, least in (("n_bins", 1), ("resamples", 100), ("jobs", 1)):
         if getattr(arguments, option) < least:
             given = getattr(arguments, option)
             raise ValueError(f"--{option.replace('_', '-')} must be at least {least}, got {given}.")
+    require(arguments.engine, ("local", "ray"), "--engine")
+    if arguments.address is not None and arguments.engine != "ray":
+        raise ValueError(f"--address is for --engine ray, and the engine is {arguments.engine}.")
     if arguments.files.count("-") > 1:
         raise ValueError("standard input (-) can be read once only.")
     if arguments.report is not None and len(arguments.files) > 1:
@@ -108,6 +119,9 @@ def run(arguments: argparse.Namespace) -> None:
             form=arguments.format,
             name=title,
             kde_interval=arguments.kde_interval,
+            jobs=arguments.jobs,
+            engine=arguments.engine,
+            address=arguments.address,
             **settings,
         )
         _notice(model)
@@ -134,8 +148,8 @@ def _wrote(path: Path, arguments: argparse.Namespace) -> None:
 
 
 def _titles(files: list[str]) -> list[str]:
-    """What to call each model: the file's name, with its folders where two are alike."""
-    names = [Path(file).name if file != "-" else "standard input" for file in files]
+    """What to call each model: the file's name, with its folders where two are alike; a pattern as it was typed."""
+    names = [file if "*" in file else Path(file).name if file != "-" else "standard input" for file in files]
     return [name if names.count(name) == 1 else file for name, file in zip(names, files, strict=True)]
 
 

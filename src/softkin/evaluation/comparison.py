@@ -13,6 +13,8 @@ from softkin.metrics import catalogue, uncertainty
 from softkin.metrics.statistics import Statistic
 from softkin.predictions import Predictions
 
+PARTS = "Files that are parts of one set are named by their folder, or by a pattern in quotes."
+
 
 def compare(models: Sequence[Predictions], **settings: Any) -> list[dict[str, Any]]:
     """Paired comparisons of every two models; the samples are brought into one order by their ids, or refused.
@@ -55,13 +57,13 @@ def same_samples(first: torch.Tensor, other: torch.Tensor, a: str, b: str) -> No
     """Refuse labels that show two files to be of different samples."""
     if len(first) != len(other):
         raise SoftkinError(
-            f"{a} has {len(first):,} samples and {b} has {len(other):,}; a comparison needs the same ones."
+            f"{a} has {len(first):,} samples and {b} has {len(other):,}; a comparison needs the same ones. {PARTS}"
         )
     differ = (first != other).nonzero()[:, 0]
     if len(differ):
         raise SoftkinError(
             f"{a} and {b} must be of the same samples in the same order, but {len(differ):,} labels differ, the first "
-            f"at row {int(differ[0])}; with sample_ids in both files they are brought into one order."
+            f"at row {int(differ[0])}; with sample_ids in both files they are brought into one order. {PARTS}"
         )
 
 
@@ -79,7 +81,8 @@ def _order(wanted: list[Any], present: list[Any], a: str, b: str) -> torch.Tenso
     if missing or len(wanted) != len(present):
         example = f"{missing[0]!r} is not in {b}" if missing else f"{b} has {len(present) - len(wanted):,} more"
         raise SoftkinError(
-            f"{a} and {b} must be of the same samples: {len(wanted):,} and {len(present):,} sample_ids, {example}."
+            f"{a} and {b} must be of the same samples: {len(wanted):,} and {len(present):,} sample_ids, {example}. "
+            f"{PARTS}"
         )
     return torch.tensor([place[one] for one in wanted], dtype=torch.int64)
 

@@ -1,12 +1,12 @@
-"""One file of predictions, however large."""
+"""A file of predictions, or a set of files, however large."""
 
-import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from softkin import SoftkinError
-from softkin.evaluation import comparison, memory, streams
+from softkin import SoftkinError, checks
+from softkin.evaluation import comparison, memory, sets, streams
 from softkin.evaluation.settings import Settings
 from softkin.metrics import catalogue, scopes
 from softkin.predictions import Predictions, formats
@@ -48,71 +48,120 @@ def evaluate_file(
     form: str | None = None,
     name: str | None = None,
     progress: bool | None = None,
+    jobs: int = 1,
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
     **settings: Any,
 ) -> Evaluated:
-    """Read a file and measure it, in one pass and in bounded memory.
+    """Read a file, or several as one set, and measure it, in one pass and in bounded memory.
 
     Up to 50,000 rows and 16 million scores are measured as ``evaluate`` does. Larger files are summed up as they are
     read: the values are the same, intervals come from resampling 1,000 groups of rows.
 
     Args:
-        path: The file, or "-"; see ``predictions.formats.open_file`` for it and the next three.
+        path: The file, or "-"; see ``predictions.formats.open_file`` for it and the next three. A folder, or a pattern
+            such as "shards/*.parquet", stands for all its files, in the order of their names, as one set.
         kind: "logits" or "probs", where no name says it.
         labels: A file of labels.
         form: The file's form.
         name: What to call the model; by default the file's name.
         progress: Show a bar; by default on a terminal.
+        jobs: Processes that share out the files of a large set. The numbers are the same, to the bit.
+        engine: "ray" shares them out on a Ray cluster, whose nodes must see the files under the same paths.
+        address: Of the cluster; by default one that is connected, or one on this machine.
         settings: Those of ``evaluate``.
     """
-    source = formats.open_file(path, kind=kind, labels=labels, form=form)
-    return _evaluated(source, path, name, progress, Settings(**settings))
-
-
-def _evaluated(
-    source: PredictionFile, path: str | Path, name: str | None, progress: bool | None, chosen: Settings
-) -> Evaluated:
-    title = name or (Path(path).name if str(path) != "-" else source.name)
-    kept: list[Block] = []
-    stream: streams.Stream | None = None
-    start = 0
-    ids = hashlib.blake2b()
-    has_ids = False
-    for block in source.blocks(progress=progress):
-        if block.labels is None:
-            raise SoftkinError(f"{source.name} must have labels, one for each row; name a file of them with --labels.")
-        if block.ids is not None:
-            has_ids = True
-            ids.update("\0".join(map(str, block.ids)).encode())
-        rows = start + len(block.values)
-        if stream is None and (rows > ROWS or rows * source.num_classes > SCORES):
-            stream = streams.Stream(source.num_classes, chosen)
-            first = 0
-            for one in kept:
-                _add(stream, one, source, first)
-                first += len(one.values)
-            kept.clear()
-        if stream is None:
-            kept.append(block)
-        else:
-            _add(stream, block, source, start)
-        start = rows
-    if stream is not None:
-        data, found, truth, answers = stream.finish(title, source.class_names)
-        known = ids.hexdigest() if has_ids else None
-        compared = {metric.key for metric in catalogue.shown("compare")}
-        statistics = {key: one for key, one in found.items() if key in compared and one.no_resampling is None}
-        return Evaluated(title, data, None, source.notes, answers, statistics, truth, known)
-    predictions = replace(formats.assemble(source, kept), name=title)
+    checks.count(jobs, "jobs")
+    checks.option(engine, "engine", ENGINES)
+    chosen = Settings(**settings)
+    paths = sets.expand(path)
+    if paths is None:
+        files = [formats.open_file(path, kind=kind, labels=labels, form=form)]
+    elif labels is not None:
+        raise SoftkinError(
+            f"--labels go with one file, and {path} stands for {len(paths)}; keep labels in each of them."
+        )
+    else:
+        files = sets.opened(paths, kind, form)
+    title = name or (Path(path).name if str(path) != "-" else files[0].name)
+    shared = paths is not None and len(paths) > 1 and (jobs > 1 or engine == "ray") and not _fits(files)
+    if shared:
+        assert paths is not None
+        total = sets.summed(
+            files, paths, kind, form, chosen, jobs=jobs, engine=engine, address=address, progress=progress
+        )
+        return _of_stream(total, title, files)
+    collected = _collected(files, chosen, progress)
+    if isinstance(collected, streams.Stream):
+        return _of_stream(collected, title, files)
+    predictions = replace(formats.assemble(files[0], collected), name=title)
     answers = scopes.wins(predictions.probabilities, predictions.known_labels)
-    return Evaluated(title, memory.measured(predictions, chosen), predictions, source.notes, answers)
+    return Evaluated(title, memory.measured(predictions, chosen), predictions, files[0].notes, answers)
 
 
-def _add(stream: streams.Stream, block: Block, source: PredictionFile, start: int) -> None:
-    try:
-        stream.add(block.values, block.labels, source.kind)
-    except (TypeError, ValueError) as error:
-        end = start + len(block.values)
-        raise SoftkinError(f"{source.name}, rows {start:,} to {end - 1:,}, counted from there: {error}") from error
+ENGINES = ("local", "ray")
+
+
+def _fits(files: Sequence[PredictionFile]) -> bool:
+    """Whether the files are known to be small enough to be held."""
+    rows = [file.num_rows for file in files]
+    return None not in rows and not _too_large(sum(map(int, rows)), files[0].num_classes)  # type: ignore[arg-type]
+
+
+def _too_large(rows: int, num_classes: int) -> bool:
+    return rows > ROWS or rows * num_classes > SCORES
+
+
+def _collected(
+    files: Sequence[PredictionFile], chosen: Settings, progress: bool | None
+) -> list[Block] | streams.Stream:
+    """All blocks, or where they are too large to be held the stream of them, each run of files summed up by itself."""
+    num_classes = files[0].num_classes
+    kept: list[tuple[int, PredictionFile, Block, int]] = []
+    streaming, rows = False, 0
+    total: streams.Stream | None = None
+    current: tuple[int, streams.Stream] | None = None
+
+    def feed(run: int, file: PredictionFile, block: Block, start: int) -> None:
+        nonlocal total, current
+        if current is None or current[0] != run:
+            total = _merged(total, current)
+            current = run, streams.Stream(num_classes, chosen, start=fed)
+        sets.feed(current[1], file, block, start)
+
+    fed = 0
+    for run, places in enumerate(sets.runs_of(len(files))):
+        for file in (files[place] for place in places):
+            start = 0
+            for block in file.blocks(progress=progress):
+                if block.labels is None:
+                    raise SoftkinError(
+                        f"{file.name} must have labels, one for each row; name a file of them with --labels."
+                    )
+                kept.append((run, file, block, start))
+                rows, start = rows + len(block.values), start + len(block.values)
+                streaming = streaming or _too_large(rows, num_classes)
+                while streaming and kept:
+                    feed(*kept[0])
+                    fed += len(kept.pop(0)[2].values)
+    return [block for _, _, block, _ in kept] if not streaming else _merged(total, current)
+
+
+def _merged(total: streams.Stream | None, current: tuple[int, streams.Stream] | None) -> Any:
+    if current is None:
+        return total
+    if total is None:
+        return current[1]
+    total.merge(current[1])
+    return total
+
+
+def _of_stream(stream: streams.Stream, title: str, files: Sequence[PredictionFile]) -> Evaluated:
+    known = None if stream.ids is None else f"{stream.ids:016x}"
+    data, made, truth, answers = stream.finish(title, files[0].class_names)
+    compared = {metric.key for metric in catalogue.shown("compare")}
+    statistics = {key: one for key, one in made.items() if key in compared and one.no_resampling is None}
+    return Evaluated(title, data, None, files[0].notes, answers, statistics, truth, known)
 
 
 def compare_files(models: list[Evaluated], **settings: Any) -> list[dict[str, Any]]:

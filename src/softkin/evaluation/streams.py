@@ -9,9 +9,10 @@ A ``Stream`` is started, fed with blocks of rows, merged with the streams of lat
 falls in depends on its place among all rows alone, so that it does not matter who fed it.
 """
 
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -155,7 +156,8 @@ class Stream:
     """
 
     def __init__(self, num_classes: int, settings: Settings, *, start: int = 0) -> None:
-        self.num_classes, self.settings, self.num_samples = num_classes, settings, 0
+        self.num_classes, self.settings, self.start, self.num_samples = num_classes, settings, start, 0
+        self.ids: int | None = None
         self.bins = binning.equal_width(settings.n_bins)
         k, m = num_classes, settings.n_bins
         self.groups = max(64, min(GROUPS, CELLS // (k * m)))
@@ -186,8 +188,8 @@ class Stream:
             and torch.equal(reader.bins.edges, self.bins.edges)
         )
 
-    def add(self, values: Tensor, labels: Tensor, kind: str) -> None:
-        """A block of rows."""
+    def add(self, values: Tensor, labels: Tensor, kind: str, ids: Iterable[Any] | None = None) -> None:
+        """A block of rows, of logits or "probs", perhaps with the samples' ids."""
         n, k, m = len(values), self.num_classes, self.settings.n_bins
         if kind == "probs":
             p = checks.probabilities(values).to(torch.float64)
@@ -195,6 +197,8 @@ class Stream:
             p = checks.logits(values).to(torch.float64).softmax(dim=1)
         y = checks.class_labels(labels, num_samples=n, num_classes=k)
         made = {key: part.of(p, y) for key, part in self.running.items()}
+        if ids is not None:
+            self.ids = (self.ids or 0) + _ids_in_order(ids, self.start + self.num_samples) & 2**64 - 1
         winning, right = scopes.wins(p, y)
         for name, column in (("winning", winning), ("right", right), ("labels", y.to(torch.int32))):
             self.rows[name].append(column)
@@ -228,6 +232,35 @@ class Stream:
         self.seen += later.seen
         self.expected += later.expected
         self.num_samples += later.num_samples
+        if later.ids is not None:
+            self.ids = (self.ids or 0) + later.ids & 2**64 - 1
+
+    def to_bytes(self) -> bytes:
+        """All that it has seen, to be sent to another process."""
+        from safetensors.torch import save
+
+        ids = np.array([] if self.ids is None else [self.ids], dtype=np.uint64).view(np.int64)
+        tensors = {"seen": self.seen, "expected": self.expected, "ids": torch.from_numpy(ids)}
+        tensors |= {f"rows {name}": torch.cat(parts) for name, parts in self.rows.items()}
+        tensors |= {f"kernel {key}": kernel.flat for key, kernel in self.kernels.items()}
+        tensors |= {f"running {key}": part.totals for key, part in self.running.items() if part.totals is not None}
+        return save(tensors)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, num_classes: int, settings: Settings) -> Self:
+        """The stream behind ``to_bytes``."""
+        from safetensors.torch import load
+
+        tensors, made = load(content), cls(num_classes, settings)
+        made.seen, made.expected = tensors["seen"], tensors["expected"]
+        made.rows = {name: [tensors[f"rows {name}"]] for name in made.rows}
+        made.kernels = {key: density.Sums(tensors[f"kernel {key}"], floor=True) for key in made.kernels}
+        for key, part in made.running.items():
+            part.totals = tensors.get(f"running {key}")
+        made.num_samples = len(tensors["rows labels"])
+        ids = tensors["ids"].numpy().view(np.uint64)
+        made.ids = int(ids[0]) if len(ids) else None
+        return made
 
     def finish(
         self, name: str, class_names: list[str] | None
@@ -326,6 +359,15 @@ class Stream:
         scale = self.num_classes if reader.per == "sample" else 1
         value = sums.error(reader.bandwidth, reader.boundary, reader.widened)
         return ValueOnly(value * scale, sums.floor(reader.bandwidth, reader.boundary) * scale)
+
+
+def _ids_in_order(ids: Iterable[Any], start: int) -> int:
+    """A sum over samples that another order, or other ids, would change: rows can be added up in any portions."""
+    codes = np.array([zlib.crc32(str(name).encode()) for name in ids], dtype=np.uint64)
+    mixed: Any = codes * np.uint64(0x9E3779B97F4A7C15) + np.arange(start, start + len(codes), dtype=np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finish of splitmix64
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return int((mixed ^ (mixed >> np.uint64(31))).sum())
 
 
 def _absent(reason: str) -> dict[str, Any]:

@@ -1,0 +1,53 @@
+"""A Ray cluster: connected for a while, with workers that import nothing from the current folder."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from softkin import SoftkinError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+@contextmanager
+def connected(address: str | None = None) -> "Iterator[ModuleType]":
+    """Ray, connected to the cluster at ``address``; one that is connected already is used and left as it is.
+
+    Args:
+        address: Such as "auto" or "ray://head:10001"; None starts a cluster on this machine.
+
+    Raises:
+        SoftkinError: Ray is not installed, or the cluster cannot be reached.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise SoftkinError("the engine ray needs Ray: pip install 'softkin[ray]'.") from None
+    ours = not ray.is_initialized()
+    if ours:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        here: dict[str, Any] = {"include_dashboard": False} if address is None else {}
+        try:
+            ray.init(
+                address=address, log_to_driver=False, configure_logging=False, job_config=_without_folder(), **here
+            )
+        except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+            raise SoftkinError(f"the Ray cluster {address or 'here'} cannot be reached: {error}") from error
+    try:
+        yield ray
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _without_folder() -> Any:
+    """A job whose processes do not import from the driver's current folder, which Ray puts before all others."""
+    from ray.job_config import JobConfig
+
+    class WithoutCurrentFolder(JobConfig):
+        def _runtime_env_has_working_dir(self) -> bool:
+            return True  # what Ray asks before it adds the current folder and the script's
+
+    return WithoutCurrentFolder()
