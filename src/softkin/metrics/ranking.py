@@ -11,6 +11,7 @@ from softkin.checks import Array
 from softkin.metrics import scopes
 from softkin.metrics.catalogue import Sureness, metric
 from softkin.metrics.scopes import Pool
+from softkin.metrics.shares import none_or_all
 from softkin.metrics.statistics import Kind, Statistic
 from softkin.metrics.uncertainty import Interval, multiplicities, quantiles
 
@@ -162,7 +163,10 @@ def _two_samples(
             for group in (a, b)
         ]
         values.append(of(*lines).cpu())
-    return Interval(value, *quantiles(torch.cat(values), (1 - level) / 2), level)
+    low, high = quantiles(torch.cat(values), (1 - level) / 2)
+    # Of so many pairs of a known and an unknown sample none shares a sample with another.
+    least, most = none_or_all(value, min(len(a), len(b)) if which == "area" else len(b), level)
+    return Interval(value, min(low, least), max(high, most), level)
 
 
 def auroc(

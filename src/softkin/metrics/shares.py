@@ -1,4 +1,4 @@
-"""Intervals by formula: of a share of rows, and of a mean score minus such a share."""
+"""Intervals by formula: of a share of rows, of a share of 0 or 1, and of a mean score minus a share."""
 
 import math
 from statistics import NormalDist
@@ -12,6 +12,15 @@ def wilson(share: float, count: int, level: float) -> tuple[float, float]:
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z / (1 + z * z / count) * (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5
     return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def none_or_all(share: float, count: int, level: float) -> tuple[float, float]:
+    """What a share of exactly 0 or 1 of ``count`` independent cases allows, by Clopper and Pearson; else itself.
+
+    Where no case counts, or every one, resamples all say the same, and the other kind may only be too rare to show.
+    """
+    rare = 1 - ((1 - level) / 2) ** (1 / count)
+    return (0.0, rare) if share == 0 else (1 - rare, 1.0) if share == 1 else (share, share)
 
 
 def score_minus_share(scores: Tensor, is_hit: Tensor, level: float) -> tuple[float, float]:
