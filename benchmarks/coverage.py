@@ -35,7 +35,7 @@ torch.set_num_threads(1)
 Array = np.ndarray
 LEVEL = 0.95
 CHUNK = 20
-RESAMPLES = 200
+RESAMPLES = 100
 M = 15
 DOCUMENT = Path(__file__).parents[1] / "docs" / "bias.md"
 
@@ -283,7 +283,8 @@ def truth_of(quantity: str, name: str, p: Array) -> float:
     known = fixed_truths(name)
     if quantity in known:
         return known[quantity]
-    ref = reference(name)
+    whole = reference(name)
+    ref = Reference(whole.p[:100_000], whole.q[:100_000])
     score, chance = ref.winning
     own = torch.from_numpy(p.max(axis=1))
     if quantity.endswith("mass"):
@@ -551,6 +552,9 @@ LARGE = (
 def run(results: Path, only: str | None, draws: int) -> None:
     """Draw what is not yet in the file of results, round by round: first chunks of everything come first."""
     done = {tuple(line["cell"]) for line in read(results)}
+    if results.exists() and not results.read_text().endswith("\n"):  # cut short by a kill
+        with results.open("a") as file:
+            file.write("\n")
     for number in range(-(-draws // CHUNK)):
         for family, simulation in SIMULATIONS.items():
             for name in simulation.names:

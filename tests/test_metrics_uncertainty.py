@@ -30,14 +30,13 @@ def draws(n, delta, repetitions):
         yield Binned(scopes.Pool(torch.from_numpy(c), hits, n, 1), BINS)
 
 
-@pytest.mark.parametrize("n", [1000, 5000])
 @pytest.mark.parametrize("delta", [0, 0.01, 0.02, 0.05, 0.1])
-def test_the_interval_of_the_ece_holds_the_truth(n, delta):
+def test_the_interval_of_the_ece_holds_the_truth(delta):
     held = 0
-    for r, statistic in enumerate(draws(n, delta, 100)):
-        interval = uncertainty.interval(statistic, 0.95, 200, r)
+    for r, statistic in enumerate(draws(1000, delta, 60)):
+        interval = uncertainty.interval(statistic, 0.95, 100, r)
         held += interval.low <= delta <= interval.high
-    assert held >= 90
+    assert held >= 53
 
 
 @pytest.mark.parametrize("delta", [0, 0.01])
@@ -186,12 +185,12 @@ def test_exchangeable_rows_are_rejected_in_five_percent(metric):
     torch.manual_seed(0)
     rng = np.random.default_rng(7)
     p_values = [
-        metrics.compare(*models(rng, 300), metric, resamples=199, test="exchangeable", seed=r).p_value
-        for r in range(400)
+        metrics.compare(*models(rng, 300), metric, resamples=100, test="exchangeable", seed=r).p_value
+        for r in range(200)
     ]
     rejected = np.mean(np.array(p_values) <= 0.05)
-    assert 0.025 <= rejected <= 0.08
-    assert np.mean(np.array(p_values) <= 0.5) == pytest.approx(0.5, abs=0.08)
+    assert 0.01 <= rejected <= 0.095
+    assert np.mean(np.array(p_values) <= 0.5) == pytest.approx(0.5, abs=0.1)
 
 
 def over_and_under(rng, n):
