@@ -28,6 +28,7 @@ import torch
 from scipy.stats import norm
 
 from softkin import abstention, binning, density, metrics
+from softkin.metrics.catalogue import METRICS
 from softkin.study import significance
 
 torch.set_num_threads(1)
@@ -509,7 +510,7 @@ def study_chunk(name: str, n: int, chunk: int, draws: int = CHUNK) -> dict[str, 
         trained, y = runs(rng, methods, seeds, n)
         drawn = significance.Resamples([list(range(n))] * seeds, times=1000, seed=r)
         for key in STUDY_METRICS:
-            make = statistic_of(key)
+            make = METRICS[key].statistic
             every = {
                 str(m): [make(torch.from_numpy(p), torch.from_numpy(y)) for p in row] for m, row in enumerate(trained)
             }
@@ -517,13 +518,6 @@ def study_chunk(name: str, n: int, chunk: int, draws: int = CHUNK) -> dict[str, 
             worse = methods - 1 - len(verdict.ties)
             tally.add(key, 0.0, 0.0, float(worse), 0.0)
     return dict(tally.counts)
-
-
-def statistic_of(key: str) -> Callable[..., Any]:
-    """How probabilities and labels become a metric's statistic."""
-    from softkin.study import measure
-
-    return measure.STATISTICS[key]
 
 
 # ---------------------------------------------------------------------------------------- running, tables

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from softkin.metrics import shares, uncertainty
-from softkin.metrics.statistics import Binned, Statistic
+from softkin.metrics.binned import Binned
+from softkin.metrics.statistics import Statistic
 
 path = Path(__file__).parents[1] / "benchmarks" / "coverage.py"
 spec = importlib.util.spec_from_file_location("coverage_simulation", path)

@@ -424,7 +424,7 @@ def test_statistics_resampled_together_get_the_intervals_they_get_alone():
     p = torch.softmax(3 * torch.randn(300, 4), dim=1)
     y = torch.randint(4, (300,))
     makers = [
-        metrics._STATISTICS[name]
+        METRICS[name].statistic
         for name in ("accuracy", "nll", "aurc", "ece_hist", "classwise_ece", "smooth_ece", "ece_kde")
     ]
     together = uncertainty.measured([make(p, y) for make in makers], 0.9, 200, 3)
@@ -434,7 +434,7 @@ def test_statistics_resampled_together_get_the_intervals_they_get_alone():
 
 def test_a_probe_decides_as_the_metric_does():
     p = torch.softmax(2 * torch.randn(200, 3), dim=1)
-    statistic = metrics._STATISTICS["smooth_ece"](p, torch.randint(3, (200,)))
+    statistic = METRICS["smooth_ece"].statistic(p, torch.randint(3, (200,)))
     sums = uncertainty.resampled_sums(statistic, 200, np.random.default_rng(0))
     values = statistic.of(sums)
     for value in values.quantile(torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)).tolist():

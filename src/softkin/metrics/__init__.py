@@ -101,13 +101,16 @@ def interval(
 
     Whole rows are resampled, also where a metric pools the K scores of a row, which depend on each other. By kind:
 
-    - averages (``nll``, ``brier``, ``aurc``, the net gap …): percentiles of the resampled values;
-    - shares (``accuracy``, ``top_k_accuracy``): Wilson's interval;
+    - averages (``nll``, ``brier``, ``aurc`` …): percentiles of the resampled values;
+    - shares (``accuracy``, ``top_k_accuracy``): Wilson's interval; ``signed_gap``: that and a t-interval of the mean
+      score, combined;
     - calibration errors: the estimand is the error of the population over these same bins (or with this bandwidth).
       Chance only ever adds to an error, so a resample of the data overstates what the data already overstate, and
       percentiles miss the truth nearly always when it is small. The ends are instead the sizes of error for which the
       one seen would be an upper or lower (1 − level)/2 quantile, cut at 0; the lower end is 0 unless labels redrawn
-      from the scores reject calibration at that level. docs/bias.md shows how often each kind of interval is right.
+      from the scores reject calibration at that level.
+
+    Every interval reaches at least to the value itself. docs/bias.md shows how often each kind is right.
 
     Args:
         metric: A metric of this module, or its name.

@@ -87,6 +87,7 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
     r"""The confidence interval of a statistic, by its kind.
 
     - A share: Wilson's interval, which is right also where no row or every row counts.
+    - A mean score minus a share: Newcombe's combination of the intervals of both.
     - A mean: percentiles of the resampled values.
     - A calibration error θ: its estimate θ̂ is biased upwards, and a resample's is biased again, so plain percentiles
       lie above the truth. Instead the interval holds every size of error that could well have shown θ̂: with S the
@@ -95,6 +96,8 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
       resamples. S itself holds chance, most in bins that are calibrated; so the same is done with each bin's S shrunk
       by what chance explains, and the interval reaches as far as either. It is cut at 0, and its lower end is 0 unless
       labels redrawn from the scores show an error as large as θ̂ in fewer than 1 − level of the draws.
+
+    All reach at least to the value itself.
     """
     return measured([statistic], confidence, resamples, seed)[0].interval
 
