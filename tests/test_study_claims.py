@@ -9,7 +9,7 @@ import time
 import pytest
 
 from softkin.study import claims as claims_module
-from softkin.study.claims import Claims, started
+from softkin.study.claims import Claims, started, this_machine
 
 HOLD = """
 import sys, time
@@ -135,3 +135,19 @@ def test_file_systems_without_links(tmp_path, monkeypatch):
     assert claims.take("run") is not None
     assert claims.take("run") is None
     assert os.listdir(tmp_path) == ["run.1"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"3", b'"text"', b"[" * 100_000, b"\xff\x00", b'{"pid": "x"}', b'{"released": [], "pid": {}}'],
+)
+def test_a_claim_that_says_nothing_counts_until_its_lease_is_over(tmp_path, content):
+    ours = json.dumps({"machine": this_machine()}).encode()
+    for claim in (content, ours):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        (folder / "run.1").write_bytes(claim)
+        claims = Claims(folder, lease=0.05)
+        assert claims.take("run") is None
+        time.sleep(0.1)
+        assert claims.take("run").generation == 2

@@ -334,12 +334,38 @@ def test_names_are_text_in_every_form(tmp_path):
     assert next(csv.reader(io.StringIO(table.to_csv().splitlines()[1])))[1] == column.key
 
 
-def test_an_error_of_scores_that_share_one_bin_wins_nothing(tmp_path):
-    """A constant answer at the base rate has a calibration error of 0.00 %, and knows nothing."""
-    results_of = [made(tmp_path, "one-hot", 0, 3.0), made(tmp_path, "ts", 0, 0.0)]
-    table = build(kept(methods=("one-hot", "ts"), seeds=1).spec, results_of, resamples=50)
-    constant = table.row("ts").cells["ece_hist"]
-    assert constant.mean < table.row("one-hot").cells["ece_hist"].mean
-    assert not constant.best
-    assert table.row("one-hot").cells["ece_hist"].best
-    assert any(note.startswith("Hist P of TS is no winner: all scores share one bin") for note in table.notes)
+def test_an_error_of_scores_that_share_a_bin_is_flagged_and_never_the_best(tmp_path):
+    """Every answer with the same probability, right as often as that says: 0.00 %, and no merit."""
+    found = results(tmp_path, {"one-hot": (1.0, 0.0), "histogram": (1.0, 0.0)}, range(2))
+    for result in found[2:]:
+        labels = result.test().known_labels
+        counts = torch.bincount(labels, minlength=4).double()
+        share = float(counts.max()) / len(labels)
+        p = torch.full((len(labels), 4), (1 - share) / 3, dtype=torch.float64)
+        p[:, counts.argmax()] = share
+        flat = Predictions.from_probabilities(p, labels, sample_ids=result.test().sample_ids)
+        flat.save(tmp_path / "runs" / result.record["predictions"] / "test.safetensors", force=True)
+        result.record["metrics"] = json.loads(json.dumps(measure.on_test(flat)))
+    table = build(kept(methods=("one-hot", "histogram"), seeds=2).spec, found, resamples=200)
+    for key in ("ece_hist", "ece_kde"):
+        cell = table.row("histogram").cells[key]
+        assert cell.mean < 1e-6
+        assert (cell.one_bin, cell.best, cell.tie, cell.p_value) == (True, False, False, None)
+        assert table.row("one-hot").cells[key].best
+        assert not table.row("one-hot").cells[key].one_bin
+    assert not table.row("histogram").cells["ece_hist_output"].one_bin  # two values, in two bins
+    assert "| 0.00 ± 0.00 † (" in table.to_markdown()
+    assert any(note.startswith("† Hist P of histogram is no winner: all scores share one bin") for note in table.notes)
+    assert "^{\\dagger}" in table.to_latex()
+    assert table.to_dict()["rows"][1]["cells"]["ece_hist"]["one_bin"] is True
+
+
+def test_one_seed_calls_no_method_worse_and_says_so(tmp_path):
+    found = results(tmp_path, {"one-hot": (4.0, 0.0), "ts": (1.0, 0.0)}, [0])
+    table = build(kept(methods=("one-hot", "ts"), seeds=1).spec, found, resamples=200)
+    assert all(row.cells["nll"].best or row.cells["nll"].tie for row in table.rows)
+    note = next(note for note in table.notes if "NLL minus that of TS" in note)
+    assert note.startswith("One seed: no method can be called worse than another; the samples' interval alone is, ")
+    low, high = (float(number) for number in note.removesuffix(".").rpartition("one-hot ")[2].split(" to "))
+    difference = table.row("one-hot").cells["nll"].mean - table.row("ts").cells["nll"].mean
+    assert low < difference < high

@@ -14,6 +14,8 @@ from softkin.density import Boundary
 from softkin.metrics.scopes import Per, Pool
 from softkin.metrics.statistics import KEEP, Kind, PooledSums, Statistic, added
 
+ONE_VALUE = "all scores are equal: the number only says how far they are from the share of hits"
+
 
 class Kernel(PooledSums):
     """The KDE ECE; resampled with the bandwidth of the data as they are."""
@@ -68,6 +70,9 @@ class Kernel(PooledSums):
     @property
     def of_one_row(self) -> float:
         return self.scale * self._hits_in_a_row() / len(self.pool.scores)
+
+    def caveat(self) -> str | None:
+        return ONE_VALUE if self.radius == 0 else None
 
     def value(self) -> float:
         return self.scale * density.calibration_error(self.pool.scores, self.pool.hits, self.radius, self.boundary)

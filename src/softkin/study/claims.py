@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from softkin import SoftkinError
+from softkin import SoftkinError, files
 
 BEAT = 5.0  # seconds between heartbeats
 LEASE = 90.0  # without a heartbeat, after which another machine's holder counts as dead: NFS may show files 60 s late
@@ -149,7 +149,7 @@ class Claims:
     def _deaths(self, digest: str, generation: int, start: str) -> int:
         """Who kills a whole study, however often, does not blame its runs: only deaths within one start count."""
         try:
-            before = json.loads((self.folder / f"{digest}.{generation}").read_bytes())
+            before = _who((self.folder / f"{digest}.{generation}").read_bytes())
             counts = before["start"] == start and not before.get("released")
             return int(before["deaths"]) + 1 if counts else 0
         except (OSError, ValueError, KeyError, TypeError):  # none before, or cut off by a crash
@@ -164,13 +164,11 @@ class Claims:
                 content = file.read()
         except OSError:
             return None
-        try:
-            who: dict[str, Any] = json.loads(content)
-        except ValueError:  # cut off by a crash: nobody can say whose it was
-            who = {}
+        who = _who(content)
         if who.get("released"):
             return None
-        if who.get("machine") == self._machine and started(int(who["pid"])) != who["started"]:
+        pid = who.get("pid")
+        if who.get("machine") == self._machine and isinstance(pid, int) and started(pid) != who.get("started"):
             return None
         now = time.monotonic()
         last, since = self._seen.get(path, (None, now))
@@ -186,6 +184,15 @@ class Claims:
             if digest in digests:
                 for number in range(1, generation + 1):
                     (self.folder / f"{digest}.{number}").unlink(missing_ok=True)
+
+
+def _who(content: bytes) -> dict[str, Any]:
+    """What a claim says; nothing, if it was cut off by a crash or is no claim: then only its lease counts."""
+    try:
+        who = files.parse_json(content, "a claim", "a claim")
+    except SoftkinError:
+        return {}
+    return who if isinstance(who, dict) else {}
 
 
 def _holder(token: str, start: str, deaths: int) -> dict[str, Any]:

@@ -20,6 +20,9 @@ from softkin.study.spec import StudySpec
 from softkin.training.methods import in_words
 
 TIE = "≈"
+NOT_RANKED = "†"
+INTERVALS = ("nll", "ece_hist")
+"""The columns whose intervals a table of one seed spells out"""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Cell:
     best: bool = False
     tie: bool = False
     """Not significantly worse than the best"""
+    one_bin: bool = False
+    """All scores of some seed lie in one bin, so that the error is no more than the gap: it is not ranked"""
     p_value: float | None = None
     low: float | None = None
     high: float | None = None
@@ -166,7 +171,12 @@ def build(
         _row(name, every, shown, verdicts if name in complete else {}) for name, every in by_method.items() if every
     )
     finished = len(complete) == len(spec.methods)
-    notes = (*_notes(spec, found, data or {}, finished), *_caveats(shown, by_method), *_chosen(rows))
+    notes = (
+        *_notes(spec, found, data or {}, finished),
+        *_caveats(shown, by_method),
+        *_one_seed(spec, shown, verdicts),
+        *_chosen(rows),
+    )
     return Table(tuple(shown), rows, notes, spec, data or {}, finished)
 
 
@@ -185,7 +195,7 @@ def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Ve
     """For each metric that has a winner."""
     if not by_method:
         return {}
-    loaded = {name: [result.test() for result in every] for name, every in by_method.items()}
+    loaded = {name: [result.test() for result in seeds] for name, seeds in by_method.items()}
     first = next(iter(loaded.values()))
     ids = [_ids(one) for one in first]
     for name, every in loaded.items():
@@ -225,7 +235,12 @@ def _ids(one: Predictions) -> list[Any]:
     return list(range(len(one))) if ids is None else ids if isinstance(ids, list) else ids.tolist()
 
 
-def _row(method: str, every: list[Result], columns: Sequence[Column], verdicts: Mapping[str, Verdict]) -> Row:
+def _row(
+    method: str,
+    every: list[Result],
+    columns: Sequence[Column],
+    verdicts: Mapping[str, Verdict],
+) -> Row:
     cells = {}
     for column in columns:
         if any(column.key not in result.metrics for result in every):  # a metric declared after they were measured
@@ -251,6 +266,7 @@ def _row(method: str, every: list[Result], columns: Sequence[Column], verdicts: 
             values=values,
             calibrated=None if None in chance else statistics.fmean(one["mean"] for one in chance),
             floor=_floor(every) if column.key in catalogue.METRICS and catalogue.METRICS[column.key].floor else None,
+            one_bin=any(column.key in result.metrics.get("caveats", ()) for result in every),
             **marks,
         )
     record = every[0].record
@@ -296,15 +312,37 @@ def _caveats(columns: Sequence[Column], by_method: Mapping[str, Sequence[Result]
     """Which numbers cannot win, and why."""
     notes = []
     for column in columns:
-        told = {
+        caveat_of = {
             registry.title(name): result.metrics["caveats"][column.key]
-            for name, every in by_method.items()
-            for result in every
+            for name, results_of_method in by_method.items()
+            for result in results_of_method
             if column.key in result.metrics.get("caveats", ())
         }
-        for caveat in dict.fromkeys(told.values()):
-            names = ", ".join(name for name, text in told.items() if text == caveat)
-            notes.append(f"{column.title} of {names} is no winner: {caveat}.")
+        for caveat in dict.fromkeys(caveat_of.values()):
+            names = ", ".join(name for name, text in caveat_of.items() if text == caveat)
+            notes.append(f"{NOT_RANKED} {column.title} of {names} is no winner: {caveat}.")
+    return notes
+
+
+def _one_seed(spec: StudySpec, shown: Sequence[Column], verdicts: Mapping[str, Verdict]) -> list[str]:
+    """What a single seed can say."""
+    if len(spec.seeds) > 1:
+        return []
+    notes = []
+    for column in shown:
+        verdict = verdicts.get(column.key)
+        if verdict is None or not verdict.differences or column.key not in INTERVALS:
+            continue
+        scale, digits = (100.0, 2) if column.percent else (1.0, 3)
+        intervals = (
+            f"{registry.title(name)} {low * scale:+.{digits}f} to {high * scale:+.{digits}f}"
+            for name, (low, high) in verdict.differences.items()
+        )
+        best, sentence = registry.title(verdict.best), significance.ONE_SEED
+        notes.append(
+            f"{sentence[0].upper()}{sentence[1:]}; the samples' interval alone is, {column.title} minus "
+            f"that of {best}: {', '.join(intervals)}."
+        )
     return notes
 
 
@@ -345,15 +383,15 @@ def shown(column: Column, cell: Cell) -> tuple[str, str]:
 
 
 def mark(cell: Cell) -> str:
-    """What stands behind a number in plain text: * for the best, ≈ for those not significantly worse."""
-    return "*" if cell.best else TIE if cell.tie else " "
+    """What stands behind a number in plain text: * the best, ≈ not significantly worse, † not ranked."""
+    return "*" if cell.best else TIE if cell.tie else NOT_RANKED if cell.one_bin else " "
 
 
 def _markdown(column: Column, cell: Cell | None) -> str:
     if cell is None:
         return "–"
     value, chance = shown(column, cell)
-    value = f"**{value}**" if cell.best else f"{value} {TIE}" if cell.tie else value
+    value = f"**{value}**" if cell.best else f"{value} {mark(cell)}".rstrip()
     return f"{value} ({chance})" if chance else value
 
 
@@ -362,5 +400,6 @@ def _latex(column: Column, cell: Cell | None) -> str:
         return "--"
     value, chance = shown(column, cell)
     body = value.replace("±", "\\pm").replace("∞", "\\infty").replace(" ", "")
-    body = f"\\mathbf{{{body}}}" if cell.best else f"{body}^{{\\approx}}" if cell.tie else body
+    above = {TIE: "^{\\approx}", NOT_RANKED: "^{\\dagger}"}
+    body = f"\\mathbf{{{body}}}" if cell.best else body + above.get(mark(cell), "")
     return f"${body}$" + (f" \\small({chance})" if chance else "")
