@@ -51,7 +51,7 @@ def test_similarity_prints_neighbours_and_labels_and_writes_matrices(capsys, tmp
     Q = smoothing.load(folder / "labels.safetensors", class_names=words)
     torch.testing.assert_close(Q, smoothing.similarity_labels(S, 0.1))
     source = smoothing.read(folder / "labels.safetensors").source
-    assert "GloVe 6B" in source
+    assert "all-MiniLM-L6-v2" in source
     assert "beta=2; alpha=0.1" in source
 
 

@@ -80,7 +80,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="POINTS",
         help="choose the lowest output ECE that loses at most this much",
     )
-    what.add_argument("--vectors", help="a file of word vectors for WE (default: GloVe, shipped with softkin)")
+    what.add_argument("--vectors", help="glove, or a file of word vectors, for WE (default: those of softkin)")
     what.add_argument(
         "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
     )

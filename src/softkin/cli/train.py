@@ -57,7 +57,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         labels.add_argument(f"--{name}", type=float, help=_help(name))
     distance = labels.add_argument("--distance")
     choices.choose(distance, "{} or a file of distances (default: words)", choices.distances, files=True)
-    labels.add_argument("--vectors", type=Path, help="a file of word vectors for --distance words")
+    labels.add_argument("--vectors", help="glove, or a file of word vectors, for --distance words")
     labels.add_argument(
         "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
     )

@@ -19,7 +19,7 @@ from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
 from softkin.distances.inputs import from_features, from_images
 from softkin.distances.words import from_words
 from softkin.names import Registry
-from softkin.word_vectors import WordVectors
+from softkin.word_vectors import WordVectors, opened
 
 Need = Literal["images", "features", "text", "names"]
 SETTING = ("seed", "device", "progress")  # given to every source that uses them
@@ -227,10 +227,7 @@ def _words(
     prefer: Literal["words", "entity"] = "words",
 ) -> ClassDistances:
     """L2 distance of the vectors of the words that name the classes."""
-    if vectors is None:
-        vectors = WordVectors.shipped()
-    elif isinstance(vectors, str | Path):
-        vectors = WordVectors.load(vectors)
+    vectors = opened(vectors)
     matrix = from_words(data.synonyms, vectors, aliases=aliases, prefer=prefer)
     origin = f" from {vectors.source}" if isinstance(vectors, WordVectors) else ""
     return ClassDistances(matrix, f"class names: L2 of word vectors{origin}")

@@ -1,7 +1,11 @@
 """Word vectors: the ones that come with softkin, and files of others.
 
-The shipped file holds the 20,000 most frequent words of GloVe 6B and the words of usual class lists, 100
-dimensions, float16 (``scripts/build_vectors.py`` makes it; public domain, see ``LICENSE-GloVe.txt`` beside it).
+Two sets come with softkin, each beside its licence:
+
+- "minilm", the default: what the sentence encoder all-MiniLM-L6-v2 makes of single words and of usual names of several,
+  in 128 dimensions and of unit length (``scripts/build_vectors.py``; Apache-2.0, see ``NOTICE-MiniLM.txt``).
+- "glove": the 20,000 most frequent words of GloVe 6B and the words of usual class lists, 100 dimensions, float16. Their
+  plain L2 distances are the paper's kind (``scripts/build_glove.py``; public domain, see ``LICENSE-GloVe.txt``).
 """
 
 import bz2
@@ -17,30 +21,61 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks
+from softkin import SoftkinError, checks, files
+from softkin.names import Registry, did_you_mean
 from softkin.progress import track
 
-SHIPPED = Path(__file__).parent / "glove-6b-100d.safetensors"
+SENTENCES = Path(__file__).parent / "minilm-128d.safetensors"
+GLOVE = Path(__file__).parent / "glove-6b-100d.safetensors"
+SHIPPED: Registry[Path] = Registry("set of word vectors")
+SHIPPED.add("minilm", SENTENCES)
+SHIPPED.add("glove", GLOVE)
+DEFAULT = "minilm"
 
 _LINES = 2000  # parsed at a time
 
 
 class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
-    """A mapping from words to vectors that keeps them as one array."""
+    """A mapping from words to vectors that keeps them as one array.
 
-    def __init__(self, words: Collection[str], vectors: NDArray[np.floating[Any]], *, source: str = "") -> None:
+    Args:
+        words: One for each row; of two that are equal the first counts.
+        vectors: (n, d) numbers.
+        source: Where they are from, in words.
+        unit: Only directions count: every vector is brought to unit length when it is looked up, and so is the mean
+            vector of a name of several words. Such vectors may be integers.
+        longest: How many words an entry has at most, parted by single spaces. Names are looked up as entries of
+            several words first.
+        categories: (n,) integers, a bit for each kind of thing that a word may stand for; 0: not known.
+    """
+
+    def __init__(
+        self,
+        words: Collection[str],
+        vectors: NDArray[Any],
+        *,
+        source: str = "",
+        unit: bool = False,
+        longest: int = 1,
+        categories: NDArray[np.uint32] | None = None,
+    ) -> None:
         if vectors.ndim != 2 or len(words) != len(vectors):
             raise ValueError(
                 f"`vectors` must be one row for each of {len(words)} words, got an array of shape {vectors.shape}."
             )
         self.vectors = vectors
         self.source = source
-        self._place = {word: place for place, word in reversed(list(enumerate(words)))}  # the first of twins wins
+        self.unit = unit
+        self.longest = longest
+        self._categories = categories
         self._words = list(words)
+        last = len(self._words) - 1
+        # From the end, so that the first of twins wins.
+        self._place = dict(zip(reversed(self._words), range(last, -1, -1), strict=True))
 
     def __getitem__(self, word: str) -> NDArray[np.floating[Any]]:
         row: NDArray[np.floating[Any]] = self.vectors[self._place[word]]
-        return row
+        return unit_length(row.astype(np.float64)) if self.unit else row
 
     def __contains__(self, word: object) -> bool:
         return word in self._place
@@ -54,15 +89,15 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
     def __repr__(self) -> str:
         return f"WordVectors({len(self)} words, {self.vectors.shape[1]} dimensions, source={self.source!r})"
 
-    @staticmethod
-    @functools.cache
-    def shipped() -> "WordVectors":
-        """The GloVe vectors that come with softkin."""
-        from safetensors.numpy import load_file
+    def categories(self, word: str) -> int:
+        """The kinds of thing that a word may stand for, as bits; 0: not known."""
+        place = self._place.get(word)
+        return 0 if self._categories is None or place is None else int(self._categories[place])
 
-        arrays = load_file(SHIPPED)
-        words = arrays["words"].tobytes().decode("utf-8").split("\n")
-        return WordVectors(words, arrays["vectors"], source="GloVe 6B, 100 dimensions, shipped with softkin")
+    @staticmethod
+    def shipped(name: str = DEFAULT) -> "WordVectors":
+        """Vectors that come with softkin: "minilm" or "glove"."""
+        return _shipped(SHIPPED.canonical(name, "name"))
 
     @staticmethod
     def load(
@@ -86,11 +121,56 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
             SoftkinError: The file is missing, is not text of this form, or was cut off; with the line's number.
         """
         path = Path(path)
+        if not path.exists():
+            meant = did_you_mean(str(path), SHIPPED)
+            raise SoftkinError(f"{path} could not be read: there is no such file{meant}")
+        files.require_regular(path)
         words, rows = _read(path, only, most, progress)
         if not words:
             wanted = " of the words asked for" if only is not None else ""
             raise SoftkinError(f"{path} holds none{wanted}." if wanted else f"{path} holds no word vectors.")
         return WordVectors(words, np.concatenate(rows), source=path.name)
+
+
+def unit_length(vector: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """The vector's direction; 0 stays 0."""
+    length = np.linalg.norm(vector)
+    result: NDArray[np.floating[Any]] = vector / length if length > 0 else vector
+    return result
+
+
+def opened(vectors: WordVectors | Mapping[str, Any] | str | Path | None) -> WordVectors | Mapping[str, Any]:
+    """What an argument ``vectors`` stands for: None and a shipped set's name, a file's path, or vectors themselves."""
+    if vectors is None:
+        return WordVectors.shipped()
+    if isinstance(vectors, str) and vectors in SHIPPED:
+        return WordVectors.shipped(vectors)
+    return WordVectors.load(vectors) if isinstance(vectors, str | Path) else vectors
+
+
+def file_of(vectors: str | Path | None) -> Path:
+    """The file behind an argument ``vectors``: a shipped one, or the caller's."""
+    name = DEFAULT if vectors is None else vectors
+    return SHIPPED[name] if isinstance(name, str) and name in SHIPPED else Path(name)
+
+
+@functools.cache
+def _shipped(name: str) -> WordVectors:
+    from safetensors.numpy import load_file
+
+    arrays = load_file(SHIPPED[name])
+    words = arrays["words"].tobytes().decode("utf-8").split("\n")
+    if name == "glove":
+        vectors = np.stack([arrays["low"], arrays["high"]], axis=-1).view("<f2")[..., 0]  # bytes of float16, kept apart
+        return WordVectors(words, vectors, source="GloVe 6B, 100 dimensions, shipped with softkin")
+    return WordVectors(
+        words,
+        arrays["vectors"],
+        source="all-MiniLM-L6-v2, 128 dimensions, shipped with softkin",
+        unit=True,
+        longest=1 + max(word.count(" ") for word in words),
+        categories=arrays["categories"],
+    )
 
 
 def _read(
@@ -143,8 +223,6 @@ def _read(
             else:
                 _check_end(path, number - (declared is not None), declared, line)
             parse()
-    except FileNotFoundError:
-        raise SoftkinError(f"{path} could not be read: there is no such file.") from None
     except UnicodeDecodeError as error:
         raise SoftkinError(
             f"{path}, after line {number}: not UTF-8 text; binary word2vec files must be converted to text first."
