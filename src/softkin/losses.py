@@ -360,7 +360,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         reduction: "mean", "sum" or "none".
 
     Example:
-        >>> loss_fn = ClassSimilarityLoss.from_names(["cat", "dog", "car"], alpha=0.1)
+        >>> loss_fn = ClassSimilarityLoss.from_names(["cat", "dog", "car"], alpha=0.1, beta=1.0)
         >>> row = loss_fn.soft_labels[0]
         >>> round(float(row[0]), 4), bool(row[1] > row[2])  # a cat is more of a dog than of a car
         (0.9, True)
@@ -427,8 +427,11 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         With ``top_m`` each class keeps only its m most similar classes, and with ``beta="auto"`` a baseline's
         ``outputs`` on held-out rows say how sharp the similarity is.
         """
-        from softkin import distances  # here, as a loss from a matrix needs no distances
+        from softkin import distances, doubts  # here, as a loss from a matrix needs no distances
 
         rows = distances.name_vectors(class_names, vectors, aliases=aliases, prefer=prefer)
         similarity = similarities.from_vectors(rows, beta, top_m=top_m, outputs=outputs)
+        if prefer == "words":
+            for sentence in doubts.doubts(class_names, similarity, beta, vectors=vectors, aliases=aliases):
+                warnings.warn(sentence, stacklevel=2)
         return cls(similarity, alpha, **options)

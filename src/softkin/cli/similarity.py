@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +41,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--beta", type=float, default=2.0, help="how sharp the similarity is (default: 2)")
     distance = command.add_argument("--distance")
     choices.choose(distance, "one of {} (default: by what SOURCE holds)", choices.distances)
-    command.add_argument("--vectors", type=Path, help="a file of word vectors (default: GloVe, shipped with softkin)")
+    command.add_argument("--vectors", help="glove, or a file of word vectors (default: those of softkin)")
     command.add_argument(
         "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
     )
@@ -48,6 +50,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--max-per-class", type=int, help="a random sample of this many images of each class")
     command.add_argument("--seed", type=int, default=0, help="of that sample (default: 0)")
     command.add_argument("--device", help="where to compute, such as cuda (default: cpu)")
+    command.add_argument(
+        "--check", action="store_true", help="ask WordNet and the other word vectors of softkin about sharp labels"
+    )
     command.add_argument("--asymmetric", action="store_true", help="allow distances that differ by direction")
     command.add_argument("--top", type=int, default=5, help="how many nearest classes to print (default: 5)")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -82,12 +87,18 @@ def check(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, compute, print, write."""
-    from softkin import similarity, smoothing
+    from softkin import doubts, similarity, smoothing
 
-    matrix = _distances(arguments)
+    matrix, synonyms, vectors = _distances(arguments)
     s = similarity.from_distances(matrix.values, arguments.beta, asymmetric=arguments.asymmetric)
     labels = smoothing.similarity_labels(s, arguments.alpha)
     report = _report(matrix, s, labels, arguments)
+    sentences = [doubts.too_sharp(s, arguments.beta)]
+    if arguments.check:
+        sentences.append(doubts.disagreement(synonyms, s, vectors=vectors, aliases=_aliases(arguments)))
+    report["warnings"] = [sentence for sentence in sentences if sentence]
+    for sentence in report["warnings"]:
+        warnings.warn(sentence, stacklevel=2)
     if arguments.json:
         print(json.dumps(report, ensure_ascii=False, indent=1))
     else:
@@ -116,14 +127,15 @@ def _contents(
     }
 
 
-def _distances(arguments: argparse.Namespace) -> "ClassMatrix":
-    """The distance matrix of the source, whatever that is."""
+def _distances(arguments: argparse.Namespace) -> "tuple[ClassMatrix, Sequence[str | Sequence[str]], Any]":
+    """The distance matrix of the source, whatever that is; the classes' names, and the word vectors that it is from."""
     from softkin import SoftkinError, data, distances
     from softkin.data.loading import is_known_file
 
     source = Path(arguments.source)
     if source.suffix.lower() in (".safetensors", ".csv"):
-        return distances.read(source)
+        matrix = distances.read(source)
+        return matrix, matrix.class_names, {}
     if source.suffix.lower() == ".txt":
         return _measured(_read_names(source), arguments)
     if source.is_file() and not is_known_file(source):
@@ -136,7 +148,9 @@ def _distances(arguments: argparse.Namespace) -> "ClassMatrix":
     return _measured(loaded, arguments, origin=loaded.source)
 
 
-def _measured(classes: "ClassData", arguments: argparse.Namespace, origin: str | None = None) -> "ClassMatrix":
+def _measured(
+    classes: "ClassData", arguments: argparse.Namespace, origin: str | None = None
+) -> "tuple[ClassMatrix, Sequence[str | Sequence[str]], Any]":
     from softkin import distances
 
     name = arguments.distance or distances.default_source(classes.kind)
@@ -148,14 +162,19 @@ def _measured(classes: "ClassData", arguments: argparse.Namespace, origin: str |
         name,
         classes,
         vectors=arguments.vectors,
-        aliases=dict(alias.split("=", 1) for alias in arguments.alias),
+        aliases=_aliases(arguments),
         prefer=arguments.prefer,
         max_per_class=arguments.max_per_class,
         seed=arguments.seed,
         device=arguments.device,
     )
     how = f"{origin}: {measured.how}" if origin and distances.SOURCES[name].uses_samples else measured.how
-    return distances.ClassMatrix(measured.matrix, classes.class_names, "distances", how)
+    matrix = distances.ClassMatrix(measured.matrix, classes.class_names, "distances", how)
+    return matrix, classes.synonyms, {} if distances.SOURCES[name].uses_samples else arguments.vectors
+
+
+def _aliases(arguments: argparse.Namespace) -> dict[str, str]:
+    return dict(alias.split("=", 1) for alias in arguments.alias)
 
 
 def _read_names(path: Path) -> "ClassNames":

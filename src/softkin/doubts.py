@@ -1,0 +1,144 @@
+"""What cannot be right about the similarity of named classes, in sentences with a remedy."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softkin.distances.words import class_vectors, tokens
+from softkin.similarity import SparseRows
+from softkin.word_vectors import SHIPPED, WordVectors, opened
+
+FEW = 4  # classes: up to here the normalisation makes every row extreme, whatever the distances
+CALM = 0.5  # of the largest possible entropy, ln(K−1): what the sharpest row of so few classes should keep
+SHARP = 0.5  # of α: a nearest class that takes more had better be near
+SHARE = 0.25  # of the other classes: what another source counts as near
+
+
+def doubts(
+    class_names: Sequence[str | Sequence[str]],
+    similarity: Tensor | SparseRows,
+    beta: float | str,
+    *,
+    vectors: WordVectors | Mapping[str, Any] | str | Path | None = None,
+    aliases: Mapping[str, str] | None = None,
+) -> list[str]:
+    """What to doubt about a similarity that was made from class names.
+
+    - Three or four classes: each row's distances are brought to mean 0 and deviation 1, so two or three of them always
+      come out far apart. A row is too sharp if its entropy is below half of ln(K−1).
+    - A class whose nearest takes more than half of α, although no other source sees the two as near. The other sources
+      are WordNet, where the two names may stand for things of one kind (animal, artifact, food, plant, …), and the
+      other vectors that come with softkin, where the nearest should be among the first quarter. A source that does not
+      know the names is not asked.
+
+    Args:
+        class_names: As for ``from_words``.
+        similarity: What came of them, by ``similarity.from_distances`` or ``from_vectors``.
+        beta: How sharp it was made; a text where data decided that, which then nobody doubts.
+        vectors: What ``class_names`` were looked up in.
+        aliases: What was looked up instead of some words.
+
+    Returns:
+        Sentences; none if there is nothing to doubt.
+    """
+    sharp = "" if isinstance(beta, str) else too_sharp(similarity, beta)
+    sentences = [sharp, disagreement(class_names, similarity, vectors=vectors, aliases=aliases)]
+    return [sentence for sentence in sentences if sentence]
+
+
+def too_sharp(similarity: Tensor | SparseRows, beta: float) -> str:
+    """The sentence about three or four classes, if a row is too sharp."""
+    count = len(similarity)
+    if not 3 <= count <= FEW or beta == 0:
+        return ""
+    dense = similarity.dense() if isinstance(similarity, SparseRows) else similarity
+
+    def calm(at: float) -> bool:
+        rows = torch.softmax(dense.log() * (at / beta), dim=1)  # as each row is a softmax of −β times its distances
+        return bool((torch.special.entr(rows).sum(dim=1) >= CALM * math.log(count - 1)).all())
+
+    if calm(beta):
+        return ""
+    milder = next((at for at in (2.0, 1.5, 1.25, 1.0, 0.75, 0.5) if at < beta and calm(at)), 0.25)
+    return (
+        f"with {count} classes normalised distances are always extreme: at beta={beta:g} the nearest class takes up to "
+        f"{float(dense.max()):.2f} of alpha, however near it is; beta={milder:g} keeps the labels milder."
+    )
+
+
+def disagreement(
+    class_names: Sequence[str | Sequence[str]],
+    similarity: Tensor | SparseRows,
+    *,
+    vectors: WordVectors | Mapping[str, Any] | str | Path | None = None,
+    aliases: Mapping[str, str] | None = None,
+) -> str:
+    """The sentence about nearest classes that only one source sees as near, if there are some."""
+    aliases = aliases or {}
+    if isinstance(similarity, SparseRows):
+        most, place = similarity.values.max(dim=1)
+        nearest = similarity.indices.gather(1, place[:, None])[:, 0]
+    else:
+        most, nearest = similarity.max(dim=1)
+    names = [name if isinstance(name, str) else next(iter(name)) for name in class_names]
+    if len(names) < 3:
+        return ""
+    wordnet = _in_wordnet(names, aliases)
+    suspects = [
+        (k, int(nearest[k]))
+        for k in (most > SHARP).nonzero()[:, 0].tolist()
+        if not wordnet[k] & wordnet[int(nearest[k])]  # also if WordNet does not know one of the two
+    ]
+    if not suspects:
+        return ""
+    others = _elsewhere(class_names, opened(vectors), aliases)
+    doubtful = [
+        f"{names[j]!r} for {names[k]!r}"
+        for k, j in suspects
+        if (opinions := [*([False] if wordnet[k] and wordnet[j] else []), *(_is_near(rows, k, j) for rows in others)])
+        and not any(opinions)
+    ]
+    if not doubtful:
+        return ""
+    shown = ", ".join(doubtful[:5]) + (f" and {len(doubtful) - 5} more" if len(doubtful) > 5 else "")
+    return (
+        "more than half of alpha goes to a nearest class that neither WordNet nor other word vectors see as near: "
+        f"{shown}; if that is wrong, say what is meant with `aliases` (--alias), or lower beta."
+    )
+
+
+def _in_wordnet(names: Sequence[str], aliases: Mapping[str, str]) -> list[int]:
+    """A bit for each kind of thing that a name may stand for: as a whole, or by its last word ("oak tree": a tree)."""
+    shipped = WordVectors.shipped()
+    lower = {key.lower(): value for key, value in aliases.items()}
+    kinds = []
+    for name in names:
+        words = tokens(lower.get(name.lower(), name))
+        words = [part for word in words for part in tokens(lower.get(word, word))]
+        kinds.append(shipped.categories(" ".join(words)) or shipped.categories(words[-1] if words else ""))
+    return kinds
+
+
+def _elsewhere(
+    class_names: Sequence[str | Sequence[str]], vectors: WordVectors | Mapping[str, Any], aliases: Mapping[str, str]
+) -> list[Tensor]:
+    """The class vectors in the other shipped sets that know all names."""
+    found = []
+    for other in map(WordVectors.shipped, SHIPPED):
+        if other is not vectors:
+            try:
+                found.append(torch.nn.functional.normalize(class_vectors(class_names, other, aliases=aliases), dim=1))
+            except ValueError:  # a word without a vector
+                continue
+    return found
+
+
+def _is_near(rows: Tensor, k: int, j: int) -> bool:
+    """Whether class j is among the nearest quarter of the classes other than k."""
+    gaps = (rows - rows[k]).norm(dim=1)
+    closer = int((gaps < gaps[j]).sum()) - 1  # k itself is closer than all
+    return closer < max(1, SHARE * (len(rows) - 1))
