@@ -2,6 +2,7 @@ import json
 import re
 import sys
 import tomllib
+from dataclasses import replace
 from importlib import resources
 
 import pytest
@@ -173,6 +174,11 @@ def test_options_of_parts():
     (part,) = spec.parts("small", seeds=1, vectors="some.txt")
     assert (part.study.seeds, part.study.vectors) == ((0,), "some.txt")
     assert part.folder != spec.parts("small")[0].folder
+    (part,) = spec.parts("small")
+    assert part.study.vectors == "glove"  # the paper's kind
+    assert part.folder.endswith(
+        replace(part.study, vectors=None, data="cifar100").digest[:8]
+    )  # as it always was called
     with pytest.raises(ValueError, match="row of table1 at scale small 'RN' is not known; there are WRN"):
         spec.parts("small", rows=["RN"])
     with pytest.raises(ValueError, match="data set 'cifar' is not known; there are cifar100; did you mean 'cifar100'"):

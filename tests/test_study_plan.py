@@ -2,7 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from softkin import SoftkinError
 from softkin.study.plan import Plan, shortened
+from softkin.study.records import keep, kept_in
 from study_parts import kept
 
 GOLDEN = {
@@ -103,6 +105,36 @@ def test_changed_specs_never_collide():
         assert len(digests) == 2 * 2 * 3, content
     more = {job.digest for job in plan_of(seeds=(0, 1, 2), methods=("one-hot", "we")).jobs(lambda _: None)}
     assert {job.digest for job in plan_of(methods=("one-hot", "we")).jobs(lambda _: None)} <= more  # and work is reused
+
+
+def test_word_vectors_are_part_of_a_runs_identity(tmp_path):
+    def distances(**about):
+        one = kept(methods=("we",), **about)
+        one = replace(one, data={**one.data, "contents": {"vectors": "0123"}})
+        return Plan(one).distances("we", 0)
+
+    ours, glove = distances(), distances(vectors="glove")
+    assert ours.digest != glove.digest
+    assert (ours.spec["vectors"], ours.spec["vectors_digest"]) == ("minilm", "0123")
+    assert ours.digest == distances(vectors="minilm").digest
+    # as the runs were written when GloVe was all that softkin carried: those are still good
+    assert glove.spec["vectors"] is None
+    assert "vectors_digest" not in glove.spec
+    # and the studies of that time are GloVe's
+    old = kept(methods=("one-hot", "we"))
+    keep(tmp_path / "old", old)
+    assert kept_in(tmp_path / "old").spec == replace(old.spec, vectors="glove")
+    with pytest.raises(SoftkinError, match="another study .*vectors glove there, None here"):
+        keep(tmp_path / "old", replace(old, data={**old.data, "contents": {"vectors": "0123"}}))
+    keep(tmp_path / "old", replace(old, spec=replace(old.spec, vectors="glove")))
+    without = kept(methods=("one-hot", "uniform"))
+    keep(tmp_path / "without", without)
+    assert kept_in(tmp_path / "without").spec == without.spec
+    new = replace(old, data={**old.data, "contents": {"vectors": "0123"}})
+    keep(tmp_path / "new", new)
+    assert kept_in(tmp_path / "new").spec == old.spec
+    with pytest.raises(SoftkinError, match="the file of word vectors that softkin carries has changed since"):
+        keep(tmp_path / "new", replace(old, data={**old.data, "contents": {"vectors": "4567"}}))
 
 
 def test_choice_by_validation_nll():

@@ -107,7 +107,7 @@ class PaperSpec:
             scale: "full", "small", or "trial" where there is one.
             data: Where data sets are, by the name that the spec has for them; others are found by that name.
             rows: Only these networks of the paper, such as ("WRN",).
-            vectors: A file of word vectors instead of those that softkin carries.
+            vectors: A file of word vectors instead of GloVe, the paper's kind.
             seeds: Instead of the spec's: how many, or which.
         """
         about = self._scale(scale)
@@ -156,7 +156,10 @@ class PaperSpec:
         values = {"name": name, "model": model, "methods": list(self.methods), **given, **changes}
         named = StudySpec.from_dict({**values, "data": source, "ood": list(self.sets)})
         there = {"data": places.get(source, source), "ood": [places.get(one, one) for one in self.sets]}
-        return Part(row, StudySpec.from_dict({**values, **there}), value, named.digest[:8])
+        study = StudySpec.from_dict({**values, **there})
+        if study.vectors is None and study.looks_up_words:
+            study = replace(study, vectors="glove")  # the paper's kind; folders keep the name that they had without it
+        return Part(row, study, value, named.digest[:8])
 
     def _named(self, name: str) -> "PaperSpec":
         if self.beside is None:

@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from softkin import __version__, calibrators, checks, data, distances, files, models, predictions, training
+from softkin import (
+    __version__,
+    calibrators,
+    checks,
+    data,
+    distances,
+    files,
+    models,
+    predictions,
+    training,
+    word_vectors,
+)
 from softkin.data.cache import content_digest
 from softkin.data.distribution import NOISE
 from softkin.study import measure
@@ -147,8 +158,9 @@ def _resolved(spec: StudySpec) -> Kept:
             method.source.check(kind)
             if not method.source.uses_samples:  # words without a vector are better known before hours of training
                 _measured(method.source, parts, {"vectors": spec.vectors, "aliases": dict(spec.aliases)})
-    if spec.vectors is not None:
-        contents["vectors"] = content_digest(Path(spec.vectors), [spec.vectors])
+    if spec.vectors != "glove" and (spec.looks_up_words or spec.vectors is not None):
+        vectors = word_vectors.file_of(spec.vectors)
+        contents["vectors"] = content_digest(vectors, [vectors])
     rows = {"training": len(parts.train.labels), "validation": len(parts.validation.labels)}
     rows["test"] = len(parts.test.labels)
     about_data = {
@@ -192,7 +204,8 @@ def _distances(
     spec, source = job.spec, registry.named(job.spec["distance"]).source
     assert source is not None
     parts = split(spec["data"]["source"], spec.get("split") or job.context["split"])
-    measured = _measured(source, parts, spec, device)
+    vectors = spec.get("vectors") or "glove"  # None: see Plan.distances
+    measured = _measured(source, parts, {**spec, "vectors": vectors}, device)
     outcome: dict[str, Any] = {"split_digest": parts.digest if "split" in spec else None}
     fit = measured.autoencoder
     if fit is not None:

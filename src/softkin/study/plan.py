@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from softkin import word_vectors
 from softkin.study import methods as registry
 from softkin.study.records import Kept, Record
 from softkin.study.spec import digest_of
@@ -88,8 +89,10 @@ class Plan:
         assert source is not None
         about: dict[str, Any] = {"kind": "distances", "distance": method, "data": self._data}
         if "vectors" in source.options:
-            about |= {"vectors": spec.vectors, "aliases": dict(spec.aliases)}
-            if spec.vectors is not None:
+            # None is GloVe, as in the runs of the time when softkin carried no others; that file does not change.
+            vectors = None if spec.vectors == "glove" else spec.vectors or word_vectors.DEFAULT
+            about |= {"vectors": vectors, "aliases": dict(spec.aliases)}
+            if vectors is not None:
                 about["vectors_digest"] = self._contents.get("vectors")
         if "latent_dim" in source.options:
             about |= {"latent_dim": spec.latent_dim}

@@ -15,7 +15,7 @@ files are right.
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -236,7 +236,10 @@ def kept_in(folder: str | Path) -> Kept:
         data = dict(content["data"])
         for key in ("source", "digest", "kind", "classes", "rows"):
             data[key]
-        return Kept(StudySpec.from_dict(content["spec"]), data)
+        kept = Kept(StudySpec.from_dict(content["spec"]), data)
+        if kept.spec.vectors is None and kept.spec.looks_up_words and "vectors" not in kept.contents:
+            return replace(kept, spec=replace(kept.spec, vectors="glove"))  # what softkin carried when that was written
+        return kept
 
 
 def require_trusted_model(folder: Path, kept: Kept, trust_model: str | Sequence[str]) -> None:
@@ -254,7 +257,9 @@ def _changed(old: Kept, new: Kept) -> str:
         return str(new.data["source"])
     before, now = old.contents, new.contents
     name = next(name for name in (*now, *before) if before.get(name) != now.get(name))
-    return str(new.spec.vectors) if name == "vectors" else name.removeprefix("ood ")
+    if name == "vectors":
+        return new.spec.vectors or "the file of word vectors that softkin carries"
+    return name.removeprefix("ood ")
 
 
 def _difference(old: StudySpec, new: StudySpec) -> str:

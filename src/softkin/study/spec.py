@@ -71,7 +71,7 @@ class StudySpec:
     latent_dim: int | None = None
     """Of the autoencoder; None: by the size of the images"""
     vectors: str | None = None
-    """A file of word vectors; None: those that softkin carries"""
+    """"glove", or a file of word vectors; None: the ones that softkin takes by itself"""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """What to look up instead of a class name's word"""
     ood: tuple[str, ...] = ()
@@ -129,6 +129,12 @@ class StudySpec:
         needed = [registry.parts(name)[0] for name in self.methods]
         ordered = [name for name in (registry.ONE_HOT,) if name in needed]
         return list(dict.fromkeys(ordered + needed))
+
+    @property
+    def looks_up_words(self) -> bool:
+        """Whether one of the methods compares the words that name the classes."""
+        sources = [registry.named(base).source for base in self.bases()]
+        return any(source is not None and "vectors" in source.options for source in sources)
 
     @property
     def trials(self) -> int:
