@@ -88,6 +88,13 @@ def training_methods() -> list[str]:
     return list(METHODS)
 
 
+def word_vectors() -> list[str]:
+    """Word vectors that come with softkin."""
+    from softkin.word_vectors import SHIPPED
+
+    return list(SHIPPED)
+
+
 REGISTRIES: tuple[Names, ...] = (
     calibrators,
     data_sets,
@@ -99,6 +106,7 @@ REGISTRIES: tuple[Names, ...] = (
     recipes,
     study_methods,
     training_methods,
+    word_vectors,
 )
 
 

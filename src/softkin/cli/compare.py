@@ -80,7 +80,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="POINTS",
         help="choose the lowest output ECE that loses at most this much",
     )
-    what.add_argument("--vectors", help="glove, or a file of word vectors, for WE (default: those of softkin)")
+    vectors = what.add_argument("--vectors")
+    choices.choose(vectors, "for WE: {} or a file of word vectors (default: minilm)", choices.word_vectors, files=True)
     what.add_argument(
         "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
     )

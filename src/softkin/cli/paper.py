@@ -51,9 +51,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="NAME=PATH",
         help="where a data set is, such as cifar100=../cifar-100-python; may be repeated (default: fetched by name)",
     )
-    command.add_argument(
-        "--vectors", help="glove, or a file of word vectors, for WE (default: glove, as the paper's kind)"
-    )
+    vectors = command.add_argument("--vectors")
+    words = "for WE: {} or a file of word vectors (default: glove, the paper's kind)"
+    choices.choose(vectors, words, choices.word_vectors, files=True)
     command.add_argument("--seeds", type=running.seeds, help="how many, or a list such as 3,4,5 (default: the spec's)")
     command.add_argument(
         "--output", type=Path, default=DEFAULT_FOLDER, metavar="FOLDER", help=f"default: {DEFAULT_FOLDER}"

@@ -41,7 +41,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--beta", type=float, default=2.0, help="how sharp the similarity is (default: 2)")
     distance = command.add_argument("--distance")
     choices.choose(distance, "one of {} (default: by what SOURCE holds)", choices.distances)
-    command.add_argument("--vectors", help="glove, or a file of word vectors (default: those of softkin)")
+    vectors = command.add_argument("--vectors")
+    choices.choose(vectors, "{} or a file of word vectors (default: minilm)", choices.word_vectors, files=True)
     command.add_argument(
         "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
     )

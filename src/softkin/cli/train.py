@@ -57,7 +57,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         labels.add_argument(f"--{name}", type=float, help=_help(name))
     distance = labels.add_argument("--distance")
     choices.choose(distance, "{} or a file of distances (default: words)", choices.distances, files=True)
-    labels.add_argument("--vectors", help="glove, or a file of word vectors, for --distance words")
+    vectors = labels.add_argument("--vectors")
+    words = "for --distance words: {} or a file of word vectors (default: minilm)"
+    choices.choose(vectors, words, choices.word_vectors, files=True)
     labels.add_argument(
         "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
     )
