@@ -104,7 +104,7 @@ def test_from_images_features_and_text(capsys, tmp_path, shared_data):
             path = tmp_path / "images" / colour / f"{i}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (4 + i, 4), colour).save(path)
-    code, output, _ = run(capsys, "similarity", tmp_path / "images", "--size", 4)
+    code, output, _ = run(capsys, "similarity", tmp_path / "images", "--size", 4, "--beta", 1)
     assert code == 0
     assert "mean L1, all pairs" in output
     np.savez(tmp_path / "f.npz", features=np.eye(4), labels=np.arange(4))
@@ -125,15 +125,36 @@ def test_synonyms_aliases_and_other_vectors(capsys, tmp_path, shared_data):
     assert "n02124075" in output
     path = tmp_path / "names.txt"
     path.write_text("gasmask\ncat\ndog\n")
-    code, _, errors = run(capsys, "similarity", path)
+    code, _, errors = run(capsys, "similarity", path, "--vectors", "glove")
     assert code == 1
     assert "pass aliases={'gasmask': 'gas mask'}" in errors
-    assert run(capsys, "similarity", path, "--alias", "gasmask=gas mask")[0] == 0
+    assert run(capsys, "similarity", path, "--vectors", "glove", "--alias", "gasmask=gas mask", "--beta", 1)[0] == 0
     vectors = tmp_path / "v.txt"
     vectors.write_text("gasmask 0 1\ncat 1 0\ndog 1 1\n")
-    code, output, _ = run(capsys, "similarity", path, "--vectors", vectors)
+    code, output, _ = run(capsys, "similarity", path, "--vectors", vectors, "--beta", 1)
     assert code == 0
     assert "from v.txt" in output
+
+
+@pytest.mark.filterwarnings("default")
+def test_doubts_about_names(capsys, tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("rose\ntulip\ndolphin\nseal\n")
+    code, _, errors = run(capsys, "similarity", path)
+    assert code == 0
+    assert errors.startswith("softkin: warning: with 4 classes normalised distances are always extreme: at beta=2")
+    assert run(capsys, "similarity", path, "--beta", 1)[2] == ""
+    assert run(capsys, "similarity", path, "--beta", 1, "--check")[2] == ""
+    code, output, errors = run(capsys, "similarity", path, "--beta", 1, "--check", "--vectors", "glove", "--json")
+    assert "neither WordNet nor other word vectors see as near: 'seal' for 'rose'" in errors
+    assert "'seal' for 'rose'" in json.loads(output)["warnings"][0]
+    path.write_text("class_0\nclass_1\nclass_2\nclass_3\nclass_4\n")
+    code, _, errors = run(capsys, "similarity", path)
+    assert code == 0
+    assert errors.count("softkin: warning: the class names differ only by numbers or letters") == 1
+    code, _, errors = run(capsys, "similarity", path, "--vectors", "glov")
+    assert code == 1
+    assert "there is no such file; did you mean 'glove'?" in errors
 
 
 @pytest.mark.parametrize(
@@ -223,7 +244,7 @@ def test_hostile_names_stay_text(capsys, tmp_path):
     path = tmp_path / "n.txt"
     path.write_text("[bold]cat[/bold]\n[link=x]dog\ncar \x1b[31m\n", encoding="utf-8")
     code, output, _ = run(
-        capsys, "similarity", path, "--alias", "bold=cat", "--alias", "link=dog", "--alias", "31m=car"
+        capsys, "similarity", path, "--alias", "bold=cat", "--alias", "link=dog", "--alias", "31m=car", "--beta", 1
     )
     assert code == 0
     assert "[bold]cat[/bold]" in output

@@ -2,12 +2,13 @@
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin import checks
@@ -24,8 +25,6 @@ _COUNTER = re.compile(r"[0-9]+|[a-z]")  # what numbered classes differ by: class
 
 NEAR_LENGTH = 64  # a longer word is no slip of the pen: near words are not looked for
 SHOWN = 20  # words without a vector that a message lists
-
-Lookup = Callable[[str], Any]
 
 
 def tokens(name: str) -> list[str]:
@@ -93,7 +92,9 @@ def name_vectors(
 ) -> Tensor:
     """The vectors that ``from_words`` takes the distances of, (K, d) float64: for ``similarity.from_vectors``."""
     rows = class_vectors(class_names, vectors, aliases=aliases, prefer=prefer)
-    sentence = _indistinct([name if isinstance(name, str) else name[0] for name in class_names], rows, aliases or {})
+    names = [name if isinstance(name, str) else name[0] for name in class_names]
+    own = isinstance(vectors, Mapping) and not isinstance(vectors, WordVectors)  # who has "a" and "b" in it means them
+    sentence = (not aliases and not own and _numbered(names)) or _sharing(names, rows)
     if sentence:
         warnings.warn(sentence, stacklevel=3)  # the caller of from_words, or of from_names
     return rows
@@ -114,15 +115,12 @@ def class_vectors(
         raise ValueError(f"`class_names` must name at least 2 classes, got {len(synonyms)}.")
     vectors = opened(vectors)
     aliases = {key.lower(): value for key, value in (aliases or {}).items()}
-    rows = _whole_names(synonyms, vectors, aliases) if prefer == "entity" else None
-    if rows is None:
-        rows = _word_means(synonyms, vectors, aliases)
-    lengths = {len(row) for row in rows}
-    if len(lengths) > 1:
-        raise ValueError(f"`vectors` must all have one length, got lengths {sorted(lengths)}.")
-    result = torch.from_numpy(np.stack(rows))
-    checks.finite(result, "vectors")
-    return result
+    entries = _entities(synonyms, vectors, aliases) if prefer == "entity" else None
+    if entries is None:
+        entries = _word_entries(synonyms, vectors, aliases)
+    rows = _rows(entries, vectors)
+    checks.finite(rows, "vectors")
+    return rows
 
 
 def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
@@ -149,24 +147,34 @@ def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
     return synonyms
 
 
-def _indistinct(names: Sequence[str], rows: Tensor, aliases: Mapping[str, str]) -> str:
-    """What is wrong with names that words cannot tell apart; nothing if they can."""
-    plain = [[word for word in tokens(name) if not _COUNTER.fullmatch(word)] for name in names]
-    if not aliases and plain[0] and all(words == plain[0] for words in plain):
-        return (
-            f"the class names differ only by numbers or letters ({_listed(names)}), which say nothing of what the "
-            "classes are: pass names that do, or `aliases` (--alias), or take distances of images or features."
-        )
+def _numbered(names: Sequence[str]) -> str:
+    """What is wrong with names that differ only by numbers or letters; nothing with others."""
+
+    def plain(name: str) -> list[str]:
+        return [word for word in tokens(name) if not _COUNTER.fullmatch(word)]
+
+    first = plain(names[0])
+    if any(plain(name) != first for name in names):
+        return ""
+    return (
+        f"the class names differ only by numbers or letters ({_listed(names)}), which say nothing of what the classes "
+        "are: pass names that do, or `aliases` (--alias), or take distances of images or features."
+    )
+
+
+def _sharing(names: Sequence[str], rows: Tensor) -> str:
+    """What is wrong with names that have the same vector; nothing if none have."""
     classes: dict[bytes, list[str]] = {}
-    digits = rows / rows.abs().max().clamp(min=torch.finfo(rows.dtype).tiny)
-    for name, row in zip(names, (digits.round(decimals=9) + 0.0).numpy(), strict=True):
+    digits = rows.numpy() / max(float(rows.abs().max()), 1e-300)
+    for name, row in zip(names, digits.round(9) + 0.0, strict=True):  # -0.0 is 0.0
         classes.setdefault(row.tobytes(), []).append(name)
     alike = next((group for group in classes.values() if len(group) > 1), None)
     if alike is None:
         return ""
+    count = sum(len(group) for group in classes.values() if len(group) > 1)
     return (
-        f"{len(names) - len(classes) + 1} of {len(names)} class names share a vector ({_listed(alike)}), so nothing "
-        "tells these classes apart: pass `aliases` (--alias) with other words for all but one of them."
+        f"{count} of {len(names)} class names share a vector ({_listed(alike)}), so nothing tells these classes apart: "
+        "pass `aliases` (--alias) with other words for all but one of them."
     )
 
 
@@ -174,86 +182,93 @@ def _listed(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(map(repr, names[:most])) + (" …" if len(names) > most else "")
 
 
-def _lookup(vectors: WordVectors | Mapping[str, Any]) -> Lookup:
-    """Word → 1-D float64 array, or None."""
-
-    def find(word: str) -> Any:
-        if word not in vectors:
-            return None
-        row = checks.as_tensor(vectors[word], "vectors").cpu().numpy().astype(np.float64)
-        if row.ndim != 1:
-            raise ValueError(f"`vectors` must map words to 1-D arrays, got shape {row.shape} for {word!r}.")
-        return row
-
-    return find
+def _rows(entries: list[list[str]], vectors: WordVectors | Mapping[str, Any]) -> Tensor:
+    """(K, d): for each class the mean vector of its entries, which all have one."""
+    flat = [entry for of_class in entries for entry in of_class]
+    counts = np.array([len(of_class) for of_class in entries])
+    matrix = vectors.rows(flat) if isinstance(vectors, WordVectors) else _stacked(flat, vectors)
+    starts = np.concatenate([[0], counts.cumsum()[:-1]])
+    means = np.add.reduceat(matrix, starts, axis=0) / counts[:, None]
+    return torch.from_numpy(unit_length(means) if isinstance(vectors, WordVectors) and vectors.unit else means)
 
 
-def _word_means(
+def _stacked(words: list[str], vectors: Mapping[str, Any]) -> NDArray[np.float64]:
+    """The vectors of words, one below the other."""
+    rows: dict[str, NDArray[np.float64]] = {}
+    for word in dict.fromkeys(words):
+        rows[word] = checks.as_tensor(vectors[word], "vectors").cpu().numpy().astype(np.float64)
+        if rows[word].ndim != 1:
+            raise ValueError(f"`vectors` must map words to 1-D arrays, got shape {rows[word].shape} for {word!r}.")
+    lengths = {len(row) for row in rows.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"`vectors` must all have one length, got lengths {sorted(lengths)}.")
+    return np.stack([rows[word] for word in words])
+
+
+def _word_entries(
     synonyms: list[list[str]], vectors: WordVectors | Mapping[str, Any], aliases: Mapping[str, str]
-) -> list[Any]:
-    """For each class the mean vector of the first synonym whose words all have one."""
-    find = _lookup(vectors)
-    unit, longest = (vectors.unit, vectors.longest) if isinstance(vectors, WordVectors) else (False, 1)
-    rows: list[Any] = []
+) -> list[list[str]]:
+    """For each class the entries of the first synonym whose words all have a vector."""
+    longest = vectors.longest if isinstance(vectors, WordVectors) else 1
+    entries: list[list[str]] = []
     unknown: dict[str, str] = {}  # word → the class name that it was in
     for names in synonyms:
         missing: list[dict[str, str]] = []
         for name in names:
-            row, lacking = _mean(name, find, aliases, longest)
-            if row is not None:
-                rows.append(unit_length(row) if unit else row)
+            parts, lacking = _parts(name, vectors, aliases, longest)
+            if not lacking:
+                entries.append(parts)
                 break
             missing.append(dict.fromkeys(lacking, name))
         else:
             unknown |= missing[0]  # the first synonym is the one that a reader knows the class by
     if not unknown:
-        return rows
+        return entries
     # A mapping may hold whole names as they are; only if it does so for all classes, and words would not do.
-    whole = [next((find(name) for name in names if name in vectors), None) for names in synonyms]
-    if all(row is not None for row in whole):
+    whole = [[name for name in names if name in vectors][:1] for names in synonyms]
+    if all(whole):
         return whole
     raise ValueError(_explain(unknown, vectors))
 
 
-def _mean(name: str, find: Lookup, aliases: Mapping[str, str], longest: int) -> tuple[Any, list[str]]:
-    """(mean vector of the name's entries, []) or (None, the words without a vector)."""
+def _parts(
+    name: str, vectors: WordVectors | Mapping[str, Any], aliases: Mapping[str, str], longest: int
+) -> tuple[list[str], list[str]]:
+    """The entries that make up a name, and the words that are needed but have none."""
     if name.lower() in aliases:
         words = tokens(aliases[name.lower()])  # not looked up among the aliases again: two may name each other
     else:
         words = [word for token in tokens(name) for word in (tokens(aliases[token]) if token in aliases else [token])]
-    rows: list[Any] = []
+    entries: list[str] = []
     lacking: dict[str, None] = {}
     place = 0
     while place < len(words):
         # From the left, the most words that have an entry of their own.
         for count in range(min(longest, len(words) - place), 0, -1):
-            row = find(" ".join(words[place : place + count]))
-            if row is not None:
-                rows.append(row)
+            entry = " ".join(words[place : place + count])
+            if entry in vectors:
+                entries.append(entry)
                 break
         else:
             lacking[words[place]] = None
         place += count
     needed = [word for word in lacking if len(word) > 1]
-    if needed or not rows:
-        return None, needed or list(lacking) or [name]
-    return np.mean(rows, axis=0), []
+    return entries, needed or ([] if entries else list(lacking) or [name])
 
 
-def _whole_names(
+def _entities(
     synonyms: list[list[str]], vectors: WordVectors | Mapping[str, Any], aliases: Mapping[str, str]
-) -> list[Any] | None:
-    """Entity vectors of all classes, or None with a warning that names the classes without one."""
-    find = _lookup(vectors)
+) -> list[list[str]] | None:
+    """Each class's entity, or None with a warning that names the classes without one."""
     titles = [[key for name in names for key in _titles(aliases.get(name.lower(), name))] for names in synonyms]
-    rows = [next((find(key) for key in keys if key in vectors), None) for keys in titles]
-    without = [names[0] for names, row in zip(synonyms, rows, strict=True) if row is None]
+    entries = [[key for key in keys if key in vectors][:1] for keys in titles]
+    without = [names[0] for names, entry in zip(synonyms, entries, strict=True) if not entry]
     if not without:
-        return rows
+        return entries
     shown = ", ".join(map(repr, without[:5])) + (f" and {len(without) - 5} more" if len(without) > 5 else "")
     warnings.warn(
-        f"entity vectors are used only if every class has one, and {len(without)} of {len(rows)} have none ({shown}); "
-        "words are used for all classes.",
+        f"entity vectors are used only if every class has one, and {len(without)} of {len(entries)} have none "
+        f"({shown}); words are used for all classes.",
         stacklevel=5,  # the caller of from_words
     )
     return None

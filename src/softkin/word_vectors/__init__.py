@@ -14,7 +14,7 @@ import functools
 import gzip
 import warnings
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +31,7 @@ SHIPPED: Registry[Path] = Registry("set of word vectors")
 SHIPPED.add("minilm", SENTENCES)
 SHIPPED.add("glove", GLOVE)
 DEFAULT = "minilm"
+LONGEST = 8  # words of an entry of "minilm"; counting them would take as long as reading them
 
 _LINES = 2000  # parsed at a time
 
@@ -75,7 +76,7 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
 
     def __getitem__(self, word: str) -> NDArray[np.floating[Any]]:
         row: NDArray[np.floating[Any]] = self.vectors[self._place[word]]
-        return unit_length(row.astype(np.float64)) if self.unit else row
+        return unit_length(row) if self.unit else row
 
     def __contains__(self, word: object) -> bool:
         return word in self._place
@@ -88,6 +89,11 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
 
     def __repr__(self) -> str:
         return f"WordVectors({len(self)} words, {self.vectors.shape[1]} dimensions, source={self.source!r})"
+
+    def rows(self, words: Sequence[str]) -> NDArray[np.float64]:
+        """The vectors of words that there are, one below the other."""
+        matrix: NDArray[np.float64] = self.vectors[[self._place[word] for word in words]].astype(np.float64)
+        return unit_length(matrix) if self.unit else matrix
 
     def categories(self, word: str) -> int:
         """The kinds of thing that a word may stand for, as bits; 0: not known."""
@@ -132,11 +138,11 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
         return WordVectors(words, np.concatenate(rows), source=path.name)
 
 
-def unit_length(vector: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """The vector's direction; 0 stays 0."""
-    length = np.linalg.norm(vector)
-    result: NDArray[np.floating[Any]] = vector / length if length > 0 else vector
-    return result
+def unit_length(vectors: NDArray[Any]) -> NDArray[np.float64]:
+    """The directions of vectors (…, d), float64; 0 stays 0."""
+    length = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
+    directions: NDArray[np.float64] = vectors / np.where(length > 0, length, 1.0)
+    return directions
 
 
 def opened(vectors: WordVectors | Mapping[str, Any] | str | Path | None) -> WordVectors | Mapping[str, Any]:
@@ -168,7 +174,7 @@ def _shipped(name: str) -> WordVectors:
         arrays["vectors"],
         source="all-MiniLM-L6-v2, 128 dimensions, shipped with softkin",
         unit=True,
-        longest=1 + max(word.count(" ") for word in words),
+        longest=LONGEST,
         categories=arrays["categories"],
     )
 
