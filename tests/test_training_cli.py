@@ -201,3 +201,18 @@ def test_terminated_for_real_it_goes_on_to_the_weights_of_an_undisturbed_run(cap
     assert predictions.load(tmp_path / "cut" / "test.safetensors").digest == (
         predictions.load(tmp_path / "whole" / "test.safetensors").digest
     )
+
+
+def test_alpha_auto_is_trained_and_its_path_is_in_the_record(capsys):
+    arguments = ("--method", "similarity", "--distance", "l2", "--alpha", "auto", "--top-m", 3, "--epochs", 3)
+    code, output, errors = run(capsys, *QUICK, *arguments, "--json")
+    assert (code, errors) == (0, "")
+    record = json.loads(output)
+    assert (record["method"]["alpha"], record["method"]["top_m"]) == ("auto", 3)
+    assert [entry["alpha"] for entry in record["history"]][0] == pytest.approx(0.02)
+    code, _, errors = run(capsys, *QUICK, "--method", "online", "--alpha", "auto")
+    assert code == 2
+    assert "`alpha` must be a number, or 'auto' for uniform and similarity, got 'auto'" in errors
+    code, _, errors = run(capsys, *QUICK, "--method", "uniform", "--alpha", "lots")
+    assert code == 2
+    assert "--alpha" in errors

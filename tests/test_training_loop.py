@@ -520,3 +520,39 @@ def test_validation_numbers_are_those_of_its_predictions(split):
     last = trained.history[-1]
     assert last["validation_ece"] == metrics.ece_hist(preds.probabilities, preds.known_labels)
     assert last["validation_nll"] == metrics.nll(preds.probabilities, preds.known_labels)
+
+
+# α that moves
+
+
+def test_alpha_moves_by_the_gap_of_each_validation_and_resumes_to_the_bit(split, tmp_path):
+    method = Method("uniform", alpha="auto")
+    whole = fit(split, method=method, epochs=6, lr=0.3)
+    alphas = [entry["alpha"] for entry in whole.history]
+    assert alphas[0] == pytest.approx(0.02)
+    for entry, following in zip(whole.history, alphas[1:], strict=False):
+        assert following == pytest.approx(min(0.5, max(0, entry["alpha"] + 0.5 * entry["validation_gap"])))
+    assert len(set(alphas)) > 2
+    assert whole.record["method"]["alpha"] == "auto"
+
+    def listen(event):
+        if event["event"] == "step" and event["epoch"] == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        with pytest.raises(SoftkinError, match="training was stopped by signal"):
+            fit(split, method=method, epochs=6, lr=0.3, folder=tmp_path / "run", progress=listen)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    rest = fit(split, method=method, epochs=6, lr=0.3, folder=tmp_path / "run")
+    assert rest.resumed
+    assert [entry["alpha"] for entry in rest.history] == alphas
+    assert same(rest.model, whole.model)
+    with pytest.raises(SoftkinError, match="another run"):  # a fixed α does not go on from there
+        fit(split, method="uniform", epochs=6, lr=0.3, folder=tmp_path / "run")
+
+
+def test_an_alpha_that_moves_needs_validation_rows(split):
+    with pytest.raises(ValueError, match="alpha='auto' is moved by the validation rows, but there are none"):
+        training.fit(network(), split.train, method=Method("uniform", alpha="auto"), recipe=Recipe(epochs=1))

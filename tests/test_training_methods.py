@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from softkin import data, distances, similarity, smoothing
 from softkin.training import Method, class_distances
+from softkin.training.methods import in_words
 from softkin.training.objectives import focal_loss, mixed_targets, objective
 
 K = 5
@@ -212,3 +213,72 @@ def test_unknown_distances_are_refused(digits):
         TypeError, match="`latent_dim` must be left out for the distance 'l1': it is an option of autoencoder."
     ):
         class_distances(digits, "l1", latent_dim=3)
+
+
+# α that moves, and the m most similar classes
+
+
+def test_an_alpha_that_moves_is_stated_and_kept_as_such():
+    uniform = Method("uniform+mixup", alpha="auto")
+    assert uniform.to_dict() == {"name": "uniform+mixup", "alpha": "auto", "mixing": 0.2}
+    assert repr(uniform) == "Method('uniform+mixup', alpha='auto', mixing=0.2)"
+    assert uniform.effective_target(10).startswith(
+        "uniform smoothing, α from 0.02 on, moved by 0.5·(mean confidence − accuracy) at each validation, shared among "
+        "all 10 classes; two samples mixed"
+    )
+    D = np.abs(np.arange(5)[:, None] - np.arange(5)) + 0.0
+    similar = Method.from_distances(D, alpha="auto", beta=3.0, top_m=2, distance="l2")
+    assert {**similar.to_dict(), "soft_labels": None} == {
+        "name": "similarity",
+        "alpha": "auto",
+        "beta": 3.0,
+        "top_m": 2,
+        "distance": "l2",
+        "soft_labels": None,
+    }
+    assert similar.effective_target(5).startswith(
+        "class-similarity smoothing, α = auto, β = 3, top-m = 2, distance l2: α "
+    )
+    sparse = similarity.from_distances(D, 3.0, top_m=2)
+    torch.testing.assert_close(similar.soft_labels, smoothing.similarity_labels(sparse, 0.02).dense())
+    assert Method.from_distances(D, beta="auto").beta == 1  # for names alone
+    assert in_words({"alpha": "auto", "beta": 2.0}) == "α = auto, β = 2"
+
+
+@pytest.mark.parametrize("name", ["uniform", "similarity"])
+def test_the_objective_follows_its_alpha(name):
+    method = Method(name, alpha="auto", soft_labels=soft_labels(0.3) if name == "similarity" else None)
+    logits, labels = some()
+    loss = objective(method, K)
+    assert loss.alpha == pytest.approx(0.02)
+    gap = float(logits.softmax(1).amax(1).mean()) - float((logits.argmax(1) == labels).float().mean())
+    loss.moving.adjust(logits, labels)
+    assert loss.alpha == pytest.approx(min(0.5, max(0, 0.02 + 0.5 * gap)))
+    assert 0.02 < loss.alpha < 0.5
+    fixed = (
+        Method(name, soft_labels=soft_labels(loss.alpha)) if name == "similarity" else Method(name, alpha=loss.alpha)
+    )
+    torch.testing.assert_close(loss(logits, labels), objective(fixed, K)(logits, labels))
+    assert objective(method, K).alpha == pytest.approx(0.02)  # another training begins anew
+    assert objective(fixed, K).moving is None
+    assert objective(fixed, K).alpha is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            {"name": "online", "alpha": "auto"},
+            "`alpha` must be a number, or 'auto' for uniform and similarity, got 'auto'",
+        ),
+        (
+            {"name": "uniform", "alpha": "best"},
+            "`alpha` must be a number, or 'auto' for uniform and similarity, got 'best'",
+        ),
+        ({"name": "mixup", "mixing": "auto"}, "`mixing` must be a number, got 'auto'"),
+        ({"name": "uniform", "top_m": 5}, "`top_m` is for similarity, and the method is 'uniform'"),
+    ],
+)
+def test_what_cannot_move_is_refused(arguments, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Method(**arguments)

@@ -76,6 +76,10 @@ def test_two_processes_have_the_loss_curve_of_one(two):
         [entry["loss"] for entry in one["history"]], abs=1e-4
     )
     assert two["history"][-1]["validation_nll"] == pytest.approx(one["history"][-1]["validation_nll"], abs=1e-4)
+    first, second = two["alphas"]
+    assert first == second  # to the bit
+    assert first == pytest.approx(one["alphas"][0], abs=1e-4)
+    assert len(set(first)) > 1
     assert two["record"]["processes"] == 2
     assert "batch_statistics" not in two["record"]  # the network has none
     assert two["with_norm"]["batch_statistics"] == "per process"

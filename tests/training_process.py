@@ -40,7 +40,7 @@ def train(folder, method, *, epochs=12, batch_norm=True, device="cpu", **options
         network(batch_norm=batch_norm),
         SPLIT.train,
         SPLIT.validation,
-        method=training.Method(method),
+        method=method if isinstance(method, training.Method) else training.Method(method),
         recipe=recipe,
         seed=3,
         folder=folder,
@@ -127,13 +127,15 @@ def shared(folder, method):
     device = "cpu" if torch.cuda.is_available() else None
     trained = train(None, method, epochs=4, batch_norm=False, device=device, progress=listen)
     with_norm = train(None, method, epochs=1, device=device)
+    auto = train(None, training.Method("uniform", alpha="auto"), epochs=4, batch_norm=False, device=device)
     resumed = stopped_and_resumed(folder, device) if folder is not None else {}
     rank, world = ranks.world()
+    alphas = ranks.gather([entry["alpha"] for entry in auto.history])
     if world > 1:
         import torch.distributed as dist
 
         dist.destroy_process_group()
-    return {"steps": steps, "rank": rank, "with_norm": with_norm.record, **resumed} | outcome(trained)
+    return {"steps": steps, "rank": rank, "with_norm": with_norm.record, "alphas": alphas, **resumed} | outcome(trained)
 
 
 def stopped_and_resumed(folder, device):

@@ -167,7 +167,7 @@ class AdjustableLabels(nn.Module):
         gap = validation_gap(
             validation_logits, validation_labels, num_classes=self.num_classes, ignore_index=self.ignore_index
         )
-        self._scale(self._auto.moved(self.alpha, gap))
+        self.set_alpha(self._auto.moved(self.alpha, gap))
         return self.alpha
 
     def _own(self) -> Tensor:
@@ -190,14 +190,15 @@ class AdjustableLabels(nn.Module):
         self.register_buffer("_unit_mass", mass / mean, persistent=False)
         for name in self._off_diagonal():
             self.register_buffer(f"_unit_{name}", getattr(self, name) / mean, persistent=False)
-        self._scale(auto.start)
+        self.set_alpha(auto.start)
 
     def _off_diagonal(self) -> tuple[str, ...]:
         return ("values", "rest") if self._is_sparse else ("soft_labels",)
 
     @torch.no_grad()
-    def _scale(self, alpha: float) -> None:
-        """Rewrite the labels for ``alpha``, in place, so that compiled graphs and cached casts see the new ones."""
+    def set_alpha(self, alpha: float) -> None:
+        """Put ``alpha="auto"`` at ``alpha``, as a loop does that goes on from a checkpoint of its own."""
+        # In place, so that compiled graphs and cached casts see the new labels.
         with torch.inference_mode(False):
             self.auto_alpha.fill_(alpha)
             for name in self._off_diagonal():
@@ -225,4 +226,4 @@ class AdjustableLabels(nn.Module):
             if key in missing_keys:
                 missing_keys.remove(key)
                 self.auto_alpha.fill_(1 - self._own().mean())
-            self._scale(self.alpha)
+            self.set_alpha(self.alpha)

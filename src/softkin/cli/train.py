@@ -10,6 +10,7 @@ from softkin.files import from_number
 from softkin.training.methods import METHODS, parameters
 
 if TYPE_CHECKING:
+    from softkin.training.methods import Value
     from softkin.training.session import Session
 
 LABELS = ", ".join(name for name, method in METHODS.items() if not method.mixes)
@@ -54,7 +55,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     method = labels.add_argument("--method", default="one-hot", metavar="METHOD")
     choices.choose(method, "see above (default: one-hot)", choices.training_methods, separators="+")
     for name in parameters():
-        labels.add_argument(f"--{name}", type=float, help=_help(name))
+        labels.add_argument(f"--{name.replace('_', '-')}", type=_value, metavar="NUMBER", help=_help(name))
     distance = labels.add_argument("--distance")
     choices.choose(distance, "{} or a file of distances (default: words)", choices.distances, files=True)
     vectors = labels.add_argument("--vectors")
@@ -112,13 +113,19 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     run.add_argument("--json", action="store_true", help="print the record as JSON")
 
 
+def _value(text: str) -> "Value":
+    """A number, or "auto"."""
+    return "auto" if text == "auto" else float(text)
+
+
 def _help(name: str) -> str:
     """A parameter's meaning, and the default of each method that has it."""
     takers = parameters()[name]
     usual = next(iter(takers.values()))
     others = "".join(f"; {method} {one.default:g}" for method, one in takers.items() if one.default != usual.default)
     of = "" if len(takers) > 1 else f", of {next(iter(takers))}"
-    return f"{usual.about}{of} (default: {usual.default:g}{others})"
+    auto = "; or auto" if usual.automatic else ""
+    return f"{usual.about}{of} (default: {usual.default:g}{others}{auto})"
 
 
 def _session(arguments: argparse.Namespace) -> "Session":

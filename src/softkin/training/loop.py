@@ -37,7 +37,7 @@ class Trained:
 
     model: nn.Module
     history: list[dict[str, Any]]
-    """One entry an epoch: loss, learning rate, images a second, validation accuracy, ECE and NLL"""
+    """One entry an epoch: loss, learning rate, images a second, α if it moves, validation accuracy, ECE, gap and NLL"""
     seconds: float
     """Of all sessions, if the run was resumed"""
     effective_target: str
@@ -73,7 +73,8 @@ def fit(
     Args:
         model: Takes standardised inputs (n, C, H, W) or (n, D), returns logits (n, K).
         train: What to train on; its channel means and deviations standardise all inputs.
-        validation: What accuracy, ECE and NLL are reported on; it changes nothing of the training.
+        validation: What accuracy, ECE and NLL are reported on. Only ``alpha="auto"`` is moved by it; else it changes
+            nothing of the training.
         method: What the network is trained towards.
         recipe: Optimizer, learning rate, batches, precision.
         seed: Of the order of the rows, augmentation, mixing and dropout; not of the initial weights, which ``model``
@@ -93,7 +94,8 @@ def fit(
     """
     seed = checks.count(seed, "seed", least=0, most=MOST_SEED)
     if validate_every is None:
-        validate_every = 1 if validation is None else -(-len(validation.labels) // max(1, len(train.labels)))
+        moves = method.auto_alpha is not None
+        validate_every = 1 if moves or validation is None else -(-len(validation.labels) // max(1, len(train.labels)))
     checks.count(validate_every, "validate_every")
     checks.at_least_zero(checkpoint_every, "checkpoint_every")
     _check_data(train, validation, method)
@@ -133,6 +135,8 @@ def _check_data(train: "Labelled", validation: "Labelled | None", method: Method
     for part in (method.labelling, method.mixing_method):
         if part is not None and part.images_only and train.kind != "images":
             raise ValueError(f"the method {part.name} needs images, and `train` holds {train.kind}.")
+    if method.auto_alpha is not None and (validation is None or len(validation.labels) == 0):
+        raise ValueError("alpha='auto' is moved by the validation rows, but there are none.")
     if validation is not None and list(validation.class_names) != list(train.class_names):
         raise ValueError("`validation` must have the classes of `train`, in the same order, but they differ.")
 
@@ -394,6 +398,8 @@ class _Run:
             "learning_rate": lr,
             "images_per_second": self._images_per_second(),
         }
+        if self.objective.alpha is not None:
+            entry["alpha"] = self.objective.alpha
         self.at.epoch, self.at.step = self.at.epoch + 1, 0
         self.at.epoch_loss = self.at.epoch_seconds = 0.0
         self._check_weights()
@@ -425,9 +431,12 @@ class _Run:
         if not bool(torch.isfinite(logits).all()):
             self._not_a_number(self.at.epoch * self.batches.steps - 1, "logits became infinite or no numbers")
         p = logits.double().softmax(dim=1)
+        if self.objective.moving is not None:
+            self.objective.moving.adjust(logits, labels)  # all ranks have all rows, and come to the same α
         return {
             "validation_accuracy": metrics.accuracy(p, labels),
             "validation_ece": metrics.ece_hist(p, labels),
+            "validation_gap": metrics.signed_gap(p, labels),
             "validation_nll": metrics.nll(p, labels),
         }
 

@@ -7,16 +7,21 @@ with values for the parameters. Importing this module does not load torch, so th
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from softkin.names import Registry, did_you_mean
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from softkin.auto_alpha import AutoAlpha
     from softkin.checks import Array
     from softkin.losses import SoftLabelCrossEntropy
     from softkin.training.objectives import Objective
+
+
+Value: TypeAlias = float | Literal["auto"]
+"""Of a parameter; "auto" leaves it to the training"""
 
 
 @dataclass(frozen=True)
@@ -29,13 +34,23 @@ class Parameter:
     default: float
     about: str
     """For the command line's help"""
-    allowed: Literal["at least 0", "above 0", "share"] = "at least 0"
-    """"share": at least 0 and below 1"""
+    allowed: Literal["at least 0", "above 0", "share", "count"] = "at least 0"
+    """"share": at least 0 and below 1; "count": a whole number of at least 0"""
+    automatic: bool = False
+    """Whether "auto" is a value too"""
 
-    def check(self, value: float) -> float:
+    def check(self, value: Value) -> Value:
         """Refuse a value that the parameter cannot have."""
         from softkin import checks
 
+        if isinstance(value, str):
+            if value == "auto" and self.automatic:
+                return "auto"
+            takers = [name for name, one in parameters()[self.name].items() if one.automatic]
+            auto = f", or 'auto' for {' and '.join(takers)}" if takers else ""
+            raise ValueError(f"`{self.name}` must be a number{auto}, got {value!r}.")
+        if self.allowed == "count":
+            return checks.count(int(value) if float(value).is_integer() else value, self.name, least=0)  # type: ignore[arg-type]
         if self.allowed == "share":
             return checks.alpha(value)
         checked = checks.at_least_zero(value, self.name)
@@ -92,7 +107,7 @@ def parameters() -> dict[str, dict[str, Parameter]]:
     return by_name
 
 
-def in_words(values: Mapping[str, float]) -> str:
+def in_words(values: Mapping[str, Value]) -> str:
     """Values of parameters as people write them.
 
     Example:
@@ -101,7 +116,11 @@ def in_words(values: Mapping[str, float]) -> str:
     """
     known = parameters()
     letters = {name: next(iter(takers.values())).letter for name, takers in known.items()}
-    return ", ".join(f"{letters.get(name, name)} = {value:g}" for name, value in values.items())
+    return ", ".join(f"{letters.get(name, name)} = {_text(value)}" for name, value in values.items())
+
+
+def _text(value: Value) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 class Method:
@@ -129,7 +148,8 @@ class Method:
         soft_labels: (K, K), for "similarity" only. α then follows from their diagonal.
         distance: What ``soft_labels`` were made from; kept for the record.
         values: Of the method's parameters, such as ``alpha=0.1``; the others have their defaults. A parameter is an
-            attribute too: ``method.alpha``; None where the method does not have it.
+            attribute too: ``method.alpha``; None where the method does not have it. ``alpha="auto"`` moves α after each
+            validation by the rule of ``softkin.auto_alpha``; ``method.alpha`` is then where it begins.
 
     Example:
         >>> Method("uniform").effective_target(10)
@@ -141,12 +161,14 @@ class Method:
     """
 
     def __init__(
-        self, name: str, *, soft_labels: "Array | None" = None, distance: str | None = None, **values: float | None
+        self, name: str, *, soft_labels: "Array | None" = None, distance: str | None = None, **values: Value | None
     ) -> None:
         labelling, mixing = parse(name)
         self.name = "+".join(METHODS.canonical(part) for part in name.split("+"))
         self.label, self.mix = labelling.name, None if mixing is None else mixing.name
         self.labelling, self.mixing_method, self.distance = labelling, mixing, distance
+        self.auto_alpha: AutoAlpha | None = None
+        """The rule by which α moves, if it does"""
         self.values = self._checked(values)
         self.smooth_loss: SoftLabelCrossEntropy | None = None
         """The loss towards ``soft_labels``, which has checked them"""
@@ -156,10 +178,10 @@ class Method:
         if soft_labels is not None:
             from softkin import losses
 
-            self.smooth_loss = losses.SoftLabelCrossEntropy(soft_labels, reduction="sum")
-            self.values["alpha"] = round(1 - float(self.smooth_loss.soft_labels.diagonal().mean()), 12)
+            self.smooth_loss = losses.SoftLabelCrossEntropy(soft_labels, alpha=self.auto_alpha, reduction="sum")
+            self.values["alpha"] = round(self.smooth_loss.alpha, 12)
 
-    def _checked(self, values: Mapping[str, float | None]) -> dict[str, float]:
+    def _checked(self, values: Mapping[str, Value | None]) -> dict[str, float]:
         """Values for all parameters; those of a matrix of labels are only kept where they were given."""
         mine = {one.name: one for method in (self.labelling, self.mixing_method) if method for one in method.parameters}
         known = parameters()
@@ -173,7 +195,19 @@ class Method:
         chosen = {name: value for name, value in values.items() if value is not None}
         made = {one.name for one in self.labelling.parameters} if self.labelling.from_distances else set()
         defaults = {name: parameter.default for name, parameter in mine.items() if name not in made}
-        return {name: mine[name].check((defaults | chosen)[name]) for name in mine if name in defaults | chosen}
+        checked = {name: mine[name].check((defaults | chosen)[name]) for name in mine if name in defaults | chosen}
+        return {name: self._beginning(name) if isinstance(value, str) else value for name, value in checked.items()}
+
+    def _beginning(self, name: str) -> float:
+        """The number that "auto" begins with."""
+        if name == BETA.name:
+            from softkin import similarity
+
+            return similarity.AUTO_BETA
+        from softkin.auto_alpha import AutoAlpha
+
+        self.auto_alpha = AutoAlpha()
+        return self.auto_alpha.start
 
     def __getattr__(self, name: str) -> float | None:
         if name.startswith("_") or name not in parameters():
@@ -182,7 +216,11 @@ class Method:
         return values.get(name)
 
     def __repr__(self) -> str:
-        return f"Method({', '.join([repr(self.name), *(f'{name}={value:g}' for name, value in self.values.items())])})"
+        values = [f"{name}={value!r}" for name, value in self._plain_values().items()]
+        return f"Method({', '.join([repr(self.name), *values])})"
+
+    def _plain_values(self) -> dict[str, Value]:
+        return {**self.values, **({} if self.auto_alpha is None else {"alpha": "auto"})}
 
     @property
     def soft_labels(self) -> "Tensor | None":
@@ -194,20 +232,34 @@ class Method:
         cls,
         distances: "Array",
         *,
-        alpha: float = 0.1,
-        beta: float = 2.0,
+        alpha: Value = 0.1,
+        beta: Value = 2.0,
+        top_m: int | None = None,
         mix: str | None = None,
-        mixing: float | None = None,
+        mixing: Value | None = None,
         distance: str | None = None,
         asymmetric: bool = False,
     ) -> Self:
-        """Class-similarity smoothing from class distances (K, K), mixed where ``mix`` says how."""
+        """Class-similarity smoothing from class distances (K, K), mixed where ``mix`` says how.
+
+        With ``top_m`` each class keeps its m most similar classes; see ``similarity.from_distances``.
+        """
         from softkin import similarity, smoothing
 
-        s = similarity.from_distances(distances, beta, asymmetric=asymmetric)
-        q = smoothing.similarity_labels(s, alpha)
+        s = similarity.from_distances(distances, beta, asymmetric=asymmetric, top_m=top_m or None)
+        rows = s.dense() if isinstance(s, similarity.SparseRows) else s
+        auto = SIMILARITY.parameters[0].check(alpha) == "auto"
+        q = smoothing.similarity_labels(rows, 0.5 if isinstance(alpha, str) else alpha)
         name = f"{SIMILARITY.name}+{mix}" if mix else SIMILARITY.name
-        return cls(name, soft_labels=q, mixing=mixing, beta=beta, distance=distance)
+        return cls(
+            name,
+            soft_labels=q,
+            mixing=mixing,
+            alpha="auto" if auto else None,
+            beta=beta,
+            top_m=top_m or None,
+            distance=distance,
+        )
 
     def effective_target(self, num_classes: int) -> str:
         """In words and numbers, what a sample is trained towards."""
@@ -218,7 +270,7 @@ class Method:
         """Plain data for a record: what is set, and of ``soft_labels`` the digest."""
         from softkin import files
 
-        plain: dict[str, Any] = {"name": self.name, **self.values}
+        plain: dict[str, Any] = {"name": self.name, **self._plain_values()}
         if self.distance is not None:
             plain["distance"] = self.distance
         if self.soft_labels is not None:
@@ -258,15 +310,27 @@ def _one_hot(method: Method, k: int) -> str:
 
 def _uniform(method: Method, k: int) -> str:
     alpha = method.values["alpha"]
+    if method.auto_alpha is not None:
+        return f"uniform smoothing, {_moving(method.auto_alpha)}, shared among all {k} classes"
     own, other = 1 - alpha + alpha / k, alpha / k
     return f"uniform smoothing, α = {alpha:g}: {own:.4g} on the true class, {other:.4g} on each of the {k - 1} others"
 
 
+def _moving(auto: "AutoAlpha") -> str:
+    return f"α from {auto.start:g} on, moved by {auto.rate:g}·(mean confidence − accuracy) at each validation"
+
+
 def _similarity(method: Method, k: int) -> str:
-    alpha, beta = method.values["alpha"], method.values.get("beta")
-    known = [f"α = {alpha:.4g}"]
+    alpha, beta, top_m = method.values["alpha"], method.values.get("beta"), method.values.get("top_m")
+    known = [f"α = {alpha:.4g}" if method.auto_alpha is None else "α = auto"]
     known += [f"β = {beta:g}"] if beta is not None else []
+    known += [f"top-m = {top_m:g}"] if top_m else []
     known += [f"distance {method.distance}"] if method.distance else []
+    if method.auto_alpha is not None:
+        return (
+            f"class-similarity smoothing, {', '.join(known)}: {_moving(method.auto_alpha)}, shared among the "
+            f"{k - 1} other classes by similarity"
+        )
     return (
         f"class-similarity smoothing, {', '.join(known)}: {1 - alpha:.4g} on the true class, "
         f"{alpha:.4g} shared among the {k - 1} others by similarity"
@@ -302,15 +366,16 @@ def _cutmix(method: Method, k: int) -> str:
     return f"a rectangle of a second sample pasted in, labels by area, area kept ~ Beta({a:g}, {a:g})"
 
 
-def _alpha(default: float) -> Parameter:
-    return Parameter("alpha", "α", default, "the smoothing factor", "share")
+def _alpha(default: float, *, automatic: bool = True) -> Parameter:
+    return Parameter("alpha", "α", default, "the smoothing factor", "share", automatic)
 
 
 def _mixing(default: float) -> Parameter:
     return Parameter("mixing", "a", default, "a of Beta(a, a), from which λ is drawn", "above 0")
 
 
-BETA = Parameter("beta", "β", 2.0, "how sharp the similarity is")
+BETA = Parameter("beta", "β", 2.0, "how sharp the similarity is", automatic=True)
+TOP_M = Parameter("top_m", "top-m", 0, "how many most similar classes keep their similarity, 0 for all", "count")
 
 ONE_HOT = declare(TrainingMethod("one-hot", "one-hot", _one_hot, _loss("Objective")))
 declare(
@@ -322,7 +387,7 @@ SIMILARITY = declare(
         "similarity",
         _similarity,
         _loss("SimilarityObjective"),
-        parameters=(_alpha(0.1), BETA),
+        parameters=(_alpha(0.1), BETA, TOP_M),
         from_distances=True,
     )
 )
@@ -349,7 +414,11 @@ declare(
         tuned="margin",
     )
 )
-declare(TrainingMethod("online", "online", _online, _loss("OnlineObjective"), parameters=(_alpha(0.5),), tuned="alpha"))
+declare(
+    TrainingMethod(
+        "online", "online", _online, _loss("OnlineObjective"), parameters=(_alpha(0.5, automatic=False),), tuned="alpha"
+    )
+)
 declare(TrainingMethod("mixup", "mixup", _mixup, None, parameters=(_mixing(0.2),), tuned="mixing"))
 declare(
     TrainingMethod(

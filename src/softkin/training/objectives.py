@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from softkin import ranks, smoothing
+from softkin.auto_alpha import AutoAlpha
 from softkin.losses import SoftLabelCrossEntropy
 from softkin.training.methods import Method
 
@@ -27,21 +28,52 @@ class Objective(nn.Module):
     def end_epoch(self) -> None:
         """Nothing to do where labels do not change."""
 
+    @property
+    def moving(self) -> SoftLabelCrossEntropy | None:
+        """The loss whose α is "auto", if there is one."""
+        return None
 
-class UniformObjective(Objective):
-    """Cross-entropy towards (1−α)·e_k + α/K."""
+    @property
+    def alpha(self) -> float | None:
+        """Where an α that moves stands, in the method's own units."""
+        return None
 
-    def __init__(self, method: Method, num_classes: int) -> None:
-        super().__init__(method, num_classes)
-        labels = smoothing.uniform_labels(num_classes, method.values["alpha"])
-        self.smooth = SoftLabelCrossEntropy(labels, reduction="sum")
+
+class SmoothObjective(Objective):
+    """Cross-entropy towards the smooth labels of ``self.smooth``."""
+
+    smooth: SoftLabelCrossEntropy
+    share = 1.0
+    """The mass on other classes of labels with α = 1"""
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         loss: Tensor = self.smooth(logits, targets)
         return loss
 
+    @property
+    def moving(self) -> SoftLabelCrossEntropy | None:
+        return None if self.method.auto_alpha is None else self.smooth
 
-class SimilarityObjective(Objective):
+    @property
+    def alpha(self) -> float | None:
+        return None if self.moving is None else self.moving.alpha / self.share
+
+
+class UniformObjective(SmoothObjective):
+    """Cross-entropy towards (1−α)·e_k + α/K."""
+
+    def __init__(self, method: Method, num_classes: int) -> None:
+        super().__init__(method, num_classes)
+        auto = method.auto_alpha
+        self.share = (num_classes - 1) / num_classes
+        if auto is not None:  # in a loss that counts α as the mass on other classes
+            names = ("start", "rate", "most")
+            auto = AutoAlpha(**{name: getattr(auto, name) * self.share for name in names})
+        labels = smoothing.uniform_labels(num_classes, method.values["alpha"])
+        self.smooth = SoftLabelCrossEntropy(labels, alpha=auto, reduction="sum")
+
+
+class SimilarityObjective(SmoothObjective):
     """Cross-entropy towards the rows of the method's matrix."""
 
     def __init__(self, method: Method, num_classes: int) -> None:
@@ -54,10 +86,6 @@ class SimilarityObjective(Objective):
                 "was the matrix made for another data set?"
             )
         self.smooth = copy.deepcopy(method.smooth_loss)  # as this one moves to the training's device
-
-    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        loss: Tensor = self.smooth(logits, targets)
-        return loss
 
 
 class FocalObjective(Objective):

@@ -88,6 +88,8 @@ class Keeper:
         path = newest.path if newest is not None else None
         try:
             self._restore(tensors)
+            if self.objective.moving is not None:
+                self.objective.moving.set_alpha(float(state["alpha"]))
             return Resumed(Standing.from_dict(state), state["scaler"], path)
         except (KeyError, RuntimeError, TypeError, ValueError, IndexError, AttributeError) as wrong:
             raise SoftkinError(
@@ -121,6 +123,8 @@ class Keeper:
         if self.rank != 0:
             return None
         state = {**standing.to_dict(), "scaler": None if scaler is None else scaler.state_dict()}
+        if self.objective.moving is not None:
+            state["alpha"] = self.objective.moving.alpha
         return checkpoints.save(self.folder, number, tensors, state)
 
     def trained(self) -> dict[str, nn.Parameter]:

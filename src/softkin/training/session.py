@@ -15,7 +15,7 @@ from softkin import SoftkinError, __version__, checks, data, files, metrics, mod
 from softkin.data import distribution, loading
 from softkin.training.distances import known_distance, measured_distances
 from softkin.training.loop import MOST_SEED, Trained, fit
-from softkin.training.methods import SIMILARITY, Method, parse
+from softkin.training.methods import SIMILARITY, Method, Value, parse
 from softkin.training.prediction import predict
 from softkin.training.recipe import Recipe
 
@@ -38,7 +38,7 @@ class Session:
     model: str | None = None
     """None: what ``models.default_network`` chooses"""
     method: str = "one-hot"
-    values: Mapping[str, float | None] = field(default_factory=dict)
+    values: Mapping[str, Value | None] = field(default_factory=dict)
     """Of the method's parameters; None or absent: the default"""
     distance: str | None = None
     """Of the method "similarity": a distance source or a file of distances; None: words"""
@@ -83,7 +83,7 @@ class Session:
             known_distance(self.distance or DEFAULT_DISTANCE)
             for parameter in labelling.parameters:
                 parameter.check(self._value(parameter.name, parameter.default))
-            self._method(soft_labels=[[1.0, 0.0], [0.0, 1.0]])  # stands in for labels that only the data can give
+            self._method(soft_labels=[[0.5, 0.5], [0.5, 0.5]])  # stands in for labels that only the data can give
         else:
             self._method()
             for option in ("distance", "vectors"):
@@ -107,7 +107,7 @@ class Session:
         output = self.output
         return output is not None and not (output / RECORD).exists() and (output / "checkpoints" / "run.json").exists()
 
-    def _value(self, name: str, default: float) -> float:
+    def _value(self, name: str, default: float) -> Value:
         value = self.values.get(name)
         return default if value is None else value
 
@@ -161,11 +161,9 @@ class Session:
 
     def _labelled(self, split: "Split") -> "tuple[Method, AutoencoderFit | None]":
         """The method, and the autoencoder that its distances came from, where one did."""
-        labelling, _ = parse(self.method)
+        labelling, mixing = parse(self.method)
         if not labelling.from_distances:
             return self._method(), None
-        from softkin import similarity, smoothing
-
         distance = self.distance or DEFAULT_DISTANCE
         measured = measured_distances(
             split.train,
@@ -176,9 +174,16 @@ class Session:
             aliases=self.aliases,
         )
         values = {parameter.name: self._value(parameter.name, parameter.default) for parameter in labelling.parameters}
-        s = similarity.from_distances(measured.matrix, values["beta"])
-        q = smoothing.similarity_labels(s, values["alpha"])
-        return self._method(soft_labels=q, beta=values["beta"], distance=distance), measured.autoencoder
+        method = Method.from_distances(
+            measured.matrix,
+            alpha=values["alpha"],
+            beta=values["beta"],
+            top_m=int(values["top_m"]),
+            mix=None if mixing is None else mixing.name,
+            mixing=self.values.get("mixing"),
+            distance=distance,
+        )
+        return method, measured.autoencoder
 
     def _clear(self) -> None:
         """Remove what an earlier training left under the names that this one writes."""
