@@ -2,14 +2,11 @@
 
 import argparse
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 from softkin.escape import terminal
 from softkin.names import did_you_mean, near
-
-N = TypeVar("N", int, float)
-
 
 _ARGUMENT = re.compile(r"^argument ([^:]+): must")
 LONGEST = 2000  # letters of a message
@@ -72,30 +69,9 @@ def label(action: argparse.Action) -> str:
     return max(action.option_strings, key=len) if action.option_strings else str(action.metavar or action.dest)
 
 
-def whole(least: int, most: int) -> Callable[[str], int]:
-    """The type of an option that takes a whole number within limits."""
-    return _number(int, "a whole number", least, most)
-
-
-def real(least: float, most: float) -> Callable[[str], float]:
-    """The type of an option that takes a number within limits."""
-    return _number(float, "a number", least, most)
-
-
-def _number(kind: Callable[[str], N], words: str, least: N, most: N) -> Callable[[str], N]:
-    def read(text: str) -> N:
-        try:
-            value = kind(text) if len(text) <= 400 else None
-        except ValueError:
-            value = None
-        if value is None or not least <= value <= most:
-            shown = text if len(text) <= 40 else f"{text[:40]}…"
-            raise argparse.ArgumentTypeError(f"must be {words} from {least:,} to {most:,}, got {shown!r}")
-        return value
-
-    return read
-
-
-def numbers(read: Callable[[str], N]) -> Callable[[str], list[N]]:
-    """The type of an option that takes such numbers in a list: 1,2,4."""
-    return lambda text: [read(part) for part in text.split(",")]
+def within(value: int, option: str, least: int, most: int) -> None:
+    """Refuse a whole number that no run could mean."""
+    if value < least:
+        raise ValueError(f"{option} must be at least {least}, got {value}.")
+    if value > most:
+        raise ValueError(f"{option} must be at most {most:,}, got {value:,}.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin import files
 from softkin.cli import choices
+from softkin.cli.arguments import within
 from softkin.cli.choices import choose
 from softkin.cli.evaluate import add_input_arguments
 from softkin.cli.text import show, shown
@@ -88,8 +89,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.action == "compare":
         if not 0 < arguments.confidence < 1:
             raise ValueError(f"--confidence must be between 0 and 1, got {arguments.confidence:g}.")
-        if arguments.resamples < 100:
-            raise ValueError(f"--resamples must be at least 100, got {arguments.resamples}.")
+        within(arguments.resamples, "--resamples", 100, 1_000_000)
         if arguments.labels is not None:
             raise ValueError("--labels must be left out: two files cannot share one file of labels.")
     if arguments.action in ("fit", "compare"):

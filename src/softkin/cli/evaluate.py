@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin import files
 from softkin.cli import choices
+from softkin.cli.arguments import within
 from softkin.cli.text import show, shown
 from softkin.names import require
 from softkin.predictions.registry import FORMATS
@@ -82,10 +83,9 @@ def check(arguments: argparse.Namespace) -> None:
         value = getattr(arguments, option)
         if value is not None and not 0 < value < 1:
             raise ValueError(f"--{option.replace('_', '-')} must be between 0 and 1, got {value:g}.")
-    for option, least in (("n_bins", 1), ("resamples", 100), ("jobs", 1)):
-        if getattr(arguments, option) < least:
-            given = getattr(arguments, option)
-            raise ValueError(f"--{option.replace('_', '-')} must be at least {least}, got {given}.")
+    within(arguments.n_bins, "--n-bins", 1, 100_000)
+    within(arguments.resamples, "--resamples", 100, 1_000_000)
+    within(arguments.jobs, "--jobs", 1, 1024)
     require(arguments.engine, ("local", "ray"), "--engine")
     if arguments.address is not None and arguments.engine != "ray":
         raise ValueError(f"--address is for --engine ray, and the engine is {arguments.engine}.")

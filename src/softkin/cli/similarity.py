@@ -72,9 +72,10 @@ def check(arguments: argparse.Namespace) -> None:
         distances.SOURCES.canonical(arguments.distance, "--distance")
     checks.alpha(arguments.alpha)
     checks.beta(arguments.beta)
-    checks.count(arguments.top, "--top")
+    checks.count(arguments.top, "--top", most=10**6)
+    checks.count(arguments.seed, "--seed", least=0, most=2**63 - 1)
     if arguments.max_per_class is not None:
-        checks.count(arguments.max_per_class, "--max-per-class", least=2)
+        checks.count(arguments.max_per_class, "--max-per-class", least=2, most=10**9)
     if arguments.size is not None:
         checks.count(arguments.size, "--size")
     for alias in arguments.alias:
