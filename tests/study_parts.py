@@ -23,7 +23,14 @@ def without_pictures(monkeypatch):
 
 def kept(**changes):
     """A study as ``study.json`` would hold it, made without data."""
-    values = {"methods": ("one-hot", "ts", "uniform", "we", "l1"), "seeds": (0, 1), "model": "small", "recipe": RECIPE}
+    values = {
+        "methods": ("one-hot", "ts", "uniform", "we", "l1"),
+        "seeds": (0, 1),
+        "alpha": (0.1,),
+        "beta": (1.0, 2.0, 4.0),
+        "model": "small",
+        "recipe": RECIPE,
+    }
     return Kept(StudySpec.from_dict({**values, **changes}), dict(DATA))
 
 
@@ -32,6 +39,7 @@ def quick(**changes):
     values = {
         "methods": ["one-hot", "ts", "we"],
         "seeds": [0, 1],
+        "alpha": [0.1],
         "beta": [1.0, 4.0],
         "max_per_class": 3,
         "validation": 60,

@@ -135,6 +135,18 @@ def test_plain_data_make_the_same_page(data):
     assert report.build_comparison(given) == data
 
 
+def test_the_page_leads_with_the_recommendation_and_draws_the_path_of_alpha(browser, data, tmp_path):
+    said = ["One-hot training is over-confident.", "Use <b>TS</b>."]
+    changed = json.loads(json.dumps({key: data[key] for key in comparison.ALLOWED if key in data}))
+    changed["recommendation"] = said
+    for line in changed["histories"]:
+        line["values"]["alpha"] = [0.02 + 0.01 * place for place in range(len(line["epochs"]))]
+    page = browser.open(report.write_comparison(tmp_path / "page.html", changed)[0])
+    assert page.text("#table p") == " ".join(said)
+    assert "α, moved by the validation gap" in page.texts("#training h3")
+    assert page.console() == []
+
+
 def test_the_table_alone_is_enough(browser, data, tmp_path):
     given = {key: data[key] for key in comparison.NEEDED}
     browser.open(report.write_comparison(tmp_path / "table.html", given)[0])

@@ -88,9 +88,10 @@ def test_a_file_and_options_over_it(tmp_path):
     assert spec.recipe == {"name": "small", "lr": 0.01, "epochs": 3}
 
 
-def test_the_defaults_are_the_papers_ten_columns():
+def test_the_defaults_are_the_papers_ten_columns_and_each_network_with_temperature_scaling():
     kept = study.perform.resolve(parsed())
-    assert len(kept.spec.methods) == 10
+    one_hot, trained = ("one-hot", "ts", "dir-odir", "ets"), ("uniform", "mixup", "l1", "l2", "ae", "we")
+    assert set(kept.spec.methods) == {*one_hot, *trained, *(f"{name}+ts" for name in trained)}
     assert len(kept.spec.seeds) == 5
     assert kept.data["rows"] == "100 training, 697 validation, 1,000 test rows"
     assert kept.spec.model == "small"
@@ -106,6 +107,8 @@ def test_table_status_and_json(tmp_path, capsys, without_pictures):  # noqa: F81
         "1",
         "--beta",
         "2",
+        "--alpha",
+        "auto",
         "--output",
         str(tmp_path / "s"),
     ]
@@ -118,16 +121,20 @@ def test_table_status_and_json(tmp_path, capsys, without_pictures):  # noqa: F81
         "Hist P ↓",
         "KDE O",
         "one seed: no method can be called worse than another",
+        "Gap: mean confidence − accuracy",
+        "Values: WE α = auto (",
+        "1 seed cannot tell the methods apart",
         f"Wrote {tmp_path / 's' / 'table.md'}",
     ):
         assert words in out
     assert main([*command, "--json"]) == 0
     plain = json.loads(capsys.readouterr().out)
     assert [row["method"] for row in plain["rows"]] == ["one-hot", "ts", "we"]
+    assert plain["recommendation"][0].startswith("One-hot training is ")
     assert main(["status", str(tmp_path / "s"), "--all"]) == 0
     out = capsys.readouterr().out
     assert "6 done, 0 running, 0 failed, 0 damaged, 0 left, of 6 runs" in out
-    assert "done: WE (α = 0.1, β = 2), seed 0" in out
+    assert "done: WE (α = auto, β = 2), seed 0" in out
     assert main([*command[:-1], str(tmp_path / "s"), "--seeds", "2"]) == 1
     assert "holds another study (seeds 0 there, 0, 1 here)" in capsys.readouterr().err
     assert main(["status", str(tmp_path)]) == 0  # a folder of studies, as `softkin paper` leaves it
@@ -191,7 +198,9 @@ def test_the_table_fits_the_terminal(width, gone, monkeypatch, capsys):
 
 
 def test_a_dry_run_counts_what_the_first_seed_has_still_to_choose(tmp_path, capsys):
-    (tmp_path / "s.toml").write_text('methods = ["one-hot", "we"]\nseeds = 3\ntuning = "first seed"\n')
+    (tmp_path / "s.toml").write_text(
+        'methods = ["one-hot", "we"]\nseeds = 3\nbeta = [1, 2, 4]\ntuning = "first seed"\n'
+    )
     command = ["compare", "--config", str(tmp_path / "s.toml"), "--epochs", "1", "--output", str(tmp_path / "s")]
     assert main([*command, "--dry-run"]) == 0
     out = capsys.readouterr().out
@@ -207,7 +216,8 @@ def test_a_network_of_ones_own_that_cannot_be_built(tmp_path, capsys, monkeypatc
 
 
 def test_dry_run_writes_nothing(tmp_path, capsys):
-    assert main(["compare", *SMALL, "--methods", "one-hot,ts,we", "--dry-run", "--output", str(tmp_path / "s")]) == 0
+    command = ["compare", *SMALL, "--methods", "one-hot,ts,we", "--beta", "1,2,4", "--output", str(tmp_path / "s")]
+    assert main([*command, "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "one-hot, seed 0 (shared by 2 runs)" in out
     assert "WE distances (shared by 15 runs)" in out

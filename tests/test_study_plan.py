@@ -220,3 +220,15 @@ def test_a_shorter_recipe_keeps_its_shape():
         "milestones": [6, 12, 16],
         "warmup_epochs": 0,
     }
+
+
+def test_a_beta_by_itself_waits_for_what_one_hot_training_confuses():
+    plan = plan_of(methods=("one-hot", "we"), alpha="auto", beta="auto", seeds=(0, 1))
+    for seed in (0, 1):
+        job = plan.training("we", {"alpha": "auto", "beta": "auto"}, seed)
+        assert job.spec["outputs"] == plan.training("one-hot", {}, seed).digest
+        assert job.needs == (plan.distances("we", seed).digest, job.spec["outputs"])
+    alone = plan_of(methods=("we",), alpha="auto", beta="auto").training("we", {"alpha": "auto", "beta": "auto"}, 0)
+    assert "outputs" not in alone.spec  # nobody trains it: β is what names alone have
+    fixed = plan.training("we", {"alpha": "auto", "beta": 2.0}, 0)
+    assert "outputs" not in fixed.spec

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from softkin import SoftkinError, data, distances, files, predictions, report, study
+from softkin import SoftkinError, data, distances, files, predictions, report, similarity, study
 from softkin.cli import main
 from softkin.study import outputs
 from softkin.study import perform as perform_module
@@ -447,3 +447,25 @@ def test_each_record_is_read_once(done, tmp_path, monkeypatch):
     assert (folder / "report.html").exists()
     assert len(hashed) >= 2 * 3 * 2
     assert set(hashed.values()) == {1}
+
+
+def test_alpha_and_beta_tune_themselves_and_the_records_say_where_they_ended(tmp_path):
+    spec = quick(methods=["one-hot", "uniform", "l2", "l2+ts"], alpha="auto", beta="auto", top_m=3)
+    table = study.run(spec, tmp_path / "study", workers=1, progress=False)
+    records = runs(tmp_path / "study")
+    for seed in (0, 1):
+        record = records[f"L2 (α = auto, β = auto, top-m = 3), seed {seed}"]
+        assert record["found"]["alpha"] == record["history"][-1]["alpha"]
+        baseline = Records(tmp_path / "study").path(record["spec"]["outputs"]) / "validation.safetensors"
+        outputs = predictions.load(baseline)
+        d = distances.read(Records(tmp_path / "study").path(record["spec"]["distances"]) / "distances.safetensors")
+        best = similarity.best_beta(d.values, outputs.probabilities, outputs.known_labels)
+        assert record["found"]["beta"] == pytest.approx(best)
+        assert set(records[f"uniform (α = auto), seed {seed}"]["found"]) == {"alpha"}
+        assert records[f"one-hot, seed {seed}"]["found"] == {}
+    assert table.row("l2").found == table.row("l2+ts").found
+    (note,) = (note for note in table.notes if note.startswith("Values: "))
+    assert "uniform α = auto (" in note
+    assert note.count("L2") == 1
+    assert table.recommendation[0].startswith("One-hot training is ")
+    assert " ".join(table.recommendation) in table.to_markdown()

@@ -38,18 +38,37 @@ def test_every_tunable_method_gets_as_many_trials():
         for base in spec.bases():
             values = [tuple(one.values()) for one in spec.candidates(base)]
             assert len(set(values)) == (1 if base == "one-hot" else len(alpha) * len(beta)), base
-    assert [one["mixing"] for one in StudySpec(methods=PAPER).candidates("mixup")] == [0.1, 0.2, 0.4]
-    assert [one["alpha"] for one in StudySpec(methods=PAPER).candidates("uniform")] == [0.05, 0.1, 0.2]
+    spec = StudySpec(methods=PAPER, alpha=0.1, beta=(1.0, 2.0, 4.0))
+    assert [one["mixing"] for one in spec.candidates("mixup")] == [0.1, 0.2, 0.4]
+    assert [one["alpha"] for one in spec.candidates("uniform")] == [0.05, 0.1, 0.2]
     assert StudySpec(methods=PAPER, beta=(2.0,)).candidates("mixup") == [{"mixing": 0.2}]
+
+
+def test_by_default_every_smoothing_method_tunes_itself_in_one_training():
+    spec = StudySpec(methods=(*PAPER, "online"))
+    for base in spec.bases():
+        (values,) = spec.candidates(base)
+        smooth = {"l1", "l2", "ae", "we"}
+        expected = {"alpha": "auto", "beta": "auto"} if base in smooth else {"uniform": {"alpha": "auto"}}.get(base)
+        assert values == (expected or {"one-hot": {}, "mixup": {"mixing": 0.2}, "online": {"alpha": 0.5}}[base])
+    assert StudySpec.from_dict(spec.to_dict()) == spec
+    # With more values of β there are more trials, but α of uniform smoothing has still nothing to try.
+    spec = StudySpec(methods=PAPER, alpha="auto", beta=(1.0, 2.0), top_m=5)
+    assert spec.candidates("we") == [{"alpha": "auto", "beta": beta, "top_m": 5} for beta in (1.0, 2.0)]
+    assert spec.candidates("uniform") == [{"alpha": "auto"}]
+    assert len(spec.candidates("mixup")) == 2
+    mixed = StudySpec(methods=("uniform", "online"), alpha=("auto", 0.05))
+    assert mixed.candidates("uniform") == [{"alpha": "auto"}, {"alpha": 0.05}]
+    assert mixed.candidates("online") == [{"alpha": 0.05}]
 
 
 def test_unequal_trials_are_refused():
     with pytest.raises(ValueError, match="same number of trials, but alpha × beta has 3, mixing has 2"):
-        StudySpec(methods=PAPER, mixing=(0.1, 0.2))
+        StudySpec(methods=PAPER, beta=(1, 2, 4), mixing=(0.1, 0.2))
     with pytest.raises(ValueError, match="same number of trials, but alpha has 2, mixing has 3"):
         StudySpec(methods=("uniform", "mixup"), alpha=(0.1, 0.2), mixing=(0.1, 0.2, 0.4))
     with pytest.raises(ValueError, match="alpha × beta has 3, uniform_alpha has 2"):
-        StudySpec(methods=("we", "online"), uniform_alpha=(0.1, 0.2))
+        StudySpec(methods=("we", "online"), beta=(1, 2, 4), uniform_alpha=(0.1, 0.2))
     StudySpec(methods=("uniform", "mixup"), mixing=(0.1, 0.2, 0.4))  # one α, of which as many are made
     StudySpec(methods=("one-hot", "ts"), mixing=(0.1, 0.2))  # no mixup: nothing to be unfair to
 

@@ -56,6 +56,33 @@ class AutoAlpha:
         return min(self.most, max(0.0, alpha + self.rate * gap))
 
 
+SHARE = 0.6  # of the gap of one-hot training, that α came to: docs/auto_alpha.md
+ONE_SEED = 0.005  # the deviation of a gap, where it cannot be known
+
+
+def what_a_gap_implies(gap: float, deviation: float) -> str:
+    """What a baseline's validation gap says of smoothing, to follow "The baseline is …".
+
+    Args:
+        gap: Mean confidence − accuracy of a network trained on one-hot labels.
+        deviation: The standard error of ``gap``; within two of them the network counts as calibrated.
+
+    Example:
+        >>> what_a_gap_implies(0.11, 0.01)
+        "over-confident by 11.0 points: smooth with alpha='auto', or begin at α ≈ 0.07"
+        >>> what_a_gap_implies(-0.04, 0.01)
+        "under-confident by 4.0 points: smoothing will make it worse, and alpha='auto' goes to 0"
+    """
+    if abs(gap) <= 2 * deviation:
+        return (
+            f"as confident as it is right (gap {100 * gap:+.1f} points, within chance): smoothing has nothing to mend"
+        )
+    if gap < 0:
+        return f"under-confident by {-100 * gap:.1f} points: smoothing will make it worse, and alpha='auto' goes to 0"
+    begin = max(SHARE * gap, 0.01)
+    return f"over-confident by {100 * gap:.1f} points: smooth with alpha='auto', or begin at α ≈ {begin:.2f}"
+
+
 def requested(alpha: Any) -> AutoAlpha | None:
     """The settings that ``alpha`` asks for: "auto" or an ``AutoAlpha``; None for a number or None."""
     if isinstance(alpha, str) and alpha != "auto":

@@ -102,6 +102,7 @@ function tableSection() {
     "section",
     { id: "table", class: "hero", "aria-labelledby": "verdict" },
     el("h1", { id: "verdict", class: "calm-title" }, headline()),
+    data.recommendation && data.recommendation.length ? el("p", { class: "lead", id: "recommendation" }, data.recommendation.map((text) => cut(text, 400)).join(" ")) : null,
     data.source ? el("p", { class: "lead" }, named(data.source, 300)) : null,
     said.length ? el("ul", { class: "findings" }, said.map((text) => el("li", {}, text))) : null,
     el("div", { class: "scroll card flush", tabindex: "0", role: "region", "aria-label": "Table of methods" }, el("table", { class: "results" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Method"), heads.map(({ th }) => th))), body)),
@@ -381,6 +382,7 @@ const CURVES = [
   { key: "validation_nll", name: "Validation log loss", text: (v) => fixed(v, 2) },
   { key: "validation_accuracy", name: "Validation accuracy", text: (v) => percent(v, 0) },
   { key: "validation_ece", name: "Validation ECE", text: (v) => percent(v, 1) },
+  { key: "alpha", name: "α, moved by the validation gap", text: (v) => fixed(v, 3) },
 ];
 
 function trainingSection() {

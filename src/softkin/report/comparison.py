@@ -17,12 +17,12 @@ from softkin.predictions import Predictions
 from softkin.report import curves, matrix, mistakes, plain, render
 from softkin.study import Result, StudyFolder, Table
 from softkin.study.methods import title
-from softkin.training.methods import in_words
+from softkin.study.tables import values_in_words
 
 PARTS = ("curves", "sweep", "ood", "histories", "similarity")
 """Of the comparison's data; a part that is absent leaves out its section of the page"""
 NEEDED = ("name", "methods", "table", "num_samples", "num_classes")
-ALLOWED = (*NEEDED, *PARTS, "source", "notes", "seeds", "class_names")
+ALLOWED = (*NEEDED, *PARTS, "source", "notes", "recommendation", "seeds", "class_names")
 SCOPES: tuple[Scope, ...] = ("prediction", "output")
 LONGEST_HISTORY = 400  # points of a training curve; more than it has pixels
 
@@ -53,6 +53,7 @@ def build_comparison(
         "name": given["name"],
         "source": given.get("source"),
         "notes": list(given.get("notes") or ()),
+        "recommendation": list(given.get("recommendation") or ()),
         "seeds": list(given.get("seeds") or ()),
         "num_samples": given["num_samples"],
         "num_classes": given["num_classes"],
@@ -135,6 +136,7 @@ def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) 
         "name": kept.spec.name if kept.spec.name != "compare" else f"Methods compared on {kept.spec.data}",
         "source": f"{kept.data.get('source', kept.spec.data)}, {kept.data.get('rows', '')}; network {kept.spec.model}",
         "notes": list(shown["notes"]),
+        "recommendation": list(shown.get("recommendation") or ()),
         "seeds": list(kept.spec.seeds),
         "num_samples": len(first),
         "num_classes": first.num_classes,
@@ -163,7 +165,7 @@ def _saved_table(folder: StudyFolder, results: Sequence[Result]) -> dict[str, An
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    chosen = "; ".join(sorted({in_words(values) for values in row["chosen"]} - {""}))
+    chosen = values_in_words(row["chosen"], row.get("found") or ())
     return {"method": row["method"], "cells": row["cells"], "chosen": chosen or None, "target": row["effective_target"]}
 
 
@@ -194,8 +196,8 @@ def _sweep(by_method: Mapping[str, Sequence[Result]]) -> dict[str, Any] | None:
             if result.record["predictions"] != result.record["chosen"] or len(result.record["tried"]) < 2:
                 continue  # a calibrator tries what its network tried; one value is no sweep
             for trial in result.record["tried"]:
-                if trial["validation"] is None:
-                    continue
+                if trial["validation"] is None or "auto" in trial["values"].values():
+                    continue  # not a point on an axis
                 key = (method, *sorted(trial["values"].items()), trial["epochs"])
                 point = points.setdefault(
                     key,
@@ -243,7 +245,7 @@ def _histories(folder: StudyFolder, by_method: Mapping[str, Sequence[Result]]) -
             history = record["history"]
             step = -(-len(history) // LONGEST_HISTORY)
             entries = history[step - 1 :: step]
-            keys = [key for key in ("loss", "validation_nll", "validation_accuracy", "validation_ece")
+            keys = [key for key in ("loss", "validation_nll", "validation_accuracy", "validation_ece", "alpha")
                     if any(key in entry for entry in entries)]  # fmt: skip
             values = {key: [_point(entry.get(key)) for entry in entries] for key in keys}
             epochs = [entry["epoch"] for entry in entries]
@@ -274,7 +276,7 @@ def _similarity(
         d = read.values if first.class_names is None else distances.load(
             records.path(digest) / "distances.safetensors", class_names=first.class_names
         )  # fmt: skip
-        values = result.record["values"]
+        values = {**result.record["values"], **result.record.get("found", {})}
         content = matrix.encoded(
             d,
             num_classes=first.num_classes,

@@ -5,6 +5,7 @@ Nothing is declared here: the methods are those of ``training.METHODS``, ``dista
 names (ts, ets, dir-odir, l1, l2, ae, we); every other spelling that a registry knows is accepted.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -68,6 +69,16 @@ def _collected() -> Registry[StudyMethod]:
     for name, fitted in calibrators.REGISTRY.items():
         add(StudyMethod(fitted.title.lower(), fitted.title, calibrator=fitted), calibrators.REGISTRY, name)
     return methods
+
+
+def by_default(names: Sequence[str]) -> tuple[str, ...]:
+    """These, and each that trains a network of its own also followed by temperature scaling."""
+    scaled = f"+{known().canonical('ts')}"
+    return tuple(
+        part
+        for name in names
+        for part in ((name, name + scaled) if named(name).kind != "calibrator" and name != ONE_HOT else (name,))
+    )
 
 
 def named(name: str) -> StudyMethod:

@@ -132,7 +132,7 @@ def _resolved(spec: StudySpec) -> Kept:
     kind = parts.train.kind
     checks.class_names(parts.train.class_names)
     if not spec.methods:
-        spec = replace(spec, methods=tuple(name for name in registry.PAPER if _suits(name, kind)))
+        spec = replace(spec, methods=registry.by_default([name for name in registry.PAPER if _suits(name, kind)]))
     if spec.model is None:
         spec = replace(spec, model=models.default_network(kind, parts.train.input_shape))
     assert spec.model is not None
@@ -230,11 +230,12 @@ def _training(
         seed=seed,
         **spec["model"]["options"],
     )
+    method = method_of(job, inputs, names)
     trained = training.fit(
         network,
         parts.train,
         parts.validation,
-        method=method_of(job, inputs, names),
+        method=method,
         recipe=training.Recipe.from_dict(spec["recipe"]),
         seed=seed,
         folder=work,
@@ -259,6 +260,7 @@ def _training(
         "data_digest": spec["data"]["digest"],
         "split_digest": parts.digest,
         "effective_target": trained.effective_target,
+        "found": _found(spec["values"], method, trained.history),
         "training_seconds": trained.seconds,
         "resumed": trained.resumed,
         "metrics": measured,
@@ -273,7 +275,17 @@ def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> training.Meth
     if method.training is not None:
         return training.Method(method.training.name, **values)
     d = distances.load(inputs(job.spec["distances"]) / "distances.safetensors", class_names=class_names)
-    return training.Method.from_distances(d, alpha=values["alpha"], beta=values["beta"], distance=method.title)
+    outputs = None
+    if "outputs" in job.spec:
+        baseline = predictions.load(inputs(job.spec["outputs"]) / "validation.safetensors")
+        outputs = baseline.probabilities, baseline.known_labels
+    return training.Method.from_distances(d, **values, distance=method.title, outputs=outputs)
+
+
+def _found(values: Mapping[str, Any], method: training.Method, history: list[dict[str, Any]]) -> dict[str, float]:
+    """What "auto" came to: of an α that moved, that of the last epoch."""
+    ends = {**method.values, **({} if method.auto_alpha is None else {"alpha": history[-1]["alpha"]})}
+    return {name: ends[name] for name, value in values.items() if value == "auto"}
 
 
 def _result(
@@ -302,6 +314,7 @@ def _result(
         "method": spec["method"],
         "chosen": chosen,
         "values": job.context["values"],
+        "found": record.get("found", {}),
         "tried": job.context["tried"],
         "predictions": chosen if spec["calibrator"] is None else job.digest,
         "data_digest": record["data_digest"],

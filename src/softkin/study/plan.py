@@ -19,7 +19,7 @@ from softkin import word_vectors
 from softkin.study import methods as registry
 from softkin.study.records import Kept, Record
 from softkin.study.spec import digest_of
-from softkin.training.methods import in_words
+from softkin.training.methods import Value, in_words
 
 JobKind = Literal["distances", "training", "result"]
 Lookup = Callable[[str], Record | None]
@@ -51,7 +51,7 @@ class Trial:
     """A set of values that a method tries, and what came of it."""
 
     job: Job
-    values: Mapping[str, float]
+    values: Mapping[str, Value]
     epochs: int
     record: Record | None
 
@@ -100,14 +100,14 @@ class Plan:
             return Job("distances", f"{source.title} distances, seed {seed}", about | {"split": self._split(seed)})
         return Job("distances", f"{source.title} distances", about, context={"split": self._split(spec.seeds[0])})
 
-    def training(self, base: str, values: Mapping[str, float], seed: int, *, epochs: int | None = None) -> Job:
+    def training(self, base: str, values: Mapping[str, Value], seed: int, *, epochs: int | None = None) -> Job:
         """One network."""
         key = base, tuple(values.items()), seed, epochs
         if key not in self._trainings:  # every look at the plan asks for all of them
             self._trainings[key] = self._training(base, values, seed, epochs)
         return self._trainings[key]
 
-    def _training(self, base: str, values: Mapping[str, float], seed: int, epochs: int | None) -> Job:
+    def _training(self, base: str, values: Mapping[str, Value], seed: int, epochs: int | None) -> Job:
         spec = self.spec
         recipe = self.recipe if epochs is None else shortened(self.recipe, epochs)
         about: dict[str, Any] = {
@@ -125,6 +125,9 @@ class Plan:
         if self._methods[base].source is not None:
             about["distances"] = self.distances(base, seed).digest
             needs = (about["distances"],)
+            if values["beta"] == "auto" and registry.ONE_HOT in spec.bases():
+                about["outputs"] = self.training(registry.ONE_HOT, {}, seed).digest
+                needs += (about["outputs"],)
         return Job("training", f"{described(base, values, recipe, self.recipe)}, seed {seed}", about, needs)
 
     def result(self, method: str, seed: int, lookup: Lookup) -> Job:
@@ -180,10 +183,10 @@ class Plan:
             return Search(tuple(trials), self._choice(trials, base, seed, lookup))
         return self._halving(base, seed, candidates, lookup)
 
-    def _halving(self, base: str, seed: int, candidates: list[dict[str, float]], lookup: Lookup) -> Search:
+    def _halving(self, base: str, seed: int, candidates: list[dict[str, Value]], lookup: Lookup) -> Search:
         """Successive halving: all for a short while, the better half for twice as long, until one is left."""
         every: list[Trial] = []
-        left: list[Mapping[str, float]] = list(candidates)
+        left: list[Mapping[str, Value]] = list(candidates)
         rungs = math.ceil(math.log2(len(candidates)))
         for rung in range(rungs, -1, -1):
             epochs = max(1, round(self.recipe["epochs"] / 2**rung))
@@ -197,7 +200,7 @@ class Plan:
             left = [trial.values for trial in ranked[: -(-len(trials) // 2)]]
         raise AssertionError("the last rung returns")
 
-    def _trial(self, base: str, values: Mapping[str, float], seed: int, epochs: int, lookup: Lookup) -> Trial:
+    def _trial(self, base: str, values: Mapping[str, Value], seed: int, epochs: int, lookup: Lookup) -> Trial:
         job = self.training(base, values, seed, epochs=None if epochs == self.recipe["epochs"] else epochs)
         return Trial(job, values, epochs, lookup(job.digest))
 
@@ -300,7 +303,7 @@ def shortened(recipe: Mapping[str, Any], epochs: int) -> dict[str, Any]:
     return short
 
 
-def described(base: str, values: Mapping[str, float], recipe: Mapping[str, Any], full: Mapping[str, Any]) -> str:
+def described(base: str, values: Mapping[str, Value], recipe: Mapping[str, Any], full: Mapping[str, Any]) -> str:
     """A training in a few words."""
     parts = [in_words(values)] if values else []
     if recipe["epochs"] != full["epochs"]:

@@ -11,6 +11,7 @@ from softkin.metrics import catalogue
 from softkin.names import require
 from softkin.study import methods as registry
 from softkin.study.methods import PAPER
+from softkin.training.methods import Value, text_of
 
 SEARCHES = ("grid", "halving")
 MOST_SEEDS = MOST_VALUES = 1000  # a folder of some thousand runs is as large as has been tried
@@ -56,10 +57,13 @@ class StudySpec:
     """Names from ``softkin.study.methods``, or such as "we+ts"; none: the paper's, as far as the data has them"""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """A seed fixes split, initial weights and the order of the data, the same for every method"""
-    alpha: tuple[float, ...] = (0.1,)
-    beta: tuple[float, ...] = (1.0, 2.0, 4.0)
-    """Grids of the class-similarity methods: every α with every β"""
-    uniform_alpha: tuple[float, ...] = ()
+    alpha: tuple[Value, ...] = ("auto",)
+    beta: tuple[Value, ...] = ("auto",)
+    """Grids of the class-similarity methods: every α with every β. An α of "auto" is moved within the training by the
+    validation gap; a β of "auto" is what predicts best what one-hot training confuses on validation rows"""
+    top_m: int | None = None
+    """Of the class-similarity methods: keep the m most similar classes of each; None: all"""
+    uniform_alpha: tuple[Value, ...] = ()
     mixing: tuple[float, ...] = ()
     """Grids of uniform smoothing's α and of mixup's a; none: as many values as the others have, around the usual"""
     select: str = "nll"
@@ -97,16 +101,16 @@ class StudySpec:
         for word, other in self.aliases.items():
             if not isinstance(other, str):
                 raise TypeError(f"`aliases` must hold words, got {other!r} for {word!r}.")
-        for key in ("size", "max_per_class", "validation", "test", "latent_dim"):
+        for key in ("size", "max_per_class", "validation", "test", "latent_dim", "top_m"):
             if getattr(self, key) is not None:
                 checks.count(getattr(self, key), key)
         checks.count(self.ood_rows, "ood_rows", most=MOST_ROWS)
         self._set("methods", tuple(registry.check(name) for name in self.methods))
         if len(set(self.methods)) < len(self.methods):
             raise ValueError(f"`methods` must differ, got {', '.join(self.methods)}.")
-        for value in (*self.alpha, *self.uniform_alpha):
+        for value in _numbers((*self.alpha, *self.uniform_alpha)):
             checks.alpha(value)
-        for value in self.beta:
+        for value in _numbers(self.beta):
             checks.beta(value)
         if 0 in self.mixing:
             raise ValueError("`mixing` must be above 0, got 0; without mixing that is one-hot.")
@@ -157,21 +161,27 @@ class StudySpec:
             raise ValueError(f"every tunable method must get the same number of trials, but {found}.")
         return checks.count(next(iter(counts.values()), len(self.alpha)), "alpha × beta", most=MOST_VALUES)
 
-    def candidates(self, base: str) -> list[dict[str, float]]:
-        """The values that a training method tries, one for each trial; one-hot has nothing to try."""
+    def candidates(self, base: str) -> list[dict[str, Value]]:
+        """The values that a training method tries, one for each trial; one-hot has nothing to try.
+
+        An α of "auto" is one trial, however many values of β the others try: there is nothing else to try.
+        """
         method = registry.named(base)
         if method.source is not None:
-            return [{"alpha": alpha, "beta": beta} for alpha in self.alpha for beta in self.beta]
+            kept: dict[str, Value] = {} if self.top_m is None else {"top_m": self.top_m}
+            return [{"alpha": alpha, "beta": beta, **kept} for alpha in self.alpha for beta in self.beta]
         training = method.training
         if training is None or training.tuned is None:
             return [{}]
-        listed = {"alpha": self.uniform_alpha, "mixing": self.mixing}.get(training.tuned, ())
+        parameter = next(one for one in training.parameters if one.name == training.tuned)
+        listed: tuple[Value, ...] = {"alpha": self.uniform_alpha, "mixing": self.mixing}.get(training.tuned, ())
         if not listed and training.tuned == "alpha":
-            listed = self.alpha if len(self.alpha) == self.trials else ()
+            listed = self.alpha if len(self.alpha) == self.trials else ("auto",) if "auto" in self.alpha else ()
+        if not parameter.automatic:
+            listed = _numbers(listed)
         if not listed:
-            usual = next(one.default for one in training.parameters if one.name == training.tuned)
-            low, high = (min(self.alpha), max(self.alpha)) if training.tuned == "alpha" else (usual, usual)
-            listed = _spread(low, high, self.trials)
+            numbers = _numbers(self.alpha) if training.tuned == "alpha" else ()
+            listed = _spread(*((min(numbers), max(numbers)) if numbers else (parameter.default,) * 2), self.trials)
         return [{training.tuned: value} for value in listed]
 
     # As data
@@ -223,18 +233,27 @@ def trusted(values: dict[str, Any], path: str | Path, trust_model: str | Sequenc
     return values
 
 
-def _grid(values: Any, name: str) -> tuple[float, ...]:
-    if isinstance(values, str | Mapping):
-        raise TypeError(f"`{name}` must be a number or a list of numbers, got {values!r}.")
-    numbers = tuple(values) if isinstance(values, list | tuple) else (values,)
-    if len(numbers) > MOST_VALUES:
-        raise ValueError(f"`{name}` must hold at most {MOST_VALUES:,} numbers, got {len(numbers):,}.")
-    numbers = tuple(checks.at_least_zero(value, name) for value in numbers)
-    if not numbers and name in ("alpha", "beta"):
+def _numbers(values: Sequence[Value]) -> tuple[float, ...]:
+    """Those that are not "auto"."""
+    return tuple(value for value in values if not isinstance(value, str))
+
+
+def _grid(values: Any, name: str) -> tuple[Value, ...]:
+    automatic = name != "mixing"
+    if isinstance(values, Mapping) or (isinstance(values, str) and not (automatic and values == "auto")):
+        raise TypeError(f"`{name}` must be a number or a list of numbers{', or auto' * automatic}, got {values!r}.")
+    listed = tuple(values) if isinstance(values, list | tuple) else (values,)
+    if len(listed) > MOST_VALUES:
+        raise ValueError(f"`{name}` must hold at most {MOST_VALUES:,} numbers, got {len(listed):,}.")
+    grid: tuple[Value, ...] = tuple(
+        "auto" if automatic and isinstance(value, str) and value == "auto" else checks.at_least_zero(value, name)
+        for value in listed
+    )
+    if not grid and name in ("alpha", "beta"):
         raise ValueError(f"`{name}` must hold at least one number, got none.")
-    if len(set(numbers)) < len(numbers):
-        raise ValueError(f"`{name}` must hold numbers that differ, got {', '.join(f'{value:g}' for value in numbers)}.")
-    return numbers
+    if len(set(grid)) < len(grid):
+        raise ValueError(f"`{name}` must hold numbers that differ, got {', '.join(map(text_of, grid))}.")
+    return grid
 
 
 def _seeds(values: Any) -> tuple[int, ...]:

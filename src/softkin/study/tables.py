@@ -15,9 +15,10 @@ from softkin.predictions import Predictions
 from softkin.study import measure, significance
 from softkin.study import methods as registry
 from softkin.study.folder import Result, StudyFolder
+from softkin.study.recommendation import recommend
 from softkin.study.significance import Resamples, Verdict
 from softkin.study.spec import StudySpec
-from softkin.training.methods import in_words
+from softkin.training.methods import Value, in_words
 
 TIE = "≈"
 NOT_RANKED = "†"
@@ -74,8 +75,10 @@ class Row:
     method: str
     title: str
     cells: Mapping[str, Cell]
-    chosen: tuple[Mapping[str, float], ...] = ()
+    chosen: tuple[Mapping[str, Value], ...] = ()
     """The values that were chosen, seed by seed"""
+    found: tuple[Mapping[str, float], ...] = ()
+    """What those of "auto" came to, seed by seed"""
     effective_target: str | None = None
 
 
@@ -89,6 +92,8 @@ class Table:
     spec: StudySpec
     data: Mapping[str, Any] = field(default_factory=dict)
     finished: bool = True
+    recommendation: tuple[str, ...] = ()
+    """What to use, in sentences; none while results are missing"""
 
     def row(self, method: str) -> Row:
         """The row of a method."""
@@ -107,7 +112,9 @@ class Table:
             cells = [_markdown(column, row.cells.get(column.key)) for column in self.columns]
             lines.append(f"| {row.title} | " + " | ".join(cells) + " |")
         about, *others = self.notes  # the first names data and network, which may be called anything
-        return "\n".join([*lines, "", f"- {escape.markdown(about)}", *(f"- {note}" for note in others), ""])
+        notes = [f"- {escape.markdown(about)}", *(f"- {note}" for note in others)]
+        advice = ["", " ".join(self.recommendation)] if self.recommendation else []
+        return "\n".join([*lines, "", *notes, *advice, ""])
 
     def to_latex(self) -> str:
         """A ``tabular`` for booktabs."""
@@ -146,6 +153,7 @@ class Table:
                 "columns": [asdict(column) for column in self.columns],
                 "rows": [asdict(row) for row in self.rows],
                 "notes": list(self.notes),
+                "recommendation": list(self.recommendation),
             }
         )
         return plain
@@ -177,7 +185,8 @@ def build(
         *_one_seed(spec, shown, verdicts),
         *_chosen(rows),
     )
-    return Table(tuple(shown), rows, notes, spec, data or {}, finished)
+    advice = recommend(rows) if finished else ()
+    return Table(tuple(shown), rows, notes, spec, data or {}, finished, advice)
 
 
 def columns(spec: StudySpec) -> list[Column]:
@@ -271,7 +280,8 @@ def _row(
         )
     record = every[0].record
     chosen = tuple(dict(result.record["values"]) for result in every)
-    return Row(method, registry.title(method), cells, chosen, record.get("effective_target"))
+    found = tuple(dict(result.record.get("found", {})) for result in every)
+    return Row(method, registry.title(method), cells, chosen, found, record.get("effective_target"))
 
 
 def _floor(every: list[Result]) -> float:
@@ -282,26 +292,29 @@ def _notes(spec: StudySpec, found: Sequence[Result], data: Mapping[str, Any], fi
     """What the reader must know to read the numbers."""
     seeds = len(spec.seeds)
     notes = [f"{data.get('source', spec.data)}, {data.get('rows', '')}; network {spec.model}; {_times(seeds)}."]
-    notes.append(
-        "Mean ± standard deviation over seeds, in % (NLL: nats). P: winning scores, O: all scores, summed per sample. "
-        "In brackets: what perfect calibration would show with as many samples."
-        if seeds > 1
-        else "In % (NLL: nats). P: winning scores, O: all scores, summed per sample. "
-        "In brackets: what perfect calibration would show with as many samples."
-    )
+    notes += [
+        "In % (NLL: nats)" + (", mean ± standard deviation over seeds." if seeds > 1 else "."),
+        "Hist P: how far confidence is from accuracy, over 15 bins of the winning scores; 0 is calibrated.",
+        "Hist O: the same over all scores of all classes, summed per sample; about twice Hist P where a network is "
+        "over-confident.",
+        "KDE P, KDE O: the same with smooth curves instead of bins. KDE O has no winner: its floor is what smoothing "
+        "alone adds.",
+        "Gap: mean confidence − accuracy; above 0 is over-confident, below 0 under-confident.",
+        "In brackets: what perfect calibration would show with as many samples.",
+    ]
     notes.append(f"Bold: best. {TIE}: not significantly worse than the best ({significance.in_words(seeds)}).")
-    notes.append(
-        "KDE O has no winner: the number in brackets is its own, by chance and by smoothing; the floor is by smoothing "
-        "alone. "
-        "Gap: mean confidence minus accuracy; above 0 is over-confident, below 0 under-confident."
-    )
+    if "auto" in spec.alpha:
+        notes.append(
+            "α of auto: moved after each epoch by half of the validation gap, in the one training of a method."
+        )
     if spec.trials > 1:
         by = spec.select
         if spec.accuracy_budget is not None:
             against = "one-hot" if spec.search == "grid" and registry.ONE_HOT in spec.bases() else "the best trial"
             by = f"lowest output ECE that loses at most {spec.accuracy_budget:g} points of accuracy to {against}"
         where = "on each seed" if spec.tuning == "each seed" else "on the first seed"
-        notes.append(f"Values chosen by {by} of validation rows {where}, {spec.trials} trials for each tuned method.")
+        trials = f"{spec.trials} trials for each method with values to try"
+        notes.append(f"Values chosen by {by} of validation rows {where}, {trials}.")
     if not finished:
         due = len(spec.methods) * seeds
         notes.append(f"Unfinished: {len(found)} of {due} results are in; winners only among methods that have all.")
@@ -347,10 +360,26 @@ def _one_seed(spec: StudySpec, shown: Sequence[Column], verdicts: Mapping[str, V
 
 
 def _chosen(rows: Sequence[Row]) -> list[str]:
-    """Which values the numbers stand for."""
-    texts = {row.title: " or ".join(dict.fromkeys(map(in_words, row.chosen))) for row in rows}
+    """Which values the numbers stand for, once for each network."""
+    networks = {registry.parts(row.method)[0]: row for row in reversed(rows)}  # of equals the first
+    texts = {row.title: values_in_words(row.chosen, row.found) for row in reversed(networks.values())}
     said = [f"{title} {text}" for title, text in texts.items() if text]
     return [f"Values: {'; '.join(said)}."] if said else []
+
+
+def values_in_words(chosen: Sequence[Mapping[str, Value]], found: Sequence[Mapping[str, float]] = ()) -> str:
+    """The values of all seeds, with the range of what "auto" came to.
+
+    Example:
+        >>> values_in_words([{"alpha": "auto", "beta": 2.0}] * 2, [{"alpha": 0.031}, {"alpha": 0.0468}])
+        'α = auto (0.031 to 0.0468), β = 2'
+    """
+    text = " or ".join(dict.fromkeys(map(in_words, chosen)))
+    for name in dict.fromkeys(name for values in found for name in values):
+        ends = [f"{end([values[name] for values in found if name in values]):.3g}" for end in (min, max)]
+        auto = in_words({name: "auto"})
+        text = text.replace(auto, f"{auto} ({' to '.join(dict.fromkeys(ends))})")
+    return text
 
 
 def _times(seeds: int) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from softkin.auto_alpha import AutoAlpha
     from softkin.checks import Array
     from softkin.losses import SoftLabelCrossEntropy
+    from softkin.similarity import Outputs
     from softkin.training.objectives import Objective
 
 
@@ -116,10 +117,11 @@ def in_words(values: Mapping[str, Value]) -> str:
     """
     known = parameters()
     letters = {name: next(iter(takers.values())).letter for name, takers in known.items()}
-    return ", ".join(f"{letters.get(name, name)} = {_text(value)}" for name, value in values.items())
+    return ", ".join(f"{letters.get(name, name)} = {text_of(value)}" for name, value in values.items())
 
 
-def _text(value: Value) -> str:
+def text_of(value: Value) -> str:
+    """A value as people write it."""
     return value if isinstance(value, str) else f"{value:g}"
 
 
@@ -239,13 +241,17 @@ class Method:
         mixing: Value | None = None,
         distance: str | None = None,
         asymmetric: bool = False,
+        outputs: "Outputs | None" = None,
     ) -> Self:
         """Class-similarity smoothing from class distances (K, K), mixed where ``mix`` says how.
 
-        With ``top_m`` each class keeps its m most similar classes; see ``similarity.from_distances``.
+        With ``top_m`` each class keeps its m most similar classes; with ``beta="auto"`` the ``outputs`` of a baseline
+        choose β. See ``similarity.from_distances``.
         """
         from softkin import similarity, smoothing
 
+        if beta == "auto":
+            beta = similarity.AUTO_BETA if outputs is None else similarity.best_beta(distances, *outputs)
         s = similarity.from_distances(distances, beta, asymmetric=asymmetric, top_m=top_m or None)
         rows = s.dense() if isinstance(s, similarity.SparseRows) else s
         auto = SIMILARITY.parameters[0].check(alpha) == "auto"
