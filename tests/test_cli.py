@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from command_line import run
-from softkin import __version__, cli, distances, similarity, smoothing
+from softkin import __version__, cli, distances, predictions, similarity, smoothing
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -65,6 +65,34 @@ def test_json(capsys, names):
     assert [other["name"] for other in first["nearest"]][0] == "whale"
     assert first["label"] == pytest.approx(0.8)
     assert sum(other["label"] for other in first["nearest"]) + first["rest"] == pytest.approx(0.2)
+
+
+def test_a_baseline_says_whether_smoothing_will_help_and_chooses_beta(capsys, tmp_path, names):
+    words = names.read_text().split()
+    D = distances.from_words(words)
+    S = similarity.from_distances(D, 3.0)
+    p = torch.cat([0.9 * torch.eye(7) + 0.1 * S] * 60)
+    labels = torch.cat([torch.arange(7).roll(shift) for shift in [0] * 45 + [1] * 15])  # sure to 90 %, right in 75 %
+    predictions.Predictions.from_probabilities(p, labels, class_names=words).save(tmp_path / "baseline.npz")
+    code, output, errors = run(capsys, "similarity", names, "--baseline", tmp_path / "baseline.npz")
+    assert (code, errors) == (0, "")
+    assert (
+        "The baseline, on 420 rows, is over-confident by 15.0 points: smooth with alpha='auto', or begin at α ≈ 0.09"
+        in output
+    )
+    assert "beta = 2" in output
+    right = predictions.Predictions.from_probabilities(p[:7], torch.arange(7), class_names=words)
+    right.save(tmp_path / "right.npz")
+    code, output, _ = run(capsys, "similarity", names, "--baseline", tmp_path / "right.npz", "--beta", "auto", "--json")
+    report = json.loads(output)
+    assert report["beta"] == report["baseline"]["beta"] == pytest.approx(3, abs=1e-3)
+    assert report["baseline"]["words"].startswith("under-confident by 10.0 points: smoothing will make it worse")
+    assert json.loads(run(capsys, "similarity", names, "--beta", "auto", "--json")[1])["beta"] == 1
+    other = predictions.Predictions.from_probabilities(p[:7], torch.arange(7), class_names=words[::-1])
+    other.save(tmp_path / "other.npz")
+    code, _, errors = run(capsys, "similarity", names, "--baseline", tmp_path / "other.npz")
+    assert code == 1
+    assert "must have the classes of" in errors
 
 
 def test_matrices_are_not_overwritten_unless_told(capsys, tmp_path, names):

@@ -38,7 +38,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     source = command.add_argument("source", metavar="SOURCE")
     choices.choose(source, "class names, images, features or distances", choices.data_sets, files=True)
     command.add_argument("--alpha", type=float, default=0.1, help="mass on the other classes (default: 0.1)")
-    command.add_argument("--beta", type=float, default=2.0, help="how sharp the similarity is (default: 2)")
+    command.add_argument(
+        "--beta", type=_beta, default=2.0, help="how sharp the similarity is; auto: by --baseline, else 1 (default: 2)"
+    )
+    command.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="FILE",
+        help="predictions of a network trained on one-hot labels, on held-out rows: says whether smoothing will help",
+    )
     distance = command.add_argument("--distance")
     choices.choose(distance, "one of {} (default: by what SOURCE holds)", choices.distances)
     vectors = command.add_argument("--vectors")
@@ -61,6 +69,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--force", action="store_true", help="overwrite matrices in that folder")
 
 
+def _beta(text: str) -> float | str:
+    return text if text == "auto" else float(text)
+
+
 FILES = ("distances.safetensors", "similarity.safetensors", "labels.safetensors", "labels.csv")
 
 
@@ -71,7 +83,8 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.distance is not None:
         distances.SOURCES.canonical(arguments.distance, "--distance")
     checks.alpha(arguments.alpha)
-    checks.beta(arguments.beta)
+    if arguments.beta != "auto":
+        checks.beta(arguments.beta)
     checks.count(arguments.top, "--top", most=10**6)
     checks.count(arguments.seed, "--seed", least=0, most=2**63 - 1)
     if arguments.max_per_class is not None:
@@ -92,9 +105,14 @@ def run(arguments: argparse.Namespace) -> None:
     from softkin import doubts, similarity, smoothing
 
     matrix, synonyms, vectors = _distances(arguments)
+    baseline = None if arguments.baseline is None else _baseline(arguments.baseline, matrix)
+    if arguments.beta == "auto":
+        arguments.beta = similarity.AUTO_BETA if baseline is None else baseline["beta"]
     s = similarity.from_distances(matrix.values, arguments.beta, asymmetric=arguments.asymmetric)
     labels = smoothing.similarity_labels(s, arguments.alpha)
     report = _report(matrix, s, labels, arguments)
+    if baseline is not None:
+        report["baseline"] = baseline
     sentences = [doubts.too_sharp(s, arguments.beta)]
     if arguments.check:
         sentences.append(doubts.disagreement(synonyms, s, vectors=vectors, aliases=_aliases(arguments)))
@@ -110,6 +128,26 @@ def run(arguments: argparse.Namespace) -> None:
         files.write_together(contents)
         if not arguments.json:
             print("\n".join(f"Wrote {path}" for path in contents))
+
+
+def _baseline(path: Path, matrix: "ClassMatrix") -> dict[str, Any]:
+    """What a baseline's predictions say of smoothing with these similarities."""
+    from softkin import SoftkinError, auto_alpha, predictions, similarity
+
+    outputs = predictions.load(path)
+    if outputs.num_classes != len(matrix.values) or outputs.class_names not in (None, list(matrix.class_names)):
+        raise SoftkinError(f"{path} must have the classes of {matrix.source}, in the same order, but they differ.")
+    p, y = outputs.probabilities, outputs.known_labels
+    confidence, predicted = p.max(dim=1)
+    excess = confidence - (predicted == y).to(p.dtype)
+    gap, deviation = float(excess.mean()), float(excess.std() / len(y) ** 0.5)
+    beta = similarity.best_beta(matrix.values, p, y)
+    return {
+        "rows": len(y),
+        "gap": gap,
+        "beta": beta,
+        "words": f"{auto_alpha.what_a_gap_implies(gap, deviation)}; what it confuses asks for β = {beta:.3g}",
+    }
 
 
 def _contents(
@@ -232,6 +270,8 @@ def _print(report: dict[str, Any]) -> None:
 
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     print(f"{report['source']}; alpha = {report['alpha']:g}, beta = {report['beta']:g}")
+    if "baseline" in report:
+        print(f"The baseline, on {report['baseline']['rows']:,} rows, is {report['baseline']['words']}.")
     table = Table(box=None, pad_edge=False)
     table.add_column("class", overflow="fold")
     table.add_column("itself", justify="right", no_wrap=True)
