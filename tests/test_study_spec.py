@@ -52,6 +52,7 @@ def test_by_default_every_smoothing_method_tunes_itself_in_one_training():
         expected = {"alpha": "auto", "beta": "auto"} if base in smooth else {"uniform": {"alpha": "auto"}}.get(base)
         assert values == (expected or {"one-hot": {}, "mixup": {"mixing": 0.2}, "online": {"alpha": 0.5}}[base])
     assert StudySpec.from_dict(spec.to_dict()) == spec
+    assert "top_m" not in spec.to_dict()  # which would rename the studies of earlier versions
     # With more values of β there are more trials, but α of uniform smoothing has still nothing to try.
     spec = StudySpec(methods=PAPER, alpha="auto", beta=(1.0, 2.0), top_m=5)
     assert spec.candidates("we") == [{"alpha": "auto", "beta": beta, "top_m": 5} for beta in (1.0, 2.0)]

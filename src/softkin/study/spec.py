@@ -189,6 +189,8 @@ class StudySpec:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
+        if self.top_m is None:  # so that studies from before there was one keep their digest
+            del values["top_m"]
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
     @classmethod
