@@ -12,6 +12,7 @@ from softkin.study.records import Kept
 
 RECIPE = {"epochs": 8, "batch_size": 32, "milestones": [], "warmup_epochs": 0}
 DATA = {"source": "made up", "digest": "d0", "kind": "images", "classes": 10, "rows": "3 rows"}
+CONTENTS = {"vectors": "v0"}
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def kept(**changes):
         "model": "small",
         "recipe": RECIPE,
     }
-    return Kept(StudySpec.from_dict({**values, **changes}), dict(DATA))
+    return Kept(StudySpec.from_dict({**values, **changes}), {**DATA, "contents": dict(CONTENTS)})
 
 
 def quick(**changes):

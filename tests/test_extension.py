@@ -121,7 +121,9 @@ def toy_distance(module):
 def test_a_distance_is_one_function(toy_distance, capsys, tmp_path):
     names = tmp_path / "names.txt"
     names.write_text("a\nbb\ndddd\n", encoding="utf-8")
-    code, output, _ = command_line.run(capsys, "similarity", names, "--distance", "sp", "--json", "--top", 1)
+    code, output, _ = command_line.run(
+        capsys, "similarity", names, "--distance", "sp", "--beta", 1, "--json", "--top", 1
+    )
     assert code == 0
     report = json.loads(output)
     assert report["source"] == "lengths of the names"

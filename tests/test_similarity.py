@@ -154,7 +154,8 @@ def test_close_vectors_far_from_the_origin(monkeypatch):
     V = 1e5 * np.repeat(rng.normal(size=(10, 6)), 3, axis=0)
     V += 1e-4 * rng.normal(size=V.shape)
     V[1] = V[0]
-    D = distances.from_words([f"w{i}" for i in range(30)], {f"w{i}": v for i, v in enumerate(V)})
+    with pytest.warns(UserWarning, match="2 of 30 class names share a vector"):
+        D = distances.from_words([f"w{i}" for i in range(30)], {f"w{i}": v for i, v in enumerate(V)})
     sparse = similarity.from_vectors(V, 2.0, top_m=4)
     full = similarity.from_distances(D, 2.0)
     np.testing.assert_allclose(sparse.values, full.gather(1, sparse.indices), rtol=1e-11)

@@ -59,7 +59,9 @@ def test_runs_and_what_they_share():
 def test_runs_keep_the_names_that_earlier_versions_gave_them():
     """Folders of older studies go on: written by 0.1.0.dev0 before methods were declared in registries."""
     methods = ("one-hot", "ts", "uniform", "mixup", "dir-odir", "ets", "l1", "l2", "ae", "we", "cutmix", "margin")
-    plan = plan_of(methods=(*methods, "online", "vector", "we+ts", "platt"), seeds=(0, 3), ood=["uniform"])
+    plan = plan_of(
+        methods=(*methods, "online", "vector", "we+ts", "platt"), seeds=(0, 3), ood=["uniform"], vectors="glove"
+    )
     digests = {job.title: job.digest for job in plan.jobs(lambda _: None)}
     for title, digest in GOLDEN.items():
         assert digests[title] == digest, title
@@ -108,33 +110,34 @@ def test_changed_specs_never_collide():
 
 
 def test_word_vectors_are_part_of_a_runs_identity(tmp_path):
-    def distances(**about):
-        one = kept(methods=("we",), **about)
-        one = replace(one, data={**one.data, "contents": {"vectors": "0123"}})
-        return Plan(one).distances("we", 0)
-
-    ours, glove = distances(), distances(vectors="glove")
+    ours, glove = (plan_of(vectors=vectors).distances("we", 0) for vectors in (None, "glove"))
     assert ours.digest != glove.digest
-    assert (ours.spec["vectors"], ours.spec["vectors_digest"]) == ("minilm", "0123")
-    assert ours.digest == distances(vectors="minilm").digest
+    assert (ours.spec["vectors"], ours.spec["vectors_digest"]) == ("minilm", "v0")
+    assert ours.digest == plan_of(vectors="minilm").distances("we", 0).digest
     # as the runs were written when GloVe was all that softkin carried: those are still good
     assert glove.spec["vectors"] is None
     assert "vectors_digest" not in glove.spec
-    # and the studies of that time are GloVe's
-    old = kept(methods=("one-hot", "we"))
+
+
+def test_studies_of_the_time_of_glove_are_not_mixed_with_new_ones(tmp_path):
+    def without_contents(**changes):
+        study = kept(**changes)
+        return replace(study, data={key: value for key, value in study.data.items() if key != "contents"})
+
+    old = without_contents(methods=("one-hot", "we"))
     keep(tmp_path / "old", old)
     assert kept_in(tmp_path / "old").spec == replace(old.spec, vectors="glove")
     with pytest.raises(SoftkinError, match="another study .*vectors glove there, None here"):
-        keep(tmp_path / "old", replace(old, data={**old.data, "contents": {"vectors": "0123"}}))
-    keep(tmp_path / "old", replace(old, spec=replace(old.spec, vectors="glove")))
-    without = kept(methods=("one-hot", "uniform"))
-    keep(tmp_path / "without", without)
-    assert kept_in(tmp_path / "without").spec == without.spec
-    new = replace(old, data={**old.data, "contents": {"vectors": "0123"}})
+        keep(tmp_path / "old", kept(methods=("one-hot", "we")))
+    keep(tmp_path / "old", replace(old, spec=replace(old.spec, vectors="glove")))  # goes on
+    no_words = without_contents(methods=("one-hot", "uniform"))
+    keep(tmp_path / "no words", no_words)
+    assert kept_in(tmp_path / "no words").spec == no_words.spec
+    new = kept(methods=("one-hot", "we"))
     keep(tmp_path / "new", new)
-    assert kept_in(tmp_path / "new").spec == old.spec
+    assert kept_in(tmp_path / "new").spec == new.spec
     with pytest.raises(SoftkinError, match="the file of word vectors that softkin carries has changed since"):
-        keep(tmp_path / "new", replace(old, data={**old.data, "contents": {"vectors": "4567"}}))
+        keep(tmp_path / "new", replace(new, data={**new.data, "contents": {"vectors": "v1"}}))
 
 
 def test_choice_by_validation_nll():

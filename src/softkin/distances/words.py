@@ -165,8 +165,7 @@ def _numbered(names: Sequence[str]) -> str:
 def _sharing(names: Sequence[str], rows: Tensor) -> str:
     """What is wrong with names that have the same vector; nothing if none have."""
     classes: dict[bytes, list[str]] = {}
-    digits = rows.numpy() / max(float(rows.abs().max()), 1e-300)
-    for name, row in zip(names, digits.round(9) + 0.0, strict=True):  # -0.0 is 0.0
+    for name, row in zip(names, rows.numpy() + 0.0, strict=True):  # -0.0 is 0.0
         classes.setdefault(row.tobytes(), []).append(name)
     alike = next((group for group in classes.values() if len(group) > 1), None)
     if alike is None:
@@ -184,7 +183,9 @@ def _listed(names: Sequence[str], most: int = 3) -> str:
 
 def _rows(entries: list[list[str]], vectors: WordVectors | Mapping[str, Any]) -> Tensor:
     """(K, d): for each class the mean vector of its entries, which all have one."""
-    flat = [entry for of_class in entries for entry in of_class]
+    flat = [
+        entry for of_class in entries for entry in sorted(of_class)
+    ]  # the same words give the same mean, to the bit
     counts = np.array([len(of_class) for of_class in entries])
     matrix = vectors.rows(flat) if isinstance(vectors, WordVectors) else _stacked(flat, vectors)
     starts = np.concatenate([[0], counts.cumsum()[:-1]])
