@@ -143,7 +143,7 @@ def test_force_overwrites_a_finished_run_but_resumes_one_that_was_cut_off(capsys
     [
         (("--method", "similarity", "--gamma", "2"), "`gamma` is for focal, and the method is 'similarity'."),
         (("--method", "unifrom"), "did you mean 'uniform'?"),
-        (("--method", "similarity", "--distance", "l3"), "`distance` must be one of l1, l2, ae"),
+        (("--method", "similarity", "--distance", "l3"), "`distance` must be one of l1, l2, autoencoder"),
         (("--beta", "2"), "`beta` is for similarity, and the method is 'one-hot'."),
         (("--method", "mixup", "--alpha", "0.1"), "name it 'uniform+mixup' to smooth as well."),
         (("--recipe", "papr"), "did you mean 'paper'?"),
