@@ -90,3 +90,14 @@ def test_harness_notices_a_reader_that_is_wrong(tmp_path):
 
     with pytest.raises(AssertionError, match=r"case \d+: "):
         run(damage.Kind(damage.PREDICTIONS["npy"].make, crashes, checked=False), tmp_path, 500)
+
+
+def test_an_archive_whose_directory_lists_nothing(tmp_path):
+    """Found by 2,000 cases: a run of zeros over the end of a zip file."""
+    path = damage.DATA["zip"].make(tmp_path)
+    content = bytearray(path.read_bytes())
+    place = content.rindex(b"PK\x05\x06")
+    content[place + 8 : place + 20] = bytes(12)
+    path.write_bytes(content)
+    with pytest.raises(SoftkinError, match="x.zip must hold files, it holds none; is it complete?"):
+        damage.DATA["zip"].read(path)

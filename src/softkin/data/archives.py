@@ -65,6 +65,8 @@ def unpack(
             members = _zip(path) if path.name.lower().endswith(".zip") else _tar(path, temporary, room)
             for member in track(members, f"unpacking {path.name}", total=None, show=progress):
                 _extract(member, inside, path, room)
+            if not any(inside.iterdir()):  # a damaged directory may list nothing
+                raise SoftkinError(f"{path} must hold files, it holds none; is it complete?")
             if check is not None:
                 check(inside)
             if hasattr(os, "sync"):  # one call: 100,000 files, each brought to the disk alone, would take minutes

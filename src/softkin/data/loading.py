@@ -140,7 +140,11 @@ def _folder(path: Path) -> DataSource:
 def _file(path: Path, progress: bool | None) -> DataSource:
     suffix = path.suffix.lower()
     if archives.is_archive(path):
-        return replace(_folder(archives.unpacked(path, progress=progress)), words=path.name, archive=path)
+        folder = archives.unpacked(path, progress=progress)
+        try:
+            return replace(_folder(folder), words=path.name, archive=path)
+        except SoftkinError as error:
+            raise SoftkinError(f"{path}: {error}") from error
     if suffix == ".npz":
         return arrays.npz_source(path)
     if suffix in tables.SUFFIXES:

@@ -200,22 +200,11 @@ def _cells(path: Path, name: str) -> Iterator[Any]:
             return
         table, total = _parquet(path), 0
         files.unpacked_within(files.require_regular(path), table.metadata.num_rows * 8, str(path))
-        for batch in table.iter_batches(_rows_at_once(table, name), columns=[name], use_threads=False):
+        # The metadata of a column would tell how long its texts are, but pyarrow aborts where that is damaged.
+        for batch in table.iter_batches(BATCH, columns=[name], use_threads=False):
             total += batch.nbytes
             files.unpacked_within(files.require_regular(path), total, f"{path}: `{name}`")
             yield from batch.column(0).to_pylist()
-
-
-def _rows_at_once(table: Any, name: str) -> int:
-    """Rows of a parquet file to read at a time: one long text that a dictionary repeats could fill all memory."""
-    longest = 1
-    for place in range(table.metadata.num_row_groups):
-        group = table.metadata.row_group(place)
-        for chunk in map(group.column, range(group.num_columns)):
-            if chunk.path_in_schema.split(".")[0] == name and any("DICTIONARY" in way for way in chunk.encodings):
-                longest = max(longest, chunk.total_uncompressed_size)
-    files.within("bytes", longest, f"a dictionary of `{name}`")
-    return int(max(1, min(BATCH, files.limit("bytes") // 8 // longest)))
 
 
 def _known_names(path: Path, label: str) -> list[str] | None:
