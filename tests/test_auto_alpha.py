@@ -215,8 +215,8 @@ def test_autocast_inference_mode_and_casts_of_the_module():
 
 
 def test_readable():
-    loss_fn = ClassSimilarityLoss.from_names(["cat", "dog", "car"], alpha="auto")
-    assert repr(loss_fn) == "ClassSimilarityLoss(alpha=0.02 (auto), num_classes=3, reduction='mean')"
+    loss_fn = ClassSimilarityLoss.from_names(["cat", "dog", "car", "bus", "rose"], alpha="auto")
+    assert repr(loss_fn) == "ClassSimilarityLoss(alpha=0.02 (auto), num_classes=5, reduction='mean')"
     assert ClassSimilarityLoss.from_distances(torch.ones(3, 3), alpha="auto").alpha == 0.02
 
 

@@ -147,9 +147,9 @@ def test_squared_error_is_least_in_1500_mixtures():
         grid = torch.logspace(math.log10(low), math.log10(high), 300, dtype=torch.float64)
         assert least.converged
         assert low <= least.beta <= high
-        assert least.value <= float(squared_errors(z, y, grid).min()) + 1e-12
+        assert least.value <= float(squared_errors(z, y, grid).min()) + 1e-10
         assert least.value == pytest.approx(
-            float(squared_errors(z, y, torch.tensor([least.beta], dtype=torch.float64))), abs=1e-12
+            float(squared_errors(z, y, torch.tensor([least.beta], dtype=torch.float64))), abs=1e-10
         )
         several += least.valleys > 1
     assert several > 50  # else these were no trial

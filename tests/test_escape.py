@@ -132,11 +132,11 @@ def test_a_matrix_with_hostile_names_survives_a_csv(tmp_path):
 
 def test_the_similarity_command_writes_no_formula(capsys, tmp_path):
     names = tmp_path / "names.txt"
-    names.write_text("=cat\n@dog\n+car\n", encoding="utf-8")
+    names.write_text("=cat\n@dog\n+car\nbus\nrose\n", encoding="utf-8")
     code, _, _ = run(capsys, "similarity", names, "--output", tmp_path / "m")
     assert code == 0
     rows = list(csv.reader((tmp_path / "m" / "labels.csv").read_text(encoding="utf-8").splitlines()))
-    assert rows[0] == ["labels", "'=cat", "'@dog", "'+car"]
+    assert rows[0] == ["labels", "'=cat", "'@dog", "'+car", "bus", "rose"]
 
 
 def test_diagrams_draw_hostile_names():

@@ -88,7 +88,7 @@ def test_ranks_draw_their_own_samples(tmp_path):
     body = """
 rows = torch.arange(40)[:, None] * 1000.0 + rank
 from softkin.distances import samples
-source = samples.open_source(rows, torch.zeros(40, dtype=int) + torch.arange(40) % 2, name="images", num_classes=2,
+source = samples.open_stream(rows, torch.zeros(40, dtype=int) + torch.arange(40) % 2, name="images", num_classes=2,
                              class_names=None, num_samples=None, progress=None)
 show(lambda: samples.collect(source, max_per_class=10, seed=0).rows.flatten())
 """

@@ -130,7 +130,8 @@ def test_trials_that_are_made_up_all_differ(alpha):
 
 
 def test_old_keys_are_read_and_leave_a_study_its_digest():
-    spec = StudySpec.from_dict({"data": "digits", "per_class": 5, "seeds": 2, "methods": ["one-hot", "we"]})
-    assert spec == StudySpec(data="digits", max_per_class=5, seeds=2, methods=("one-hot", "we"))
+    fields = {"data": "digits", "seeds": 2, "methods": ["one-hot", "we"], "alpha": 0.1, "beta": [1, 2, 4]}
+    spec = StudySpec.from_dict({**fields, "per_class": 5})
+    assert spec == StudySpec.from_dict({**fields, "max_per_class": 5})
     assert spec.to_dict()["max_per_class"] == 5
     assert spec.digest == "bf3cc74859a7734f"  # by which earlier versions knew it

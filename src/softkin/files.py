@@ -170,7 +170,7 @@ def cause(error: BaseException) -> str:
     r"""What a library says went wrong: one line of printable text without its full stop, at most 200 characters.
 
     Example:
-        >>> cause(ValueError("no such shape.\\nTraceback …"))
+        >>> cause(ValueError("no such shape.\nTraceback …"))
         'no such shape'
         >>> cause(KeyError("labels"))
         "it lacks 'labels'"
