@@ -293,6 +293,16 @@ def test_huge_logits(make):
         assert_distributions(cal.predict_proba(-huge), z)
 
 
+@pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-100, 1e30, 1e300])
+def test_logits_of_any_size(make, scale):
+    """Fits may say that they did not converge; predictions are distributions all the same."""
+    z, y = drawn(n=40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cal = make().fit(scale * z, y)
+    assert_distributions(cal.predict_proba(scale * z), z)
+
+
 def test_saturated_probabilities(make):
     z, y = drawn()
     p = torch.nn.functional.one_hot(z.argmax(dim=1), 4).float()
@@ -331,9 +341,23 @@ def test_bad_input(make):
         ValueError, match="`logits` must be finite, but 1 rows hold NaN or infinity, the first is row 3"
     ):
         cal.fit(bad, y)
+    with pytest.raises(
+        ValueError, match=r"`logits` must lie between ±1e\+304: differences of larger ones are infinite"
+    ):
+        cal.fit(1e306 * z, y)
     with pytest.raises(ValueError, match="must not be negative.*if these are logits, apply softmax first"):
         cal.fit(z, y, from_probabilities=True)
     cal.fit(*drawn(n=60))
+    for wrong in (float("nan"), float("inf"), -float("inf")):
+        for rows in (1, 20):
+            bad = z[:rows].clone()
+            bad[rows - 1, 3] = wrong
+            with pytest.raises(ValueError, match="`logits` must be finite"):
+                make().fit(bad, y[:rows])
+            with pytest.raises(ValueError, match="`logits` must be finite"):
+                cal.predict_proba(bad)
+            with pytest.raises(ValueError, match="`logits` must be finite|not be negative"):
+                cal.predict_proba(bad, from_probabilities=True)
     with pytest.raises(ValueError, match="`logits` must have the 4 classes that the calibrator was fitted on, got 3"):
         cal.predict_proba(z[:, :3])
 

@@ -158,7 +158,8 @@ def test_spline(halves):
     peer.fit(np.stack([1 - winning, winning], axis=1), (p.argmax(axis=1) == y).astype(int))
     theirs = peer.predict_proba(np.stack([1 - new, new], axis=1))[:, 1]
     mine = SplineCalibration().fit(z, y).predict_proba(z_new)[np.arange(len(new)), p_new.argmax(axis=1)]
-    assert np.abs(mine - theirs).max() < 0.003  # here equal scores share their hits, and the curve begins at 0
+    # Here equal scores share their hits, the curve begins at 0, and a winner has at least 1/K.
+    assert np.abs(mine - np.maximum(theirs, 0.1)).max() < 0.003
     assert theirs.max() > 1 > mine.max()
 
 

@@ -24,6 +24,7 @@ from softkin.calibrators import (
     SplineCalibration,
     TemperatureScaling,
 )
+from softkin.calibrators.curves import comparable, comparable_log_odds, interpolated
 from softkin.calibrators.isotonic import steps
 from softkin.calibrators.mutual_information import best_groups
 from softkin.calibrators.one_vs_rest import log_odds_parts, normalised
@@ -248,7 +249,7 @@ def test_bbq_from_its_definition(ties):
     z = z.round() if ties else z
     other = drawn(seed=1, n=30, k=3)[0]
     cal = BayesianBinning().fit(z, y)
-    p, q = torch.softmax(z, dim=1), torch.softmax(other, dim=1)
+    p, q = comparable(torch.softmax(z, dim=1)), comparable(torch.softmax(other, dim=1))
     found = cal._scores(other)
     for j in range(3):
         expected = bbq_twin(p[:, j].tolist(), (y == j).double().tolist(), q[:, j].tolist())
@@ -301,6 +302,64 @@ def test_more_bins_keep_more_information(network_logits):
     assert after[0] > after[1] > after[2]
 
 
+# Scores that are equal, and knots that nearly are
+
+
+def test_near_ties_are_ties():
+    """The order of classes changes the last bits of a softmax; steps lie at scores that were seen."""
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randint(-3, 4, (400, 8), generator=generator).double() / 3
+    y = torch.randint(0, 8, (400,), generator=generator)
+    order = torch.randperm(8, generator=generator)
+    moved, labels = z[:, order], torch.argsort(order)[y]
+    assert not torch.equal(torch.softmax(moved, dim=1), torch.softmax(z, dim=1)[:, order])  # in the last bits
+    for make in (
+        IsotonicCalibration,
+        lambda: IsotonicCalibration(classes="pooled"),
+        HistogramBinning,
+        lambda: HistogramBinning(bins="mass"),
+        BayesianBinning,
+        MutualInformationBinning,
+    ):
+        one, other = make().fit(z, y).predict_proba(z), make().fit(moved, labels).predict_proba(moved)
+        torch.testing.assert_close(other, one[:, order], atol=1e-9, rtol=0)
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=20))
+def test_comparable_scores_hardly_move(values):
+    scores = torch.tensor(values, dtype=torch.float64)
+    torch.testing.assert_close(comparable(scores), scores, rtol=1e-12, atol=1e-315)
+    torch.testing.assert_close(comparable_log_odds(scores), scores, rtol=0, atol=1e-11)
+    assert bool((comparable(scores).sort().values == comparable(scores.sort().values)).all())  # the order stays
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8, unique=True), st.lists(st.floats(-0.5, 1.5), min_size=1))
+def test_interpolation_is_numpys(knots, at):
+    knots = np.sort(np.array(knots))
+    levels = np.linspace(0, 1, len(knots)) ** 2
+    if np.diff(knots).min(initial=1) > 1e-300:
+        np.testing.assert_allclose(interpolated(np.array(at), knots, levels), np.interp(at, knots, levels), atol=1e-12)
+    found = interpolated(np.array(at), knots, levels)
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_knots_near_the_smallest_number():
+    knots, levels = np.array([1e-309, 3e-309, 1.0]), np.array([0.0, 0.5, 1.0])
+    assert interpolated(np.array([2e-309, 0.0, 1.0, 2.0]), knots, levels).tolist() == pytest.approx([0.25, 0, 1, 1])
+
+
+def test_isotonic_of_float16_probabilities(network_logits):
+    z, y = network_logits["resnet32-cifar100"]
+    p = z.double().softmax(dim=1)
+    with pytest.warns(UserWarning, match="exactly 0"):
+        cal = IsotonicCalibration().fit(p[:2000].half(), y[:2000], from_probabilities=True)
+    for values in (p[2000:].half(), p[2000:]):
+        found = cal.predict_proba(values, from_probabilities=True)
+        assert bool(torch.isfinite(found).all())
+    cal = IsotonicCalibration().fit(p[:2000].half(), y[:2000], from_probabilities=True, floor=1e-308)
+    assert bool(torch.isfinite(cal.predict_proba(p[2000:], from_probabilities=True)).all())
+
+
 # Splines
 
 
@@ -320,12 +379,33 @@ def test_spline_moves_only_the_winner_and_scales_the_rest():
     p, q = torch.softmax(z, dim=1), cal.predict_proba(z)
     winner = p.argmax(dim=1)
     others = torch.ones_like(p, dtype=torch.bool).scatter_(1, winner[:, None], False)
-    ratio = (q / p)[others].reshape(500, 3)
-    torch.testing.assert_close(ratio, ratio[:, :1].expand(-1, 3), rtol=1e-9, atol=1e-12)
     top = q.gather(1, winner[:, None])[:, 0]
+    largest = q[others].reshape(500, 3).amax(dim=1)
+    assert torch.equal(q.argmax(dim=1), winner)
+    levelled = largest > top * (1 - 2e-9)
+    assert 0 < int(levelled.sum()) < 250  # what would have become another class
+    ratio = (q / p)[others].reshape(500, 3)[~levelled]
+    torch.testing.assert_close(ratio, ratio[:, :1].expand(-1, 3), rtol=1e-9, atol=1e-12)
     hit = (winner == y).double()
     assert abs(float(top.mean() - hit.mean())) < 0.02  # before, the gap was
     assert float(p.amax(dim=1).mean() - hit.mean()) > 0.1
+
+
+@given(st.integers(0, 10_000), st.integers(2, 8), st.sampled_from([0.3, 3.0, 300.0]), st.integers(3, 60))
+def test_splines_keep_every_class(seed, k, scale, n):
+    """Also where the winner is hardly ever right, and the published score is below 1/K."""
+    generator = torch.Generator().manual_seed(seed)
+    z = scale * torch.randn(n, k, generator=generator, dtype=torch.float64)
+    cal = SplineCalibration().fit(z, torch.randint(0, k, (n,), generator=generator))
+    new = scale * torch.randn(50, k, generator=generator, dtype=torch.float64)
+    p = cal.predict_proba(new)
+    assert torch.equal(p.argmax(dim=1), new.argmax(dim=1))
+    assert bool((p >= 0).all())
+    torch.testing.assert_close(p.sum(dim=1), torch.ones(50, dtype=torch.float64), atol=1e-12, rtol=0)
+    top = comparable(torch.softmax(new, dim=1).amax(dim=1))
+    published = np.interp(top.numpy(), cal.scores_.numpy(), cal.values_.numpy())
+    np.testing.assert_allclose(p.amax(dim=1).numpy(), np.maximum(published, 1 / k), atol=1e-8)
+    assert cal.certificate_.argmax_changed == 0
 
 
 def test_spline_calls_nothing_impossible():

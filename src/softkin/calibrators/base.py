@@ -27,6 +27,8 @@ from softkin.names import Registry
 if TYPE_CHECKING:
     from softkin.calibrators.composition import Composed
 
+LARGEST = 1e304  # logits beyond would overflow in differences and sums
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -420,7 +422,10 @@ def as_logits(
     if floor is not None and not from_probabilities:
         raise ValueError("`floor` must be left out with logits: it stands for probabilities of 0.")
     if not from_probabilities:
-        return checks.logits(values, least=least).cpu().to(torch.float64).contiguous(), None
+        z = checks.logits(values, least=least).cpu().to(torch.float64).contiguous()
+        if z.numel() and not max(-float(z.min()), float(z.max())) <= LARGEST:
+            raise ValueError(f"`logits` must lie between ±{LARGEST:g}: differences of larger ones are infinite.")
+        return z, None
     p = checks.probabilities(values, "logits", least=least)
     if p.shape[1] < 2:
         raise ValueError(f"`logits` must cover at least 2 classes, got {p.shape[1]}.")

@@ -9,6 +9,7 @@ from torch import Tensor
 from softkin import binning, checks
 from softkin.binning import Bins
 from softkin.calibrators.base import Solution
+from softkin.calibrators.curves import comparable
 from softkin.calibrators.one_vs_rest import OneVsRest
 
 
@@ -44,7 +45,7 @@ class HistogramBinning(OneVsRest, name="histogram"):
         checks.option(self.bins, "bins", ("width", "mass"))
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
-        p = torch.softmax(z, dim=1)
+        p = comparable(torch.softmax(z, dim=1))
         k = p.shape[1]
         chosen = binning.equal_width(self.n_bins) if self.bins == "width" else binning.equal_mass(p, self.n_bins)
         self.edges_ = chosen.edges.clone()
@@ -60,7 +61,7 @@ class HistogramBinning(OneVsRest, name="histogram"):
         return binning.assign(p, bins).to(torch.int64) + self.n_bins * torch.arange(p.shape[1])
 
     def _scores(self, z: Tensor) -> Tensor:
-        p = torch.softmax(z, dim=1)
+        p = comparable(torch.softmax(z, dim=1))
         mapped = self.values_.reshape(-1)[self._cells(p)]
         return torch.where(mapped.isnan(), p, mapped)
 
@@ -95,7 +96,7 @@ class BayesianBinning(OneVsRest, name="bayesian-binning", title="BBQ"):
         self._check_options()
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
-        p = torch.softmax(z, dim=1)
+        p = comparable(torch.softmax(z, dim=1))
         n, k = p.shape
         ordered, order = p.T.contiguous().sort(dim=1)
         root = n ** (1 / 3)
@@ -144,7 +145,7 @@ class BayesianBinning(OneVsRest, name="bayesian-binning", title="BBQ"):
         return Solution()
 
     def _scores(self, z: Tensor) -> Tensor:
-        p = torch.softmax(z, dim=1).T.contiguous()
+        p = comparable(torch.softmax(z, dim=1)).T.contiguous()
         offsets = self.offsets_.tolist()
         mapped = torch.empty_like(p)
         for j in range(len(p)):

@@ -10,15 +10,12 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin import checks
 from softkin.calibrators.base import Solution
+from softkin.calibrators.curves import TIE_BREAK, Floats, comparable, interpolated
 from softkin.calibrators.one_vs_rest import OneVsRest
-
-Floats = NDArray[np.float64]
-TIE_BREAK = 1e-9  # of the raw score, added where one step of a shared map holds several classes of a row
 
 
 def steps(ordered: Floats, own: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -81,7 +78,7 @@ class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "p
         checks.option(self.classes, "classes", ("separate", "pooled"))
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
-        p, labels = torch.softmax(z, dim=1).numpy(), y.numpy()
+        p, labels = comparable(torch.softmax(z, dim=1)).numpy(), y.numpy()
         n, k = p.shape
         mine = p[np.arange(n), labels]
         knots, levels, offsets = [], [], [0]
@@ -105,15 +102,15 @@ class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "p
         return Solution()
 
     def _scores(self, z: Tensor) -> Tensor:
-        p = torch.softmax(z, dim=1)
+        p = comparable(torch.softmax(z, dim=1))
         knots, levels, offsets = self.knots_.numpy(), self.levels_.numpy(), self.offsets_.tolist()
         if len(offsets) == 2:
-            shared = torch.from_numpy(np.interp(p.numpy(), knots, levels))
+            shared = torch.from_numpy(interpolated(p.numpy(), knots, levels))
             return shared + TIE_BREAK * p
         columns = np.ascontiguousarray(p.T.numpy())
         mapped = np.empty_like(columns)
         for j, (a, b) in enumerate(pairwise(offsets)):
-            mapped[j] = np.interp(columns[j], knots[a:b], levels[a:b])
+            mapped[j] = interpolated(columns[j], knots[a:b], levels[a:b])
         return torch.from_numpy(mapped).T.contiguous()
 
     def _summary(self) -> str:

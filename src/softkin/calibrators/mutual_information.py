@@ -7,10 +7,9 @@ from torch import Tensor
 
 from softkin import checks
 from softkin.calibrators.base import Solution
-from softkin.calibrators.isotonic import TIE_BREAK, steps
+from softkin.calibrators.curves import TIE_BREAK, Floats, comparable_log_odds
+from softkin.calibrators.isotonic import steps
 from softkin.calibrators.one_vs_rest import OneVsRest, log_odds
-
-Floats = NDArray[np.float64]
 
 
 def best_groups(hits: Floats, sizes: Floats, n_bins: int) -> list[int]:
@@ -84,7 +83,7 @@ class MutualInformationBinning(OneVsRest, name="mutual-information", title="I-Ma
         checks.count(self.n_bins, "n_bins", least=2)
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
-        scores = log_odds(z)
+        scores = comparable_log_odds(log_odds(z))
         own = scores.gather(1, y[:, None])[:, 0].numpy()
         first, _, level, sizes = steps(np.sort(scores.numpy(), axis=None), np.sort(own))
         cuts = best_groups(level * sizes, sizes, self.n_bins)
@@ -101,7 +100,7 @@ class MutualInformationBinning(OneVsRest, name="mutual-information", title="I-Ma
         return torch.bucketize(scores, self.edges_, right=True)
 
     def _scores(self, z: Tensor) -> Tensor:
-        return self.values_[self._cells(log_odds(z))] + TIE_BREAK * torch.softmax(z, dim=1)
+        return self.values_[self._cells(comparable_log_odds(log_odds(z)))] + TIE_BREAK * torch.softmax(z, dim=1)
 
     def _summary(self) -> str:
         return f"{len(self.values_)} bins"

@@ -268,7 +268,7 @@ def _conjugate_gradients(
     direction = solved.clone()
     rho = start = float((residual.double() * solved.double()).sum())
     count = 0
-    while count < INNER_LIMIT:
+    while count < INNER_LIMIT and rho > 0:
         changes = problem.logits(direction).mul_(p)
         changes.addcmul_(p, changes.sum(dim=1, keepdim=True), value=-1)
         product = problem.pull(changes).div_(n).addcmul_(penalty, direction)

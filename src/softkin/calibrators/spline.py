@@ -2,13 +2,11 @@ r"""Spline calibration: the winning score by the slope of a smooth cumulative cu
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin import checks
 from softkin.calibrators.base import Calibrator, Solution
-
-Floats = NDArray[np.float64]
+from softkin.calibrators.curves import TIE_BREAK, Floats, comparable, interpolated
 
 
 def natural_basis(t: Floats, knots: Floats) -> tuple[Floats, Floats]:
@@ -33,6 +31,9 @@ def natural_basis(t: Floats, knots: Floats) -> tuple[Floats, Floats]:
 
 class SplineCalibration(Calibrator, name="spline"):
     r"""Spline calibration: the winning score mapped by a spline, the other classes scaled to what remains.
+
+    The method is about the winning score alone, and the winning class stays. Where the calibrated score is below what
+    another class would get of the rest, the rest is levelled, as little as that takes; it is never below 1/K.
 
     The samples in the order of their winning score, t the share of samples up to a score: the cumulative difference
     between hits and scores, (1/n) Σ_{j ≤ i} (hit_j − s_j), is fitted by least squares with a natural cubic spline over
@@ -63,7 +64,7 @@ class SplineCalibration(Calibrator, name="spline"):
         checks.count(self.n_knots, "n_knots", least=3)
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
-        score, winner = torch.softmax(z, dim=1).max(dim=1)
+        score, winner = comparable(torch.softmax(z, dim=1)).max(dim=1)
         order = score.argsort(stable=True)
         s, hit = score[order].numpy(), (winner == y)[order].double().numpy()
         n = len(s)
@@ -83,12 +84,17 @@ class SplineCalibration(Calibrator, name="spline"):
 
     def _predict(self, z: Tensor) -> Tensor:
         top = z.argmax(dim=1, keepdim=True)
-        p = torch.softmax(z, dim=1)
-        mapped = np.interp(p.gather(1, top).numpy(), self.scores_.numpy(), self.values_.numpy())
-        new = torch.from_numpy(mapped)
+        score = comparable(torch.softmax(z, dim=1).gather(1, top))
+        new = torch.from_numpy(interpolated(score.numpy(), self.scores_.numpy(), self.values_.numpy()))
+        others = z.shape[1] - 1
+        most = 1 - TIE_BREAK  # of the winner's score, for any other class
+        new = new.clamp(min=1 / (1 + most * others))
         # The others' shares of the rest, from the logits: a winner of 1 − 1e-20 leaves no rest to divide by.
-        rest = torch.softmax(z.scatter(1, top, float("-inf")), dim=1)
-        return (rest * (1 - new)).scatter(1, top, new)
+        share = torch.softmax(z.scatter(1, top, float("-inf")), dim=1)
+        largest, allowed = share.amax(dim=1, keepdim=True), most * new / (1 - new)
+        level = ((largest - allowed) / (largest - 1 / others).clamp(min=1e-300)).clamp(0, 1)
+        share = share + level * (1 / others - share)
+        return (share * (1 - new)).scatter(1, top, new)
 
     def _summary(self) -> str:
         return f"{self.n_knots} knots"

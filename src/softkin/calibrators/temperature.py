@@ -29,7 +29,8 @@ FLAT = 1e-14
 LIMIT = 100
 START_ROWS = 1024  # of large data, to start from: their temperature is off by a few per cent
 PER_OCTAVE = 2  # places of the grid over which the squared error, which has no single valley, is looked at
-UNIFORM = 0.05  # β times the largest range of logits, below which all scores are alike
+UNIFORM = 0.05  # β times the largest range of logits, where the grid begins
+SMALLEST = 2.3e-308  # float64's, but for those of few digits
 LARGE = 1e60  # ranges of logits beyond it, or below its inverse, are scaled first
 BLOCK = 2**17  # numbers at a time: one megabyte, so that the passes over a block stay in the cache
 
@@ -167,15 +168,13 @@ def _in_logarithm(at: Derivatives, beta: float) -> tuple[float, float, float]:
     return value, beta * slope, beta * (beta * curvature + slope)
 
 
-def bracket(u: Tensor, own: Tensor) -> tuple[float, float] | None:
-    """The range of β, from the rows' ranges of logits; None where every row is constant and β does nothing.
+def bracket(u: Tensor, own: Tensor) -> tuple[float, float]:
+    """The range of β, from the ranges of logits of the rows, not all of which are 0.
 
     The least NLL is at most that of β = 0, ln K, and at least −β·mean(own): no solution lies above ln K / −mean(own).
     """
     spread = -u.amin(dim=1)
     spread = spread[spread > 0]
-    if not len(spread):
-        return None
     high = REACH / float(spread.median())
     if bool(own.any()):
         high = max(high, math.log(u.shape[1]) / -float(own.mean()))
@@ -191,7 +190,7 @@ def valleys(u: Tensor, own: Tensor, low: float, high: float, margin: float) -> l
 
     ``margin`` is by how many standard errors of their mean over rows the bound must lie above.
     """
-    first = max(low, UNIFORM / float(-u.amin()))
+    first = low * UNIFORM * REACH  # below, all scores are alike
     points = math.ceil(math.log2(high / first) * PER_OCTAVE) + 1
     betas = first * 2 ** (torch.arange(points + PER_OCTAVE, dtype=torch.float64) / PER_OCTAVE)
     z = torch.empty(len(betas), len(u), dtype=torch.float64)
@@ -216,16 +215,15 @@ def valleys(u: Tensor, own: Tensor, low: float, high: float, margin: float) -> l
 
 def best_temperature(u: Tensor, own: Tensor, objective: Objective) -> Minimum:
     """β = 1/T that minimises the objective, for logits as ``below_top`` has them."""
-    scale = float(-u.amin())
-    if scale and not 1 / LARGE < scale < LARGE:  # powers of such logits leave float64: solved for those of range 1
-        least = best_temperature(u / scale, own / scale, objective)
-        return replace(least, beta=least.beta / scale)
-    limits = bracket(u, own)
     derivatives = nll_derivatives if objective == "nll" else mse_derivatives
+    scale = float(-u.amin())
+    if scale < SMALLEST:  # all rows are constant, or their differences have no inverse: β does nothing
+        return Minimum(1.0, derivatives(u, own)(1.0)[0], 0.0, 1, False, True)
+    if not 1 / LARGE < scale < LARGE:  # powers of such logits leave float64: solved for those of range 1
+        least = best_temperature(u / scale, own / scale, objective)
+        return replace(least, beta=min(least.beta / scale, 0.1 / SMALLEST))
     at = derivatives(u, own)
-    if limits is None:
-        return Minimum(1.0, at(1.0)[0], 0.0, 1, False, True)
-    low, high = limits
+    low, high = bracket(u, own)
     if not bool(own.any()):  # no class is above the true one: the sharper the better, without end
         return Minimum(high, *at(high)[:2], 1, True, True)
     is_large = len(u) > 2 * START_ROWS
