@@ -1,7 +1,6 @@
 """One list, one contract: what holds for every calibrator, whatever its method."""
 
 import json
-import re
 import warnings
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from softkin import SoftkinError, calibrators
+from softkin import SoftkinError, calibrators, files
 from softkin.calibrators import (
     BayesianBinning,
     BetaCalibration,
@@ -428,6 +427,12 @@ def test_composition():
         TemperatureScaling() | 3
 
 
+def resave(path, about):
+    """Write calibrator.json with a checksum that fits, as who changes it on purpose would."""
+    about = {key: value for key, value in about.items() if key != "checksum"}
+    path.write_text(json.dumps({**about, "checksum": files.sha256_of_json(about)}))
+
+
 def test_damaged_files(tmp_path):
     z, y = drawn()
     with pytest.raises(SoftkinError, match="holds no calibrator: there is no calibrator.json"):
@@ -435,35 +440,116 @@ def test_damaged_files(tmp_path):
     VectorScaling().fit(z, y).save(tmp_path)
     path = tmp_path / "calibrator.json"
     text = path.read_text()
-    number = re.search(r'"iterations": (\d+)', text)[1]
-    path.write_text(text.replace(f'"iterations": {number}', f'"iterations": {int(number) + 1}'))
-    with pytest.raises(SoftkinError, match="is damaged, or was changed by hand: its checksum does not fit"):
-        calibrators.load(tmp_path)
     good = json.loads(text)
-    del good["checksum"]  # as softkin wrote it before there was one
+    fitted = good["calibrator"]
 
     def refused(match, **changes):
-        path.write_text(json.dumps({**good, **changes}))
-        with pytest.raises(SoftkinError, match=match):
+        resave(path, {**good, **changes})
+        with pytest.raises(SoftkinError, match=match) as said:
             calibrators.load(tmp_path)
+        assert "\n" not in str(said.value)
 
-    refused("has format 9, and this softkin reads 1", format=9)
-    refused(
-        "`class` must be one of temperature, .* got 'os.system'",
-        calibrator={**good["calibrator"], "class": "os.system"},
-    )
+    refused("has format 9, and this softkin reads 2", format=9)
+    refused("`class` must be one of temperature, .* got 'os.system'", calibrator={**fitted, "class": "os.system"})
     refused("must lie beside it", tensors="../elsewhere.safetensors")
     refused("there is no such file", tensors="tensors-0.safetensors")
-    refused("damaged", calibrator={**good["calibrator"], "num_classes": 7})
-    refused("damaged", calibrator={**good["calibrator"], "options": {"l2": -1}})
-    path.write_text("{")
-    with pytest.raises(SoftkinError, match="could not be read as a calibrator that softkin wrote, or it is damaged"):
+    refused("damaged", calibrator={**fitted, "num_classes": 7})
+    refused("more than the 131,072 that are taken", calibrator={**fitted, "num_classes": 10**12})
+    refused("damaged", calibrator={**fitted, "options": {"l2": -1}})
+    refused("damaged", calibrator={**fitted, "options": {"nonsense": 1}})
+    refused("damaged", calibrator=[1, 2])
+    refused("damaged", calibrator={**fitted, "class": "Composed", "steps": []})
+    for field in fitted:
+        if field not in ("floor", "values"):
+            refused("damaged", calibrator={key: value for key, value in fitted.items() if key != field})
+    path.write_text(text.replace('"l2": 1e-06', '"l2": 1e-07'))
+    with pytest.raises(SoftkinError, match="is damaged: its checksum does not fit"):
         calibrators.load(tmp_path)
-    path.write_text(json.dumps(good))
+    for nonsense in ("{", "[]", "3", "null", "[" * 100_000, '{"a":' * 100_000):
+        path.write_text(nonsense)
+        with pytest.raises(SoftkinError, match="could not be read as a calibrator"):
+            calibrators.load(tmp_path)
+    path.write_text(text)
+    assert calibrators.load(tmp_path).weight_.shape == (4,)
     tensors = tmp_path / good["tensors"]
     tensors.write_bytes(tensors.read_bytes()[:-8])
     with pytest.raises(SoftkinError, match="is not what was written"):
         calibrators.load(tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 4), (0,), ()])
+def test_tensors_that_do_not_fit(tmp_path, shape):
+    z, y = drawn()
+    cal = VectorScaling().fit(z, y)
+    cal.weight_ = torch.zeros(shape, dtype=torch.float64)
+    cal.save(tmp_path)  # digests and checksum fit
+    if shape == ():
+        return  # a factor for all classes is a map too
+    with pytest.raises(SoftkinError, match="damaged|could not be read"):
+        calibrators.load(tmp_path)
+
+
+def test_files_of_before(tmp_path):
+    """Format 1: no checksum, no floor."""
+    z, y = drawn()
+    cal = (TemperatureScaling() | VectorScaling()).fit(z, y)
+    cal.save(tmp_path)
+    path = tmp_path / "calibrator.json"
+    about = json.loads(path.read_text())
+    del about["checksum"], about["calibrator"]["values"]
+    for part in (about["calibrator"], *about["calibrator"]["steps"]):
+        del part["floor"]
+    path.write_text(json.dumps({**about, "format": 1}))
+    with pytest.warns(UserWarning, match="was written before calibrators had checksums"):
+        back = calibrators.load(tmp_path)
+    torch.testing.assert_close(back.predict_proba(z), cal.predict_proba(z), atol=0, rtol=0)
+    del about["calibrator"]["fitted_from"]
+    path.write_text(json.dumps({**about, "format": 1}))
+    with pytest.raises(SoftkinError, match="damaged"):
+        calibrators.load(tmp_path)
+
+
+def test_hundreds_of_damaged_folders(tmp_path):
+    """Flipped, cut, emptied, repeated: refused in one line, or the very same numbers."""
+    generator = np.random.default_rng(0)
+    z, y = drawn(n=60)
+    messages = []
+    for make in (
+        TemperatureScaling,
+        VectorScaling,
+        IsotonicCalibration,
+        lambda: TemperatureScaling() | BetaCalibration(),
+    ):
+        cal = make().fit(z, y, sample_ids=list(range(60)))
+        cal.save(tmp_path)
+        expected = cal.predict_proba(z)
+        contents = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        for _ in range(150):
+            path = list(contents)[generator.integers(len(contents))]
+            content = bytearray(contents[path])
+            place = int(generator.integers(len(content)))
+            match generator.integers(4):
+                case 0:
+                    content[place] ^= 1 << int(generator.integers(8))
+                case 1:
+                    del content[place:]
+                case 2:
+                    content[place : place + 8] = bytes(generator.integers(0, 256, 8, dtype=np.uint8))
+                case 3:
+                    content[place:place] = content[: int(generator.integers(1, 50))]
+            path.write_bytes(content)
+            try:
+                back = calibrators.load(tmp_path)
+                assert torch.equal(back.predict_proba(z), expected)
+                assert repr(back) == repr(cal)
+            except SoftkinError as error:
+                messages.append(str(error))
+            finally:
+                path.write_bytes(contents[path])
+        for path in contents:
+            path.unlink()
+    assert len(messages) > 560
+    assert all(str(tmp_path) in message and "\n" not in message for message in messages)
 
 
 def test_unfitted_cannot_be_saved(tmp_path):

@@ -124,6 +124,53 @@ def test_digests_of_rows():
     assert leaks.told({"calibration": "nonsense"}, "y") is None
 
 
+def saturated(n, *, seed, ids=None):
+    """Probabilities of which most are 0 and 1, as of a network that has learnt its data by heart."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(10, (n,), generator=generator)
+    p = torch.softmax(torch.randn(n, 10, generator=generator), dim=1)
+    one_hot = torch.rand(n, generator=generator) < 0.8
+    p[one_hot] = torch.nn.functional.one_hot(labels[one_hot], 10).float()
+    return Predictions.from_probabilities(p, labels, sample_ids=ids, name=f"file {seed}")
+
+
+def test_equal_rows_of_other_samples_are_no_leak():
+    for ids, other_ids in (
+        (None, None),
+        (list(range(2000)), list(range(2000))),
+        ([f"a{i}" for i in range(2000)], None),
+    ):
+        fitted, other = saturated(2000, seed=0, ids=ids), saturated(2000, seed=1, ids=other_ids)
+        assert leaks.between(fitted, other) is None
+        assert "2,000 of the 2,000 samples" in leaks.between(fitted, fitted)
+    # A part of it among others is noticed by the rows that speak for themselves, and by ids where there are any.
+    fitted = saturated(2000, seed=0, ids=[f"image {i}" for i in range(2000)])
+    again = fitted.take(torch.arange(500))
+    assert "500 of the 500 samples" in leaks.between(fitted, again)
+    from dataclasses import replace
+
+    assert " of the 500 samples" in leaks.between(fitted, replace(again, sample_ids=None))
+    assert leaks.between(fitted, replace(again, sample_ids=None)) < "2"  # about 100: a fifth is not saturated
+
+
+def test_coarse_scores_of_disjoint_samples_are_no_leak():
+    """The votes of 20 trees for 3 classes: 231 different rows, and many of them in both files."""
+    generator = torch.Generator().manual_seed(0)
+    sharp = torch.softmax(2 * torch.randn(1600, 3, generator=generator), dim=1)
+    votes = torch.multinomial(sharp, 20, replacement=True, generator=generator)
+    p = torch.nn.functional.one_hot(votes, 3).double().mean(dim=1)
+    labels = torch.multinomial(sharp, 1, generator=generator)[:, 0]
+    for n in (100, 400, 800):
+        halves = [
+            Predictions.from_probabilities(p[i * n : (i + 1) * n], labels[i * n : (i + 1) * n], name="x")
+            for i in (0, 1)
+        ]
+        common = np.isin(leaks.row_digests(halves[1]), leaks.row_digests(halves[0])).mean()
+        assert common > 0.2
+        assert leaks.between(*halves) is None
+        assert f"{n} of the {n} samples" in leaks.between(halves[0], halves[0])
+
+
 def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
     path = tmp_path / "c.json"
     code, output, errors = run(capsys, "compare", VALIDATION, TEST, "--output", path, "--resamples", 200)

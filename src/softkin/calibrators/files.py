@@ -1,10 +1,12 @@
 """Calibrators on disk: numbers as safetensors, the rest as JSON to read; nothing that is ever executed.
 
-A folder holds ``calibrator.json``, which names a safetensors file by the digest of its content and carries a checksum
-of its own. The JSON gets its name last, so that a crash at any moment leaves the old calibrator or the new one.
+A folder holds ``calibrator.json``, which names a safetensors file by the digest of its content and ends with a checksum
+of itself. Both are on the disk before either gets its name, the JSON last, so that a crash at any moment leaves the old
+calibrator or the new one. Files of format 1 have no checksum: they are read, with a warning.
 """
 
 import math
+import warnings
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,10 @@ from softkin.calibrators.certificate import Certificate, HeldOut
 from softkin.calibrators.composition import Composed
 from softkin.calibrators.zeros import TINY
 
-FORMAT = 1
+FORMAT = 2
+WITHOUT_CHECKSUM = 1
 NAME = "calibrator.json"
+WHAT = "a calibrator"
 
 
 def save(calibrator: Calibrator, folder: Path) -> None:
@@ -29,11 +33,11 @@ def save(calibrator: Calibrator, folder: Path) -> None:
     tensors: dict[str, Tensor] = {}
     about = {"format": FORMAT, "softkin": __version__, "calibrator": _describe(calibrator, "", tensors)}
     content = to_bytes({name: tensor.contiguous() for name, tensor in tensors.items()})
-    about["tensors"] = f"tensors-{files.sha256(content)[:16]}.safetensors"
+    name = about["tensors"] = f"tensors-{files.sha256(content)[:16]}.safetensors"
     about["checksum"] = files.sha256_of_json(about)
-    files.write_together({folder / str(about["tensors"]): content, folder / NAME: files.json_bytes(about)})
+    files.write_together({folder / name: content, folder / NAME: files.json_bytes(about)})
     for old in folder.glob("tensors-*.safetensors"):
-        if old.name != about["tensors"]:
+        if old.name != name:
             old.unlink(missing_ok=True)
 
 
@@ -76,30 +80,57 @@ def _plain(value: Any) -> Any:
 
 
 def load(folder: str | Path) -> Calibrator:
-    """Read a calibrator that ``save`` wrote."""
-    from safetensors.torch import load as from_bytes
+    """Read a calibrator that ``save`` wrote.
 
+    Raises:
+        SoftkinError: There is none, or it is damaged.
+    """
     folder = Path(folder)
     path = folder / NAME
     if not path.exists():
         raise SoftkinError(f"{folder} holds no calibrator: there is no {NAME}.")
-    what = "a calibrator that softkin wrote"
-    about = files.read_json(path, what)
-    with files.reading(path, what):
-        if about["format"] != FORMAT:
+    about = files.read_json(path, WHAT)
+    with files.reading(path, WHAT):
+        if about["format"] not in (WITHOUT_CHECKSUM, FORMAT):
             raise SoftkinError(f"{path} has format {about['format']}, and this softkin reads {FORMAT}; update softkin.")
-        checksum = about.pop("checksum", None)  # calibrators of softkin before 0.2 have none
-        if checksum is not None and files.sha256_of_json(about) != checksum:
-            raise SoftkinError(f"{path} is damaged, or was changed by hand: its checksum does not fit.")
+        is_unchecked = about["format"] == WITHOUT_CHECKSUM and "checksum" not in about
+        if not is_unchecked and about.pop("checksum") != files.sha256_of_json(about):
+            raise SoftkinError(f"{path} is damaged: its checksum does not fit.")
         name = str(about["tensors"])
         if Path(name).name != name:
             raise ValueError(f"the tensors' file must lie beside it, got {name!r}")
-        content = files.read_bytes(folder / name, "the tensors of a calibrator")
-        if files.sha256(content)[:16] not in name:
-            raise ValueError(f"{name} is not what was written")
-        calibrator = _build(about["calibrator"], "", from_bytes(content))
-        files.within("classes", calibrator.num_classes_, str(path))
-        calibrator._predict(torch.zeros(1, calibrator.num_classes_, dtype=torch.float64))  # do the shapes fit?
+        calibrator = _assembled(about["calibrator"], _tensors(folder / name), path)
+    if is_unchecked:
+        warnings.warn(
+            f"{path} was written before calibrators had checksums, so that a changed digit in it would go unnoticed; "
+            "save it again.",
+            stacklevel=2,
+        )
+    return calibrator
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    """What the safetensors file holds, if it is the one whose digest is in its name."""
+    from safetensors.torch import load as from_bytes
+
+    content = files.read_bytes(path, WHAT)
+    if files.sha256(content)[:16] not in path.name:
+        raise SoftkinError(f"{path} is damaged: it is not what was written.")
+    with files.reading(path, WHAT):
+        tensors: dict[str, Tensor] = from_bytes(content)
+    return tensors
+
+
+def _assembled(about: Any, tensors: dict[str, Tensor], path: Path) -> Calibrator:
+    """The calibrator, if its parts fit together: it must map rows to distributions."""
+    calibrator = _build(about, "", tensors)
+    k = calibrator.num_classes_
+    files.within("classes", k, f"{path}: a calibrator")
+    rows = torch.linspace(-5, 5, k, dtype=torch.float64) * torch.tensor([[0.0], [1.0], [-1.0]], dtype=torch.float64)
+    p = calibrator._predict(rows)
+    off = float((p.sum(dim=1) - 1).abs().max()) if p.shape == rows.shape and k > 1 else math.inf
+    if not off < 1e-6:  # also refuses NaN
+        raise ValueError("its numbers do not fit together")
     return calibrator
 
 

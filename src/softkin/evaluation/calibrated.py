@@ -35,15 +35,13 @@ def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None
         predictions.known_labels,
         from_probabilities=predictions.are_probabilities,
         floor=floor,
-        sample_ids=leaks.row_digests(predictions),
+        sample_ids=leaks.row_keys(predictions),
     )
 
 
 def common_rows(calibrator: Calibrator, predictions: Predictions) -> int:
     """How many rows are among those that the calibrator was fitted on; 0 where there are no labels to tell."""
-    if predictions.labels is None:
-        return 0
-    return leaks.overlap(calibrator.sample_digests_, leaks.row_digests(predictions))
+    return 0 if predictions.labels is None else leaks.overlap(calibrator.sample_digests_, predictions)
 
 
 def compare_methods(

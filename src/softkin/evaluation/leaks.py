@@ -1,10 +1,13 @@
 """Whether a calibrator has seen what it is judged on: by the content of the rows, so that renaming hides nothing.
 
-A digest of each row (its scores as float32, and its label) is kept with the calibrator. Rows that are saturated can be
-equal by chance in different data, so a few common ones prove nothing: a notice starts at one in a hundred.
+A key of each row is kept with the calibrator: a digest of its scores, as float32, and its label. Rows of different
+samples can be equal, though: saturated ones, and those of coarse scores such as a forest's. So a row speaks for itself
+only if it occurs once in its file and does not hold the probabilities 0 and 1. Other rows are known by their sample
+ids, unless these only number the rows. And as many equal rows as chance explains are no leak.
 """
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,9 @@ from torch import Tensor
 from softkin import SoftkinError, files
 from softkin.predictions import Predictions
 
-SHARE = 0.01
+SHARE = 0.01  # of the samples: fewer prove nothing
+LEAST = 5  # likewise, unless all samples are common
+SATURATED = 1 - 1e-6
 
 
 def row_digests(predictions: Predictions) -> NDArray[np.int64]:
@@ -33,18 +38,46 @@ def row_digests(predictions: Predictions) -> NDArray[np.int64]:
     return found
 
 
-def overlap(fitted: Tensor | None, rows: NDArray[np.int64]) -> int:
-    """How many of the rows are among those that a calibrator was fitted on (its ``sample_digests_``)."""
+def row_keys(predictions: Predictions) -> NDArray[np.int64]:
+    """(N,) what the samples are known by: content, or content and sample id, or the place in this very file."""
+    content = row_digests(predictions)
+    _, place, count = np.unique(content, return_inverse=True, return_counts=True)
+    is_alike = count[place] > 1
+    if predictions.are_probabilities:
+        is_alike |= (predictions.probabilities.amax(dim=1) > SATURATED).numpy()
+    ids = predictions.sample_ids
+    if ids is None or (isinstance(ids, Tensor) and bool((ids.diff() == 1).all()) and int(ids[0]) in (0, 1)):
+        ids = [f"{predictions.digest} {row}" for row in range(len(content))]  # numbers of rows are no ids
+    named = [
+        int.from_bytes(sha256(f"{key} {name}".encode()).digest()[:8], "little", signed=True) if alike else key
+        for key, name, alike in zip(content.tolist(), ids, is_alike.tolist(), strict=True)
+    ]
+    return np.array(named, dtype=np.int64)
+
+
+def overlap(fitted: Tensor | None, measured: Predictions) -> int:
+    """How many samples are among those that a calibrator was fitted on, beyond what chance explains.
+
+    Args:
+        fitted: The calibrator's ``sample_digests_``: those of ``row_keys``.
+        measured: Predictions with labels.
+    """
     from softkin.calibrators.base import digests
 
     if fitted is None:
         return 0
-    return int(torch.isin(digests(rows, num_samples=len(rows)), fitted).sum())
+    n = len(measured)
+    common = int(torch.isin(digests(row_keys(measured), num_samples=n), fitted).sum())
+    # Of contents that occur twice in two files, as many are split between the files as the sizes say: those that occur
+    # twice in one tell how many occur once in each by chance.
+    twice = int((np.unique(row_digests(measured), return_counts=True)[1] == 2).sum())
+    chance = 2 * twice * len(fitted) / n
+    return common if common == n or common > chance + 4 * chance**0.5 else 0
 
 
 def notice(common: int, num_samples: int, method: str | None, name: str) -> str | None:
     """The sentence to warn with, or None where there is nothing to say; ``method`` is None for all of several."""
-    if common < max(1, SHARE * num_samples):
+    if common < max(1, SHARE * num_samples) or LEAST > common != num_samples:
         return None
     fitted, whom = (f"the {method} was", "it") if method else ("the calibrators were", "them")
     return (
@@ -57,8 +90,8 @@ def between(fitted: Predictions, measured: Predictions) -> str | None:
     """The notice of samples that are in both, or None."""
     from softkin.calibrators.base import digests
 
-    rows = digests(row_digests(fitted), num_samples=len(fitted))
-    return notice(overlap(rows, row_digests(measured)), len(measured), None, str(measured.name))
+    keys = digests(row_keys(fitted), num_samples=len(fitted))
+    return notice(overlap(keys, measured), len(measured), None, str(measured.name))
 
 
 def note(common: int, num_samples: int, method: str) -> dict[str, Any]:
