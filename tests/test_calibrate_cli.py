@@ -1,6 +1,7 @@
 """``softkin calibrate``: fit, apply, compare, and the notice when samples served for both."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -213,6 +214,44 @@ def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
     )
     assert code == 0
     assert len(json.loads(output)["methods"]) == 3
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 120, 160])
+def test_the_table_fits_a_real_terminal(columns):
+    """In a pseudo-terminal: each method begins a line, with its numbers beside it, and no line of the table wraps."""
+    import fcntl
+    import os
+    import pty
+    import struct
+    import subprocess
+    import sys
+    import termios
+
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    command = [sys.executable, "-m", "softkin", "calibrate", "compare", VALIDATION, TEST, "--methods", "ts,ets,imax"]
+    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        [*map(str, command), "--resamples", "100"], stdout=follower, stderr=subprocess.DEVNULL, env=environment
+    )
+    os.close(follower)
+    output = b""
+    try:
+        while part := os.read(leader, 65536):
+            output += part
+    except OSError:  # how a pseudo-terminal says that nobody writes to it any more
+        pass
+    assert process.wait() == 0
+    os.close(leader)
+    lines = output.decode().replace("\r\n", "\n").splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("method"))
+    table = lines[start : start + 5]
+    assert {line.split()[0] for line in table[1:]} == {
+        "temperature", "ensemble-temperature", "mutual-information", "uncalibrated",
+    }  # fmt: skip
+    assert all(len(line) <= columns for line in table)
+    assert all(re.search(r" \d\.\d{4} ", line) for line in table[1:])
+    assert ("Left out for want of room: seconds" in output.decode()) == (columns < 130)
 
 
 def test_a_method_that_fails_is_a_line_and_not_the_end(capsys, tmp_path, monkeypatch):

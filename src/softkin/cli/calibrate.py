@@ -11,7 +11,7 @@ from softkin.cli import choices
 from softkin.cli.arguments import within
 from softkin.cli.choices import choose
 from softkin.cli.evaluate import add_input_arguments
-from softkin.cli.text import show, shown
+from softkin.cli.text import rows_that_fit, shown
 
 if TYPE_CHECKING:
     from softkin.predictions import Predictions
@@ -27,6 +27,19 @@ EXAMPLES = {
     "apply": "softkin calibrate apply cal/ examples/digits-test.npz --output calibrated.npz",
     "compare": EXAMPLE,
 }
+
+HEADINGS = (
+    "method",
+    "NLL",
+    "interval of the NLL",
+    "ECE %",
+    "its interval",
+    "if calibrated",
+    "ECE of the output %",
+    "accuracy %",
+    "seconds",
+)
+LEFT_OUT_FIRST = (8, 5, 6, 4, 2)  # columns, where the terminal has no room for all
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -217,46 +230,20 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 
 def _print(result: dict[str, Any]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     level = f"{100 * result['confidence']:g} %"
     fitted, measured = result["fitted_on"], result["measured_on"]
     print(
         f"Fitted on {shown(str(fitted['name']))} ({fitted['num_samples']:,} samples), "
         f"measured on {shown(str(measured['name']))} ({measured['num_samples']:,}), {level} intervals"
     )
-    table = Table(box=None, pad_edge=False)
-    table.add_column("method")
-    for heading in (
-        "NLL",
-        "",
-        "ECE of the prediction",
-        "",
-        "if calibrated",
-        "ECE of the output",
-        "accuracy",
-        "seconds",
-    ):
-        table.add_column(heading, justify="right", no_wrap=True)
+    rows = [_cells(line) for line in result["methods"] if "metrics" in line]
+    table, dropped = rows_that_fit(HEADINGS, rows, LEFT_OUT_FIRST)
+    print(table)
     for line in result["methods"]:
         if "failed" in line:
-            table.add_row(line["method"], Text(f"failed: {shown(line['failed'])[:60]}"))
-            continue
-        found = line["metrics"]
-        ece, chance = found["ece_hist"], found["ece_hist"]["when_calibrated"]["value"]
-        table.add_row(
-            line["method"],
-            _plain(found["nll"]["value"]),
-            f"[{_plain(found['nll']['low'])}, {_plain(found['nll']['high'])}]".replace("[", r"\["),
-            _percent(ece["value"]),
-            f"{_percent(ece['low'])} to {_percent(ece['high'])}",
-            _percent(chance),
-            _percent(found["ece_hist_output"]["value"]),
-            _percent(found["accuracy"]["value"]),
-            f"{line['seconds']:.2f}",
-        )
-    show(table)
+            print(f"{line['method']} failed: {shown(line['failed'])}")
+    if dropped:
+        print(f"Left out for want of room: {', '.join(dropped)}; a wider terminal or --json shows them.")
     print(f"Lowest {result['metric']}: {result['winner']}; chosen on the samples it is measured on, which flatters it.")
     for one in result["comparisons"]:
         if not isinstance(one["difference"], float):
@@ -270,9 +257,26 @@ def _print(result: dict[str, Any]) -> None:
         )
 
 
+def _cells(line: dict[str, Any]) -> list[str]:
+    """A row of the table."""
+    measured = line["metrics"]
+    nll, ece = measured["nll"], measured["ece_hist"]
+    return [
+        line["method"],
+        _plain(nll["value"]),
+        f"[{_plain(nll['low'])}, {_plain(nll['high'])}]",
+        _percent(ece["value"]),
+        f"{_percent(ece['low'])} to {_percent(ece['high'])}",
+        _percent(ece["when_calibrated"]["value"]),
+        _percent(measured["ece_hist_output"]["value"]),
+        _percent(measured["accuracy"]["value"]),
+        f"{line['seconds']:.2f}",
+    ]
+
+
 def _plain(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else {"Infinity": "∞", "-Infinity": "−∞"}.get(value, "undefined")
 
 
 def _percent(value: Any) -> str:
-    return f"{100 * value:.2f} %" if isinstance(value, float) else _plain(value)
+    return f"{100 * value:.2f}" if isinstance(value, float) else _plain(value)
