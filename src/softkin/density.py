@@ -299,7 +299,8 @@ class Sums:
             need = 1 << (grid_size(radius) - 1).bit_length()
             raise TooFewCells(
                 f"`kde_cells` must be at least {need} for the bandwidth of these scores, {radius:.3g}, got "
-                f"{self.size}; the batches have to be run through again."
+                f"{self.size}; the batches have to be run through again.",
+                radius,
             )
         return float(integrals(self.cells[0], self.cells[1], self.count, radius, boundary))
 
@@ -311,6 +312,10 @@ class Sums:
 
 class TooFewCells(ValueError):
     """The cells are too wide for the bandwidth that the scores have."""
+
+    def __init__(self, text: str, radius: float) -> None:
+        super().__init__(text)
+        self.radius = radius
 
 
 def _deviation_from(count: float, first: float, second: float) -> float:

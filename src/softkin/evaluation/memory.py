@@ -119,7 +119,14 @@ def no_interval(key: str, statistic: Statistic, settings: Settings) -> str | Non
     """Why a metric gets no interval; None where it gets one."""
     if METRICS[key].interval == "asked" and not settings.kde_interval:
         return "it takes longer than all others together; --kde-interval (kde_interval=True) asks for it"
+    numbers = getattr(statistic, "width", 1) * settings.resamples
+    if statistic.no_resampling is None and numbers > MOST_RESAMPLED:
+        return f"its resamples would take {8 * numbers / 2**30:.1f} GB, a few times over; fewer --resamples take less"
     return statistic.no_resampling
+
+
+MOST_RESAMPLED = 2**27
+"""Numbers in all resamples of one metric: 1 GB of float64, which takes up to three times that on the way"""
 
 
 def summary(made: Mapping[str, Statistic], ends: Mapping[str, Measured], settings: Settings) -> dict[str, Any]:

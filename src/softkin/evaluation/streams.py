@@ -44,7 +44,7 @@ class Grouped(Statistic):
         """``groups`` has a row for each group; ``calibrated`` is the same with labels drawn from the scores."""
         self.whole, self.groups, self.calibrated = whole, groups, calibrated
         self.num_samples, self.device = groups.num_samples, groups.device
-        self.columns = getattr(whole, "columns", 1)
+        self.columns, self.width = getattr(whole, "columns", 1), getattr(groups, "width", 1)
 
     @property
     def no_resampling(self) -> str | None:
@@ -108,7 +108,8 @@ class Absolute(Statistic):
 
     def __init__(self, rows: Tensor, divide_by: float) -> None:
         self.rows, self.divide_by = rows, divide_by
-        self.num_samples, self.device, self.columns = len(rows), rows.device, rows.shape[1]
+        self.num_samples, self.device = len(rows), rows.device
+        self.columns = self.width = rows.shape[1]
 
     def value(self) -> float:
         return float(self.of(self.rows.sum(dim=0, keepdim=True)))
@@ -320,7 +321,10 @@ class Stream:
                 try:
                     made[key] = self._of_kernel(reader, self.kernels[key])
                 except density.TooFewCells as error:
-                    absent[key] = str(error)
+                    absent[key] = (
+                        f"the scores' bandwidth, {error.radius:.2g}, is narrower than the cells serve in which so many "
+                        f"scores are summed up, {density.CELLS_PER_RADIUS / KDE_CELLS:.2g}"
+                    )
             elif key in self.running:
                 totals = self.running[key].totals
                 assert totals is not None
@@ -331,8 +335,8 @@ class Stream:
 
     def _of_winners(self, whole: Statistic, pools: list[Pool], grouped: Callable[[Tensor], Tensor]) -> Grouped:
         rows = whole.influence()
-        if rows is not None:
-            return GroupedMean(whole, Mean(grouped(rows).mean(dim=1)))
+        if rows is not None:  # only the value is kept: a ranking of many millions is large
+            return GroupedMean(ValueOnly(whole.value()), Mean(grouped(rows).mean(dim=1)))
         seen, drawn = (whole.on(pool) for pool in pools)
         assert seen is not None
         return GroupedMean(whole, seen) if whole.kind == "mean" else Grouped(whole, seen, drawn)
@@ -350,7 +354,8 @@ class Stream:
             lines = sums.view(self.groups, k, m)
             lines = lines.flatten(1) if by_class else lines.sum(dim=1)
             lines = torch.zeros(groups, lines.shape[1], dtype=torch.float64).index_add_(0, place, lines)
-            made.append(Absolute(lines, divide_by))
+            # Of many classes most bins are empty, and need not be resampled.
+            made.append(Absolute(lines[:, (lines != 0).any(dim=0)], divide_by))
         return Grouped(made[0], *made)
 
     def _of_kernel(self, reader: Statistic, sums: density.Sums) -> ValueOnly:

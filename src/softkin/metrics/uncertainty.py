@@ -117,13 +117,19 @@ def measured(statistics: Sequence[Statistic], confidence: float, resamples: int,
     generator = np.random.default_rng(seed)
     ends = [statistic.ends(level) for statistic in statistics]
     drawn = [statistic for statistic, known in zip(statistics, ends, strict=True) if known is None]
-    parts: list[list[Tensor]] = [[] for _ in drawn]
-    if drawn:
-        for counts in multiplicities(drawn[0].num_samples, resamples, generator):
-            moved = counts.to(drawn[0].device)
-            for statistic, part in zip(drawn, parts, strict=True):
-                part.append(statistic.sums(moved))
-    sums = iter([torch.cat(part) for part in parts])
+    totals: list[Tensor | None] = [None for _ in drawn]
+    done = 0
+    for counts in multiplicities(drawn[0].num_samples, resamples, generator) if drawn else ():
+        moved = counts.to(drawn[0].device)
+        for place, statistic in enumerate(drawn):
+            block = statistic.sums(moved)
+            total = totals[place]
+            if total is None:  # one for all blocks: putting them together at the end would take twice the memory
+                total = totals[place] = block.new_empty(resamples, block.shape[1])
+            total[done : done + len(block)] = block
+        done += len(moved)
+    sums = iter([total for total in totals if total is not None])
+    del totals
     return [
         _from_resamples(statistic, next(sums), level, resamples, deepcopy(generator))
         if known is None
@@ -186,8 +192,9 @@ def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
 
     Stein's factor has 1; by simulation 2 leaves of the calibrated bins' chance what does not spoil the interval.
     """
-    spread = (statistic.departures(base + noise) - statistic.departures(base)).square().mean(dim=0)
-    seen = statistic.departures(base)[0].square()
+    off = statistic.departures(base)
+    spread = (statistic.departures(base + noise) - off).square_().mean(dim=0)
+    seen = off[0].square()
     return (1 - 2 * spread / seen.clamp(min=1e-300)).clamp(min=0)
 
 
