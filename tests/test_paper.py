@@ -253,7 +253,7 @@ def _few_draws():
         patch.setattr(measure, "DRAWS_OF_KERNELS", 2)
         running = sys.modules["softkin.study.run"]  # as an attribute that name is the function
         patch.setattr(running, "table", lambda folder: tables.table(folder, resamples=2))
-        patch.setattr(running, "write", lambda folder, table: None)
+        patch.setattr(running, "write", lambda folder, table, write_page: None)
         yield
 
 

@@ -166,8 +166,11 @@ def reading(path: str | Path, what: str, *, hint: str = "") -> Iterator[None]:
         raise SoftkinError(f"{path} could not be read as {what}, or it is damaged: {cause(error)}{ending}") from error
 
 
+LONGEST_CAUSE = 400  # characters: the longest sentence of our own lists every method of a study
+
+
 def cause(error: BaseException) -> str:
-    r"""What a library says went wrong: one line of printable text without its full stop, at most 200 characters.
+    r"""What a library says went wrong: one line of printable text without its full stop, cut where it is very long.
 
     Example:
         >>> cause(ValueError("no such shape.\nTraceback …"))
@@ -177,7 +180,7 @@ def cause(error: BaseException) -> str:
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = str(SoftkinError(lines[0])) if lines else type(error).__name__
-    text = text if len(text) <= 200 else f"{text[:199]}…"
+    text = text if len(text) <= LONGEST_CAUSE else f"{text[: LONGEST_CAUSE - 1]}…"
     return f"it lacks {text}" if isinstance(error, KeyError) and lines else text.rstrip(".")
 
 
