@@ -23,6 +23,13 @@ def _seeds():
     np.random.seed(0)  # noqa: NPY002  for code under test that draws from numpy's global state
 
 
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch):
+    """Tables are as wide as they are without a terminal, whatever an earlier test or a library left behind."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("LINES", raising=False)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory):
     """A cache of this test run alone: no test reads what another run left, none fills the user's own."""

@@ -230,7 +230,8 @@ def _with_metadata(text):
 
 
 CHILD = """
-import json, resource, sys
+import json, sys
+from pathlib import Path
 from softkin import SoftkinError, data, distances
 from softkin.predictions import formats
 
@@ -241,7 +242,10 @@ for how, path in json.load(sys.stdin):
         words = None
     except SoftkinError as error:
         words = str(error)
-    print(json.dumps([words, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024]), flush=True)
+    # Of this program alone: the peak that getrusage tells begins with that of the process which started this one.
+    status = Path("/proc/self/status").read_text()
+    peak = int(status.split("VmHWM:")[1].split()[0]) // 1024
+    print(json.dumps([words, peak]), flush=True)
 """
 
 
