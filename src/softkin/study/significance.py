@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.stats import t as student_t
 from torch import Tensor
 
 from softkin.metrics.scopes import blocks
@@ -109,6 +110,26 @@ class Resamples:
             strays += (self.student * (seen.std(ddof=1) / self.seeds**0.5))[:, None]
         return strays
 
+    def p_value(self, seen: np.ndarray, resampled: np.ndarray) -> float:
+        """How probably ``noise`` is at least as large as the mean of ``seen``, two-sided; arguments as there.
+
+        Student's part is integrated for each resample, not drawn: a share of a few thousand draws could not be small
+        enough for the many pairs of many methods.
+        """
+        size = abs(float(seen.mean()))
+        if np.isposinf(size):  # one of two losses infinite: no resample without that sample makes up for it
+            return 1 / (1 + self.times)
+        spread = float(seen.std(ddof=1)) / self.seeds**0.5 if self.seeds > 1 else 0.0
+        mean = resampled.mean(axis=1)
+        strays = np.stack([mean - seen.mean(), mean - mean.mean()], axis=1)
+        if spread > 0:
+            above = student_t.sf((size - strays) / spread, self.seeds - 1)
+            below = student_t.cdf((-size - strays) / spread, self.seeds - 1)
+            # What is no number (both losses infinite) speaks for no difference.
+            return float(np.nan_to_num(above + below, nan=1.0).mean(axis=0).max())
+        as_far = (~(np.abs(strays) < size - 1e-12)).sum(axis=0)
+        return float((1 + as_far.max()) / (1 + self.times))
+
 
 @np.errstate(invalid="ignore")  # infinite losses less infinite losses
 def verdict(
@@ -124,11 +145,7 @@ def verdict(
         if name != best:
             difference = seen[name] - seen[best]
             noise = resamples.noise(difference, drawn[name] - drawn[best])
-            # What is no number (both losses infinite) speaks for no difference, so it counts as far.
-            as_far = (~(np.abs(noise) < abs(float(difference.mean())) - 1e-12)).sum(axis=0)
-            if np.isposinf(difference.mean()):  # one of them infinite: no resample without that sample makes up for it
-                as_far = np.zeros(1)
-            raw[name] = float((1 + as_far.max()) / (1 + resamples.times))
+            raw[name] = resamples.p_value(difference, drawn[name] - drawn[best])
             differences[name] = _interval(float(difference.mean()), noise[:, 1])
     intervals = {
         name: _interval(float(seen[name].mean()), resamples.noise(seen[name], drawn[name])[:, 1]) for name in seen
