@@ -51,6 +51,11 @@ def as_tensor(values: Any, name: str) -> Tensor:
         return torch.from_numpy(array)
 
 
+def first_line(error: Exception) -> str:
+    """What a library said, as a part of our own sentence: its first line, without the full stop."""
+    return (str(error).splitlines() or [type(error).__name__])[0].strip().removesuffix(".")
+
+
 def on_device(tensor: Tensor, device: str | torch.device | None) -> Tensor:
     """``tensor`` on a device that the caller named; where it is, if none was."""
     if device is None:
@@ -58,7 +63,7 @@ def on_device(tensor: Tensor, device: str | torch.device | None) -> Tensor:
     try:
         return tensor.to(device)
     except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
-        raise ValueError(f"the device {device} cannot be used: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"the device {device} cannot be used: {first_line(error)}.") from error
 
 
 def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> Tensor:

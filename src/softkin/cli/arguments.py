@@ -10,6 +10,7 @@ from softkin.names import did_you_mean, near
 
 _ARGUMENT = re.compile(r"^argument ([^:]+): must")
 LONGEST = 2000  # letters of a message
+MOST_SEED = 2**63 - 1  # that torch's generators take
 
 
 def one_line(message: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin import files
 from softkin.cli import choices
-from softkin.cli.arguments import within
+from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.choices import choose
 from softkin.cli.evaluate import add_input_arguments
 from softkin.cli.text import rows_that_fit, shown
@@ -103,6 +103,7 @@ def check(arguments: argparse.Namespace) -> None:
         if not 0 < arguments.confidence < 1:
             raise ValueError(f"--confidence must be between 0 and 1, got {arguments.confidence:g}.")
         within(arguments.resamples, "--resamples", 100, 1_000_000)
+        within(arguments.seed, "--seed", 0, MOST_SEED)
         if arguments.labels is not None:
             raise ValueError("--labels must be left out: two files cannot share one file of labels.")
     if arguments.action in ("fit", "compare"):
@@ -110,6 +111,10 @@ def check(arguments: argparse.Namespace) -> None:
 
         for name in _methods(arguments):
             calibrated.method(name)
+        if arguments.action == "compare":
+            calibrated.order(arguments.metric)
+        if arguments.floor is not None and not 0 < arguments.floor < 1:
+            raise ValueError(f"--floor must be above 0 and below 1, got {arguments.floor:g}.")
     if arguments.action == "apply" and arguments.output.suffix not in (".npz", ".safetensors"):
         raise ValueError(f"--output must end in .npz or .safetensors, got {arguments.output}.")
     if arguments.output is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin import files
 from softkin.cli import choices
-from softkin.cli.arguments import within
+from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.text import show, shown
 from softkin.names import require
 from softkin.predictions.registry import FORMATS
@@ -85,6 +85,7 @@ def check(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--{option.replace('_', '-')} must be between 0 and 1, got {value:g}.")
     within(arguments.n_bins, "--n-bins", 1, 100_000)
     within(arguments.resamples, "--resamples", 100, 1_000_000)
+    within(arguments.seed, "--seed", 0, MOST_SEED)
     within(arguments.jobs, "--jobs", 1, 1024)
     require(arguments.engine, ("local", "ray"), "--engine")
     if arguments.address is not None and arguments.engine != "ray":

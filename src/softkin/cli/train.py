@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices
 from softkin.files import from_number
+from softkin.names import require
 from softkin.training.methods import METHODS, parameters
 
 if TYPE_CHECKING:
@@ -164,7 +165,11 @@ def _session(arguments: argparse.Namespace) -> "Session":
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
+    from softkin.training.launch import TRACKERS
+
     _session(arguments).check()
+    for name in arguments.tracker:
+        require(name, TRACKERS, "--tracker")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -23,6 +23,14 @@ def orders() -> list[str]:
     return [metric.key for metric in catalogue.shown("compare") if metric.larger_is_better is False]
 
 
+def order(name: str) -> str:
+    """The key of a metric by which methods can be ordered."""
+    metric = catalogue.METRICS.canonical(name, "metric")
+    if metric not in orders():
+        raise ValueError(f"`metric` must be one of {', '.join(orders())}, got {metric!r}.")
+    return metric
+
+
 def method(name: str) -> Calibrator:
     """An unfitted calibrator by one of its names."""
     return REGISTRY[REGISTRY.canonical(name, "method")]()
@@ -75,9 +83,7 @@ def compare_methods(
         next and to no calibration.
     """
     settings = Settings(confidence=confidence, resamples=resamples, seed=seed)
-    metric = catalogue.METRICS.canonical(metric, "metric")
-    if metric not in orders():
-        raise ValueError(f"`metric` must be one of {', '.join(orders())}, got {metric!r}.")
+    metric = order(metric)
     if validation.num_classes != test.num_classes:
         raise SoftkinError(
             f"{validation.name} has {validation.num_classes} classes and {test.name} has {test.num_classes}; "

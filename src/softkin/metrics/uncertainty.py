@@ -114,6 +114,7 @@ def measured(statistics: Sequence[Statistic], confidence: float, resamples: int,
     """What ``interval`` gives for each of several statistics of the same rows, which are resampled once for all."""
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
+    checks.count(seed, "seed", least=0)
     generator = np.random.default_rng(seed)
     ends = [statistic.ends(level) for statistic in statistics]
     drawn = [statistic for statistic, known in zip(statistics, ends, strict=True) if known is None]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from softkin import SoftkinError, ranks
+from softkin.checks import first_line
 from softkin.names import did_you_mean
 from softkin.training.recipe import Recipe
 
@@ -109,7 +110,7 @@ def named_device(device: str | torch.device) -> torch.device:
     try:
         return torch.device(device)
     except RuntimeError as error:
-        raise SoftkinError(f"the device {device} cannot be used: {str(error).splitlines()[0]}") from error
+        raise SoftkinError(f"the device {device} cannot be used: {first_line(error)}.") from error
 
 
 def checked_device(device: str | torch.device) -> torch.device:
@@ -118,7 +119,7 @@ def checked_device(device: str | torch.device) -> torch.device:
     try:
         torch.empty(1, device=found)
     except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
-        raise SoftkinError(f"the device {device} cannot be used: {str(error).splitlines()[0]}") from error
+        raise SoftkinError(f"the device {device} cannot be used: {first_line(error)}.") from error
     return found
 
 
