@@ -482,6 +482,7 @@ CALLS = [
     (lambda: metrics.interval("nll", P, LABELS, confidence=95), "`confidence` must be between 0 and 1, such as 0.95"),
     (lambda: metrics.interval("nll", P, LABELS, resamples=0), "`resamples` must be at least 100, got 0"),
     (lambda: metrics.interval("nll", P, LABELS, seed=-1), "`seed` must be at least 0, got -1"),
+    (lambda: metrics.compare(P, P, LABELS, seed=-2), "`seed` must be at least 0, got -2"),
     (lambda: metrics.compare(P, P[:3], LABELS), "both models must cover the same samples and classes"),
     (lambda: abstention.select(P, LABELS, risk=0.1), "`scores` must have shape (N,)"),
     (lambda: calibrators.TemperatureScaling().predict_proba(P), "this TemperatureScaling is not fitted yet"),

@@ -277,7 +277,7 @@ def compared(
 ) -> Comparison:
     """Two statistics of the same rows; for the test of exchangeable rows their sums must add up row by row."""
     n, device = a.num_samples, a.device
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(checks.count(seed, "seed", least=0))
     difference = a.value() - b.value()
     ones = torch.ones(1, n, device=device)
     total_a, total_b = a.sums(ones), b.sums(ones)
