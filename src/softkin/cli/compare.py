@@ -2,14 +2,12 @@
 
 import argparse
 import json
-import os
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices, running
+from softkin.cli.text import width
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -29,7 +27,6 @@ machines that see the folder, may join with the same command."""
 EXAMPLE = "softkin compare --methods one-hot,ts,we --seeds 1 --beta 2 --epochs 5 --output study/"
 
 DEFAULT_FOLDER = Path("softkin-compare")
-WIDE = 200  # columns, where the output is no terminal
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -194,11 +191,11 @@ def show(table: "Table", as_json: bool) -> None:
         return
     from rich.console import Console
 
-    width = shutil.get_terminal_size((WIDE, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE
-    grid, left_out = fitted(table, width)
-    Console(width=width, highlight=False).print(grid)
+    columns = width()
+    grid, left_out = fitted(table, columns)
+    Console(width=columns, highlight=False).print(grid)
     if left_out:
-        print(f"Not shown at {width} columns: {', '.join(left_out)}; table.md in the study's folder has all.")
+        print(f"Not shown at {columns} columns: {', '.join(left_out)}; table.md in the study's folder has all.")
     for note in table.notes:
         print(note.replace("Bold: best.", "*: best."))
     if table.recommendation:

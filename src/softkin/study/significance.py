@@ -104,11 +104,16 @@ class Resamples:
             seen: (S,) the numbers of the seeds.
             resampled: (times, S) the same with resampled samples.
         """
+        return self._strays(seen, resampled) + (self.student * self._spread(seen))[:, None]
+
+    def _strays(self, seen: np.ndarray, resampled: np.ndarray) -> np.ndarray:
+        """The samples' part of ``noise``."""
         mean = resampled.mean(axis=1)
-        strays = np.stack([mean - seen.mean(), mean - mean.mean()], axis=1)
-        if self.seeds > 1:
-            strays += (self.student * (seen.std(ddof=1) / self.seeds**0.5))[:, None]
-        return strays
+        return np.stack([mean - seen.mean(), mean - mean.mean()], axis=1)
+
+    def _spread(self, seen: np.ndarray) -> float:
+        """The standard error of the mean over seeds; 0 where a single seed cannot tell."""
+        return float(seen.std(ddof=1)) / self.seeds**0.5 if self.seeds > 1 else 0.0
 
     def p_value(self, seen: np.ndarray, resampled: np.ndarray) -> float:
         """How probably ``noise`` is at least as large as the mean of ``seen``, two-sided; arguments as there.
@@ -119,9 +124,7 @@ class Resamples:
         size = abs(float(seen.mean()))
         if np.isposinf(size):  # one of two losses infinite: no resample without that sample makes up for it
             return 1 / (1 + self.times)
-        spread = float(seen.std(ddof=1)) / self.seeds**0.5 if self.seeds > 1 else 0.0
-        mean = resampled.mean(axis=1)
-        strays = np.stack([mean - seen.mean(), mean - mean.mean()], axis=1)
+        spread, strays = self._spread(seen), self._strays(seen, resampled)
         if spread > 0:
             above = student_t.sf((size - strays) / spread, self.seeds - 1)
             below = student_t.cdf((-size - strays) / spread, self.seeds - 1)
