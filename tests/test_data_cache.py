@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_files import png
-from softkin import SoftkinError, data, files
-from softkin.data import cache, images, labelled, store
+from softkin import SoftkinError, cache, data, files
+from softkin.data import images, labelled, store
 
 
 @pytest.fixture(autouse=True)

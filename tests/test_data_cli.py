@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from softkin import cache
 from softkin.cli import main
-from softkin.data import cache, catalogue
+from softkin.data import catalogue
 from softkin.data.catalogue import DataSet, PublishedFile
 
 

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_files import cifar100_folder, tar_of, tiny_imagenet_tree
-from softkin import SoftkinError, data, progress
-from softkin.data import cache, catalogue, download
+from softkin import SoftkinError, cache, data, progress
+from softkin.data import catalogue, download
 from softkin.data.catalogue import DataSet, PublishedFile
 from softkin.word_vectors import WordVectors
 

@@ -52,7 +52,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    from softkin.data import cache, catalogue
+    from softkin import cache
+    from softkin.data import catalogue
 
     rows = catalogue.about()
     if arguments.json:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any
 
-from softkin import SoftkinError, files
-from softkin.data import cache
+from softkin import SoftkinError, cache, files
 from softkin.progress import track
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tar", ".zip")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from softkin import SoftkinError
-from softkin.data import archives, cache, download
+from softkin import SoftkinError, cache
+from softkin.data import archives, download
 from softkin.names import Registry
 
 

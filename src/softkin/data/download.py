@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from softkin import SoftkinError, __version__, files
-from softkin.data import cache
+from softkin import SoftkinError, __version__, cache, files
 from softkin.progress import track
 
 MEBIBYTE = 2**20

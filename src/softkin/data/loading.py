@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks, files
-from softkin.data import archives, arrays, cache, catalogue, cifar, folders, hub, idx, images, objects, store, tables
+from softkin import SoftkinError, cache, checks, files
+from softkin.data import archives, arrays, catalogue, cifar, folders, hub, idx, images, objects, store, tables
 from softkin.data.labelled import Content, Labelled, Samples
 from softkin.data.source import OUT_OF_SCOPE, DataSource, canonical, chosen
 from softkin.names import did_you_mean

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import checks
-from softkin.data import cache, loading
+from softkin import cache, checks
+from softkin.data import loading
 from softkin.data.labelled import Labelled
 from softkin.data.source import chosen, official
 

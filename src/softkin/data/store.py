@@ -18,8 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, files
-from softkin.data import cache
+from softkin import SoftkinError, cache, files
 from softkin.data.labelled import Content, Labelled
 
 FORMAT = 2  # of entries, and of everything that decides how sources are decoded

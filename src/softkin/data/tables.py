@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, files
-from softkin.data import cache, images, text
+from softkin import SoftkinError, cache, files
+from softkin.data import images, text
 from softkin.data.labelled import Content, numbered
 from softkin.data.source import OUT_OF_SCOPE, WHOLE, DataSource, canonical, is_part
 from softkin.data.wordnet import named

@@ -18,6 +18,7 @@ import torch
 
 from softkin import (
     __version__,
+    cache,
     calibrators,
     checks,
     data,
@@ -28,7 +29,6 @@ from softkin import (
     training,
     word_vectors,
 )
-from softkin.data.cache import content_digest
 from softkin.data.distribution import NOISE
 from softkin.study import measure
 from softkin.study import methods as registry
@@ -160,7 +160,7 @@ def _resolved(spec: StudySpec) -> Kept:
                 _measured(method.source, parts, {"vectors": spec.vectors, "aliases": dict(spec.aliases)})
     if spec.vectors != "glove" and (spec.looks_up_words or spec.vectors is not None):
         vectors = word_vectors.file_of(spec.vectors)
-        contents["vectors"] = content_digest(vectors, [vectors])
+        contents["vectors"] = cache.content_digest(vectors, [vectors])
     rows = {"training": len(parts.train.labels), "validation": len(parts.validation.labels)}
     rows["test"] = len(parts.test.labels)
     about_data = {
