@@ -163,8 +163,8 @@ def test_a_checkpoint_resumes_to_the_bit(sparse, tmp_path):
 
 def test_states_of_fixed_and_moving_alphas_load_strictly_in_both_directions():
     S = similarities()
-    fixed, moving = ClassSimilarityLoss(S, alpha=0.3), ClassSimilarityLoss(S, alpha="auto")
-    assert set(fixed.state_dict()) == {"soft_labels"}  # as in releases before "auto"
+    fixed, moving = (ClassSimilarityLoss(S, alpha=alpha, persistent=True) for alpha in (0.3, "auto"))
+    assert set(fixed.state_dict()) == {"soft_labels"}  # as in versions before "auto"
     moving.load_state_dict(fixed.state_dict())
     assert moving.alpha == pytest.approx(0.3)
     moving.adjust(*validation())
@@ -173,6 +173,17 @@ def test_states_of_fixed_and_moving_alphas_load_strictly_in_both_directions():
     assert torch.equal(fixed.soft_labels, moving.soft_labels)
     with pytest.raises(RuntimeError, match="Unexpected"):
         fixed.load_state_dict({**fixed.state_dict(), "other": torch.zeros(1)})
+
+    light, other = ClassSimilarityLoss(S, alpha="auto"), ClassSimilarityLoss(S, alpha="auto")
+    light.adjust(*validation())
+    assert set(light.state_dict()) == {"auto_alpha"}
+    other.load_state_dict(light.state_dict())
+    assert other.alpha == light.alpha
+    assert torch.equal(other.soft_labels, light.soft_labels)
+    other.load_state_dict({})  # a checkpoint from before the loss was part of the model
+    assert other.alpha == light.alpha
+    other.load_state_dict(fixed.state_dict())
+    assert other.alpha == pytest.approx(fixed.alpha)
 
 
 def test_it_is_compiled_once_and_moves_all_the_same():

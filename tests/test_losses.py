@@ -308,8 +308,8 @@ def test_inference_mode_first_then_training():
 
 @pytest.mark.parametrize("make", [some_labels, sparse_labels])
 def test_state_dict_and_copies(make):
-    loss_fn = SoftLabelCrossEntropy(make(seed=1), weight=torch.rand(K))
-    other = SoftLabelCrossEntropy(make(seed=2), weight=torch.rand(K))
+    loss_fn = SoftLabelCrossEntropy(make(seed=1), weight=torch.rand(K), persistent=True)
+    other = SoftLabelCrossEntropy(make(seed=2), weight=torch.rand(K), persistent=True)
     logits, targets = torch.randn(5, K), torch.arange(5)
     assert loss_fn(logits, targets) != other(logits, targets)
     buffer = io.BytesIO()
@@ -319,6 +319,69 @@ def test_state_dict_and_copies(make):
     assert loss_fn(logits, targets) == other(logits, targets)
     assert copy.deepcopy(loss_fn)(logits, targets) == loss_fn(logits, targets)
     assert len(list(loss_fn.parameters())) == 0
+
+
+@pytest.mark.parametrize("make", [some_labels, sparse_labels])
+def test_checkpoints_load_strictly_with_and_without_the_labels(make):
+    def model(loss_fn):
+        return torch.nn.ModuleDict({"body": torch.nn.Linear(2, K), "loss": loss_fn})
+
+    plain = model(torch.nn.CrossEntropyLoss())
+    ours = model(SoftLabelCrossEntropy(make(seed=1)))
+    kept = model(SoftLabelCrossEntropy(make(seed=2), persistent=True))
+    assert ours.state_dict().keys() == plain.state_dict().keys() < kept.state_dict().keys()
+    for loaded in (plain, ours, kept):
+        for saved in (plain, ours):
+            loaded.load_state_dict(saved.state_dict(), strict=True)
+    logits, targets = torch.randn(5, K), torch.arange(5)
+    assert ours["loss"](logits, targets) != kept["loss"](logits, targets)
+    for strict in (True, False):
+        ours = model(SoftLabelCrossEntropy(make(seed=1)))
+        ours.load_state_dict(kept.state_dict(), strict=strict)  # as earlier versions wrote it
+        assert ours["loss"](logits, targets) == kept["loss"](logits, targets)
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        ours.load_state_dict({**ours.state_dict(), "loss.other": torch.zeros(1)})
+    with pytest.raises(RuntimeError, match="size mismatch for loss.*trained on other classes"):
+        model(SoftLabelCrossEntropy(make(k=K + 1))).load_state_dict(kept.state_dict())
+    weighted = SoftLabelCrossEntropy(make(), weight=torch.rand(K))
+    assert weighted.state_dict().keys() == torch.nn.CrossEntropyLoss(weight=torch.rand(K)).state_dict().keys()
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("options", [{}, {"weight": torch.arange(1.0, K + 1), "weight_by": "sample"}])
+def test_batches_divided_by_the_items_of_all_add_up_to_one_large_batch(soft, options):
+    torch.manual_seed(0)
+    loss_fn, total = (
+        SoftLabelCrossEntropy(some_labels(), **options),
+        SoftLabelCrossEntropy(some_labels(), reduction="sum", **options),
+    )
+    logits = torch.randn(12, K, dtype=torch.float64)
+    targets = torch.rand(12, K, dtype=torch.float64).softmax(dim=1) if soft else torch.arange(12) % K
+    if not soft:
+        targets[[3, 7]] = -100
+    items = 12 if soft else 10
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # smooth targets, on purpose
+        expected = total(logits, targets) / items
+        for count in (items, torch.tensor(items)):
+            parts = [
+                loss_fn(logits[rows], targets[rows], num_items_in_batch=count) for rows in torch.arange(12).split(5)
+            ]
+            assert sum(parts) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_a_hugging_face_output_and_count_are_taken():
+    from types import SimpleNamespace
+
+    loss_fn, logits, targets = SoftLabelCrossEntropy(some_labels()), torch.randn(5, K), torch.arange(5)
+    assert loss_fn(SimpleNamespace(logits=logits), targets, num_items_in_batch=5) == pytest.approx(
+        float(loss_fn(logits, targets))
+    )
+    assert loss_fn(SimpleNamespace(logits=logits), targets, num_items_in_batch=None) == loss_fn(logits, targets)
+    with pytest.raises(TypeError, match="logits must be a tensor or have one as `.logits`, got dict"):
+        loss_fn({"logits": logits}, targets)
+    with pytest.raises(ValueError, match="`num_items_in_batch` divides a mean"):
+        SoftLabelCrossEntropy(some_labels(), reduction="sum")(logits, targets, num_items_in_batch=5)
 
 
 def test_labels_that_are_changed_are_used_and_the_caller_s_stay_apart():
@@ -341,7 +404,8 @@ def test_labels_that_are_changed_are_used_and_the_caller_s_stay_apart():
             logits, targets
         )
     smooth = ClassSimilarityLoss.from_distances(torch.ones(K, K), alpha=0.5)
-    smooth.load_state_dict(ClassSimilarityLoss.from_distances(torch.ones(K, K), alpha=0.1).state_dict())
+    saved = ClassSimilarityLoss.from_distances(torch.ones(K, K), alpha=0.1, persistent=True).state_dict()
+    smooth.load_state_dict(saved)
     assert smooth.alpha == pytest.approx(0.1)
 
 

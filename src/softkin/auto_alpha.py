@@ -162,6 +162,7 @@ class AdjustableLabels(nn.Module):
     num_classes: int
     ignore_index: int
     _is_sparse: bool
+    _labels_persist: bool
     _auto: AutoAlpha | None
 
     @property
@@ -242,15 +243,37 @@ class AdjustableLabels(nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        # States load strictly in both directions: that of a fixed α into "auto", and that of "auto" into a fixed one.
+        # States load strictly in every direction: with or without the labels, of a fixed α and of "auto".
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
-        key = f"{prefix}auto_alpha"
+        labels = {f"{prefix}{name}": self.get_buffer(name) for name in self._label_buffers()}
+        saved = labels.keys() & state_dict.keys()
+        if not saved:
+            missing_keys[:] = [key for key in missing_keys if key not in labels]
+        elif (
+            not self._labels_persist
+        ):  # PyTorch leaves buffers that are not persistent alone, and calls them unexpected
+            unexpected_keys[:] = [key for key in unexpected_keys if key not in labels]
+            missing_keys += sorted(labels.keys() - saved) if strict else []
+            for key in sorted(saved):
+                if labels[key].shape == state_dict[key].shape:
+                    with torch.no_grad():
+                        labels[key].copy_(state_dict[key])
+                else:
+                    error_msgs.append(
+                        f"size mismatch for {key}: the checkpoint's labels have shape {tuple(state_dict[key].shape)}, "
+                        f"this loss's {tuple(labels[key].shape)}; was the checkpoint trained on other classes?"
+                    )
+        alpha = f"{prefix}auto_alpha"
         if self._auto is None:
-            unexpected_keys[:] = [name for name in unexpected_keys if name != key]
-        else:
-            if key in missing_keys:
-                missing_keys.remove(key)
+            unexpected_keys[:] = [key for key in unexpected_keys if key != alpha]
+            return
+        if alpha not in state_dict:
+            missing_keys[:] = [key for key in missing_keys if key != alpha]
+            if saved:
                 self.auto_alpha.fill_(1 - self._own().mean())
-            self.set_alpha(self.alpha)
+        self.set_alpha(self.alpha)
+
+    def _label_buffers(self) -> tuple[str, ...]:
+        return ("own", "indices", "values", "rest") if self._is_sparse else ("soft_labels",)

@@ -13,7 +13,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 GUARDS = 16  # first batches of probability targets that are looked at: mixup may begin with unmixed ones
 
 
+class ModelOutput(Protocol):
+    """What a Hugging Face model returns, as far as a loss needs it."""
+
+    @property
+    def logits(self) -> Any:
+        """(N, K)."""
+
+
 class SoftLabelCrossEntropy(AdjustableLabels):
     """Cross-entropy towards the smooth label of each class: ``nn.CrossEntropyLoss`` with a row of Q for each class.
 
@@ -38,8 +46,12 @@ class SoftLabelCrossEntropy(AdjustableLabels):
     one-hot rows is the same. Half-precision logits are computed in float32; the result has the logits' type (under
     autocast float32, as PyTorch's own loss).
 
-    The labels follow the module (``to``, ``state_dict``) but keep float64, whatever type the module is cast to, so
-    that their rows go on summing to 1; on MPS, which has none, float32.
+    The labels follow the module's device but keep float64, whatever type the module is cast to, so that their rows go
+    on summing to 1; on MPS, which has no float64, they are float32.
+
+    A loss that is part of a model adds nothing to its ``state_dict`` but ``weight``, as in PyTorch, and where α moves
+    ``auto_alpha``. So checkpoints from before the loss was there load strictly, and the other way round. Labels that a
+    checkpoint holds all the same (of ``persistent=True``, or of an earlier softkin) are taken from it.
 
     Args:
         soft_labels: Q, (K, K) with rows that sum to 1, or ``SparseRows`` for very many classes.
@@ -52,6 +64,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         ignore_index: Integer targets of this value count for nothing.
         reduction: "mean", "sum" or "none". The mean divides by Σ_i Σ_c t_ic w_c, which without weights is the
             number of samples that are not ignored; so integer targets and their one-hot rows agree.
+        persistent: Whether Q is part of the ``state_dict``.
 
     Shape:
         Logits (N, K), (N, K, d1, …) or (K,); targets (N,), (N, d1, …) or () of integers, or shaped as the logits.
@@ -77,6 +90,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         weight_by: Literal["class", "sample"] = "class",
         ignore_index: int = -100,
         reduction: Literal["mean", "sum", "none"] = "mean",
+        persistent: bool = False,
     ) -> None:
         super().__init__()
         if reduction not in ("mean", "sum", "none"):
@@ -84,21 +98,22 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         if weight_by not in ("class", "sample"):
             raise ValueError(f"`weight_by` must be 'class' or 'sample', got {weight_by!r}.")
         self.ignore_index, self.reduction, self.weight_by = ignore_index, reduction, weight_by
+        self._labels_persist = persistent
         self._is_sparse = isinstance(soft_labels, SparseRows)
         if isinstance(soft_labels, SparseRows):
             self.num_classes = len(soft_labels)
             others = self.num_classes - 1 - soft_labels.indices.shape[1]
             sums = soft_labels.own + soft_labels.values.sum(dim=1) + others * soft_labels.rest
             checks.rows_sum_to_one(sums[:, None], "soft_labels")
-            self.register_buffer("own", soft_labels.own.to(torch.float64, copy=True))
-            self.register_buffer("indices", soft_labels.indices.clone())
-            self.register_buffer("values", soft_labels.values.to(torch.float64, copy=True))
-            self.register_buffer("rest", soft_labels.rest.to(torch.float64, copy=True))
+            self.register_buffer("own", soft_labels.own.to(torch.float64, copy=True), persistent)
+            self.register_buffer("indices", soft_labels.indices.clone(), persistent)
+            self.register_buffer("values", soft_labels.values.to(torch.float64, copy=True), persistent)
+            self.register_buffer("rest", soft_labels.rest.to(torch.float64, copy=True), persistent)
         else:
             dense = checks.square(soft_labels, "soft_labels")
             checks.rows_sum_to_one(dense, "soft_labels")
             self.num_classes = len(dense)
-            self.register_buffer("soft_labels", dense)
+            self.register_buffer("soft_labels", dense, persistent)
         if weight is not None:
             w = checks.as_tensor(weight, "weight").to(torch.float64, copy=True)
             if w.shape != (self.num_classes,):
@@ -154,8 +169,25 @@ class SoftLabelCrossEntropy(AdjustableLabels):
             self._casts[name] = buffer, buffer._version, cast
         return cast
 
-    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """The loss of ``logits`` against integer or probability ``targets``."""
+    def forward(
+        self, logits: Tensor | ModelOutput, targets: Tensor, num_items_in_batch: Tensor | float | None = None
+    ) -> Tensor:
+        """The loss of ``logits`` against integer or probability ``targets``.
+
+        Args:
+            logits: A tensor, or what a Hugging Face model returns: an object with a tensor ``logits``.
+            targets: Integers or probabilities.
+            num_items_in_batch: What to divide the sum of the losses by instead of their own number. Gradients that are
+                accumulated over several batches then are those of one large batch, if each batch is divided by the
+                number of samples of all. Hugging Face's ``Trainer(compute_loss_func=loss_fn)`` passes it.
+        """
+        if not isinstance(logits, Tensor):
+            logits = _logits_of(logits)
+        if num_items_in_batch is not None and self.reduction != "mean":
+            raise ValueError(
+                f"`num_items_in_batch` divides a mean, but the loss has reduction={self.reduction!r}; "
+                "make it with reduction='mean'."
+            )
         if logits.ndim == 0:
             raise ValueError("logits must have shape (N, K), (N, K, d1, …) or (K,), got a single number.")
         single = logits.ndim == 1
@@ -173,7 +205,9 @@ class SoftLabelCrossEntropy(AdjustableLabels):
                 sums, counts = self._soft(log_p, targets.to(log_p.dtype), w)
             else:
                 sums, counts = self._hard(log_p, targets, w, none_ignored)
-            if self.reduction == "mean":
+            if num_items_in_batch is not None:
+                sums = sums.sum() / num_items_in_batch
+            elif self.reduction == "mean":
                 sums = sums.mean() if counts is None else sums.sum() / counts.sum()
             elif self.reduction == "sum":
                 sums = sums.sum()
@@ -254,8 +288,8 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         q = flat * (self._cast("own", targets) - rest) + (flat @ rest)[:, None]
         indices, heights = self._cast("indices", targets), self._cast("values", targets) - rest[:, None]
         sample, classes = flat.nonzero(as_tuple=True)
-        for some in torch.arange(len(sample), device=flat.device).split(max(1, 2**22 // indices.shape[1])):
-            i, c = sample[some], classes[some]
+        for chunk in torch.arange(len(sample), device=flat.device).split(max(1, 2**22 // indices.shape[1])):
+            i, c = sample[chunk], classes[chunk]
             places = i[:, None] * self.num_classes + indices[c]
             q = q.view(-1).index_add(0, places.view(-1), (flat[i, c, None] * heights[c]).view(-1)).view_as(q)
         spatial = [targets.shape[0], *targets.shape[2:], self.num_classes]
@@ -320,6 +354,13 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         )
 
 
+def _logits_of(outputs: ModelOutput) -> Tensor:
+    logits = getattr(outputs, "logits", None)
+    if not isinstance(logits, Tensor):
+        raise TypeError(f"logits must be a tensor or have one as `.logits`, got {type(outputs).__name__}.")
+    return logits
+
+
 def _can_look(tensor: Tensor) -> bool:
     """Whether reading a number of ``tensor`` costs nothing: an accelerator would stall, a compiled graph break."""
     return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
@@ -358,6 +399,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         weight_by: "class" or "sample".
         ignore_index: Integer targets of this value count for nothing.
         reduction: "mean", "sum" or "none".
+        persistent: Whether the labels are part of the ``state_dict``.
 
     Example:
         >>> loss_fn = ClassSimilarityLoss.from_names(["cat", "dog", "car"], alpha=0.1, beta=1.0)
@@ -375,6 +417,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         weight_by: Literal["class", "sample"] = "class",
         ignore_index: int = -100,
         reduction: Literal["mean", "sum", "none"] = "mean",
+        persistent: bool = False,
     ) -> None:
         auto = auto_alpha.requested(alpha)
         # A loss that moves α needs the similarities: labels with half of the mass give them back without rounding.
@@ -385,6 +428,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
             weight_by=weight_by,
             ignore_index=ignore_index,
             reduction=reduction,
+            persistent=persistent,
         )
 
     def extra_repr(self) -> str:
