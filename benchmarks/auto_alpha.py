@@ -1,19 +1,22 @@
 """How near ``alpha="auto"`` comes to a validation gap of 0, beside other rules and on other recipes.
 
 python benchmarks/frozen_features.py --data ../shared/data --output features/   once, for CLINC150, banking77, CIFAR-100
-python benchmarks/auto_alpha.py --features features/ --output results.jsonl [--only main,sizes] [--data digits,fashion]
+python benchmarks/auto_alpha.py --features features/ --output results/ [--only main,sizes] [--data digits,fashion]
 
 A multi-layer perceptron is trained on frozen features. The trainings of all seeds and rules of one setting run as one
-batched model, and each is written as a JSON line, so that the same command goes on where it was stopped.
+batched model. Each training leaves one JSON file in the output folder, and the same command skips those that are there:
+with ``--batches 1`` it trains one batched model and stops, with exit status 3 while trainings are missing.
 docs/auto_alpha.md has what was measured with it.
 """
 
 import argparse
 import gzip
+import hashlib
 import json
 import math
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -94,7 +97,7 @@ def _read(name: str, features: Path | None) -> Any:
     else:
         parts = tuple(np.flatnonzero(split == part) for part in ("train", "val", "test"))
     vectors = torch.from_numpy(kept["C"]) if "C" in kept else None
-    return kept["X"], kept["y"], parts, [str(one).replace("_", " ") for one in kept["names"]], vectors
+    return kept["X"], kept["y"], parts, [str(name).replace("_", " ") for name in kept["names"]], vectors
 
 
 def _idx(name: str, header: int) -> Any:
@@ -273,14 +276,14 @@ def train(data: Data, setting: Setting, trainings: Sequence[Training]) -> list[d
     torch.manual_seed(0)  # of dropout
     x, y, spread = data.train.x, data.train.y, similarities(data, setting.labels)
     classes, n, count = len(data.names), len(y), len(trainings)
-    networks = Networks([one.seed for one in trainings], x.shape[1], classes, setting.network)
+    networks = Networks([training.seed for training in trainings], x.shape[1], classes, setting.network)
     sgd = torch.optim.SGD(networks.parameters, LR, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY, nesterov=True)
-    rules = [RULES[one.rule](**one.settings) for one in trainings]
-    seen = [_subset(len(data.validation.y), one) for one in trainings]
+    rules = [RULES[training.rule](**training.settings) for training in trainings]
+    seen = [_subset(len(data.validation.y), training) for training in trainings]
     paths: list[dict[str, Any]] = [{"alpha": [], "gap": []} for _ in trainings]
     steps = n // setting.batch
     for epoch in range(setting.epochs):
-        order = torch.stack([_order(n, one.seed, epoch) for one in trainings])
+        order = torch.stack([_order(n, training.seed, epoch) for training in trainings])
         alphas = torch.stack([torch.as_tensor(rule.alpha, dtype=torch.float32).expand(classes) for rule in rules])
         for step in range(steps):
             sgd.param_groups[0]["lr"] = LR * lr_share(
@@ -343,29 +346,46 @@ def _scores(logits: Tensor, labels: Tensor) -> dict[str, float]:
     }
 
 
-class Results:
-    """What was trained already, and what is trained now."""
+class Unfinished(Exception):
+    """The batched models that this call may train are trained, and more are missing."""
 
-    def __init__(self, path: Path, features: Path | None) -> None:
-        self.path, self.features, self.known = path, features, dict[str, dict[str, Any]]()
+
+class Results:
+    """The trainings in the folder ``path``, and those that are added now.
+
+    Args:
+        path: One JSON file for each training, named by a digest of what was trained.
+        features: What frozen_features.py wrote.
+        batches: How many batched models to train before ``Unfinished`` is raised; None trains all.
+    """
+
+    def __init__(self, path: Path, features: Path | None, batches: int | None = None) -> None:
+        self.path, self.features, self.batches = path, features, batches
         self.loaded: tuple[str, Data] | None = None
-        if path.exists():
-            for line in path.read_text().splitlines():
-                entry = json.loads(line)
-                self.known[entry["key"]] = entry
+        path.mkdir(parents=True, exist_ok=True)
+        runs = [json.loads(file.read_text()) for file in path.glob("*.json")]
+        self.known: dict[str, dict[str, Any]] = {run["key"]: run for run in runs}
 
     def of(self, setting: Setting, trainings: Sequence[Training]) -> list[dict[str, Any]]:
-        keys = {json.dumps([vars(setting), vars(one)], sort_keys=True): one for one in trainings}
+        keys = {json.dumps([vars(setting), vars(training)], sort_keys=True): training for training in trainings}
         missing = [key for key in keys if key not in self.known]
         for start in range(0, len(missing), TOGETHER):
+            if self.batches == 0:
+                raise Unfinished
             part = missing[start : start + TOGETHER]
             if self.loaded is None or self.loaded[0] != setting.data:
                 self.loaded = setting.data, load(setting.data, self.features)
-            for key, entry in zip(part, train(self.loaded[1], setting, [keys[key] for key in part]), strict=True):
-                self.known[key] = {"key": key, **entry}
-                with self.path.open("a") as file:
-                    file.write(json.dumps(self.known[key]) + "\n")
+            for key, run in zip(part, train(self.loaded[1], setting, [keys[key] for key in part]), strict=True):
+                self.known[key] = {"key": key, "torch": torch.__version__, **run}
+                self._write(self.known[key])
+            self.batches = None if self.batches is None else self.batches - 1
         return [self.known[key] for key in keys]
+
+    def _write(self, run: dict[str, Any]) -> None:
+        path = self.path / f"{hashlib.sha256(run['key'].encode()).hexdigest()[:24]}.json"
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(run) + "\n")
+        os.replace(partial, path)
 
     def seeds(self, setting: Setting, rule: str, seeds: int = 5, rows: int | None = None, **settings: float) -> Any:
         return self.of(setting, [Training(seed, rule, settings, rows) for seed in range(seeds)])
@@ -464,21 +484,29 @@ def rules_table(results: Results, data: Sequence[str]) -> None:
 
 
 def recipes_table(results: Results, data: Sequence[str]) -> None:
-    print("| data | network | batch | epochs | one-hot | auto | α |\n| --- | --- | --- | --- | --- | --- | --- |")
+    print("| data | network | labels | batch | epochs | one-hot | auto | α | test gap |\n|" + " --- |" * 9)
     for name in data:
-        for network, batch, epochs in (
-            ("batch norm", 32, 20),
-            ("batch norm", 512, 20),
-            ("plain", 128, 20),
-            ("dropout", 128, 20),
-            ("batch norm", 128, 200),
+        for network, batch, epochs, labels in (
+            ("batch norm", 32, 20, "uniform"),
+            ("batch norm", 32, 20, "similarity"),
+            ("batch norm", 512, 20, "uniform"),
+            ("batch norm", 512, 20, "similarity"),
+            ("batch norm", 128, 100, "uniform"),
+            ("batch norm", 128, 100, "similarity"),
+            ("plain", 128, 20, "uniform"),
+            ("dropout", 128, 20, "uniform"),
+            ("batch norm", 128, 200, "uniform"),
+            ("batch norm", 128, 200, "similarity"),
         ):
-            setting = Setting(name, batch=batch, network=network, epochs=epochs)
-            results.prepare(setting, [("fixed", {"alpha": 0.0}), ("auto", {})])
-            hot, auto = results.seeds(setting, "fixed", alpha=0.0), results.seeds(setting, "auto")
+            setting = Setting(name, labels, batch=batch, network=network, epochs=epochs)
+            one_hot = replace(setting, labels="uniform")  # α = 0 is the same for both
+            if labels == "uniform":
+                results.prepare(setting, [("fixed", {"alpha": 0.0}), ("auto", {})])
+            hot, auto = results.seeds(one_hot, "fixed", alpha=0.0), results.seeds(setting, "auto")
             alpha = spread_of([run["alpha"][-1] for run in auto], 1, 3)
             print(
-                f"| {name} | {network} | {batch} | {epochs} | {end_gap(hot):.1f} | {end_gap(auto):.1f} | {alpha} |",
+                f"| {name} | {network} | {labels} | {batch} | {epochs} | {end_gap(hot):.1f} | {end_gap(auto):.1f} | "
+                f"{alpha} | {spread_of([run['test gap'] for run in auto])} |",
                 flush=True,
             )
 
@@ -525,16 +553,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--features", type=Path, help="what frozen_features.py wrote")
     parser.add_argument(
-        "--output", type=Path, required=True, help="a file of JSON lines; trainings in it are not repeated"
+        "--output", type=Path, required=True, help="a folder of JSON files; trainings in it are not repeated"
     )
+    parser.add_argument("--batches", type=int, help="how many batched models to train before stopping (default: all)")
     parser.add_argument("--only", default=",".join(TABLES), help=f"some of {', '.join(TABLES)}")
     parser.add_argument("--data", default=",".join(DATA), help=f"some of {', '.join(DATA)}")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    results = Results(arguments.output, arguments.features)
+    results = Results(arguments.output, arguments.features, arguments.batches)
     for table in arguments.only.split(","):
         print(f"\n{table}\n")
-        TABLES[table](results, arguments.data.split(","))
+        try:
+            TABLES[table](results, arguments.data.split(","))
+        except Unfinished:
+            raise SystemExit(3) from None
 
 
 if __name__ == "__main__":
