@@ -9,7 +9,10 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 import metrics_twins as twins
-from softkin import metrics
+from softkin import density, metrics
+from softkin.metrics.catalogue import METRICS
+from softkin.metrics.statistics import Dealt
+from softkin.metrics.streaming import Running
 
 REQUESTS = {
     "ece": "ece_hist",
@@ -216,3 +219,34 @@ def test_tensors_of_any_type():
     total = metrics.Accumulator("ece_hist")
     total.update(torch.from_numpy(p).float(), torch.from_numpy(y))
     assert total.compute()["ece_hist"] == pytest.approx(metrics.ece_hist(p.astype(np.float32), y), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ece_hist_output", "classwise_ece"])
+def test_sums_of_groups_are_those_of_their_rows(name):
+    """Each group's sums, and those with the drawn labels, add up to the metric of the group's rows alone."""
+    p, y = (torch.from_numpy(array) for array in finite_data())
+    generator = np.random.default_rng(1)
+    dealt = Dealt(
+        torch.from_numpy(generator.integers(0, 3, len(y))), 3, torch.from_numpy(generator.integers(0, 5, 2000))
+    )
+    running = Running(METRICS[name], {"n_bins": 7}, cells=0)
+    for rows in (slice(0, 700), slice(700, None)):
+        part = Dealt(dealt.group[rows], 3, dealt.drawn[rows])
+        running.feed(running.of(p[rows], y[rows]), part)
+    seen, difference = running.totals
+    reader = running.reader(5)
+    for group in range(3):
+        own = dealt.group == group
+        for sums, labels in ((seen, y), (seen + difference, dealt.drawn)):
+            expected = METRICS[name].statistic(p[own], labels[own], n_bins=7).value()
+            assert float(reader.of(sums[group][None])) / int(own.sum()) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_floor_of_a_kernel_comes_from_the_same_cells_as_its_value():
+    p, _ = finite_data()
+    sums = density.Sums.zeros(2**14)
+    scores = torch.from_numpy(p).reshape(-1)
+    sums.add(scores, torch.arange(5))
+    for boundary in ("reflect", "none"):
+        exact = density.calibration_error(scores, scores[:0], 256 / 2**14, boundary, weights=scores)
+        assert sums.floor(256 / 2**14, boundary) == pytest.approx(exact, rel=1e-6)

@@ -18,14 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import binning, checks, density
+from softkin import checks, density
 from softkin.evaluation.memory import described, measure, summary
 from softkin.evaluation.settings import Settings
 from softkin.metrics import catalogue, scopes
-from softkin.metrics.binned import Binned, Classwise
-from softkin.metrics.kernels import Kernel
 from softkin.metrics.scopes import Pool
-from softkin.metrics.statistics import Averaged, Kind, Mean, Share, Statistic
+from softkin.metrics.statistics import Averaged, Dealt, Kind, Mean, Share, Statistic
 from softkin.metrics.streaming import Running
 from softkin.metrics.uncertainty import multiplicities
 
@@ -101,13 +99,19 @@ class GroupedMean(Grouped):
     kind: ClassVar[Kind] = "mean"
 
 
-class Absolute(Statistic):
-    """Σ |sum of a column| over the columns: an error of sums that are 0 under calibration."""
+class GroupSums(Statistic):
+    """An error of sums that are 0 under calibration, with a row of sums for each group.
+
+    Args:
+        rows: (groups, F) float64.
+        reader: Of a single row: what it makes of sums is divided by the number of rows.
+        num_rows: Rows in all groups together.
+    """
 
     kind: ClassVar[Kind] = "error"
 
-    def __init__(self, rows: Tensor, divide_by: float) -> None:
-        self.rows, self.divide_by = rows, divide_by
+    def __init__(self, rows: Tensor, reader: Statistic, num_rows: int) -> None:
+        self.rows, self.reader, self.num_rows = rows, reader, num_rows
         self.num_samples, self.device = len(rows), rows.device
         self.columns = self.width = rows.shape[1]
 
@@ -118,8 +122,7 @@ class Absolute(Statistic):
         return weights.to(torch.float64) @ self.rows
 
     def of(self, sums: Tensor) -> Tensor:
-        total: Tensor = torch.linalg.vector_norm(sums, 1, dim=1)
-        return total / self.divide_by
+        return self.reader.of(sums) / self.num_rows
 
 
 class ValueOnly(Statistic):
@@ -159,39 +162,22 @@ class Stream:
     def __init__(self, num_classes: int, settings: Settings, *, start: int = 0) -> None:
         self.num_classes, self.settings, self.start, self.num_samples = num_classes, settings, start, 0
         self.ids: int | None = None
-        self.bins = binning.equal_width(settings.n_bins)
-        k, m = num_classes, settings.n_bins
-        self.groups = max(64, min(GROUPS, CELLS // (k * m)))
+        self.groups = max(64, min(GROUPS, CELLS // (num_classes * settings.n_bins)))
         self.generator = np.random.Generator(np.random.PCG64(settings.seed).advance(2 * start))
-        # Scores minus hits of each (group, class, bin), with the labels and with labels drawn from the scores.
-        self.seen, self.expected = torch.zeros(2, self.groups * k * m, dtype=torch.float64)
-        self.rows: dict[str, list[Tensor]] = {"winning": [], "right": [], "labels": []}
-        self.kernels: dict[str, density.Sums] = {}
-        self.running: dict[str, Running] = {}
-        self.readers: dict[str, Statistic] = {}
-        for metric in catalogue.shown("evaluate", num_classes):
-            part = Running(metric, metric.with_bins(settings.n_bins), KDE_CELLS)
-            reader = self.readers[metric.key] = part.reader(num_classes)
-            if isinstance(reader, Averaged):
-                self.rows[metric.key] = []
-                self.running[metric.key] = part
-            elif isinstance(reader, Kernel) and metric.floor:
-                self.kernels[metric.key] = density.Sums.zeros(KDE_CELLS, floor=True)
-            elif reader.on(scopes.ONE_WINNER) is None and not self._in_cells(reader) and reader.needs_all is None:
-                self.running[metric.key] = part
-
-    def _in_cells(self, reader: Statistic) -> bool:
-        """Whether a metric can be read from the sums of classes and bins."""
-        return (
-            isinstance(reader, Classwise | Binned)
-            and reader.norm == 1
-            and reader.columns > 1
-            and torch.equal(reader.bins.edges, self.bins.edges)
-        )
+        running = {
+            metric.key: Running(metric, metric.with_bins(settings.n_bins), KDE_CELLS)
+            for metric in catalogue.shown("evaluate", num_classes)
+        }
+        self.readers = {key: part.reader(num_classes) for key, part in running.items()}
+        self.running = {
+            key: part for key, part in running.items() if self.readers[key].kept in ("rows", "groups", "totals")
+        }
+        rows = [key for key, reader in self.readers.items() if reader.kept == "rows"]
+        self.rows: dict[str, list[Tensor]] = {name: [] for name in ("winning", "right", "labels", *rows)}
 
     def add(self, values: Tensor, labels: Tensor, kind: str, ids: Iterable[Any] | None = None) -> None:
         """A block of rows, of logits or "probs", perhaps with the samples' ids."""
-        n, k, m = len(values), self.num_classes, self.settings.n_bins
+        n, k = len(values), self.num_classes
         if kind == "probs":
             p = checks.probabilities(values).to(torch.float64)
         else:
@@ -203,24 +189,20 @@ class Stream:
         winning, right = scopes.wins(p, y)
         for name, column in (("winning", winning), ("right", right), ("labels", y.to(torch.int32))):
             self.rows[name].append(column)
+        self.num_samples += n
+        dealt = self._dealt(p)
         for key, statistic in made.items():
             if isinstance(statistic, Averaged):
                 self.rows[key].append(statistic.rows.to(torch.bool) if isinstance(statistic, Share) else statistic.rows)
             else:
-                self.running[key].feed(statistic)
-        self.num_samples += n
-        # Which group and which label each row draws: one number each, so that the blocks' sizes do not matter.
-        group, chance = torch.from_numpy(self.generator.random((n, 2))).unbind(dim=1)
+                self.running[key].feed(statistic, dealt if self.readers[key].kept == "groups" else None)
+
+    def _dealt(self, p: Tensor) -> Dealt:
+        """The group and the drawn label of each row, by a random number each: the sizes of the blocks do not matter."""
+        group, chance = torch.from_numpy(self.generator.random((len(p), 2))).unbind(dim=1)
         cumulative = p.cumsum(dim=1)
         drawn = torch.searchsorted(cumulative, (chance[:, None] * cumulative[:, -1:]), right=True)[:, 0]
-        place = binning.assign(p, self.bins).to(torch.int64)
-        place += torch.arange(k) * m
-        place += ((group * self.groups).to(torch.int64) * (k * m))[:, None]
-        for sums, column in ((self.seen, y), (self.expected, drawn.clamp_(max=k - 1))):
-            sums.index_add_(0, place.view(-1), p.view(-1))
-            sums.index_add_(0, place.gather(1, column[:, None])[:, 0], -torch.ones(n, dtype=torch.float64))
-        for kernel in self.kernels.values():
-            kernel.add(p.view(-1), scopes.true_class_places(p, y))
+        return Dealt((group * self.groups).to(torch.int64), self.groups, drawn.clamp_(max=self.num_classes - 1))
 
     def merge(self, later: "Stream") -> None:
         """Add what another stream has seen of the rows that follow."""
@@ -228,10 +210,6 @@ class Stream:
             parts += later.rows[name]
         for key, part in self.running.items():
             part.merge(later.running[key])
-        for key, kernel in self.kernels.items():
-            kernel.flat += later.kernels[key].flat
-        self.seen += later.seen
-        self.expected += later.expected
         self.num_samples += later.num_samples
         if later.ids is not None:
             self.ids = (self.ids or 0) + later.ids & 2**64 - 1
@@ -241,9 +219,8 @@ class Stream:
         from safetensors.torch import save
 
         ids = np.array([] if self.ids is None else [self.ids], dtype=np.uint64).view(np.int64)
-        tensors = {"seen": self.seen, "expected": self.expected, "ids": torch.from_numpy(ids)}
+        tensors = {"ids": torch.from_numpy(ids)}
         tensors |= {f"rows {name}": torch.cat(parts) for name, parts in self.rows.items()}
-        tensors |= {f"kernel {key}": kernel.flat for key, kernel in self.kernels.items()}
         tensors |= {f"running {key}": part.totals for key, part in self.running.items() if part.totals is not None}
         return save(tensors)
 
@@ -253,9 +230,7 @@ class Stream:
         from safetensors.torch import load
 
         tensors, made = load(content), cls(num_classes, settings)
-        made.seen, made.expected = tensors["seen"], tensors["expected"]
         made.rows = {name: [tensors[f"rows {name}"]] for name in made.rows}
-        made.kernels = {key: density.Sums(tensors[f"kernel {key}"], floor=True) for key in made.kernels}
         for key, part in made.running.items():
             part.totals = tensors.get(f"running {key}")
         made.num_samples = len(tensors["rows labels"])
@@ -270,8 +245,8 @@ class Stream:
         settings = self.settings
         rows = {name: torch.cat(self.rows.pop(name)) for name in list(self.rows)}
         winning, right = rows["winning"], rows["right"]
-        every = Pool(winning, scopes.true_places(right), len(winning), 1, winners=True)
-        made, absent = self._statistics(every, right, rows)
+        winners = Pool(winning, scopes.true_places(right), len(winning), 1, winners=True)
+        made, absent = self._statistics(winners, right, rows)
         ends = measure(made, settings)
         numbers = summary(made, ends, settings) | {key: _absent(reason) for key, reason in absent.items()}
         about = {
@@ -282,15 +257,15 @@ class Stream:
             "digest": None,
             "settings": asdict(settings) | {"resampled": f"{self.groups} groups of rows"},
         }
-        data = about | described(every, ends, settings)
+        data = about | described(winners, ends, settings)
         data["metrics"] = {key: numbers[key] for key in self.readers}
         return data, made, rows["labels"], (winning, right)
 
     def _statistics(
-        self, every: Pool, right: Tensor, rows: Mapping[str, Tensor]
+        self, winners: Pool, right: Tensor, rows: Mapping[str, Tensor]
     ) -> tuple[dict[str, Statistic], dict[str, str]]:
         """(each metric, ready to be resampled; why the others are absent)."""
-        n, winning = self.num_samples, every.scores
+        n, winning = self.num_samples, winners.scores
         generator = np.random.default_rng(self.settings.seed + 1)
         groups = min(self.groups, n)
         order = torch.from_numpy(generator.permutation(n)[: n // groups * groups])  # a rest of less than a row each
@@ -307,7 +282,7 @@ class Stream:
         made: dict[str, Statistic] = {}
         absent: dict[str, str] = {}
         for key, reader in self.readers.items():
-            whole = reader.on(every)
+            whole = reader.on(winners)
             if isinstance(reader, Share):
                 made[key] = Share(rows[key])
             elif isinstance(reader, Averaged):
@@ -315,20 +290,16 @@ class Stream:
                 made[key] = GroupedMean(reader.of_rows(rows[key]), reader.of_rows(means))
             elif whole is not None:
                 made[key] = self._of_winners(whole, pools, grouped)
-            elif self._in_cells(reader):
-                made[key] = self._of_cells(reader, groups)
-            elif key in self.kernels:
+            elif reader.kept == "groups":
+                made[key] = self._of_groups(key, groups)
+            elif reader.kept == "totals":
                 try:
-                    made[key] = self._of_kernel(reader, self.kernels[key])
+                    made[key] = self._of_totals(key)
                 except density.TooFewCells as error:
                     absent[key] = (
                         f"the scores' bandwidth, {error.radius:.2g}, is narrower than the cells serve in which so many "
                         f"scores are summed up, {density.CELLS_PER_RADIUS / KDE_CELLS:.2g}"
                     )
-            elif key in self.running:
-                totals = self.running[key].totals
-                assert totals is not None
-                made[key] = ValueOnly(reader.read(totals, n))
             else:
                 absent[key] = f"{reader.needs_all}, and there are too many rows to hold"
         return made, absent
@@ -341,29 +312,26 @@ class Stream:
         assert seen is not None
         return GroupedMean(whole, seen) if whole.kind == "mean" else Grouped(whole, seen, drawn)
 
-    def _of_cells(self, reader: Statistic, groups: int) -> Grouped:
-        assert isinstance(reader, Classwise | Binned)
-        k, m = self.num_classes, self.settings.n_bins
+    def _of_groups(self, key: str, groups: int) -> Grouped:
         place = torch.arange(self.groups) % groups  # few rows of very many classes have fewer groups
-        by_class = isinstance(reader, Classwise)
-        divide_by = self.num_samples * (reader.divide_by if isinstance(reader, Classwise) else 1)
-        if isinstance(reader, Binned) and reader.per == "score":
-            divide_by *= k
+        seen, difference = self._totals(key)
         made = []
-        for sums in (self.seen, self.expected):
-            lines = sums.view(self.groups, k, m)
-            lines = lines.flatten(1) if by_class else lines.sum(dim=1)
-            lines = torch.zeros(groups, lines.shape[1], dtype=torch.float64).index_add_(0, place, lines)
+        for sums in (seen, seen + difference):
+            lines = torch.zeros(groups, sums.shape[1], dtype=torch.float64).index_add_(0, place, sums)
             # Of many classes most bins are empty, and need not be resampled.
-            made.append(Absolute(lines[:, (lines != 0).any(dim=0)], divide_by))
+            made.append(GroupSums(lines[:, (lines != 0).any(dim=0)], self.readers[key], self.num_samples))
         return Grouped(made[0], *made)
 
-    def _of_kernel(self, reader: Statistic, sums: density.Sums) -> ValueOnly:
-        """The KDE ECE of the output, without an interval, and its floor."""
-        assert isinstance(reader, Kernel)
-        scale = self.num_classes if reader.per == "sample" else 1
-        value = sums.error(reader.bandwidth, reader.boundary, reader.widened)
-        return ValueOnly(value * scale, sums.floor(reader.bandwidth, reader.boundary) * scale)
+    def _of_totals(self, key: str) -> ValueOnly:
+        """A metric without an interval, and its floor where it declares one."""
+        reader, totals = self.readers[key], self._totals(key)
+        value = reader.read(totals, self.num_samples)
+        return ValueOnly(value, reader.read_floor(totals) if self.running[key].metric.floor else None)
+
+    def _totals(self, key: str) -> Tensor:
+        totals = self.running[key].totals
+        assert totals is not None, "a stream that has seen no rows is not finished"
+        return totals
 
 
 def _ids_in_order(ids: Iterable[Any], start: int) -> int:

@@ -9,7 +9,7 @@ from torch import Tensor
 from softkin import binning
 from softkin.binning import Bins, Norm, ReliabilityCurve
 from softkin.metrics.scopes import Per, Pool
-from softkin.metrics.statistics import KEEP, Kind, PooledSums, RowSums, Statistic, added
+from softkin.metrics.statistics import KEEP, Dealt, Kept, Kind, PooledSums, RowSums, Statistic, added
 
 BinnedNorm = Norm | Literal["debiased", "over", "under", "net"]
 ONE_BIN = (
@@ -62,6 +62,16 @@ class Binned(PooledSums):
     def read(self, totals: Tensor, num_samples: int) -> float:
         n = num_samples * (self.columns if self.per == "score" else 1)
         return float(self.of_curve(ReliabilityCurve(self.bins.edges, *totals.view(3, -1)), self.norm, n))
+
+    @property
+    def kept(self) -> Kept | None:
+        return "groups" if self.norm == 1 and self.columns > 1 and self.needs_all is None else super().kept
+
+    def by_group(self, dealt: Dealt, into: Tensor | None = None) -> Tensor:
+        scores = self.pool.rows.to(torch.float64)
+        place = binning.assign(scores, self.bins).to(torch.int64)
+        labels = self.pool.hits - self.columns * torch.arange(self.num_samples)  # one hit in each row
+        return _by_group(scores, place, self.bins.n_bins, labels, dealt, into)
 
     def on(self, pool: Pool) -> Self | None:
         return type(self)(pool, self.bins, norm=self.norm, per="score") if self.pool.winners else None
@@ -193,6 +203,13 @@ class Classwise(RowSums):
         """(…): the number that curves of shape (…, K, M) yield."""
         return curves.error(self.norm, samples=self.num_samples).sum(dim=-1) / self.divide_by
 
+    @property
+    def kept(self) -> Kept | None:
+        return "groups" if self.norm == 1 and self.needs_all is None else super().kept
+
+    def by_group(self, dealt: Dealt, into: Tensor | None = None) -> Tensor:
+        return _by_group(self.p, self._places(slice(None)), self.width, self.labels, dealt, into)
+
     def _places(self, part: slice) -> Tensor:
         column = torch.arange(self.p.shape[1], device=self.p.device) * self.bins.n_bins
         return binning.assign(self.p[part], self.bins).to(torch.int64) + column
@@ -266,6 +283,18 @@ class Classwise(RowSums):
             hits = torch.bincount(flat.reshape(-1), minlength=size).view(-1, k, m).cpu().to(torch.float64)
             values.append(self.of_curves(ReliabilityCurve(curves.edges, curves.count, curves.score_sum, hits)))
         return torch.cat(values)
+
+
+def _by_group(scores: Tensor, place: Tensor, width: int, labels: Tensor, dealt: Dealt, into: Tensor | None) -> Tensor:
+    """(2, groups, width): scores minus hits in each place of each group, and hits minus those of the drawn labels."""
+    total = torch.zeros(2, dealt.num_groups, width, dtype=torch.float64) if into is None else into
+    seen, difference = total.view(2, -1)
+    cell = place + (dealt.group * width)[:, None]
+    own, drawn = (cell.gather(1, label[:, None])[:, 0] for label in (labels, dealt.drawn))
+    hit = torch.ones(len(own), dtype=torch.float64)
+    seen.index_add_(0, cell.view(-1), scores.to(torch.float64).view(-1)).index_add_(0, own, hit, alpha=-1)
+    difference.index_add_(0, own, hit).index_add_(0, drawn, hit, alpha=-1)
+    return total
 
 
 def _scores_minus_hits(sums: Tensor) -> Tensor:

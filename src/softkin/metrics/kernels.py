@@ -99,6 +99,9 @@ class Kernel(PooledSums):
     def read(self, totals: Tensor, num_samples: int) -> float:
         return density.Sums(totals).error(self.bandwidth, self.boundary, self.widened) * self.scale
 
+    def read_floor(self, totals: Tensor) -> float:
+        return density.Sums(totals).floor(self.bandwidth, self.boundary, self.widened) * self.scale
+
     def adds_up_with(self, other: Statistic) -> bool:
         return isinstance(other, Kernel) and self.radius == other.radius  # a bandwidth that was given
 

@@ -9,19 +9,30 @@ in ``kernels``.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from softkin.metrics.scopes import Pool
+from softkin.metrics.scopes import ONE_WINNER, Pool
 from softkin.metrics.shares import wilson
 
 BLOCK = 2**23  # numbers in a temporary of the resampling: 64 MB of float64
 KEEP = 2**27  # rows times their width that are kept between blocks of resamples: half a gigabyte of float32
 
 Kind = Literal["error", "mean", "share"]
+Kept = Literal["rows", "winners", "groups", "totals"]
+
+
+class Dealt(NamedTuple):
+    """How the rows of a batch are dealt to groups, which are resampled in place of rows, and labels for calibration."""
+
+    group: Tensor
+    """(N,) the group of each row"""
+    num_groups: int
+    drawn: Tensor
+    """(N,) a class for each row, drawn with the row's own probabilities"""
 
 
 class Statistic(ABC):
@@ -115,6 +126,29 @@ class Statistic(ABC):
         """The metric of ``num_samples`` rows with these totals; classes, bins and options are this statistic's."""
         raise TypeError(f"{type(self).__name__} has no totals: {self.needs_all}.")
 
+    @property
+    def kept(self) -> Kept | None:
+        """What a stream has to keep of a batch so that the metric can be resampled once all rows have been seen.
+
+        "rows": a number or two for each row; "winners": only the winning scores and whether they were right, which
+        every stream keeps; "groups": sums over groups of rows; "totals": sums over all rows, which give the value
+        but no interval. None: the metric needs all scores at once.
+        """
+        if self.on(ONE_WINNER) is not None:
+            return "winners"
+        return "totals" if self.needs_all is None else None
+
+    def by_group(self, dealt: Dealt, into: Tensor | None = None) -> Tensor:
+        """(2, groups, F) sums over the rows of each group, added to ``into`` where that is given.
+
+        First the departures from calibration; then what the departures of the drawn labels have on top of these.
+        """
+        raise TypeError(f"{type(self).__name__} has no sums of groups.")
+
+    def read_floor(self, totals: Tensor) -> float:
+        """What smoothing alone shows for rows with these totals; for kernels only."""
+        return self.floor()
+
     def on(self, pool: Pool) -> Self | None:
         """The same metric of other winning scores, bins and bandwidth kept; None where it looks at more than those."""
         return None
@@ -134,6 +168,7 @@ class Averaged(Statistic):
 
     kind: ClassVar[Kind] = "mean"
     needs_all = None
+    kept = "rows"
 
     def __init__(self, rows: Tensor) -> None:
         """``rows`` are (N,) or (N, 2)."""

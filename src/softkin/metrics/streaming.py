@@ -11,14 +11,17 @@ from softkin import checks, density, ranks
 from softkin.checks import Array
 from softkin.metrics import catalogue
 from softkin.metrics.catalogue import Metric
-from softkin.metrics.statistics import Statistic
+from softkin.metrics.statistics import Dealt, Statistic
 
 Request = str | tuple[str, Mapping[str, Any]]
 
 
 @dataclass
 class Running:
-    """One metric while its rows come in: fed with batches, merged with others of its kind, and read at the end."""
+    """One metric while its rows come in: started, fed with batches, merged with others of its kind, and read.
+
+    ``Accumulator``, the evaluation of large files, several files and several ranks all sum with this.
+    """
 
     metric: Metric
     options: Mapping[str, Any]
@@ -26,9 +29,12 @@ class Running:
     """Of [0, 1], where a density is summed"""
     totals: Tensor | None = None
 
-    def feed(self, statistic: Statistic) -> None:
-        """Add a batch, as the metric's statistic of it."""
-        self.totals = statistic.totals(self.cells, self.totals)
+    def feed(self, statistic: Statistic, dealt: Dealt | None = None) -> None:
+        """Add a batch, as the metric's statistic of it; with ``dealt`` to the sums of the groups of its rows."""
+        if dealt is None:
+            self.totals = statistic.totals(self.cells, self.totals)
+        else:
+            self.totals = statistic.by_group(dealt, self.totals)
 
     def merge(self, other: "Running") -> None:
         """Add what another one has seen."""
@@ -46,7 +52,8 @@ class Running:
 
     def check(self) -> None:
         """Refuse options that are wrong, and metrics that cannot stream, before the first batch."""
-        required = [one.name for one in self.metric.parameters.values() if one.default is one.empty]
+        parameters = self.metric.parameters.values()
+        required = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
         missing = [name for name in required if name not in self.options]
         if missing:
             raise TypeError(f"`{self.metric.key}` needs the option `{missing[0]}`.")
@@ -120,8 +127,8 @@ class Accumulator:
     def merge(self, other: "Accumulator") -> None:
         """Add what another accumulator of the same metrics has seen."""
         mine, theirs = (
-            {name: (part.metric.key, part.options, part.cells) for name, part in one._parts.items()}
-            for one in (self, other)
+            {name: (part.metric.key, part.options, part.cells) for name, part in accumulator._parts.items()}
+            for accumulator in (self, other)
         )
         if mine != theirs:
             raise ValueError(f"only accumulators of the same metrics merge, got {list(theirs)} for {list(mine)}.")
