@@ -8,15 +8,26 @@ from softkin.study.recommendation import recommend
 from softkin.study.tables import Cell, Row, values_in_words
 
 
-def row(method, hist, nll, accuracy, *, marks="", gap=0.0, n=5):
-    """Marks: H, N, A where the method is the best in Hist P, NLL or accuracy; h, n, a where it is level with the best."""
+def row(method, hist, nll, accuracy, *, marks="", gap=0.0, n=5, std=(0.0, 0.0, 0.0), shift=0):
+    """Marks: H, N, A where the method is the best in Hist P, NLL or accuracy; h, n, a where it is level with the best.
 
-    def cell(mean, letter):
-        values = (mean,) * n
-        return Cell(mean, 0.01 if n > 1 else None, n, values, best=letter.upper() in marks, tie=letter in marks)
+    ``std`` are the deviations of the three over seeds, in a pattern that ``shift`` moves from seed to seed.
+    """
 
-    cells = {"ece_hist": cell(hist, "h"), "nll": cell(nll, "n"), "accuracy": cell(accuracy, "a")}
-    return Row(method, methods.title(method), {**cells, "signed_gap": cell(gap, "-")})
+    def cell(mean, letter, deviation=0.0):
+        values = tuple(mean + deviation * PATTERN[(seed + shift) % 5] for seed in range(n))
+        return Cell(mean, deviation if n > 1 else None, n, values, best=letter.upper() in marks, tie=letter in marks)
+
+    cells = {
+        key: cell(mean, letter, deviation)
+        for key, mean, letter, deviation in zip(
+            ("ece_hist", "nll", "accuracy"), (hist, nll, accuracy), "hna", std, strict=True
+        )
+    }
+    return Row(method, methods.title(method), {**cells, "signed_gap": cell(gap, "-", 0.01)})
+
+
+PATTERN = [value / 10**0.5 * 2 for value in (-2, -1, 0, 1, 2)]  # mean 0, standard deviation 1
 
 
 def test_the_simplest_of_those_that_are_level_is_recommended():
@@ -32,9 +43,80 @@ def test_the_simplest_of_those_that_are_level_is_recommended():
     )
     assert said == (
         "One-hot training is over-confident by 11.0 points: smooth with alpha='auto', or begin at α ≈ 0.07.",
-        "Use TS: Hist P 3.4 %, accuracy 57.7 %, NLL 1.637; against one-hot 11.6 %, +0.0 points and -0.063 nats.",
-        "ETS, WE, WE+TS are not told apart from the best in Hist P: that difference is within chance.",
-        "Where no calibrator can follow the network, take WE: Hist P 3.0 %, against TS 3.4 %, -0.3 points and +0.008 nats.",
+        "Use TS: Hist P 3.4 %, accuracy 57.7 %, NLL 1.637. Against one-hot that is Hist P −8.2 points, accuracy +0.0 points "
+        "and NLL −0.063 nats; accuracy may be chance.",
+        "5 seeds do not tell ETS, WE and WE+TS from the best in Hist P, NLL or accuracy.",
+        "Significantly worse than the best, or not ranked: one-hot (Hist P, NLL) and uniform (Hist P, NLL, accuracy).",
+        "Where no calibrator can follow the network, take WE (Hist P 3.0 %). Against TS that is Hist P −0.4 points, accuracy "
+        "−0.3 points and NLL +0.008 nats; all three may be chance.",
+    )
+
+
+DEMO = {  # Hist P, NLL, accuracy, with their deviations over five seeds: what `softkin compare` shows without options
+    "one-hot": ((10.43, 0.998, 85.7), (1.58, 0.054, 1.7), "a"),
+    "ts": ((3.25, 0.517, 85.7), (1.07, 0.021, 1.7), "hna"),
+    "uniform": ((2.99, 0.389, 88.1), (0.93, 0.061, 2.3), "hna"),
+    "mixup": ((7.48, 0.350, 90.7), (1.34, 0.042, 1.2), "hnA"),
+    "mixup+ts": ((2.15, 0.310, 90.7), (0.45, 0.058, 1.2), "HNa"),
+    "dir-odir": ((2.73, 0.366, 89.8), (1.01, 0.074, 2.3), "hna"),
+    "ets": ((2.53, 0.505, 85.7), (0.48, 0.019, 1.7), "hna"),
+    "ae": ((2.44, 0.369, 88.9), (0.17, 0.046, 1.5), "hna"),
+}
+
+
+def demo(*, without=(), **changed):
+    return [
+        row(name, hist / 100, nll, accuracy / 100, marks=marks, std=(h / 100, n, a / 100), shift=i, gap=0.1)
+        for i, (name, ((hist, nll, accuracy), (h, n, a), marks)) in enumerate({**DEMO, **changed}.items())
+        if name not in without
+    ]
+
+
+def test_a_method_that_is_better_in_all_columns_is_not_passed_over_for_a_simpler_one():
+    said = recommend(demo())
+    assert said[1] == (
+        "Use mixup+TS: Hist P 2.1 %, accuracy 90.7 %, NLL 0.310. Against one-hot that is Hist P −8.3 points, accuracy +5.0 "
+        "points and NLL −0.688 nats; accuracy may be chance."
+    )
+    assert said[2] == (
+        "5 seeds do not tell TS, uniform, mixup, Dir-ODIR, ETS and AE from the best in Hist P, NLL or accuracy, not even "
+        "mixup with Hist P 7.5 %: more seeds may."
+    )
+    assert said[3] == "Significantly worse than the best, or not ranked: one-hot (Hist P, NLL)."
+    assert said[4].startswith(
+        "To keep the one-hot network as it is, take Dir-ODIR (Hist P 2.7 %). Against mixup+TS that is"
+    )
+    assert said[4].endswith("accuracy −0.9 points and NLL +0.056 nats; all three may be chance.")
+    assert said[5].startswith("Where no calibrator can follow the network, take AE (Hist P 2.4 %).")
+
+
+def test_a_simpler_method_within_one_standard_error_is_taken():
+    noisy = demo(**{"dir-odir": ((2.2, 0.33, 90.6), (1.01, 0.074, 2.3), "hna")})
+    assert recommend(noisy)[1].startswith("Use Dir-ODIR: ")
+    certain = [
+        row("one-hot", 0.1, 1.0, 0.8, gap=0.1),
+        row("ts", 0.02, 0.33, 0.9, marks="hna"),
+        row("mixup+ts", 0.02, 0.31, 0.9, marks="HNA"),
+    ]
+    assert recommend(certain)[1].startswith("Use mixup+TS: ")  # 0.02 nats on each seed
+    certain[1] = row("ts", 0.02, 0.314, 0.9, marks="hna")
+    assert recommend(certain)[1].startswith("Use TS: ")  # 0.004 nats are not worth another training
+
+
+def test_a_method_that_is_level_in_calibration_only_for_lack_of_seeds_is_not_recommended():
+    said = recommend(demo(without=("mixup+ts",), ets=((2.53, 0.505, 85.7), (0.48, 0.019, 1.7), "Hna")))
+    assert said[1].startswith("Use Dir-ODIR: ")  # and not mixup, with the lowest NLL and three times the Hist P
+
+
+def test_infinite_losses_do_not_lead():
+    rows = [
+        row("one-hot", 0.1, float("inf"), 0.8, marks="ha", gap=0.1),
+        row("ts", 0.1, 1.0, 0.8, marks="HNA"),
+        row("ets", 0.1, float("inf"), 0.8, marks="ha"),
+    ]
+    assert recommend(rows)[1] == (
+        "Use TS: Hist P 10.0 %, accuracy 80.0 %, NLL 1.000. Against one-hot that is Hist P +0.0 points, accuracy +0.0 points "
+        "and NLL 1.000 for ∞; Hist P and accuracy may be chance."
     )
 
 
@@ -44,8 +126,12 @@ def test_nll_and_accuracy_decide_between_those_level_in_calibration():
         row("ts", 0.02, 0.9, 0.8, marks="H"),
         row("l2", 0.021, 0.7, 0.85, marks="hNA"),
     ]
-    assert recommend(rows)[1].startswith("Use L2: Hist P 2.1 %, accuracy 85.0 %, NLL 0.700; against one-hot 10.0 %")
-    assert "TS is not told apart from the best in Hist P" in recommend(rows)[2]
+    assert recommend(rows)[1].startswith(
+        "Use L2: Hist P 2.1 %, accuracy 85.0 %, NLL 0.700. Against one-hot that is Hist P"
+    )
+    assert recommend(rows)[2] == (
+        "Significantly worse than the best, or not ranked: one-hot (Hist P, NLL, accuracy) and TS (NLL, accuracy)."
+    )
 
 
 def test_a_calibrated_baseline_stays_as_it_is():
@@ -56,8 +142,7 @@ def test_a_calibrated_baseline_stays_as_it_is():
         "One-hot training is as confident as it is right (gap -0.1 points, within chance): smoothing has nothing to mend."
     )
     assert said[1] == (
-        "Use one-hot training as it is (Hist P 1.2 %, accuracy 95.0 %, NLL 0.200): no method is calibrated better beyond "
-        "chance."
+        "Use one-hot training as it is (Hist P 1.2 %, accuracy 95.0 %, NLL 0.200): no method is better by more than chance."
     )
 
 
@@ -68,13 +153,19 @@ def test_an_under_confident_baseline_is_not_smoothed():
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_too_few_seeds_recommend_nothing(n):
+def test_too_few_seeds_say_so(n):
     said = recommend(
         [row("one-hot", 0.10, 1.0, 0.8, marks="hna", gap=0.1, n=n), row("ts", 0.02, 0.9, 0.8, marks="HNA", n=n)]
     )
-    assert said[-1] == (
-        f"{n} seed{'s' * (n > 1)} cannot tell the methods apart: TS has the smallest Hist P, 2.0 %, but even one-hot with "
-        "10.0 % may be level by chance. Train more seeds before you choose."
+    assert said[1].startswith("Use TS: ")
+    assert said[1].endswith("all three may be chance.")
+    assert (
+        said[2]
+        == {
+            1: "One seed cannot tell any method from another: train more seeds before you rely on this.",
+            2: "2 seeds do not tell one-hot from the best in Hist P, NLL or accuracy, not even one-hot with Hist P 10.0 %: "
+            "more seeds may.",
+        }[n]
     )
 
 

@@ -1,7 +1,8 @@
-"""What a finished table says to do, in words: by its own marks, so that nothing that may be chance is called better."""
+"""What a finished table says to do, in words: what to use, what that costs, and which differences may be chance."""
 
 import math
 from collections.abc import Sequence
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from softkin import auto_alpha
@@ -10,41 +11,75 @@ from softkin.study import methods as registry
 if TYPE_CHECKING:
     from softkin.study.tables import Cell, Row
 
-DECIDES = "ece_hist"  # how far confidence is from accuracy, which is what the methods are for
-MUCH = 2  # times the smallest error: who is level with it only for lack of seeds is not recommended
+CALIBRATION = "ece_hist"  # how far confidence is from accuracy, which is what the methods are for
+DECIDING = {CALIBRATION: "Hist P", "nll": "NLL", "accuracy": "accuracy"}
+NEGLIGIBLE = {CALIBRATION: 0.001, "nll": 0.005, "accuracy": 0.001}
+"""Differences that are not worth another training or calibrator, however certain: 0.1 points, 0.005 nats"""
+MUCH = 2  # times the smallest Hist P: a method that is level with it only for lack of seeds is not recommended
 MOST_NAMED = 6  # methods that a sentence lists
 
 
 def recommend(rows: "Sequence[Row]") -> tuple[str, ...]:
-    """Sentences: what one-hot training shows, what to use, what that costs, and what is chance.
+    """Sentences: what one-hot training shows, what to use, what that costs, and what may be chance.
 
-    Of the methods that are not significantly worse than the best in Hist P, those stay that are level in NLL too, then
-    those level in accuracy; of these the simplest is taken: one-hot as it is, then with a calibrator behind it, then a
-    training of another kind.
+    Candidates are the methods that are not significantly worse than the best in Hist P, in NLL and in accuracy. The
+    one with the lowest NLL leads, because NLL is a proper score: it counts accuracy and calibration. A simpler method
+    is recommended instead only if it is worse than the leader by no more than one standard error of the seeds' paired
+    differences in each of the three. From simple to complex: one-hot as it is, one-hot with a calibrator, another
+    training, another training with a calibrator.
 
     Args:
         rows: Of methods that have all their results.
     """
-    judged = [row for row in rows if row.cells[DECIDES].best or row.cells[DECIDES].tie]
-    if len(rows) < 2 or not judged:
+    ranked = [row for row in rows if _in_the_lead(row, CALIBRATION)]
+    if len(rows) < 2 or not ranked:
         return ()
     plain = next((row for row in rows if row.method == registry.ONE_HOT), None)
-    level = judged
-    for metric in ("nll", "accuracy"):
-        also = [row for row in level if row.cells[metric].best or row.cells[metric].tie]
-        level = also or [min(level, key=lambda row: _loss(row, metric))]
-    chosen = min(level, key=lambda row: (_effort(row.method), row.cells["nll"].mean))
-    best = min(judged, key=lambda row: row.cells[DECIDES].mean)
+    candidates = _candidates(ranked)
+    chosen = _simplest_of_the_best(candidates)
     sentences = [] if plain is None else [f"One-hot training is {_baseline(plain.cells['signed_gap'])}."]
-    if chosen.cells[DECIDES].n == 1 or chosen.cells[DECIDES].mean > MUCH * best.cells[DECIDES].mean:
-        return (*sentences, _too_few(best, max(judged, key=lambda row: row.cells[DECIDES].mean)))
-    sentences.append(_use(chosen, plain))
-    others = [row.title for row in judged if row is not chosen]
-    if others:
-        named = ", ".join(others[:MOST_NAMED]) + (f" and {len(others) - MOST_NAMED} more" * (len(others) > MOST_NAMED))
-        verb = "is" if len(others) == 1 else "are"
-        sentences.append(f"{named} {verb} not told apart from the best in Hist P: that difference is within chance.")
-    return (*sentences, *_trained(rows, chosen))
+    sentences += [_use(chosen, plain), *_chance(rows, chosen)]
+    if _effort(chosen.method) >= 2:
+        sentences += _alternative("To keep the one-hot network as it is", candidates, chosen, efforts=(0, 1))
+    if registry.parts(chosen.method)[1] is not None:
+        sentences += _alternative("Where no calibrator can follow the network", candidates, chosen, efforts=(0, 2))
+    return tuple(sentences)
+
+
+# Which method
+
+
+def _candidates(ranked: "Sequence[Row]") -> "list[Row]":
+    """The rows that lead in all deciding columns, or in as many of them as a row can be found for."""
+    best = min((row.cells[CALIBRATION] for row in ranked), key=lambda cell: cell.mean)
+    most = MUCH * max(best.mean, best.calibrated or 0)
+    candidates = [row for row in ranked if row.cells[CALIBRATION].mean <= most]
+    for metric in ("nll", "accuracy"):
+        leading = [row for row in candidates if _in_the_lead(row, metric)]
+        candidates = leading or [min(candidates, key=lambda row: _loss(row, metric))]
+    return candidates
+
+
+def _simplest_of_the_best(candidates: "Sequence[Row]") -> "Row":
+    leader = min(candidates, key=lambda row: (row.cells["nll"].mean, _effort(row.method)))
+    level = [row for row in candidates if all(_level(row, leader, metric) for metric in DECIDING)]
+    return min(level, key=lambda row: (_effort(row.method), row.cells["nll"].mean))
+
+
+def _level(row: "Row", leader: "Row", metric: str) -> bool:
+    """Whether ``row`` is worse than ``leader`` by at most one standard error, or by nothing that matters."""
+    sign = -1 if metric == "accuracy" else 1
+    pairs = zip(row.cells[metric].values, leader.cells[metric].values, strict=True)
+    worse_by = [sign * (value - leading) if value != leading else 0.0 for value, leading in pairs]
+    if not all(map(math.isfinite, worse_by)):
+        return not fmean(worse_by) > 0
+    error = stdev(worse_by) / math.sqrt(len(worse_by)) if len(worse_by) > 1 else 0.0
+    return fmean(worse_by) <= max(error, NEGLIGIBLE[metric])
+
+
+def _in_the_lead(row: "Row", metric: str) -> bool:
+    """Whether the row is the best or not significantly worse."""
+    return row.cells[metric].best or row.cells[metric].tie
 
 
 def _effort(method: str) -> int:
@@ -57,6 +92,9 @@ def _loss(row: "Row", metric: str) -> float:
     return -row.cells[metric].mean if metric == "accuracy" else row.cells[metric].mean
 
 
+# In words
+
+
 def _baseline(gap: "Cell") -> str:
     deviation = gap.std / math.sqrt(gap.n) if gap.std is not None else auto_alpha.ONE_SEED
     return auto_alpha.what_a_gap_implies(gap.mean, deviation)
@@ -65,46 +103,82 @@ def _baseline(gap: "Cell") -> str:
 def _use(chosen: "Row", plain: "Row | None") -> str:
     cells = chosen.cells
     numbers = (
-        f"Hist P {_percent(cells[DECIDES])}, accuracy {_percent(cells['accuracy'])}, NLL {_nats(cells['nll'].mean)}"
+        f"Hist P {_percent(cells[CALIBRATION])}, accuracy {_percent(cells['accuracy'])}, NLL {_nats(cells['nll'])}"
     )
     if plain is None:
         return f"Use {chosen.title}: {numbers}."
     if chosen is plain:
-        return f"Use one-hot training as it is ({numbers}): no method is calibrated better beyond chance."
-    return f"Use {chosen.title}: {numbers}; {_against(chosen, plain)}."
-
-
-def _too_few(best: "Row", level: "Row") -> str:
-    n = best.cells[DECIDES].n
-    return (
-        f"{n} seed{'s' if n > 1 else ''} cannot tell the methods apart: {best.title} has the smallest Hist P, "
-        f"{_percent(best.cells[DECIDES])}, but even {level.title} with {_percent(level.cells[DECIDES])} may be level "
-        "by chance. Train more seeds before you choose."
-    )
+        return f"Use one-hot training as it is ({numbers}): no method is better by more than chance."
+    return f"Use {chosen.title}: {numbers}. {_against(chosen, plain)}"
 
 
 def _against(row: "Row", other: "Row") -> str:
-    points = 100 * (row.cells["accuracy"].mean - other.cells["accuracy"].mean)
-    nats = row.cells["nll"].mean - other.cells["nll"].mean
-    name = "one-hot" if other.method == registry.ONE_HOT else other.title
-    return f"against {name} {_percent(other.cells[DECIDES])}, {points:+.1f} points and {nats:+.3f} nats"
+    """What ``row`` costs or gains beside ``other``, and which of it may be chance."""
+    changes = [f"{DECIDING[metric]} {_change(row, other, metric)}" for metric in (CALIBRATION, "accuracy", "nll")]
+    text = f"Against {other.title} that is {changes[0]}, {changes[1]} and {changes[2]}"
+    both = [title for metric, title in DECIDING.items() if _in_the_lead(row, metric) and _in_the_lead(other, metric)]
+    if len(both) == len(DECIDING):
+        return f"{text}; all three may be chance."
+    return f"{text}; {_listed(both)} may be chance." if both else f"{text}."
 
 
-def _trained(rows: "Sequence[Row]", chosen: "Row") -> list[str]:
-    """The best of the methods that need no calibrator, where it is not what is recommended, and its price."""
-    smooth = [row for row in rows if _effort(row.method) == 2]
-    if not smooth or _effort(chosen.method) >= 2:
-        return []
-    best = min(smooth, key=lambda row: row.cells[DECIDES].mean)
-    return [
-        f"Where no calibrator can follow the network, take {best.title}: Hist P {_percent(best.cells[DECIDES])}, "
-        f"{_against(best, chosen)}."
+def _change(row: "Row", other: "Row", metric: str) -> str:
+    mean, reference = row.cells[metric].mean, other.cells[metric].mean
+    if math.isinf(mean) or math.isinf(reference):
+        return f"{_nats(row.cells[metric])} for {_nats(other.cells[metric])}"
+    change = f"{mean - reference:+.3f} nats" if metric == "nll" else f"{100 * (mean - reference):+.1f} points"
+    return change.replace("-", "−")
+
+
+def _chance(rows: "Sequence[Row]", chosen: "Row") -> list[str]:
+    """Which methods the seeds cannot tell from the best, and which they can."""
+    seeds = chosen.cells[CALIBRATION].n
+    level = [row for row in rows if row is not chosen and all(_in_the_lead(row, metric) for metric in DECIDING)]
+    if seeds == 1:
+        return ["One seed cannot tell any method from another: train more seeds before you rely on this."]
+    sentences = []
+    if level:
+        text = f"{seeds} seeds do not tell {_named(level)} from the best in Hist P, NLL or accuracy"
+        worst = max(level, key=lambda row: row.cells[CALIBRATION].mean)
+        if worst.cells[CALIBRATION].mean > MUCH * chosen.cells[CALIBRATION].mean:
+            text += f", not even {worst.title} with Hist P {_percent(worst.cells[CALIBRATION])}: more seeds may"
+        sentences.append(f"{text}.")
+    worse = [
+        (row, [title for metric, title in DECIDING.items() if not _in_the_lead(row, metric)])
+        for row in rows
+        if row is not chosen and row not in level
     ]
+    if worse:
+        texts = [f"{row.title} ({', '.join(titles)})" for row, titles in worse]
+        sentences.append(f"Significantly worse than the best, or not ranked: {_shortened(texts)}.")
+    return sentences
+
+
+def _alternative(when: str, rows: "Sequence[Row]", chosen: "Row", efforts: tuple[int, ...]) -> list[str]:
+    """The method to take under a condition that excludes the recommended one, if a candidate meets the condition."""
+    others = [row for row in rows if row is not chosen and _effort(row.method) in efforts]
+    if not others:
+        return []
+    best = _simplest_of_the_best(others)
+    return [f"{when}, take {best.title} (Hist P {_percent(best.cells[CALIBRATION])}). {_against(best, chosen)}"]
+
+
+def _named(rows: "Sequence[Row]") -> str:
+    return _shortened([row.title for row in rows])
+
+
+def _shortened(texts: Sequence[str]) -> str:
+    more = len(texts) - MOST_NAMED
+    return f"{', '.join(texts[:MOST_NAMED])} and {more} more" if more > 0 else _listed(texts)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 def _percent(cell: "Cell") -> str:
     return f"{100 * cell.mean:.1f} %"
 
 
-def _nats(value: float) -> str:
-    return "∞" if math.isinf(value) else f"{value:.3f}"
+def _nats(cell: "Cell") -> str:
+    return "∞" if math.isinf(cell.mean) else f"{cell.mean:.3f}"
