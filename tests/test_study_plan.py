@@ -50,6 +50,7 @@ def test_runs_and_what_they_share():
     assert len({job.digest for job in jobs}) == len(jobs)
     results = {job.spec["method"]: job for job in jobs if job.kind == "result" and job.spec["seed"] == 0}
     assert results["ts"].needs == results["one-hot"].needs
+    assert [job.title for job in jobs[:2]] == ["one-hot, seed 0", "one-hot, seed 1"]
     before = set()
     for job in jobs:  # what a run needs comes before it
         assert set(job.needs) <= before

@@ -15,8 +15,10 @@ import torch
 
 from softkin import SoftkinError, data, distances, files, predictions, report, similarity, study
 from softkin.cli import main
+from softkin.predictions import Predictions
 from softkin.study import outputs
 from softkin.study import perform as perform_module
+from softkin.study.baseline import implied
 from softkin.study.claims import Claims
 from softkin.study.plan import Plan
 from softkin.study.records import Records, kept_in
@@ -74,6 +76,39 @@ def test_what_a_study_leaves(done):
     }
     assert list((done / "claims").iterdir()) == []
     assert not list(done.rglob("work-*"))  # checkpoints go when a run is done
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_one_hot_training_implies_is_told_before_the_other_methods_are_done(tmp_path, workers):
+    told, others = [], []
+
+    def tell(sentence):
+        told.append(sentence)
+        others.extend(title for title, record in runs(tmp_path / "s").items() if record and title.startswith("WE ("))
+
+    spec = quick()
+    study.run(spec, tmp_path / "s", workers=workers, progress=False, tell=tell)
+    assert len(told) == 1
+    assert told[0].startswith("On the validation rows (2 seeds) one-hot training is ")
+    assert workers == 2 or others == []  # two workers may have begun, or be done, when the first of us looks
+    study.run(spec, tmp_path / "s", workers=workers, progress=False, tell=told.append)
+    assert len(told) == 1  # nothing was left to train
+    study.run(quick(methods=["one-hot", "ts"]), tmp_path / "t", workers=1, progress=False, tell=told.append)
+    assert len(told) == 1  # nothing else to decide on
+
+
+def test_the_baselines_gap_counts_as_chance_within_the_noise_of_its_rows():
+    def network(confidence, right, n):
+        p = torch.tensor([[confidence, 1 - confidence]], dtype=torch.float64).repeat(n, 1)
+        labels = (torch.arange(n) >= right).long()
+        return Predictions(p.log(), labels)
+
+    assert "nothing to mend" in implied([network(0.9, 85, 100)])  # 5 points, standard error 3.6
+    assert implied([network(0.9, 8000, 10_000)]) == (
+        "On the validation rows (1 seed) one-hot training is over-confident by 10.0 points: smooth with alpha='auto', or "
+        "begin at α ≈ 0.06."
+    )
+    assert "nothing to mend" in implied([network(0.9, 8000, 10_000), network(0.9, 9800, 10_000)])  # +10 and −8
 
 
 def test_figures_of_what_has_no_class(tmp_path):

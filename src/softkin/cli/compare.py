@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,8 @@ Train methods side by side on one data set, fairly, and print accuracy, NLL and 
 their deviation over seeds, and which of them are really better.
 
 Without options: scikit-learn's digits, all ten columns of the paper, each network also followed by temperature scaling,
-five seeds, about two minutes on two cores. It ends with what to use here, what that costs, and what is chance.
+five seeds, about two minutes on two cores. One-hot training comes first, and what it implies for smoothing is said
+before the other methods are trained. It ends with what to use here, what that costs, and what may be chance.
 
 What is done is kept in the folder: the same command goes on after any interruption, and more processes, also on other
 machines that see the folder, may join with the same command."""
@@ -176,7 +178,12 @@ def run(arguments: argparse.Namespace) -> None:
         print(estimate(spec, arguments.output, device=arguments.device, workers=arguments.workers).text(), end="")
         return
     table = study.run(
-        spec, arguments.output, force=arguments.force, write_page=report.write_comparison, **running.how(arguments)
+        spec,
+        arguments.output,
+        force=arguments.force,
+        write_page=report.write_comparison,
+        tell=lambda sentence: print(sentence, file=sys.stderr, flush=True),
+        **running.how(arguments),
     )
     show(table, arguments.json)
     if not arguments.json:

@@ -244,8 +244,15 @@ class Plan:
     # All of them
 
     def jobs(self, lookup: Lookup) -> Iterator[Job]:
-        """Every run that is known by now, what others need first; results that wait for a choice are among them."""
+        """Every run that is known by now, in the order in which to take them.
+
+        One-hot trainings of all seeds come first: what they show says whether to wait for the others. Then seed by
+        seed, what others need first; results that wait for a choice are among them.
+        """
         seen: set[str] = set()
+        if registry.ONE_HOT in self.spec.bases():
+            for seed in self.spec.seeds:
+                yield from _once(self.training(registry.ONE_HOT, {}, seed), seen)
         for seed in self.spec.seeds:
             for base in self.spec.bases():
                 if self._methods[base].source is not None:

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from softkin import SoftkinError, checks, models
 from softkin.names import require
+from softkin.study.baseline import Baseline
 from softkin.study.folder import StudyFolder
 from softkin.study.outputs import WritePage, write
 from softkin.study.perform import resolve
@@ -39,6 +40,7 @@ def run(
     force: bool = False,
     ray_options: dict[str, Any] | None = None,
     write_page: WritePage | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Table:
     """Do a study in ``folder``, or go on with it; what is done is not done again.
 
@@ -55,6 +57,8 @@ def run(
         force: Put this study in the place of another one in the folder; runs that both have are kept.
         ray_options: ``address``, ``num_cpus`` and ``num_gpus`` a run, ``retries``.
         write_page: ``softkin.report.write_comparison``, to write the study's page too, as ``softkin compare`` does.
+        tell: Called with what one-hot training implies for smoothing, one sentence, as soon as it is trained on all
+            seeds and before the other methods are.
 
     Returns:
         The table, which is also in the folder.
@@ -70,21 +74,22 @@ def run(
     opened = StudyFolder(folder)
     for job in opened.plan.jobs(opened.records.find):
         opened.records.forgive(job.digest)  # a new start tries again what failed
+    baseline = Baseline(opened, tell)
     said = ""
     if engine == "ray":
         from softkin.study import ray_engine
 
         with shown(progress) as update:
-            ray_engine.drive(opened, device=device, update=update, **(ray_options or {}))
+            ray_engine.drive(opened, device=device, update=_both(update, baseline), **(ray_options or {}))
     else:
         device = device or default_device()
         count = workers or default_workers(device)
         left = sum(opened.records.find(job.digest) is None for job in opened.plan.jobs(opened.records.find))
         with shown(progress) as update:
             if count == 1 or left <= 1:
-                work(opened, device=device, update=update, trust_model=spec.model or ())
+                work(opened, device=device, update=_both(update, baseline), trust_model=spec.model or ())
             else:
-                said = _supervise(opened, device, min(count, left), update)
+                said = _supervise(opened, device, min(count, left), update, baseline)
     result = finish(opened, write_page=write_page)
     end = standing(opened)
     if end.left and not end.running:  # nobody failed, and nobody did it
@@ -94,6 +99,17 @@ def run(
             f"without them{last}; all that is done is kept in {folder}, and the same command tries again."
         )
     return result
+
+
+def _both(update: Update | None, baseline: Baseline) -> Update:
+    """Show how far the study is, and look whether the baseline can be told."""
+
+    def both(standing: Standing) -> None:
+        if update is not None:
+            update(standing)
+        baseline.look()
+
+    return both
 
 
 def finish(folder: str | Path | StudyFolder, *, write_page: WritePage | None = None) -> Table:
@@ -147,7 +163,7 @@ def _devices(device: str | None, count: int) -> list[str | None]:
     return [device] * count
 
 
-def _supervise(folder: StudyFolder, device: str | None, count: int, update: Update | None) -> str:
+def _supervise(folder: StudyFolder, device: str | None, count: int, update: Update | None, baseline: Baseline) -> str:
     """Start workers, see them to the end, start another where one died; what the last of them said, if anything."""
     all_workers = [_Worker(folder, device_of) for device_of in _devices(device, count)]
     workers, restarts, said = list(all_workers), 0, ""
@@ -156,6 +172,7 @@ def _supervise(folder: StudyFolder, device: str | None, count: int, update: Upda
             time.sleep(LOOK)
             if update is not None:
                 update(standing(folder))
+            baseline.look()
             for worker in list(workers):
                 code = worker.process.poll()
                 if code is None:

@@ -1,0 +1,53 @@
+"""What one-hot training implies for smoothing, said as soon as it is trained and before the other methods are."""
+
+import statistics
+from collections.abc import Callable
+
+from softkin import auto_alpha, predictions
+from softkin.predictions import Predictions
+from softkin.study import methods as registry
+from softkin.study.folder import StudyFolder
+
+
+class Baseline:
+    """Waits for the one-hot trainings of all seeds, then hands one sentence to ``tell``.
+
+    Args:
+        folder: Of the study. Where it has no one-hot training, or nothing else to train, there is nothing to say.
+        tell: Called at most once; None says nothing.
+    """
+
+    def __init__(self, folder: StudyFolder, tell: Callable[[str], None] | None) -> None:
+        self._folder, self._tell = folder, tell
+        spec = folder.kept.spec
+        bases = spec.bases()
+        if registry.ONE_HOT not in bases or len(bases) < 2:
+            self._tell = None
+        self._digests = [folder.plan.training(registry.ONE_HOT, {}, seed).digest for seed in spec.seeds]
+
+    def look(self) -> None:
+        """Tell, if all one-hot trainings are done and nothing was told yet."""
+        records = self._folder.records
+        if self._tell is None or any(records.find(digest) is None for digest in self._digests):
+            return
+        paths = [records.path(digest) / "validation.safetensors" for digest in self._digests]
+        self._tell(implied([predictions.load(path) for path in paths]))
+        self._tell = None
+
+
+def implied(validation: list[Predictions]) -> str:
+    """The sentence, from the validation predictions of the one-hot networks of all seeds.
+
+    The gap's standard error is the larger of that over seeds and that over the validation rows of a seed: seeds may
+    share their rows, and then their spread does not show the rows' part.
+    """
+    gaps, errors = [], []
+    for seed in validation:
+        confidence, predicted = seed.probabilities.max(dim=1)
+        excess = confidence - (predicted == seed.known_labels).to(confidence.dtype)
+        gaps.append(float(excess.mean()))
+        errors.append(float(excess.std(correction=0)) / len(excess) ** 0.5)
+    over_seeds = statistics.stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else 0.0
+    words = auto_alpha.what_a_gap_implies(statistics.fmean(gaps), max(over_seeds, statistics.fmean(errors)))
+    seeds = f"{len(gaps)} seeds" if len(gaps) > 1 else "1 seed"
+    return f"On the validation rows ({seeds}) one-hot training is {words}."
