@@ -179,8 +179,8 @@ COMMANDS = [
 1 | evaluate short.npz | short.npz: `labels` must have shape
 1 | evaluate negative.npz | negative.npz: `probabilities` must not be negative
 1 | evaluate sums.npz | sums.npz: `probabilities` must have rows that sum to 1
-1 | evaluate flat.npz | flat.npz: logits must have shape
-1 | evaluate cube.npz | cube.npz: logits must have shape
+1 | evaluate flat.npz | flat.npz: `logits` must have shape
+1 | evaluate cube.npz | cube.npz: `logits` must have shape
 1 | evaluate one-class.npz | one-class.npz: `logits` must have shape
 1 | evaluate rowless.npz | rowless.npz: logits must hold at least one row and class
 1 | evaluate both.npz | both.npz holds `logits` and `probs`
@@ -235,7 +235,7 @@ COMMANDS = [
 2 | calibrate fit good.npz --method ts --output names.txt | --output
 1 | calibrate fit absent.npz --method ts --output c | absent.npz could not be read: there is no such file
 2 | calibrate apply cal good.npz | --output
-2 | calibrate apply cal good.npz --output x.csv | --output
+2 | calibrate apply cal good.npz --output x.txt | --output
 2 | calibrate apply cal good.npz --output there.npz | there.npz exists already
 1 | calibrate apply absent good.npz --output x.npz | absent
 1 | calibrate apply cal-cut good.npz --output x.npz | cal-cut

@@ -160,7 +160,7 @@ def test_workers_import_nothing_from_the_current_folder(folder, streaming, tmp_p
 
 def task(folder, **changes):
     paths = [str(path) for path in sets.expand(folder)]
-    values = {"paths": paths, "kind": None, "form": None, "num_classes": CLASSES, "start": 0}
+    values = {"paths": paths, "reading": {}, "num_classes": CLASSES, "start": 0}
     return sets.Task(**values | {"settings": asdict(Settings()), "metrics": []} | changes)
 
 

@@ -295,7 +295,7 @@ def test_shapes_that_do_not_fit(tmp_path):
             {"logits": LOGITS, "labels": LABELS[:3]},
             r"`labels` must have shape \(7,\), one for each row of `logits`, got \(3,\)",
         ),
-        ({"logits": LOGITS[0], "labels": LABELS}, r"logits must have shape \(N, K\).*got \(3,\)"),
+        ({"logits": LOGITS[0], "labels": LABELS}, r"`logits` must have shape \(N, K\).*got \(3,\)"),
         ({"logits": LOGITS[:0], "labels": LABELS[:0]}, "must hold at least one row"),
         ({"logits": LOGITS, "labels": LABELS + 0.5}, "labels must be class numbers or class names"),
         ({"logits": LOGITS, "labels": LABELS - 100}, "must be at least 0, got -100"),
@@ -338,7 +338,7 @@ def test_a_format_is_one_declaration(tmp_path, monkeypatch):
     from softkin.predictions import arrays
     from softkin.predictions.registry import FORMATS, Format
 
-    def open_toy(file, name, kind):
+    def open_toy(file, name, reading):
         values = torch.tensor([[float(cell) for cell in line.split()] for line in file.read().decode().splitlines()])
         return formats.PredictionFile(name, "probs", 2, len(values), lambda rows: iter([formats.Block(values)]))
 

@@ -10,7 +10,7 @@ from softkin import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.choices import choose
-from softkin.cli.evaluate import add_input_arguments
+from softkin.cli.evaluate import add_input_arguments, reading_options
 from softkin.cli.text import rows_that_fit, shown
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="write calibrated probabilities, .npz or .safetensors",
+        help="write calibrated probabilities, .npz, .safetensors or .csv",
     )
 
     compare = action("compare", "fit every method on one file and measure it on another")
@@ -115,8 +115,8 @@ def check(arguments: argparse.Namespace) -> None:
             calibrated.order(arguments.metric)
         if arguments.floor is not None and not 0 < arguments.floor < 1:
             raise ValueError(f"--floor must be above 0 and below 1, got {arguments.floor:g}.")
-    if arguments.action == "apply" and arguments.output.suffix not in (".npz", ".safetensors"):
-        raise ValueError(f"--output must end in .npz or .safetensors, got {arguments.output}.")
+    if arguments.action == "apply" and arguments.output.suffix not in (".npz", ".safetensors", ".csv"):
+        raise ValueError(f"--output must end in .npz, .safetensors or .csv, got {arguments.output}.")
     if arguments.output is None:
         return
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
@@ -141,7 +141,7 @@ def _read(path: str, arguments: argparse.Namespace) -> "Predictions":
 
     from softkin.predictions import formats
 
-    found = formats.read(path, kind=arguments.kind, labels=arguments.labels, form=arguments.format)
+    found = formats.read(path, **reading_options(arguments))
     return replace(found, name=Path(path).name if path != "-" else found.name)
 
 

@@ -26,8 +26,9 @@ FILE is one of
   .npz, .safetensors     arrays `logits` or `probs` (N, K), `labels` (N,); perhaps `class_names`, `sample_ids`
   .npy                   logits.npy or probs.npy with labels.npy beside it, also x_logits.npy with x_labels.npy
   .csv, .tsv, .parquet   a column for each class, named after it, and `labels` with class numbers or names;
-                         in .parquet also a column `logits` or `probs` of lists
-  .jsonl                 objects with `logits` or `probs`, a list or numbers by class name, and `label`
+                         in .parquet also a column `logits` or `probs` of lists; perhaps `text`; .csv with , or ;
+  .jsonl, .json          objects with `logits` or `probs`, a list or numbers by class name, and `label`; or with
+                         `top_logprobs` of a language model: classes missing there share what is left
   -                      any of these on standard input
   a folder, or a pattern in quotes such as 'shards/*.parquet': all its files, as one set of samples
 Several FILEs are several models of the same samples; a pattern without quotes is several files to this command.
@@ -46,6 +47,23 @@ def add_input_arguments(command: argparse.ArgumentParser) -> None:
         choices=list(FORMATS),
         help="of the files, where their names do not end in it",
     )
+    command.add_argument("--label-column", metavar="NAME", help="the column, array or key that holds the labels")
+    command.add_argument("--text-column", metavar="NAME", help="… that holds the samples' texts (default: text)")
+    choices.path(
+        command.add_argument("--class-names", type=Path, metavar="FILE", help="class names in their order, one a line")
+    )
+    command.add_argument(
+        "--positive-class", metavar="NAME", help="the files have one score a sample, of a binary model, for this class"
+    )
+    command.add_argument(
+        "--renormalise", action="store_true", help="divide each row by its sum, where probabilities were rounded"
+    )
+
+
+def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What was typed of the options above, as ``predictions.Reading`` takes it."""
+    options = ("kind", "labels", "label_column", "text_column", "class_names", "positive_class", "renormalise")
+    return {name: getattr(arguments, name) for name in options} | {"form": arguments.format}
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -115,14 +133,12 @@ def run(arguments: argparse.Namespace) -> None:
     for path, title in zip(arguments.files, _titles(arguments.files), strict=True):
         model = evaluation.evaluate_file(
             path,
-            kind=arguments.kind,
-            labels=arguments.labels,
-            form=arguments.format,
             name=title,
             kde_interval=arguments.kde_interval,
             jobs=arguments.jobs,
             engine=arguments.engine,
             address=arguments.address,
+            **reading_options(arguments),
             **settings,
         )
         _notice(model)

@@ -1,7 +1,7 @@
 """A file of predictions, or a set of files, however large."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +10,7 @@ from softkin.evaluation import comparison, memory, sets, streams
 from softkin.evaluation.settings import Settings
 from softkin.metrics import catalogue, scopes
 from softkin.predictions import Predictions, formats
-from softkin.predictions.formats import Block, PredictionFile, ScoreKind
+from softkin.predictions.formats import Block, PredictionFile, Reading
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,15 +43,12 @@ class Evaluated:
 def evaluate_file(
     path: str | Path,
     *,
-    kind: ScoreKind | None = None,
-    labels: str | Path | None = None,
-    form: str | None = None,
     name: str | None = None,
     progress: bool | None = None,
     jobs: int = 1,
     engine: Literal["local", "ray"] = "local",
     address: str | None = None,
-    **settings: Any,
+    **options: Any,
 ) -> Evaluated:
     """Read a file, or several as one set, and measure it, in one pass and in bounded memory.
 
@@ -59,37 +56,34 @@ def evaluate_file(
     read: the values are the same, intervals come from resampling 1,000 groups of rows.
 
     Args:
-        path: The file, or "-"; see ``predictions.formats.open_file`` for it and the next three. A folder, or a pattern
-            such as "shards/*.parquet", stands for all its files, in the order of their names, as one set.
-        kind: "logits" or "probs", where no name says it.
-        labels: A file of labels.
-        form: The file's form.
+        path: The file, or "-", as for ``predictions.formats.open_file``. A folder, or a pattern such as
+            "shards/*.parquet", stands for all its files, in the order of their names, as one set.
         name: What to call the model; by default the file's name.
         progress: Show a bar; by default on a terminal.
         jobs: Processes that share out the files of a large set. The numbers are the same, to the bit.
         engine: "ray" shares them out on a Ray cluster, whose nodes must see the files under the same paths.
         address: Of the cluster; by default one that is connected, or one on this machine.
-        settings: Those of ``evaluate``.
+        options: Those of ``predictions.Reading`` (``kind``, ``labels``, ``label_column`` …) and of ``evaluate``.
     """
     checks.count(jobs, "jobs")
     checks.option(engine, "engine", ENGINES)
-    chosen = Settings(**settings)
+    of_reading = {field.name for field in fields(Reading)}
+    reading = Reading(**{key: value for key, value in options.items() if key in of_reading})
+    chosen = Settings(**{key: value for key, value in options.items() if key not in of_reading})
     paths = sets.expand(path)
     if paths is None:
-        files = [formats.open_file(path, kind=kind, labels=labels, form=form)]
-    elif labels is not None:
+        files = [formats.open_as(path, reading)]
+    elif reading.labels is not None:
         raise SoftkinError(
             f"--labels go with one file, and {path} stands for {len(paths)}; keep labels in each of them."
         )
     else:
-        files = sets.opened(paths, kind, form)
+        files = sets.opened(paths, reading)
     title = name or (Path(path).name if str(path) != "-" else files[0].name)
     shared = paths is not None and len(paths) > 1 and (jobs > 1 or engine == "ray") and not _fits(files)
     if shared:
         assert paths is not None
-        total = sets.summed(
-            files, paths, kind, form, chosen, jobs=jobs, engine=engine, address=address, progress=progress
-        )
+        total = sets.summed(files, paths, reading, chosen, jobs=jobs, engine=engine, address=address, progress=progress)
         return _of_stream(total, title, files)
     collected = _collected(files, chosen, progress)
     if isinstance(collected, streams.Stream):

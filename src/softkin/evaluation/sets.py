@@ -25,7 +25,7 @@ from softkin.evaluation.settings import Settings
 from softkin.evaluation.streams import Stream
 from softkin.metrics import catalogue
 from softkin.predictions import formats
-from softkin.predictions.formats import Block, PredictionFile, ScoreKind
+from softkin.predictions.formats import Block, PredictionFile, Reading
 from softkin.predictions.registry import by_suffix
 from softkin.progress import track
 
@@ -51,6 +51,8 @@ def expand(path: str | Path) -> list[Path] | None:
         found = [Path(name) for name in glob.glob(text, recursive=True) if Path(name).is_file()]
     else:
         return None
+    if Path(path).is_dir() and {file.suffix for file in found} != {".json"}:
+        found = [file for file in found if file.suffix != ".json"]  # something about the others, such as their schema
     # An .npy file of labels belongs to one of scores.
     found = [file for file in found if file.suffix != ".npy" or formats.kind_in_words(file.stem) is not None]
     if not found:
@@ -62,9 +64,9 @@ def expand(path: str | Path) -> list[Path] | None:
                                            for piece in re.split(r"(\d+)", str(file))])  # fmt: skip
 
 
-def opened(paths: Sequence[Path], kind: ScoreKind | None, form: str | None) -> list[PredictionFile]:
+def opened(paths: Sequence[Path], reading: Reading) -> list[PredictionFile]:
     """All files of a set, which must agree on what they hold."""
-    files = [formats.open_file(path, kind=kind, form=form) for path in paths]
+    files = [formats.open_as(path, reading) for path in paths]
     first = files[0]
     for other in files[1:]:
         for what, a, b in (
@@ -90,8 +92,8 @@ class Task:
     """A run of files to be summed up by another process."""
 
     paths: list[str]
-    kind: ScoreKind | None
-    form: str | None
+    reading: dict[str, Any]
+    """The fields of a ``Reading``"""
     num_classes: int
     start: int
     """Rows before them; −1 where only the rows are to be counted"""
@@ -110,7 +112,7 @@ class Task:
         stream = Stream(self.num_classes, Settings(**self.settings), start=max(0, self.start))
         counts = []
         for path in self.paths:
-            file = formats.open_file(path, kind=self.kind, form=self.form)
+            file = formats.open_as(path, Reading(**self.reading))
             rows = 0
             for block in file.blocks(progress=False):
                 if self.start >= 0:
@@ -134,8 +136,7 @@ def feed(stream: Stream, file: PredictionFile, block: Block, start: int) -> None
 def summed(
     files: Sequence[PredictionFile],
     paths: Sequence[Path],
-    kind: ScoreKind | None,
-    form: str | None,
+    reading: Reading,
     settings: Settings,
     *,
     jobs: int,
@@ -150,7 +151,7 @@ def summed(
 
     def task(run: range, start: int) -> Task:
         here = [str(Path(paths[place]).resolve()) for place in run]
-        return Task(here, kind, form, first.num_classes, start, asdict(settings), keys)
+        return Task(here, asdict(reading), first.num_classes, start, asdict(settings), keys)
 
     runs = runs_of(len(files))
     with _performer(engine, jobs, address) as perform:

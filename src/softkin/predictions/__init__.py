@@ -9,11 +9,18 @@ if TYPE_CHECKING:
     from softkin.predictions import formats
     from softkin.predictions.collecting import collect
     from softkin.predictions.formats import load
-    from softkin.predictions.predictions import Predictions
+    from softkin.predictions.predictions import Predictions, save
+    from softkin.predictions.reading import Reading
 
-__all__ = ["Predictions", "collect", "formats", "load"]
+__all__ = ["Predictions", "Reading", "collect", "formats", "load", "save"]
 
-_HOMES = {"Predictions": "predictions", "collect": "collecting", "load": "formats"}
+_HOMES = {
+    "Predictions": "predictions",
+    "Reading": "reading",
+    "collect": "collecting",
+    "load": "formats",
+    "save": "predictions",
+}
 
 
 def __getattr__(name: str) -> Any:

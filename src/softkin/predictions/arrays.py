@@ -9,81 +9,104 @@ from typing import IO, Any
 
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks, tensor_files
+from softkin import SoftkinError, checks, files, tensor_files
 from softkin.array_files import Archive, ArrayStream, size_of
 from softkin.predictions import formats
-from softkin.predictions.formats import Block, PredictionFile, ScoreKind
+from softkin.predictions.formats import Block, PredictionFile, Reading
 
-TEXTS = ("class_names", *formats.NOTES, "name")
+ABOUT = ("class_names", *formats.NOTES, "name")
 
 
-def open_npz(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFile:
+def open_npz(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """An .npz archive, compressed or not."""
     archive = Archive(file, name)
     keys = archive.keys
     shapes = {key: archive.array(key).shape for key in keys}
-    labels, ids = formats.named(keys, formats.LABELS), formats.named(keys, formats.IDS)
-    others = [key for key in keys if key not in (labels, ids, *TEXTS) and len(shapes[key]) > 1]
-    part, kind = formats.choose(keys, others, kind, name)
-    num_rows, num_classes = _dimensions(shapes, (labels, ids), part, name)
-    texts = {key: archive.text(key) for key in TEXTS if key in keys}
+    labels, ids = reading.label_part(keys, name), formats.named(keys, formats.IDS)
+    written = "texts_json" if "texts_json" in keys and reading.text_column is None else None
+    textual = [key for key in keys if archive.array(key).dtype.kind in "US"]
+    texts = written or reading.text_part(textual, name)
+    least = 2 if reading.positive_class is None else 1
+    beside = (labels, ids, texts, *ABOUT)
+    others = [key for key in keys if key not in beside and len(shapes[key]) >= least]
+    part, kind = formats.choose(keys, others, reading.kind, name)
+    num_rows, num_classes = _dimensions(shapes, (labels, ids, None if written else texts), part, name, reading)
+    about = {key: archive.text(key) for key in ABOUT if key in keys}
 
     def blocks(rows: int) -> Iterator[Block]:
         streams = [None if key is None else archive.array(key) for key in (part, labels, ids)]
+        own_texts = None if texts is None else _texts(archive, texts, num_rows, name)
         for start in range(0, num_rows, rows):
             count = min(rows, num_rows - start)
             values, own_labels, own_ids = (None if stream is None else stream.take(count) for stream in streams)
-            yield Block(_tensor(values, part, name), own_labels, own_ids)
+            chunk = None if own_texts is None else own_texts[start : start + count]
+            yield Block(_tensor(values, part, name, reading), own_labels, own_ids, chunk)
 
     return PredictionFile(
-        name, kind, num_classes, num_rows, blocks, texts.get("class_names"), _notes(texts), texts.get("name")
+        name, kind, num_classes, num_rows, blocks, about.get("class_names"), _notes(about), about.get("name")
     )
 
 
-def open_npy(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFile:
+def _texts(archive: Archive, key: str, num_rows: int, name: str) -> list[str]:
+    """The samples' texts: an array of text, or the UTF-8 bytes of a JSON list, as softkin writes them."""
+    stream = archive.array(key)
+    if key == "texts_json":
+        content = files.parse_json(stream.all().tobytes(), f"{name}: `{key}`", "JSON")
+    else:
+        content = archive.text(key)
+    if not isinstance(content, list) or len(content) != num_rows or not all(isinstance(text, str) for text in content):
+        raise SoftkinError(f"{name}: `{key}` must hold {num_rows} texts, one for each row.")
+    return content
+
+
+def open_npy(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """An .npy file, whose own name is all that says what it holds."""
     size = size_of(file)
     shape = ArrayStream(file, size, name).shape
-    said = formats.kind_in_words(Path(name).stem)
+    said, kind = formats.kind_in_words(Path(name).stem), reading.kind
     if kind is not None and said not in (None, kind):
         raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but its name says {said}.")
     kind = kind or said
     if kind is None:
         raise formats.unknown_kind(name, "its numbers")
-    num_rows, num_classes = _dimensions({"the array": shape}, (), "the array", name)
+    num_rows, num_classes = _dimensions({"the array": shape}, (), "the array", name, reading)
 
     def blocks(rows: int) -> Iterator[Block]:
         file.seek(0)
         stream = ArrayStream(file, size, name)
         for start in range(0, num_rows, rows):
-            yield Block(_tensor(stream.take(min(rows, num_rows - start)), "the array", name))
+            yield Block(_tensor(stream.take(min(rows, num_rows - start)), "the array", name, reading))
 
     return PredictionFile(name, kind, num_classes, num_rows, blocks)
 
 
-def open_safetensors(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFile:
+def open_safetensors(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """A safetensors file; texts are in its metadata."""
     on_disk = _on_disk(file)
     opened = tensor_files.TensorFile(on_disk.name, "safetensors", name=name)
-    keys, texts = list(opened.shapes), opened.texts
-    labels, ids = formats.named(keys, formats.LABELS), formats.named(keys, formats.IDS)
-    others = [key for key in keys if key not in (labels, ids) and len(opened.shapes[key]) > 1]
-    part, kind = formats.choose(keys, others, kind, name)
-    num_rows, num_classes = _dimensions(opened.shapes, (labels, ids), part, name)
-    named_samples = texts.get("sample_ids")
-    if named_samples is not None and (not isinstance(named_samples, list) or len(named_samples) != num_rows):
-        raise SoftkinError(f"{name}: `sample_ids` must be a list of {num_rows} names, one for each row of `{part}`.")
+    keys, about = list(opened.shapes), opened.texts
+    labels, ids = reading.label_part(keys, name), formats.named(keys, formats.IDS)
+    least = 2 if reading.positive_class is None else 1
+    others = [key for key in keys if key not in (labels, ids) and len(opened.shapes[key]) >= least]
+    part, kind = formats.choose(keys, others, reading.kind, name)
+    num_rows, num_classes = _dimensions(opened.shapes, (labels, ids), part, name, reading)
+    named_samples, texts = about.get("sample_ids"), about.get("texts")
+    for key, beside in (("sample_ids", named_samples), ("texts", texts)):
+        if beside is not None and (not isinstance(beside, list) or len(beside) != num_rows):
+            raise SoftkinError(f"{name}: `{key}` must be a list of {num_rows} texts, one for each row of `{part}`.")
 
     def blocks(rows: int) -> Iterator[Block]:
         assert on_disk is not None  # a temporary file lives as long as it is named
         streams = [None if key is None else opened.rows(key, rows) for key in (part, labels, ids)]
         for start in range(0, num_rows, rows):
             values, own_labels, own_ids = (None if stream is None else next(stream) for stream in streams)
-            names = None if named_samples is None else named_samples[start : start + rows]
-            yield Block(_tensor(values, part, name), own_labels, names if own_ids is None else own_ids)
+            names, chunk = (
+                None if beside is None else beside[start : start + rows] for beside in (named_samples, texts)
+            )
+            yield Block(_tensor(values, part, name, reading), own_labels, names if own_ids is None else own_ids, chunk)
 
     return PredictionFile(
-        name, kind, num_classes, num_rows, blocks, texts.get("class_names"), _notes(texts), texts.get("name")
+        name, kind, num_classes, num_rows, blocks, about.get("class_names"), _notes(about), about.get("name")
     )
 
 
@@ -129,12 +152,21 @@ def _on_disk(file: IO[bytes]) -> Any:
 
 
 def _dimensions(
-    shapes: dict[str, tuple[int, ...]], beside: tuple[str | None, ...], part: str, name: str
+    shapes: dict[str, tuple[int, ...]], beside: tuple[str | None, ...], part: str, name: str, reading: Reading
 ) -> tuple[int, int]:
-    """(rows, classes) of the scores; labels and ids ``beside`` them must be one for each row."""
+    """(rows, classes) of the scores; labels, ids and texts ``beside`` them must be one for each row."""
     shape = shapes[part]
+    called = part if " " in part else f"`{part}`"
+    single = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
+    if single and reading.positive_class is not None:
+        shape = (shape[0], 1)
+    elif single:
+        raise SoftkinError(
+            f"{name}: {called} must have shape (N, K), a row for each sample, got {shape}; if it holds one score for "
+            "each sample of a binary model, say what the score is for with --positive-class."
+        )
     if len(shape) != 2:
-        raise SoftkinError(f"{name}: {part} must have shape (N, K), a row for each sample, got {shape}.")
+        raise SoftkinError(f"{name}: {called} must have shape (N, K), a row for each sample, got {shape}.")
     if 0 in shape:
         raise SoftkinError(f"{name}: {part} must hold at least one row and class, got {shape}.")
     for key in beside:
@@ -145,12 +177,13 @@ def _dimensions(
     return shape[0], shape[1]
 
 
-def _tensor(values: Any, part: str, name: str) -> Any:
+def _tensor(values: Any, part: str, name: str, reading: Reading) -> Any:
     try:
-        return checks.as_tensor(values, part)
+        tensor = checks.as_tensor(values, part)
     except (TypeError, ValueError) as error:
         raise SoftkinError(f"{name}: {error}") from error
+    return tensor[:, None] if tensor.ndim == 1 and reading.positive_class is not None else tensor
 
 
-def _notes(texts: dict[str, Any]) -> dict[str, Any]:
-    return {key: texts[key] for key in formats.NOTES if key in texts}
+def _notes(about: dict[str, Any]) -> dict[str, Any]:
+    return {key: about[key] for key in formats.NOTES if key in about}

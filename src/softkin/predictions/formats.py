@@ -13,25 +13,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, checks, files
+from softkin import SoftkinError, checks, escape, files
+from softkin.predictions import reading as reading_options
 from softkin.predictions.predictions import Predictions
+from softkin.predictions.reading import IDS, LABELS, NAMES, TEXTS, BinaryLabels, Reading, ScoreKind, named
 from softkin.predictions.registry import FORMATS, by_suffix
 from softkin.progress import track
 
-ScoreKind = Literal["logits", "probs"]
+__all__ = ["IDS", "LABELS", "NAMES", "NOTES", "TEXTS", "Block", "PredictionFile", "Reading", "ScoreKind", "named"]
 
-NAMES: dict[ScoreKind, tuple[str, ...]] = {
-    "logits": ("logits", "logit"),
-    "probs": ("probs", "prob", "probabilities", "probability", "proba"),
-}
-LABELS = ("labels", "label", "label_ids", "targets", "target", "y_true")
-IDS = ("sample_ids", "sample_id", "ids", "id")
 NOTES = ("split_digest", "calibration")
 BLOCK = 2**21  # scores in a block: 16 MB in float64
 
@@ -45,6 +41,7 @@ class Block:
     labels: Any = None
     """(n,) numbers or class names"""
     ids: Any = None
+    texts: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +61,8 @@ class PredictionFile:
     """What whoever wrote the file called the samples"""
     columns_named: bool = False
     """Whether every score came with its class's name, so that labels mean those names, also where they are numbers"""
+    renormalise: bool = False
+    """Whether rows of probabilities are divided by their sums"""
 
     def __post_init__(self) -> None:
         files.within("classes", self.num_classes, self.name)
@@ -81,8 +80,16 @@ class PredictionFile:
         with files.reading(self.name, "predictions"):
             for block in track(self.blocks_of(rows), f"reading {self.name}", total=total, show=progress):
                 labels = None if block.labels is None else self._numbers(block.labels, start)
+                yield replace(block, values=self._rows(block.values, start), labels=labels)
                 start += len(block.values)
-                yield Block(block.values, labels, block.ids)
+
+    def _rows(self, values: Tensor, start: int) -> Tensor:
+        """The scores, renormalised where that was asked for and refused where it was not but is needed."""
+        if self.kind == "probs" and self.renormalise:
+            return reading_options.renormalised(values, self.name, start)
+        if self.kind == "probs":
+            reading_options.check_sums(values, self.name, start)
+        return values
 
     def _numbers(self, labels: Any, start: int) -> Tensor:
         """Labels as class numbers; texts are class names, or numbers as text.
@@ -107,7 +114,7 @@ class PredictionFile:
         place = {name: k for k, name in enumerate(names)}
         numbers = []
         for row, text in enumerate(array.tolist(), start=start):
-            k = place.get(text)
+            k = place.get(text, place.get(escape.from_csv_cell(text)))
             if k is None and re.fullmatch(r"\d+(\.0*)?", text.strip()):
                 number = int(text.strip().partition(".")[0])
                 k = whole.get(number) if whole else number
@@ -132,9 +139,11 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
     ids: Any = None
     if blocks[0].ids is not None:
         ids = [known_as for block in blocks for known_as in np.asarray(block.ids).tolist()]
+    texts = None if blocks[0].texts is None else [text for block in blocks for text in block.texts or []]
     about = {
         "class_names": source.class_names,
         "sample_ids": ids,
+        "texts": texts,
         "name": source.name,
         "split_digest": source.notes.get("split_digest"),
     }
@@ -146,68 +155,125 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
         raise SoftkinError(f"{source.name}: {error}") from error
 
 
-def read(
-    path: str | Path,
-    *,
-    kind: ScoreKind | None = None,
-    labels: str | Path | None = None,
-    form: str | None = None,
-    progress: bool | None = None,
-) -> Predictions:
-    """Predictions from a file of any known format; arguments as for ``open_file``."""
-    return open_file(path, kind=kind, labels=labels, form=form).read(progress=progress)
+def read(path: str | Path, *, progress: bool | None = None, **options: Any) -> Predictions:
+    """Predictions from a file of any known format; ``options`` as for ``open_file``."""
+    return open_file(path, **options).read(progress=progress)
 
 
-def load(path: str | Path) -> Predictions:
-    """Read a file of predictions that says itself what it holds, as those that ``Predictions.save`` writes do.
+def load(path: str | Path, **options: Any) -> Predictions:
+    """Read a file of predictions; ``options`` (those of ``Reading``) say what the file itself does not.
 
     Raises:
         SoftkinError: There is no such file, it is damaged, or it does not say what it holds.
+
+    Example:
+        >>> load("scores.csv", kind="probs", label_column="truth", renormalise=True)  # doctest: +SKIP
+        Predictions(1200 samples, 4 classes)
     """
-    file = open_file(path)
+    file = open_file(path, **options)
     return replace(file.read(progress=False), name=file.title)
 
 
-def open_file(
-    path: str | Path, *, kind: ScoreKind | None = None, labels: str | Path | None = None, form: str | None = None
-) -> PredictionFile:
+def open_file(path: str | Path, **options: Any) -> PredictionFile:
     """Open a file of predictions.
 
-    - .npz, .safetensors: arrays ``logits`` or ``probs`` (N, K), ``labels`` (N,), perhaps ``class_names`` and
-      ``sample_ids``
+    - .npz, .safetensors: arrays ``logits`` or ``probs`` (N, K), ``labels`` (N,), perhaps ``class_names``,
+      ``sample_ids`` and ``texts``
     - .npy: one array (N, K) whose file name says ``logits`` or ``probs``; its labels in a file whose name says
       ``labels`` instead
     - .parquet, .csv, .tsv: one column for each class, named after it, perhaps as ``probs_cat``, and a column ``labels``
-      of class numbers or names; a parquet file may instead have a column of lists named ``logits`` or ``probs``
-    - .jsonl: objects with ``logits`` or ``probs``, a list or a mapping from class names, and ``label``
+      of class numbers or names; a parquet file may instead have a column of lists named ``logits`` or ``probs``.
+      A column ``text`` holds the samples' texts. Values of a .csv may be parted by semicolons
+    - .jsonl, .json: objects with ``logits`` or ``probs``, a list or a mapping from class names, and ``label``; or with
+      ``top_logprobs``, the k likeliest answers of a language model
     - what is saved of Hugging Face's ``Trainer.predict``, ``predictions`` and ``label_ids``, in any of these
 
     Args:
         path: The file, or "-" for standard input.
-        kind: "logits" or "probs", where no name says it.
-        labels: A file that holds the labels, where the first does not.
-        form: Which of the forms, where the file's name does not end in it.
+        options: Those of ``Reading``: what the file does not say itself.
 
     Raises:
         SoftkinError: There is no such file, it is damaged, or it does not say what it holds.
     """
-    if kind is not None:
-        checks.option(kind, "kind", tuple(NAMES))
+    return open_as(path, Reading(**options))
+
+
+def open_as(path: str | Path, reading: Reading) -> PredictionFile:
+    """``open_file`` with all options in one ``Reading``."""
     if str(path) == "-":
         name, file = "standard input", _spooled(sys.stdin.buffer)
     else:
         name, file = str(path), files.open_file(path)
+    labels = reading.labels
     try:
+        form = reading.form
         form = FORMATS.canonical(form, "format") if form else by_suffix(Path(path).suffix) or _recognised(file, name)
         with files.reading(name, form):
-            opened = FORMATS[form].read(file, name, kind)
+            opened = FORMATS[form].read(file, name, reading)
         if labels is None and form == "npy":
             labels = _partner(path)
+        opened = _named(opened, reading) if reading.positive_class is None else _two_classes(opened, reading)
+        if labels is not None:
+            opened = _with_labels(opened, label_array(labels))
+        if reading.positive_class is not None:
+            opened = _binary_labels(opened, reading)
     except BaseException:
         file.close()
         raise
+    opened = replace(opened, renormalise=reading.renormalise)
     weakref.finalize(opened, file.close)
-    return opened if labels is None else _with_labels(opened, label_array(labels))
+    return opened
+
+
+def _named(source: PredictionFile, reading: Reading) -> PredictionFile:
+    """The file with the class names that the caller stated."""
+    names, own = reading.names, source.class_names
+    if names is None or names == own:
+        return source
+    numbers = own is not None and all(re.fullmatch(r"[0-9]+", name) for name in own)
+    if own is not None and not (numbers and sorted(map(int, own)) == list(range(len(names)))):
+        raise SoftkinError(
+            f"{source.name} has class names of its own, {', '.join(own[:3])}{' …' if len(own) > 3 else ''}; "
+            "leave --class-names out."
+        )
+    if len(names) != source.num_classes:
+        raise SoftkinError(f"{source.name} has {source.num_classes} classes, and --class-names names {len(names)}.")
+    if own is None:
+        return replace(source, class_names=names)
+    order = sorted(range(len(own)), key=lambda j: int(own[j]))  # the columns in the order of their numbers
+
+    def blocks(rows: int) -> Iterator[Block]:
+        for block in source.blocks_of(rows):
+            yield replace(block, values=block.values[:, order])
+
+    return replace(source, class_names=names, columns_named=False, blocks_of=blocks)
+
+
+def _two_classes(source: PredictionFile, reading: Reading) -> PredictionFile:
+    """The file of a binary model's scores with a column for each of the two classes."""
+    names, place = reading_options.binary_names(reading)
+    if source.num_classes != 1:
+        raise SoftkinError(
+            f"{source.name} has {source.num_classes} scores for each sample; --positive-class is for files with one."
+        )
+
+    def blocks(rows: int) -> Iterator[Block]:
+        for block in source.blocks_of(rows):
+            values = block.values if block.values.is_floating_point() else block.values.double()
+            yield replace(block, values=reading_options.two_columns(values, source.kind, place))
+
+    return replace(source, num_classes=2, class_names=names, blocks_of=blocks, columns_named=False)
+
+
+def _binary_labels(source: PredictionFile, reading: Reading) -> PredictionFile:
+    names, place = reading_options.binary_names(reading)
+
+    def blocks(rows: int) -> Iterator[Block]:
+        numbers = BinaryLabels(names, place, source.name)
+        for block in source.blocks_of(rows):
+            yield block if block.labels is None else replace(block, labels=numbers(block.labels))
+
+    return replace(source, blocks_of=blocks)
 
 
 def _partner(path: str | Path) -> Path:
@@ -250,7 +316,7 @@ def _with_labels(source: PredictionFile, labels: Any) -> PredictionFile:
             end = start + len(block.values)
             if start == 0 and block.labels is not None:
                 warnings.warn(f"{source.name} holds labels of its own; the given ones are taken instead.", stacklevel=2)
-            yield Block(block.values, labels[start:end], block.ids)
+            yield replace(block, labels=labels[start:end])
             start = end
         if start != len(labels):
             raise SoftkinError(f"{source.name} has {start:,} rows, and there are {len(labels):,} labels for them.")
@@ -321,12 +387,6 @@ def kind_in_words(text: str) -> ScoreKind | None:
     return said[0] if len(said) == 1 else None
 
 
-def named(present: Iterable[str], wanted: Sequence[str]) -> str | None:
-    """The part with one of the wanted names, the first wanted first."""
-    by_name = {part.lower(): part for part in present}
-    return next((by_name[name] for name in wanted if name in by_name), None)
-
-
 def _spooled(stream: IO[bytes]) -> IO[bytes]:
     """A stream as a file that can be searched, which most formats need; on disk if it is large."""
     file = tempfile.SpooledTemporaryFile(max_size=2**26)  # noqa: SIM115  closed when the predictions are forgotten
@@ -358,8 +418,10 @@ def _recognised(file: IO[bytes], name: str) -> str:
         line = head.partition("\n")[0]
         if line.lstrip().startswith("{"):
             return "jsonl"
+        if head.lstrip().startswith("["):
+            return "json"
         if "\t" in line:
             return "tsv"
-        if "," in line:
+        if "," in line or ";" in line:
             return "csv"
     raise SoftkinError(f"{name} is of no known format; those are {', '.join(FORMATS)}.")

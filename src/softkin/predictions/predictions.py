@@ -1,6 +1,8 @@
 """Logits and labels of some samples, with the names of the classes and of the samples; saved whole or not at all."""
 
+import csv
 import io
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, checks, files, tensor_files
+from softkin import SoftkinError, checks, escape, files, tensor_files
 from softkin.checks import Array
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
 
 TINY = torch.finfo(torch.float64).tiny  # ln p of a probability that is 0 is ln of this, about −708
-SUFFIXES = (".npz", ".safetensors")
+SUFFIXES = (".npz", ".safetensors", ".csv")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,8 @@ class Predictions:
     name: str | None = None
     given: Tensor | None = None
     """(N, K) probabilities where those were given instead of logits"""
+    texts: list[str] | None = None
+    """(N,) what the samples say, where they are texts: for people who look at them"""
 
     def __post_init__(self) -> None:
         logits = checks.logits(self.logits).cpu()
@@ -63,6 +67,8 @@ class Predictions:
         for field, value in {"logits": logits, "labels": labels, "class_names": names}.items():
             object.__setattr__(self, field, value)
         object.__setattr__(self, "sample_ids", None if ids is None else _ids(ids, len(logits)))
+        if self.texts is not None:
+            object.__setattr__(self, "texts", _texts(self.texts, len(logits)))
 
     @classmethod
     def from_probabilities(cls, probabilities: Array, labels: Array | None = None, **about: Any) -> Self:
@@ -140,49 +146,110 @@ class Predictions:
             labels=None if self.labels is None else self.labels[places],
             sample_ids=[ids[row] for row in places.tolist()] if isinstance(ids, list) else _rows(ids, places),
             given=_rows(self.given, places),
+            texts=None if self.texts is None else [self.texts[row] for row in places.tolist()],
         )
 
-    def save(self, path: str | Path, *, notes: Mapping[str, str] | None = None, force: bool = False) -> None:
-        """Write an .npz or .safetensors file, whole or not at all.
+    def save(
+        self,
+        path: str | Path,
+        *,
+        notes: Mapping[str, str] | None = None,
+        overwrite: bool = False,
+        force: bool = False,
+    ) -> None:
+        """Write an .npz, .safetensors or .csv file, whole or not at all.
 
-        It holds ``logits`` (or ``probs``, where probabilities were given), ``labels``, ``class_names``, ``sample_ids``,
-        and checksums.
+        The first two hold ``logits`` (or ``probs``, where probabilities were given), ``labels``, ``class_names``,
+        ``sample_ids``, texts, and checksums. A .csv has a column for each class (``probs_cat`` …), ``labels`` with
+        class names where there are any, ``sample_ids`` and ``text``; it keeps no notes.
 
         Args:
             path: The file.
             notes: Texts to keep beside the numbers, such as how they were calibrated.
-            force: Overwrite a file that is there.
+            overwrite: Replace a file that is there.
+            force: The same, as the command line calls it.
 
         Raises:
-            SoftkinError: The file is there already and ``force`` is not set, or it cannot be written.
+            SoftkinError: The file is there already and ``overwrite`` is not set, or it cannot be written.
         """
         path = Path(path)
         if path.suffix not in SUFFIXES:
-            raise ValueError(f"`path` must end in {' or '.join(SUFFIXES)}, got {path.name!r}.")
-        files.refuse_to_overwrite(path, force=force)
+            raise ValueError(f"`path` must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {path.name!r}.")
+        files.refuse_to_overwrite(path, force=overwrite or force)
+        if path.suffix == ".csv":
+            files.write(path, self._csv())
+            return
         ids = self.sample_ids
         tensors = {
             "probs" if self.are_probabilities else "logits": self.scores,
             "labels": self.labels,
             "sample_ids": ids if isinstance(ids, Tensor) else None,
         }
-        texts = {
+        about = {
             "class_names": self.class_names,
             "sample_ids": ids if isinstance(ids, list) else None,
             "split_digest": self.split_digest,
             "name": self.name,
+            "texts": self.texts,
             **(notes or {}),
         }
         held = {key: tensor for key, tensor in tensors.items() if tensor is not None}
-        known = {key: text for key, text in texts.items() if text is not None}
+        known = {key: text for key, text in about.items() if text is not None}
         files.write(path, _npz(held, known) if path.suffix == ".npz" else tensor_files.encoded(held, known))
+
+    def _csv(self) -> str:
+        """The table of a .csv file; every number is written so that it is read back as it is."""
+        names = self.class_names or [str(k) for k in range(self.num_classes)]
+        kind = "probs" if self.are_probabilities else "logits"
+        table: dict[str, Any] = {}
+        if self.sample_ids is not None:
+            table["sample_ids"] = [escape.csv_cell(str(known_as)) for known_as in _plain(self.sample_ids)]
+        if self.texts is not None:
+            table["text"] = [escape.csv_cell(text) for text in self.texts]
+        if self.labels is not None:
+            table["labels"] = [escape.csv_cell(names[label]) for label in self.labels.tolist()]
+        buffer = io.StringIO()
+        rows = csv.writer(buffer, lineterminator="\n")
+        rows.writerow([*table, *(f"{kind}_{name}" for name in names)])
+        for *beside, scores in zip(*table.values(), self.scores.tolist(), strict=True):
+            rows.writerow([*beside, *map(repr, scores)])
+        return buffer.getvalue()
+
+
+def save(
+    path: str | Path,
+    predictions: Predictions,
+    *,
+    notes: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write predictions to a file: ``Predictions.save`` as a function, beside ``load``."""
+    predictions.save(path, notes=notes, overwrite=overwrite)
 
 
 def _npz(tensors: Mapping[str, Tensor], texts: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
-    arrays = {key: tensor.numpy() for key, tensor in tensors.items()} | {key: np.array(texts[key]) for key in texts}
+    arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
+    arrays |= {key: np.array(content) for key, content in texts.items() if key != "texts"}
+    if "texts" in texts:  # an array of text would give each as much room as the longest
+        arrays["texts_json"] = np.frombuffer(json.dumps(texts["texts"], ensure_ascii=False).encode(), dtype=np.uint8)
     np.savez(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
+
+
+def _plain(values: Tensor | list[str]) -> list[Any]:
+    return values.tolist() if isinstance(values, Tensor) else values
+
+
+def _texts(texts: Any, num_samples: int) -> list[str]:
+    """Texts, one for each sample."""
+    known = list(texts)
+    if len(known) != num_samples:
+        raise ValueError(f"`texts` must be as many as the samples: got {len(known)} for {num_samples} samples.")
+    wrong = next((text for text in known if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise TypeError(f"`texts` must hold text, got {wrong!r:.50}.")
+    return known
 
 
 def _rows(values: Tensor | None, places: Tensor) -> Tensor | None:

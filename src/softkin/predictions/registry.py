@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 from softkin.names import Registry
 
 if TYPE_CHECKING:
-    from softkin.predictions.formats import PredictionFile, ScoreKind
+    from softkin.predictions.formats import PredictionFile, Reading
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,15 @@ class Format:
     suffixes: tuple[str, ...]
     """What names of such files end in"""
     reader: str
-    """module:function inside this package; takes the file, what to call it, and the kind of its scores if stated"""
+    """module:function inside this package; takes the file, what to call it, and the caller's ``Reading``"""
     signature: bytes | None = None
     """What such files begin with, where that tells"""
 
     @property
-    def read(self) -> "Callable[[IO[bytes], str, ScoreKind | None], PredictionFile]":
+    def read(self) -> "Callable[[IO[bytes], str, Reading], PredictionFile]":
         """The reader itself."""
         module, _, function = self.reader.partition(":")
-        reader: Callable[[IO[bytes], str, ScoreKind | None], PredictionFile] = getattr(
+        reader: Callable[[IO[bytes], str, Reading], PredictionFile] = getattr(
             import_module(f"softkin.predictions.{module}"), function
         )
         return reader
@@ -42,7 +42,8 @@ FORMATS.add("safetensors", Format((".safetensors",), "arrays:open_safetensors"))
 FORMATS.add("parquet", Format((".parquet", ".pq"), "tables:open_parquet", b"PAR1"))
 FORMATS.add("csv", Format((".csv",), "tables:open_csv"))
 FORMATS.add("tsv", Format((".tsv",), "tables:open_tsv"))
-FORMATS.add("jsonl", Format((".jsonl", ".ndjson"), "tables:open_jsonl"))
+FORMATS.add("jsonl", Format((".jsonl", ".ndjson"), "objects:open_jsonl"))
+FORMATS.add("json", Format((".json",), "objects:open_json"))
 
 
 def by_suffix(suffix: str) -> str | None:

@@ -1,21 +1,20 @@
-"""Predictions in tables: parquet, CSV, TSV, JSON lines. A column for each class, or one of lists."""
+"""Predictions in tables: parquet, CSV, TSV. A column for each class, or one of lists."""
 
 import csv
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks, files
+from softkin import SoftkinError, checks, escape, files
 from softkin.predictions import formats
-from softkin.predictions.formats import Block, PredictionFile, ScoreKind
+from softkin.predictions.formats import Block, PredictionFile, Reading, ScoreKind
 
 LINE = 2**26  # bytes that one line of text may have: the limit of classes, and 500 letters for each
 INDEX = ("", "Unnamed: 0", "__index_level_0__")  # what pandas leaves of a row's number
@@ -25,8 +24,11 @@ NO_CLASSES = (  # what stands beside the scores in people's tables, and would be
 )  # fmt: skip
 
 
+ONE_SCORE = ("score", "scores", "y_score", "y_prob", "y_proba")  # what the one column of a binary model is called
+
+
 @dataclass(frozen=True)
-class _Columns:
+class Columns:
     """What the columns of a table with one for each class are."""
 
     scores: list[str]
@@ -34,18 +36,36 @@ class _Columns:
     kind: ScoreKind
     labels: str | None
     ids: str | None
+    texts: str | None
+
+    @property
+    def beside(self) -> list[str]:
+        """The columns that are read besides the scores."""
+        return [column for column in (self.labels, self.ids, self.texts) if column is not None]
 
 
-def _columns(header: Sequence[str], kind: ScoreKind | None, name: str) -> _Columns:
-    """Labels and ids by name, all others classes; ``probs_cat`` and the like say what they hold."""
+def columns_of(header: Sequence[str], reading: Reading, name: str, *, textual: Sequence[str] = ()) -> Columns:
+    """Labels, ids and texts by name, all others classes; ``probs_cat`` and the like say what they hold.
+
+    Args:
+        header: The names of the columns.
+        reading: What the caller states.
+        name: The file's.
+        textual: The columns that do not hold numbers: a column of numbers called "text" is a class.
+    """
     files.within("classes", len(header), f"{name}, with a column for each class,")
     seen: set[str] = set()
     for column in header:
         if column in seen:
             raise SoftkinError(f"{name} must name each column once, but `{column}` stands there twice.")
         seen.add(column)
-    labels, ids = formats.named(header, formats.LABELS), formats.named(header, formats.IDS)
-    scores = [column for column in header if column not in (labels, ids, *INDEX)]
+    labels, ids = reading.label_part(header, name), formats.named(header, formats.IDS)
+    texts = reading.text_part(header if reading.text_column else textual, name)
+    scores = [column for column in header if column not in (labels, ids, texts, *INDEX)]
+    if reading.positive_class is not None:
+        score, of_score = _one_score(scores, reading, name)
+        return Columns([score], [reading.positive_class], of_score, labels, ids, texts)
+    kind = reading.kind
     words = "|".join(word for names in formats.NAMES.values() for word in names)
     pattern = re.compile(rf"({words})[ _.:/\[-]+(.+?)\]?", re.IGNORECASE)
     prefixed: dict[ScoreKind, list[tuple[str, str]]] = {"logits": [], "probs": []}
@@ -61,39 +81,62 @@ def _columns(header: Sequence[str], kind: ScoreKind | None, name: str) -> _Colum
         if kind not in (None, said):
             raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but its columns' names say {said}.")
         chosen = prefixed[said]
-        return _Columns([column for column, _ in chosen], [rest for _, rest in chosen], said, labels, ids)
+        return Columns([column for column, _ in chosen], [rest for _, rest in chosen], said, labels, ids, texts)
     in_name = formats.kind_in_words(Path(name).stem)
     if kind is not None and in_name not in (None, kind):
         raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but its name says {in_name}.")
     kind = kind or in_name
     if len(scores) < 2:
+        hint = "; one score for each sample of a binary model needs --positive-class" if scores else ""
         raise SoftkinError(
             f"{name} must have a column for each class, or one of lists named `logits` or `probs`; "
-            f"it has {', '.join(header[:10])}."
+            f"it has {', '.join(header[:10])}{hint}."
         )
-    stray = next((column for column in scores if column.lower() in NO_CLASSES), None)
+    stray = next((column for column in scores if column.lower() in NO_CLASSES or column in textual), None)
     if stray is not None:
         example = f"`{kind or 'logits'}_{scores[0]}`"
+        option = "--label-column" if labels is None else "--text-column"
         raise SoftkinError(
             f"{name} has a column `{stray}`, which does not look like a class; leave it out, or name the columns of "
-            f"classes as {example}: then all others are passed over."
+            f"classes as {example}: then all others are passed over; if it holds what it says, say {option} {stray!r}."
         )
     if kind is None:
         raise formats.unknown_kind(name, f"its columns {', '.join(scores[:3])}{' …' if len(scores) > 3 else ''}")
-    return _Columns(scores, scores, kind, labels, ids)
+    return Columns(scores, scores, kind, labels, ids, texts)
 
 
-def open_csv(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFile:
-    """Comma-separated values with a header."""
-    return _separated(file, name, kind, ",")
+def _one_score(columns: Sequence[str], reading: Reading, name: str) -> tuple[str, ScoreKind]:
+    """The one column of a binary model's scores, and what they are."""
+    by_kind: list[tuple[str, ScoreKind | None]] = [(column, formats.kind_in_words(column)) for column in columns]
+    named = [(column, said) for column, said in by_kind if said is not None or column.lower() in ONE_SCORE]
+    candidates = named if len(named) == 1 else by_kind
+    if len(candidates) != 1:
+        held = ", ".join(columns[:10]) or "none"
+        raise SoftkinError(f"{name} must have one column of scores beside its labels for --positive-class, got {held}.")
+    column, said = candidates[0]
+    if reading.kind is not None and said not in (None, reading.kind):
+        raise SoftkinError(f"{name} is said to hold {reading.kind} (--{reading.kind}), but `{column}` says {said}.")
+    kind = reading.kind or said or formats.kind_in_words(Path(name).stem)
+    if kind is None:
+        raise formats.unknown_kind(name, f"its `{column}`")
+    return column, kind
 
 
-def open_tsv(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFile:
+def open_csv(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
+    """Comma-separated values with a header; or separated by semicolons, where the header is."""
+    head = file.readline(LINE)
+    file.seek(0)
+    outside_quotes = re.sub(rb'"[^"]*"', b"", head)
+    delimiter = ";" if outside_quotes.count(b";") > outside_quotes.count(b",") else ","
+    return _separated(file, name, reading, delimiter)
+
+
+def open_tsv(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """Tab-separated values with a header."""
-    return _separated(file, name, kind, "\t")
+    return _separated(file, name, reading, "\t")
 
 
-def _separated(file: IO[bytes], name: str, kind: ScoreKind | None, delimiter: str) -> PredictionFile:
+def _separated(file: IO[bytes], name: str, reading: Reading, delimiter: str) -> PredictionFile:
     import pyarrow as pa
     from pyarrow import csv as pa_csv
 
@@ -102,32 +145,46 @@ def _separated(file: IO[bytes], name: str, kind: ScoreKind | None, delimiter: st
         lines = csv.reader(iter(lambda: text.readline(LINE), ""), delimiter=delimiter)
         header = [column.strip() for column in next(lines, [])]
         header_lines = lines.line_num
+        first = next(lines, [])
     finally:
         text.detach()  # which would close the file with it
     if not header or all(checks.is_number(column) for column in header):
         raise SoftkinError(f"{name} must begin with a header that names its columns, got {', '.join(header[:5])!r}.")
-    columns = _columns(header, kind, name)
+    # Where values are parted by semicolons, a comma may stand for the decimal point.
+    point = "," if delimiter == ";" and any(re.fullmatch(r"-?\d*,\d+([eE]-?\d+)?", cell) for cell in first) else "."
+    textual = [
+        column
+        for column, cell in zip(header, first, strict=False)
+        if (cell.strip() or column.lower() in formats.TEXTS) and not checks.is_number(cell.replace(point, "."))
+    ]
+    columns = columns_of(header, reading, name, textual=textual)
     types = dict.fromkeys(columns.scores, pa.float64())
-    types |= {column: pa.string() for column in (columns.labels, columns.ids) if column is not None}
+    types |= dict.fromkeys(columns.beside, pa.string())
 
     def blocks(rows: int) -> Iterator[Block]:
         file.seek(0)
         reader = pa_csv.open_csv(
             file,
             pa_csv.ReadOptions(column_names=header, skip_rows=header_lines, block_size=2**22, use_threads=False),
-            pa_csv.ParseOptions(delimiter=delimiter),
-            pa_csv.ConvertOptions(column_types=types, include_columns=list(types)),
+            pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=columns.texts is not None),
+            pa_csv.ConvertOptions(column_types=types, include_columns=list(types), decimal_point=point),
         )
         for batch in reader:
             for start in range(0, batch.num_rows, rows):
-                yield _block(batch.slice(start, rows), columns, name)
+                block = _block(batch.slice(start, rows), columns, name)
+                yield Block(block.values, block.labels, _unescaped(block.ids), _unescaped(block.texts))
 
     return PredictionFile(
         name, columns.kind, len(columns.scores), None, blocks, columns.class_names, columns_named=True
     )
 
 
-def _block(batch: Any, columns: _Columns, name: str) -> Block:
+def _unescaped(cells: Any) -> Any:
+    """Texts without the quote that keeps spreadsheets from taking them for formulas."""
+    return [escape.from_csv_cell(cell) for cell in cells] if isinstance(cells, list) else cells
+
+
+def _block(batch: Any, columns: Columns, name: str) -> Block:
     """Rows of a table with a column for each class."""
     values = np.empty((batch.num_rows, len(columns.scores)), dtype=_common(batch, columns.scores))
     for k, score in enumerate(columns.scores):
@@ -139,7 +196,10 @@ def _block(batch: Any, columns: _Columns, name: str) -> Block:
         except (TypeError, ValueError) as error:
             raise SoftkinError(f"{name}: `{score}` must hold numbers, got {column.type}.") from error
     return Block(
-        checks.as_tensor(values, "scores"), *(_plain(batch, key, name) for key in (columns.labels, columns.ids))
+        checks.as_tensor(values, "scores"),
+        _plain(batch, columns.labels, name),
+        _plain(batch, columns.ids, name),
+        _strings(batch, columns.texts),
     )
 
 
@@ -159,7 +219,12 @@ def _plain(batch: Any, column: str | None, name: str) -> NDArray[Any] | list[Any
     return values.tolist() if values.dtype.kind == "O" else values
 
 
-def open_parquet(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFile:
+def _strings(batch: Any, column: str | None) -> list[str] | None:
+    """A column of texts; a missing one is empty."""
+    return None if column is None else ["" if cell is None else str(cell) for cell in batch.column(column).to_pylist()]
+
+
+def open_parquet(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """A parquet file, with a column of lists or one for each class; read a row group at a time."""
     import pyarrow.parquet as pq
 
@@ -169,17 +234,21 @@ def open_parquet(file: IO[bytes], name: str, kind: ScoreKind | None) -> Predicti
         raise SoftkinError(f"{name} must hold at least one row, it holds none.")
     header = schema.names
     lists = [column for column in header if _is_list(schema.field(column).type)]
-    labels, ids = formats.named(header, formats.LABELS), formats.named(header, formats.IDS)
+    textual = [column for column in header if _is_text(schema.field(column).type)]
+    labels, ids = reading.label_part(header, name), formats.named(header, formats.IDS)
+    texts = reading.text_part(header if reading.text_column else textual, name)
     part: str | None = None
     if lists:
-        part, kind = formats.choose(lists, [column for column in lists if column not in (labels, ids)], kind, name)
-        wanted, class_names = [part, *(key for key in (labels, ids) if key)], _label_names(schema.metadata, labels)
+        others = [column for column in lists if column not in (labels, ids)]
+        part, kind = formats.choose(lists, others, reading.kind, name)
+        wanted = [part, *(key for key in (labels, ids, texts) if key)]
+        class_names = _label_names(schema.metadata, labels)
         num_classes = len(next(opened.iter_batches(1, columns=[part])).column(0)[0])
         if num_classes == 0:
             raise SoftkinError(f"{name}: `{part}` must hold at least one number in every row, the first holds none.")
     else:
-        columns = _columns(header, kind, name)
-        kind, wanted = columns.kind, [*columns.scores, *(key for key in (columns.labels, columns.ids) if key)]
+        columns = columns_of(header, reading, name, textual=[column for column in textual if column != labels])
+        kind, wanted = columns.kind, [*columns.scores, *columns.beside]
         class_names, num_classes = columns.class_names, len(columns.scores)
     size = file.seek(0, os.SEEK_END)  # equal numbers take next to no room, and rows without end would take for ever
     files.unpacked_within(size, num_rows * num_classes * 8, name)
@@ -190,9 +259,16 @@ def open_parquet(file: IO[bytes], name: str, kind: ScoreKind | None) -> Predicti
                 yield _block(batch, columns, name)
                 continue
             values = _from_lists(batch.column(part), num_classes, part, name)
-            yield Block(checks.as_tensor(values, part), *(_plain(batch, key, name) for key in (labels, ids)))
+            beside = (_plain(batch, labels, name), _plain(batch, ids, name), _strings(batch, texts))
+            yield Block(checks.as_tensor(values, part), *beside)
 
     return PredictionFile(name, kind, num_classes, num_rows, blocks, class_names, columns_named=part is None)
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _is_list(kind: Any) -> bool:
@@ -224,55 +300,3 @@ def _label_names(metadata: dict[bytes, bytes] | None, labels: str | None) -> lis
     except (SoftkinError, KeyError, TypeError):
         return None
     return names
-
-
-def open_jsonl(file: IO[bytes], name: str, kind: ScoreKind | None) -> PredictionFile:
-    """One JSON object a line, with the scores as a list or by class name."""
-    _, first = next(_objects(file, name), (0, None))
-    if first is None:
-        raise SoftkinError(f"{name} must hold at least one line, it holds none.")
-    keys = list(first)
-    labels, ids = formats.named(keys, formats.LABELS), formats.named(keys, formats.IDS)
-    others = [key for key in keys if isinstance(first[key], list | dict) and key not in (labels, ids)]
-    part, kind = formats.choose(keys, others, kind, name)
-    scores = first[part]
-    if not isinstance(scores, list | dict) or not scores:
-        raise SoftkinError(f"{name}: `{part}` must be a list of numbers, or numbers by class name, got {scores!r:.50}.")
-    names = list(scores) if isinstance(scores, dict) else None
-    known = set(scores) if isinstance(scores, dict) else set()
-
-    def row(number: int, content: Mapping[str, Any]) -> list[Any]:
-        values = content.get(part)
-        if names is not None and isinstance(values, dict) and values.keys() == known:
-            return [values[class_name] for class_name in names]
-        if names is None and isinstance(values, list) and len(values) == len(scores):
-            return values
-        raise SoftkinError(f"{name}, line {number}: `{part}` must have the {len(scores)} classes of the first line.")
-
-    def blocks(rows: int) -> Iterator[Block]:
-        lines = _objects(file, name)
-        while chunk := list(islice(lines, rows)):
-            try:
-                values = np.array([row(number, content) for number, content in chunk], dtype=np.float64)
-                picked = [None if key is None else [content[key] for _, content in chunk] for key in (labels, ids)]
-            except KeyError as error:
-                raise SoftkinError(f"{name}: every line must have {error}, as the first has.") from None
-            except (TypeError, ValueError, OverflowError) as error:
-                raise SoftkinError(f"{name}: `{part}` must hold numbers only: {files.cause(error)}.") from error
-            yield Block(checks.as_tensor(values, part), *picked)
-
-    return PredictionFile(name, kind, len(scores), None, blocks, names, columns_named=names is not None)
-
-
-def _objects(file: IO[bytes], name: str) -> Iterator[tuple[int, Any]]:
-    """(line number, object) of each line that is not empty."""
-    file.seek(0)
-    for number, line in enumerate(iter(lambda: file.readline(LINE), b""), start=1):
-        if not line.strip():
-            continue
-        if len(line) == LINE:
-            raise SoftkinError(f"{name}, line {number} must be shorter than {LINE:,} bytes.")
-        content = files.parse_json(line, f"{name}, line {number}", "JSON")
-        if not isinstance(content, dict):
-            raise SoftkinError(f"{name}, line {number} must be a JSON object, got {type(content).__name__}.")
-        yield number, content
