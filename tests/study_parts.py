@@ -52,6 +52,32 @@ def quick(**changes):
     return StudySpec.from_dict({**values, **changes})
 
 
+SWEEP = """
+name = "own"
+kind = "sweep"
+title = "Uniform smoothing of digits"
+reference = "none"
+methods = ["uniform"]
+parameter = "alpha"
+"""
+SCALE = """
+[{scale}]
+about = "a small network on digits"
+values = [0.1]
+[{scale}.networks]
+RN = "{network}"
+[{scale}.study]
+data = "digits"
+seeds = 1
+recipe = {{ name = "small", epochs = 2 }}
+"""
+
+
+def sweep_of(network):
+    """A spec of the paper's form, with both scales, that trains one network on digits."""
+    return SWEEP + "".join(SCALE.format(scale=scale, network=network) for scale in ("full", "small"))
+
+
 def made(folder, method, seed, shift, *, n=250, k=4, ids=None, noise=0.0, sample_seed=0):
     """A result whose predictions are too sure by ``shift``: the true class is drawn from the softer distribution."""
     from softkin.study import measure

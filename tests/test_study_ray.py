@@ -8,31 +8,12 @@ import pytest
 from softkin import SoftkinError, study
 from softkin.cli import main
 from softkin.study import ray_engine
-from study_parts import quick, without_pictures  # noqa: F401  a fixture
+from study_parts import quick, sweep_of, without_pictures  # noqa: F401  a fixture
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 # Ray's workers are polite (15): beside other tests they would stand still. Ray spells the name like this.
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 LONG = {"name": "small", "epochs": 1000}  # seconds of training: time for the killer to see both nodes at it
-SWEEP = """
-name = "own"
-kind = "sweep"
-title = "Uniform smoothing of digits"
-reference = "none"
-methods = ["uniform"]
-parameter = "alpha"
-"""
-SCALE = """
-[SCALE]
-about = "a small network on digits"
-values = [0.1]
-[SCALE.networks]
-RN = "small"
-[SCALE.study]
-data = "digits"
-seeds = 1
-recipe = { name = "small", epochs = 2 }
-"""
 
 
 @pytest.fixture
@@ -102,7 +83,7 @@ def test_a_node_dies_while_it_trains_and_the_table_is_the_same(cluster, tmp_path
     with pytest.raises(SoftkinError, match="one-hot, seed 0 and 1 more failed: SoftkinError: the loss became"):
         study.run(bad, tmp_path / "bad", engine="ray", progress=False)
     # And the studies behind the paper's tables run there too.
-    (tmp_path / "own.toml").write_text(SWEEP + "".join(SCALE.replace("SCALE", scale) for scale in ("full", "small")))
+    (tmp_path / "own.toml").write_text(sweep_of("small"))
     command = ["paper", "run", str(tmp_path / "own.toml"), "--engine", "ray", "--output", str(tmp_path / "paper")]
     assert main(command) == 0
     assert "Ours: Hist P of uniform is least" in capsys.readouterr().out

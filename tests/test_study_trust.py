@@ -13,7 +13,7 @@ import pytest
 from softkin import SoftkinError, paper, report, study
 from softkin.cli import main
 from softkin.study.perform import resolve
-from study_parts import quick, without_pictures  # noqa: F401  a fixture
+from study_parts import quick, sweep_of, without_pictures  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 NETWORK = """
@@ -117,29 +117,9 @@ def test_a_shared_folder_does_not_name_code_unless_the_caller_does(canary, tmp_p
     assert study.table(folder).finished
 
 
-SWEEP = """
-name = "own"
-kind = "sweep"
-title = "Uniform smoothing of digits"
-reference = "none"
-methods = ["uniform"]
-parameter = "alpha"
-"""
-SCALE = """
-[SCALE]
-about = "a small network on digits"
-values = [0.1]
-[SCALE.networks]
-RN = "canary_network:network"
-[SCALE.study]
-data = "digits"
-seeds = 1
-"""
-
-
 def test_a_spec_of_the_papers_form_does_not_name_code_either(canary, tmp_path, capsys):
     path = tmp_path / "own.toml"
-    path.write_text(SWEEP + "".join(SCALE.replace("SCALE", scale) for scale in ("full", "small")))
+    path.write_text(sweep_of("canary_network:network"))
     assert main(["paper", "run", str(path), "--output", str(tmp_path / "p")]) == 2
     assert REFUSED in capsys.readouterr().err
     assert not (tmp_path / "p").exists()

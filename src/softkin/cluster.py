@@ -1,4 +1,4 @@
-"""A Ray cluster: connected for a while, with workers that import nothing from the current folder."""
+"""The connection to a Ray cluster, whose workers import nothing from the current folder unless they are asked to."""
 
 import os
 from collections.abc import Iterator
@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def connected(address: str | None = None) -> "Iterator[ModuleType]":
+def connected(address: str | None = None, *, imports_here: bool = False) -> "Iterator[ModuleType]":
     """Ray, connected to the cluster at ``address``; one that is connected already is used and left as it is.
 
     Args:
         address: Such as "auto" or "ray://head:10001"; None starts a cluster on this machine.
+        imports_here: Let workers import from the driver's current folder, where anything may lie; for code that the
+            user named.
 
     Raises:
         SoftkinError: Ray is not installed, or the cluster cannot be reached.
@@ -28,11 +30,10 @@ def connected(address: str | None = None) -> "Iterator[ModuleType]":
     ours = not ray.is_initialized()
     if ours:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        here: dict[str, Any] = {"include_dashboard": False} if address is None else {}
+        local: dict[str, Any] = {"include_dashboard": False} if address is None else {}
+        job = None if imports_here else _without_folder()
         try:
-            ray.init(
-                address=address, log_to_driver=False, configure_logging=False, job_config=_without_folder(), **here
-            )
+            ray.init(address=address, log_to_driver=False, configure_logging=False, job_config=job, **local)
         except (ConnectionError, OSError, ValueError, RuntimeError) as error:
             raise SoftkinError(f"the Ray cluster {address or 'here'} cannot be reached: {error}") from error
     try:

@@ -4,14 +4,13 @@ Nodes need softkin and the data, but not the study's folder. Where they see it a
 training that lost its node goes on from its last checkpoint; elsewhere it begins anew, to the same end.
 """
 
-import os
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin import SoftkinError, files, models
+from softkin import SoftkinError, cluster, files, models
 from softkin.study import perform
 from softkin.study.claims import BEAT, Claim
 from softkin.study.folder import StudyFolder
@@ -48,57 +47,14 @@ def drive(
         num_gpus: The same.
         retries: How often a run is tried again whose node or process died.
     """
-    ray = _ray()
-    ours = not ray.is_initialized()
-    if ours:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            ray.init(
-                address=address,
-                log_to_driver=False,
-                configure_logging=False,
-                job_config=_job_config(folder.kept.spec.model),
-                **_local(address),
-            )
-        except (ConnectionError, OSError, ValueError, RuntimeError) as error:
-            raise SoftkinError(f"the Ray cluster {address or 'here'} cannot be reached: {error}") from error
-    try:
+    model = folder.kept.spec.model
+    with cluster.connected(address, imports_here=model is not None and models.is_code(model)) as ray:
         task = ray.remote(_remote).options(
             num_cpus=num_cpus, num_gpus=num_gpus, max_retries=retries, scheduling_strategy="SPREAD"
         )
         _Driver(ray, task, folder, ("cuda" if num_gpus else "cpu") if device is None else device).drive(
             update, per_run=num_gpus or num_cpus, resource="GPU" if num_gpus else "CPU"
         )
-    finally:
-        if ours:
-            ray.shutdown()
-
-
-def _ray() -> "ModuleType":
-    try:
-        import ray
-    except ImportError:
-        raise SoftkinError("the engine ray needs Ray: pip install 'softkin[ray]'.") from None
-    module: ModuleType = ray
-    return module
-
-
-def _local(address: str | None) -> dict[str, Any]:
-    return {"include_dashboard": False} if address is None else {}
-
-
-def _job_config(model: str | None) -> Any:
-    """A job whose processes do not look for modules in the driver's current folder, where anything may lie.
-
-    Ray puts that folder before all others. A study whose network is a callable of the user's own may need it.
-    """
-    from ray.job_config import JobConfig
-
-    class WithoutCurrentFolder(JobConfig):
-        def _runtime_env_has_working_dir(self) -> bool:
-            return True  # what Ray asks before it adds the current folder and the script's
-
-    return JobConfig() if model is not None and models.is_code(model) else WithoutCurrentFolder()
 
 
 class _Driver:
