@@ -514,7 +514,7 @@ def study_chunk(name: str, n: int, chunk: int, draws: int = CHUNK) -> dict[str, 
             every = {
                 str(m): [make(torch.from_numpy(p), torch.from_numpy(y)) for p in row] for m, row in enumerate(trained)
             }
-            verdict = significance.verdict(every, drawn, higher_is_better=key == "accuracy")
+            verdict = significance.verdict(every, drawn, larger_is_better=key == "accuracy")
             worse = methods - 1 - len(verdict.ties)
             tally.add(key, 0.0, 0.0, float(worse), 0.0)
     return dict(tally.counts)

@@ -15,6 +15,7 @@ from softkin.evaluation import files
 from softkin.metrics.catalogue import METRICS
 from softkin.predictions import formats
 from softkin.study import StudySpec, measure, tables
+from study_parts import without_pictures  # noqa: F401  a fixture
 
 ROOT = Path(__file__).resolve().parents[1]
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
@@ -139,6 +140,28 @@ def test_a_distance_is_one_function(toy_distance, capsys, tmp_path):
         TypeError, match="`power` must be left out for the distance 'words': it is an option of spelling"
     ):
         training.class_distances(train, "words", power=2.0)
+
+
+def test_a_calibrator_and_a_distance_are_columns_of_compare(
+    toy_calibrator,
+    toy_distance,
+    capsys,
+    tmp_path,
+    without_pictures,  # noqa: F811
+):
+    small = ("--max-per-class", 3, "--validation", 60, "--test", 80, "--model", "mlp(hidden=16)", "--epochs", 3)
+    arguments = (*small, "--methods", "one-hot,hw,sp,spelling+halfway", "--seeds", 1, "--alpha", 0.1, "--beta", 1)
+    code, _, errors = command_line.run(
+        capsys, "compare", *arguments, "--workers", 1, "--output", tmp_path / "s", "--json"
+    )
+    assert code == 0, errors
+    rows = json.loads((tmp_path / "s" / "table.json").read_text())["rows"]
+    assert [row["method"] for row in rows] == ["one-hot", "half", "sp", "sp+half"]
+    table = (tmp_path / "s" / "table.md").read_text()
+    for title in ("| Half ", "| SP ", "| SP+Half "):
+        assert title in table, title
+    page = report.build_comparison(tmp_path / "s")
+    assert {"key": "sp+half", "name": "SP+Half"} in page["methods"]
 
 
 TRAINING = '''

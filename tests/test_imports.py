@@ -78,12 +78,6 @@ def test_nothing_imports_upwards():
     assert done.returncode == 0, done.stdout
 
 
-STILL_BORROWED = {  # to be emptied
-    "softkin.calibrators.export: softkin.calibrators.composition._again",
-    "softkin.calibrators.selection: softkin.calibrators.base._logits",
-}
-
-
 def borrowed_private_names(path):
     """Private names of other modules of ours that a file uses, as "module: name"."""
     module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
@@ -103,7 +97,7 @@ def borrowed_private_names(path):
 
 def test_no_private_name_crosses_modules():
     borrowed = set().union(*(borrowed_private_names(path) for path in (ROOT / "src").rglob("*.py")))
-    assert borrowed <= STILL_BORROWED
+    assert not borrowed
 
 
 def test_a_borrowed_private_name_is_noticed(tmp_path, monkeypatch):

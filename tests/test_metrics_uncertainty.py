@@ -579,6 +579,46 @@ def test_every_interval_holds_its_own_value(case):
         assert interval.low - 1e-9 <= interval <= interval.high + 1e-9, name
 
 
+ERRORS = [
+    ("ece_hist", {}),
+    ("ece_hist", {"scope": "output"}),
+    ("ece_hist", {"scope": "output", "norm": 2}),
+    ("ece_hist", {"scope": "output", "per": "score"}),
+    ("mce", {}),
+    ("mce", {"scope": "output"}),
+    ("debiased_ece", {}),
+    ("classwise_ece", {}),
+    ("classwise_ece", {"reduction": "sum", "norm": 2}),
+    ("smooth_ece", {}),
+    ("smooth_ece", {"scope": "output"}),
+    ("ece_kde", {}),
+    ("signed_gap", {"part": "over", "scope": "output"}),
+]
+
+
+@pytest.mark.parametrize(("metric", "options"), ERRORS)
+def test_no_interval_passes_what_the_metric_can_be(metric, options):
+    """Nearly all wrong and nearly sure of it: the error is close to the largest, and the interval would pass that."""
+    rng = np.random.default_rng(0)
+    p = np.full((40, 3), 0.01) + 0.97 * np.eye(3)[rng.integers(0, 3, 40)]
+    p += 0.009 * (rng.random((40, 1)) - 0.5) * (p - 1 / 3)
+    y = (p.argmax(axis=1) + 1) % 3
+    y[:3] = p[:3].argmax(axis=1)
+    statistic = METRICS[metric].statistic(torch.from_numpy(p), torch.from_numpy(y), **options)
+    wrong = np.eye(3)[(y + 1) % 3]
+    largest = METRICS[metric].statistic(torch.from_numpy(wrong), torch.from_numpy(y), **options).value()
+    assert largest <= statistic.at_most + 1e-7
+    interval = uncertainty.interval(statistic, 0.95, 200, 0)
+    assert interval.low < interval.value <= interval.high <= statistic.at_most
+
+
+def test_the_interval_of_the_largest_gap_ends_at_1():
+    """Without that bound it would reach 1.18."""
+    p = np.array([[0.99, 0.01]] * 6 + [[0.6, 0.4]] * 4)
+    y = np.array([1, 1, 1, 1, 1, 0, 0, 1, 0, 0])
+    assert metrics.mce(p, y, confidence=0.95).high == 1
+
+
 def test_bands_of_bins_without_hits_are_as_wide_as_the_rows_allow():
     n = 50
     p = torch.full((n, 5), 0.01)

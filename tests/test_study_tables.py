@@ -255,7 +255,7 @@ def test_without_the_training_noise_equal_methods_are_called_worse():
 def test_verdict_direction():
     right = {"good": [Share(torch.ones(50))] * 5, "bad": [Share(torch.zeros(50))] * 5}
     drawn = Resamples([list(range(50))] * 5, times=200)
-    assert verdict(right, drawn, higher_is_better=True).best == "good"
+    assert verdict(right, drawn, larger_is_better=True).best == "good"
     found = verdict(right, drawn)
     assert found.best == "bad"
     assert found.ties == set()
@@ -330,7 +330,7 @@ def test_scores_that_are_nearly_equal_have_no_winner_by_kde(tmp_path):
 def test_names_are_text_in_every_form(tmp_path):
     name = r"a|b $x$ \input{secret} _c_ <i> 50% {&#~^"
     spec = kept(methods=("one-hot",), seeds=(0,)).spec
-    column = Column(f"auroc {name}", f"AUROC {name}", higher_is_better=None)
+    column = Column(f"auroc {name}", f"AUROC {name}", larger_is_better=None)
     cell = Cell(0.5, None, 1, (0.5,))
     notes = (f"{name}\nand a second line; network {name}.", "Bold: best.")
     table = Table((column,), (Row("one-hot", "one-hot", {column.key: cell}),), notes, spec)

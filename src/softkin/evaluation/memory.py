@@ -18,7 +18,7 @@ from softkin.files import number
 from softkin.metrics import catalogue, scopes, uncertainty
 from softkin.metrics.catalogue import METRICS
 from softkin.metrics.statistics import Statistic
-from softkin.metrics.uncertainty import Interval, Measured
+from softkin.metrics.uncertainty import Measured
 from softkin.predictions import Predictions
 
 
@@ -136,7 +136,7 @@ def summary(made: Mapping[str, Statistic], ends: Mapping[str, Measured], setting
         metric = METRICS[key]
         if key in ends:
             interval, redrawn = ends[key]
-            data[key] = plain(_cut(interval, metric.at_most))
+            data[key] = plain(interval)
             if metric.chance:
                 if redrawn is None:
                     redrawn = statistic.redrawn(np.random.default_rng(settings.seed), DRAWS)
@@ -152,13 +152,6 @@ def summary(made: Mapping[str, Statistic], ends: Mapping[str, Measured], setting
 
 
 DRAWS = 200  # sets of labels where the interval needed none
-
-
-def _cut(interval: Interval, at_most: float | None) -> Interval:
-    """The interval without what the metric cannot be."""
-    if at_most is None:
-        return interval
-    return Interval(interval, interval.low, min(interval.high, at_most), interval.level)
 
 
 def described(pool: scopes.Pool, ends: Mapping[str, Measured], settings: Settings) -> dict[str, Any]:

@@ -45,6 +45,10 @@ class Grouped(Statistic):
         self.columns, self.width = getattr(whole, "columns", 1), getattr(groups, "width", 1)
 
     @property
+    def at_most(self) -> float:
+        return self.whole.at_most
+
+    @property
     def no_resampling(self) -> str | None:
         return self.groups.no_resampling
 
@@ -114,6 +118,10 @@ class GroupSums(Statistic):
         self.rows, self.reader, self.num_rows = rows, reader, num_rows
         self.num_samples, self.device = len(rows), rows.device
         self.columns = self.width = rows.shape[1]
+
+    @property
+    def at_most(self) -> float:
+        return self.reader.at_most
 
     def value(self) -> float:
         return float(self.of(self.rows.sum(dim=0, keepdim=True)))

@@ -1,5 +1,6 @@
 """Calibration errors over bins as statistics: pooled, and class by class."""
 
+import math
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -44,6 +45,13 @@ class Binned(PooledSums):
     @property
     def of_one_row(self) -> float:
         return self._hits_in_a_row() / self.denominator
+
+    @property
+    def at_most(self) -> float:
+        if self.norm == "max" or self.columns == 1 or self.per == "score":
+            return 1.0
+        # The scores of a row sum to 1 and so do its hits: |score − hit| adds up to 2 at most, and so does its square.
+        return 2.0 if self.norm == 1 else math.sqrt(2) if self.norm in (2, "debiased") else 1.0
 
     def curve(self) -> ReliabilityCurve:
         """The curve itself."""
@@ -187,6 +195,10 @@ class Classwise(RowSums):
     @property
     def of_one_row(self) -> float:
         return 2 / (self.num_samples * self.divide_by)  # one class loses a hit, another gains it
+
+    @property
+    def at_most(self) -> float:
+        return (2 if self.norm == 1 else self.columns) / self.divide_by  # of another norm each class has 1
 
     def value(self) -> float:
         return float(self.of_curves(binning.class_curves(self.p, self.labels, self.bins)))

@@ -36,8 +36,7 @@ def _bins(scores: Tensor, n_bins: int, binning: Binning, rule: str | None) -> Bi
     title="ECE of the prediction",
     short="Hist P",
     chance=True,
-    at_most=1.0,
-    shown=["evaluate", "compare", "select", "record", "table", "card"],
+    shown=["evaluate", "compare", "select", "record", "table", "paper", "card"],
     aliases=["ece_prediction"],
     plain="Calibration error",
     about="ECE of the answers, 15 bins",
@@ -106,8 +105,7 @@ declare(
     {"scope": "output"},
     title="ECE of the output, per sample",
     short="Hist O",
-    at_most=None,
-    shown=["evaluate", "compare", "select", "record", "table", "card"],
+    shown=["evaluate", "compare", "select", "record", "table", "paper", "card"],
     aliases=["ece_output"],
     plain="Error of the whole output",
     about="ECE over all classes, per sample",
@@ -119,8 +117,7 @@ declare(
     title="KDE ECE of the prediction",
     short="KDE P",
     chance=True,
-    at_most=1.0,
-    shown=["evaluate", "select", "record", "table", "page"],
+    shown=["evaluate", "select", "record", "table", "paper", "page"],
     aliases=["kde_prediction"],
     plain="KDE calibration error of the answers",
 )
@@ -185,9 +182,8 @@ declare(
     larger_is_better=None,
     chance=False,
     floor=True,
-    at_most=None,
     interval="asked",
-    shown=["evaluate", "record", "table", "page"],
+    shown=["evaluate", "record", "table", "paper", "page"],
     aliases=["kde_output"],
     plain="KDE calibration error of the whole output",
 )
@@ -334,7 +330,7 @@ def classwise_ece(
     return Classwise(p, y, bins, norm=chosen["norm"], divide_by=p.shape[1] if chosen["reduction"] == "mean" else 1)
 
 
-@metric(title="smooth ECE", short="smooth", chance=True, at_most=1.0, shown=["evaluate"])
+@metric(title="smooth ECE", short="smooth", chance=True, shown=["evaluate"])
 def smooth_ece(
     probabilities: Tensor,
     labels: Tensor,
@@ -357,9 +353,7 @@ def smooth_ece(
     return Smooth(scopes.pool(probabilities, labels, scope), per=per)
 
 
-@metric(
-    title="root-mean-square error, debiased", short="debiased", chance=True, at_most=1.0, shown=["evaluate", "record"]
-)
+@metric(title="root-mean-square error, debiased", short="debiased", chance=True, shown=["evaluate", "record"])
 def debiased_ece(
     probabilities: Tensor,
     labels: Tensor,
@@ -383,7 +377,7 @@ def debiased_ece(
     return _plain_bins(Binned, "debiased", probabilities, labels, scope, n_bins, per, binning)
 
 
-@metric(title="largest gap of a bin", short="MCE", chance=True, at_most=1.0, shown=["evaluate"])
+@metric(title="largest gap of a bin", short="MCE", chance=True, shown=["evaluate"])
 def mce(
     probabilities: Tensor,
     labels: Tensor,

@@ -35,9 +35,9 @@ from softkin.names import Registry, did_you_mean
 
 P = ParamSpec("P")
 
-Place = Literal["evaluate", "compare", "select", "record", "table", "card", "page"]
+Place = Literal["evaluate", "compare", "select", "record", "table", "paper", "card", "page"]
 """Where a metric is shown: in ``evaluate``; in comparisons of two models; among what a study may choose values by; in
-a study's records; in its table; as a card of the page; in the page's list of more numbers"""
+a study's records; in its table; in the paper's tables; as a card of the page; in the page's list of more numbers"""
 
 
 class Sureness(TypedDict, total=False):
@@ -80,7 +80,7 @@ class Metric:
     floor: bool = False
     """Whether its statistic has a ``floor``, what smoothing alone shows, to stand beside it"""
     at_most: float | None = None
-    """What it cannot pass; an interval ends there"""
+    """Where the page's axis of it ends"""
     interval: Literal["always", "asked"] = "always"
     """"asked": it takes longer than all others together, so it is computed only on request"""
     least_classes: int = 2

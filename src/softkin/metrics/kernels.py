@@ -71,6 +71,10 @@ class Kernel(PooledSums):
     def of_one_row(self) -> float:
         return self.scale * self._hits_in_a_row() / len(self.pool.scores)
 
+    @property
+    def at_most(self) -> float:
+        return float(self.scale)  # a density of mass 1, times a gap of at most 1
+
     def caveat(self) -> str | None:
         return ONE_VALUE if self.radius == 0 else None
 
@@ -207,6 +211,10 @@ class Smooth(PooledSums):
     @property
     def of_one_row(self) -> float:
         return self._hits_in_a_row() / self.denominator
+
+    @property
+    def at_most(self) -> float:
+        return 2.0 if self.columns > 1 and self.per == "sample" else 1.0  # |score − hit| adds up to 2 in a row
 
     def value(self) -> float:
         residuals = self._residuals()

@@ -55,6 +55,11 @@ class Statistic(ABC):
         """The most that the label of a single row can change the value."""
         return 1 / self.num_samples
 
+    @property
+    def at_most(self) -> float:
+        """What no data can pass: the interval of an error ends there."""
+        return math.inf
+
     @abstractmethod
     def value(self) -> float:
         """The metric of the data as they are."""

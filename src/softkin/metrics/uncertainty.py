@@ -165,7 +165,8 @@ def _from_resamples(
     low_shrunk, high_shrunk = _sizes(statistic, base, noise, _shrinkage(statistic, base, noise), centre, tail)
     low, high = min(value + low - centre, low_shrunk), max(value + high - centre, high_shrunk)
     rejected, redrawn = rejects_calibration(statistic, centre, level, resamples, generator)
-    return Measured(around(value, max(0.0, low) if rejected else 0.0, max(0.0, high), level), redrawn)
+    high = min(max(0.0, high), statistic.at_most)
+    return Measured(around(value, max(0.0, low) if rejected else 0.0, high, level), redrawn)
 
 
 def _sizes(

@@ -18,8 +18,8 @@ SCALES = ("full", "small")
 """Every table and figure has these two"""
 TRIAL = "trial"
 """What a table may have besides: one seed at fixed values, for a first look"""
-METRICS = {key: catalogue.METRICS[key].short for key in ("ece_hist", "ece_hist_output", "ece_kde", "ece_kde_output")}
-"""The rows of the paper's tables, under the names of records"""
+METRICS = {metric.key: metric.short for metric in catalogue.shown("paper")}
+"""The rows of the paper's tables: what records call them, and what the tables do"""
 PARAMETERS = ("alpha", "beta")
 KEYS = {
     "table": {"methods", "paper"},

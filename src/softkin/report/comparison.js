@@ -63,9 +63,9 @@ function tableSection() {
   state.tableSort = null;
   state.tableRising = false;
   const body = el("tbody");
-  const arrow = (column) => (column.higher_is_better === true ? " ↑" : column.higher_is_better === false ? " ↓" : "");
+  const arrow = (column) => (column.larger_is_better === true ? " ↑" : column.larger_is_better === false ? " ↓" : "");
   const heads = columns.map((column) => {
-    const button = el("button", { type: "button", "data-key": `table-${column.key}`, click: () => choose({ tableSort: column.key, tableRising: state.tableSort === column.key ? !state.tableRising : column.higher_is_better !== true }) }, `${cut(column.title, 40)}${arrow(column)}`);
+    const button = el("button", { type: "button", "data-key": `table-${column.key}`, click: () => choose({ tableSort: column.key, tableRising: state.tableSort === column.key ? !state.tableRising : column.larger_is_better !== true }) }, `${cut(column.title, 40)}${arrow(column)}`);
     return { column, th: el("th", { scope: "col" }, button) };
   });
   watch(["tableSort", "tableRising"], () => {

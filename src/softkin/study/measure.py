@@ -18,8 +18,6 @@ DRAWS, DRAWS_OF_KERNELS = 100, 40
 NARROW = 1e-3  # the least bandwidth that is resampled
 FEW_DRAWS = 8  # of labels for a narrower one, each of which takes half a second
 
-INFINITE = 1.7e308  # stands for an infinite NLL in records, as JSON knows none
-
 
 def too_narrow(statistic: Statistic) -> bool:
     """Whether scores are so nearly equal that their KDE error cannot be resampled, which needs nodes every h/8."""
@@ -47,7 +45,7 @@ def _drawn_one_by_one(metric: Metric, p: Tensor) -> dict[str, float]:
 def on_validation(predictions: Predictions) -> dict[str, float]:
     """What values are chosen by."""
     p, y = predictions.probabilities, predictions.known_labels
-    return {metric.key: finite(metric.statistic(p, y).value()) for metric in catalogue.shown("select")}
+    return {metric.key: metric.statistic(p, y).value() for metric in catalogue.shown("select")}
 
 
 def on_test(predictions: Predictions, ood: Mapping[str, Predictions] | None = None) -> dict[str, Any]:
@@ -58,7 +56,7 @@ def on_test(predictions: Predictions, ood: Mapping[str, Predictions] | None = No
     caveats: dict[str, str] = {}
     for metric in catalogue.shown("record", p.shape[1]):
         statistic = metric.statistic(p, y)
-        numbers[metric.key] = finite(statistic.value())
+        numbers[metric.key] = statistic.value()
         if "table" in metric.shown and statistic.kind == "error":
             calibrated[metric.key] = _when_calibrated(metric, statistic, p)
         if metric.floor:
@@ -74,8 +72,3 @@ def on_test(predictions: Predictions, ood: Mapping[str, Predictions] | None = No
         numbers[f"auroc {name}"] = metrics.auroc(known, other)
         numbers[f"fpr_at_95 {name}"] = metrics.fpr_at_95(known, other)
     return numbers
-
-
-def finite(value: float) -> float:
-    """JSON knows no infinity: a number that no NLL reaches stands for it."""
-    return min(value, INFINITE)

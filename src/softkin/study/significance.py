@@ -136,10 +136,10 @@ class Resamples:
 
 @np.errstate(invalid="ignore")  # infinite losses less infinite losses
 def verdict(
-    statistics: Mapping[str, Sequence[Statistic]], resamples: Resamples, *, higher_is_better: bool = False
+    statistics: Mapping[str, Sequence[Statistic]], resamples: Resamples, *, larger_is_better: bool = False
 ) -> Verdict:
     """Compare methods, each with one statistic a seed, on the same seeds and samples."""
-    sign = -1 if higher_is_better else 1
+    sign = -1 if larger_is_better else 1
     seen = {name: np.array([one.value() for one in every]) for name, every in statistics.items()}
     drawn = {name: resamples.values(every) for name, every in statistics.items()}
     best = min(seen, key=lambda name: sign * float(seen[name].mean()))  # of equals the first

@@ -33,7 +33,7 @@ class Column:
     key: str
     title: str
     percent: bool = True
-    higher_is_better: bool | None = False
+    larger_is_better: bool | None = False
     """None: no winner is derived from it"""
     signed: bool = False
 
@@ -193,7 +193,7 @@ def columns(spec: StudySpec) -> list[Column]:
     """What the table of a study shows."""
     titles = {"auroc": "AUROC", "fpr_at_95": "FPR@95"}
     unknown = [
-        Column(f"{key} {name}", f"{title} {name}", higher_is_better=None)
+        Column(f"{key} {name}", f"{title} {name}", larger_is_better=None)
         for name in spec.ood
         for key, title in titles.items()
     ]
@@ -218,7 +218,7 @@ def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Ve
     found = {}
     for column in metric_columns():
         metric = catalogue.METRICS[column.key]
-        if column.higher_is_better is None:
+        if column.larger_is_better is None:
             continue
         statistics_of = {
             name: [metric.statistic(one.probabilities, one.known_labels) for one in every]
@@ -234,7 +234,7 @@ def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Ve
             measure.too_narrow(statistic) for every in statistics_of.values() for statistic in every
         ):
             continue
-        found[column.key] = significance.verdict(statistics_of, drawn, higher_is_better=column.higher_is_better)
+        found[column.key] = significance.verdict(statistics_of, drawn, larger_is_better=column.larger_is_better)
     return found
 
 
@@ -391,7 +391,7 @@ def _times(seeds: int) -> str:
 
 def heading(column: Column) -> str:
     """A column's title, with an arrow where a direction is better."""
-    arrow = {True: " ↑", False: " ↓", None: ""}[column.higher_is_better]
+    arrow = {True: " ↑", False: " ↓", None: ""}[column.larger_is_better]
     return f"{column.title}{arrow}"
 
 
