@@ -31,9 +31,10 @@ def connected(address: str | None = None, *, imports_here: bool = False) -> "Ite
     if ours:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         local: dict[str, Any] = {"include_dashboard": False} if address is None else {}
-        job = None if imports_here else _without_folder()
         try:
-            ray.init(address=address, log_to_driver=False, configure_logging=False, job_config=job, **local)
+            ray.init(
+                address=address, log_to_driver=False, configure_logging=False, job_config=_job(imports_here), **local
+            )
         except (ConnectionError, OSError, ValueError, RuntimeError) as error:
             raise SoftkinError(f"the Ray cluster {address or 'here'} cannot be reached: {error}") from error
     try:
@@ -43,12 +44,15 @@ def connected(address: str | None = None, *, imports_here: bool = False) -> "Ite
             ray.shutdown()
 
 
-def _without_folder() -> Any:
-    """A job whose processes do not import from the driver's current folder, which Ray puts before all others."""
+def _job(imports_here: bool) -> Any:
+    """Settings of a job; unless it imports here, its workers do not look in the driver's current folder for modules.
+
+    Ray puts that folder before all others.
+    """
     from ray.job_config import JobConfig
 
     class WithoutCurrentFolder(JobConfig):
         def _runtime_env_has_working_dir(self) -> bool:
-            return True  # what Ray asks before it adds the current folder and the script's
+            return True  # Ray asks this before it adds the current folder and the script's
 
-    return WithoutCurrentFolder()
+    return JobConfig() if imports_here else WithoutCurrentFolder()
