@@ -1,9 +1,13 @@
+import inspect
+
 import pytest
 
-from softkin import SoftkinError
+from softkin import SoftkinError, similarity, smoothing
+from softkin.losses import ClassSimilarityLoss
 from softkin.study import StudySpec
 from softkin.study.methods import PAPER
 from softkin.study.spec import digest_of
+from softkin.training.methods import METHODS, Method
 
 
 def test_plain_data_and_back():
@@ -60,7 +64,52 @@ def test_by_default_every_smoothing_method_tunes_itself_in_one_training():
     assert len(spec.candidates("mixup")) == 2
     mixed = StudySpec(methods=("uniform", "online"), alpha=("auto", 0.05))
     assert mixed.candidates("uniform") == [{"alpha": "auto"}, {"alpha": 0.05}]
-    assert mixed.candidates("online") == [{"alpha": 0.05}]
+    fixed = StudySpec(methods=("uniform", "online"), alpha=0.1)
+    assert fixed.candidates("online") == [{"alpha": 0.5}]  # as `softkin train` has it, and not the study's α
+    assert [values["alpha"] for values in mixed.candidates("online")] == [0.25, 0.9]
+
+
+def test_small_values_are_tried_first_so_that_they_win_ties():
+    spec = StudySpec(methods=("we", "uniform", "mixup"), alpha=(0.1, 0.02), beta=(4, 1), mixing=(0.4, 0.1, 0.2, 0.3))
+    tried = [(values["alpha"], values["beta"]) for values in spec.candidates("we")]
+    assert tried == [(0.02, 1), (0.02, 4), (0.1, 1), (0.1, 4)]
+    assert [values["mixing"] for values in spec.candidates("mixup")] == [0.1, 0.2, 0.3, 0.4]
+    alphas = [
+        values["alpha"] for values in StudySpec(methods=("uniform",), alpha=(0.1, "auto", 0.02)).candidates("uniform")
+    ]
+    assert alphas == ["auto", 0.02, 0.1]
+
+
+def test_defaults_that_are_declared_in_several_places_agree():
+    """The functions that people call have their own signatures; what commands and studies take must be the same."""
+
+    def default(function, name):
+        return inspect.signature(function).parameters[name].default
+
+    declared = {
+        (name, parameter.name): parameter.default for name, method in METHODS.items() for parameter in method.parameters
+    }
+    for function in (
+        ClassSimilarityLoss,
+        ClassSimilarityLoss.from_names,
+        Method.from_distances,
+        smoothing.similarity_labels,
+    ):
+        assert default(function, "alpha") == declared["similarity", "alpha"]
+    assert default(smoothing.uniform_labels, "alpha") == declared["uniform", "alpha"]
+    for function in (
+        ClassSimilarityLoss.from_names,
+        Method.from_distances,
+        similarity.from_distances,
+        similarity.from_vectors,
+    ):
+        assert default(function, "beta") == declared["similarity", "beta"]
+    for method in METHODS.values():  # one trial: the default of `softkin train`
+        if method.tuned is not None and not method.from_distances:
+            ((_, value),) = (
+                StudySpec(methods=(method.title.lower(),), alpha=0.1).candidates(method.title.lower())[0].items()
+            )
+            assert value == declared[method.name, method.tuned]
 
 
 def test_unequal_trials_are_refused():
@@ -69,7 +118,7 @@ def test_unequal_trials_are_refused():
     with pytest.raises(ValueError, match="same number of trials, but alpha has 2, mixing has 3"):
         StudySpec(methods=("uniform", "mixup"), alpha=(0.1, 0.2), mixing=(0.1, 0.2, 0.4))
     with pytest.raises(ValueError, match="alpha × beta has 3, uniform_alpha has 2"):
-        StudySpec(methods=("we", "online"), beta=(1, 2, 4), uniform_alpha=(0.1, 0.2))
+        StudySpec(methods=("we", "uniform"), beta=(1, 2, 4), uniform_alpha=(0.1, 0.2))
     StudySpec(methods=("uniform", "mixup"), mixing=(0.1, 0.2, 0.4))  # one α, of which as many are made
     StudySpec(methods=("one-hot", "ts"), mixing=(0.1, 0.2))  # no mixup: nothing to be unfair to
 

@@ -62,7 +62,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--alpha",
         type=_values,
-        help="of smoothing; a list is tried; auto: moved by the validation gap within the training (default: auto)",
+        help="of uniform and class-similarity smoothing; a list is tried, small values first; auto: moved by the "
+        "validation gap within the training (default: auto)",
     )
     what.add_argument(
         "--beta",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from softkin.cli import choices
 from softkin.files import from_number
 from softkin.names import require
+from softkin.training import CHECKPOINT_EVERY
 from softkin.training.methods import METHODS, parameters
 
 if TYPE_CHECKING:
@@ -105,9 +106,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--checkpoint-every",
         type=float,
-        default=5.0,
+        default=CHECKPOINT_EVERY,
         metavar="SECONDS",
-        help="the least time between two checkpoints (default: 5)",
+        help=f"minimum time between two checkpoints (default: {CHECKPOINT_EVERY:g})",
     )
     run.add_argument("--log-json", type=Path, metavar="FILE", help="a JSON line for each step and epoch")
     run.add_argument("--tracker", action="append", default=[], help="tensorboard, wandb or mlflow; may be repeated")

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 DIGITS = {"max_per_class": 10, "validation": 697, "test": 1000}
 """So few training images that a network becomes over-confident, and enough test images to see it"""
 
-CHECKPOINT_EVERY = 5.0  # seconds of a training that a crash may cost
-
 Inputs = Callable[[str], Path]
 """The folder of a run that is done, by its digest"""
 
@@ -241,7 +239,6 @@ def _training(
         folder=work,
         device=device,
         progress=False,
-        checkpoint_every=CHECKPOINT_EVERY,
     )
     written = []
     ood = spec["ood"] or {"sets": [], "rows": 0}

@@ -31,6 +31,8 @@ from softkin.metrics.scopes import blocks
 from softkin.metrics.statistics import Statistic
 
 LEVEL = 0.05
+RESAMPLES = 2000
+"""How often a table resamples the test samples"""
 ONE_SEED = "one seed: no method can be called worse than another"
 
 
@@ -71,7 +73,7 @@ class Verdict:
 class Resamples:
     """One set of resamples, used for all metrics and methods of a study."""
 
-    def __init__(self, sample_ids: Sequence[Sequence[object]], *, times: int = 2000, seed: int = 0) -> None:
+    def __init__(self, sample_ids: Sequence[Sequence[object]], *, times: int = RESAMPLES, seed: int = 0) -> None:
         """``sample_ids`` are those of the test rows of each seed."""
         generator = np.random.default_rng(seed)
         place: dict[object, int] = {}

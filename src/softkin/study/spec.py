@@ -11,7 +11,7 @@ from softkin.metrics import catalogue
 from softkin.names import require
 from softkin.study import methods as registry
 from softkin.study.methods import PAPER
-from softkin.training.methods import Value, text_of
+from softkin.training.methods import Parameter, TrainingMethod, Value, text_of
 
 SEARCHES = ("grid", "halving")
 MOST_SEEDS = MOST_VALUES = 1000  # a folder of some thousand runs is as large as has been tried
@@ -59,13 +59,15 @@ class StudySpec:
     """A seed fixes split, initial weights and the order of the data, the same for every method"""
     alpha: tuple[Value, ...] = ("auto",)
     beta: tuple[Value, ...] = ("auto",)
-    """Grids of the class-similarity methods: every α with every β. An α of "auto" is moved within the training by the
-    validation gap; a β of "auto" is what predicts best what one-hot training confuses on validation rows"""
+    """Grids of the class-similarity methods: every α with every β, small values first, so that they win ties. An α of
+    "auto" is moved within the training by the validation gap; a β of "auto" is what predicts best what one-hot training
+    confuses on validation rows. Uniform smoothing takes its α from the same grid; online smoothing does not, as its α
+    is another thing"""
     top_m: int | None = None
     """Of the class-similarity methods: keep the m most similar classes of each; None: all"""
     uniform_alpha: tuple[Value, ...] = ()
     mixing: tuple[float, ...] = ()
-    """Grids of uniform smoothing's α and of mixup's a; none: as many values as the others have, around the usual"""
+    """Grids of uniform smoothing's α and of mixup's a; none: as many values as the others try, around the default"""
     select: str = "nll"
     search: str = "grid"
     tuning: str = "each seed"
@@ -148,17 +150,16 @@ class StudySpec:
         methods = [registry.named(base) for base in bases]
         if any(method.source is not None for method in methods):
             counts["alpha × beta"] = len(self.alpha) * len(self.beta)
-        tuned = {method.training.tuned for method in methods if method.training is not None}
-        smoothing = "alpha" in tuned
+        smoothing = any(_smooths(method.training) for method in methods)
         if smoothing and not counts and not self.uniform_alpha and len(self.alpha) > 1:
             counts["alpha"] = len(self.alpha)
         if self.uniform_alpha and smoothing:
             counts["uniform_alpha"] = len(self.uniform_alpha)
-        if self.mixing and "mixing" in tuned:
+        if self.mixing and any(method.training is not None and method.training.tuned == "mixing" for method in methods):
             counts["mixing"] = len(self.mixing)
         if len(set(counts.values())) > 1:
-            found = ", ".join(f"{key} has {count}" for key, count in counts.items())
-            raise ValueError(f"every tunable method must get the same number of trials, but {found}.")
+            unequal = ", ".join(f"{key} has {count}" for key, count in counts.items())
+            raise ValueError(f"every tunable method must get the same number of trials, but {unequal}.")
         return checks.count(next(iter(counts.values()), len(self.alpha)), "alpha × beta", most=MOST_VALUES)
 
     def candidates(self, base: str) -> list[dict[str, Value]]:
@@ -169,20 +170,21 @@ class StudySpec:
         method = registry.named(base)
         if method.source is not None:
             kept: dict[str, Value] = {} if self.top_m is None else {"top_m": self.top_m}
-            return [{"alpha": alpha, "beta": beta, **kept} for alpha in self.alpha for beta in self.beta]
+            alphas, betas = _small_first(self.alpha), _small_first(self.beta)
+            return [{"alpha": alpha, "beta": beta, **kept} for alpha in alphas for beta in betas]
         training = method.training
         if training is None or training.tuned is None:
             return [{}]
-        parameter = next(one for one in training.parameters if one.name == training.tuned)
-        listed: tuple[Value, ...] = {"alpha": self.uniform_alpha, "mixing": self.mixing}.get(training.tuned, ())
-        if not listed and training.tuned == "alpha":
-            listed = self.alpha if len(self.alpha) == self.trials else ("auto",) if "auto" in self.alpha else ()
-        if not parameter.automatic:
-            listed = _numbers(listed)
-        if not listed:
-            numbers = _numbers(self.alpha) if training.tuned == "alpha" else ()
-            listed = _spread(*((min(numbers), max(numbers)) if numbers else (parameter.default,) * 2), self.trials)
-        return [{training.tuned: value} for value in listed]
+        parameter = _tuned(training)
+        listed: tuple[Value, ...] = self.mixing if training.tuned == "mixing" else ()
+        ends = parameter.default, parameter.default
+        if _smooths(training):
+            listed = self.uniform_alpha
+            if not listed:
+                listed = self.alpha if len(self.alpha) == self.trials else ("auto",) if "auto" in self.alpha else ()
+            numbers = _numbers(self.alpha)
+            ends = (min(numbers), max(numbers)) if numbers else ends
+        return [{training.tuned: value} for value in _small_first(listed or _spread(*ends, self.trials))]
 
     # As data
 
@@ -233,6 +235,20 @@ def trusted(values: dict[str, Any], path: str | Path, trust_model: str | Sequenc
     if isinstance(values.get("model"), str):
         models.require_trust(values["model"], trust_model, where=str(path))
     return values
+
+
+def _tuned(training: TrainingMethod) -> Parameter:
+    return next(parameter for parameter in training.parameters if parameter.name == training.tuned)
+
+
+def _smooths(training: TrainingMethod | None) -> bool:
+    """Whether a study's grids of α are for this method; online smoothing's α weighs labels that it learns."""
+    return training is not None and training.tuned == "alpha" and _tuned(training).automatic
+
+
+def _small_first(values: Sequence[Value]) -> list[Value]:
+    """Put "auto" first, then numbers from small to large: of trials that are level the first is taken."""
+    return sorted(values, key=lambda value: -1.0 if isinstance(value, str) else value)
 
 
 def _numbers(values: Sequence[Value]) -> tuple[float, ...]:

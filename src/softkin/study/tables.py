@@ -16,7 +16,7 @@ from softkin.study import measure, significance
 from softkin.study import methods as registry
 from softkin.study.folder import Result, StudyFolder
 from softkin.study.recommendation import recommend
-from softkin.study.significance import Resamples, Verdict
+from softkin.study.significance import RESAMPLES, Resamples, Verdict
 from softkin.study.spec import StudySpec
 from softkin.training.methods import Value, in_words
 
@@ -159,14 +159,14 @@ class Table:
         return plain
 
 
-def table(folder: str | Path | StudyFolder, *, resamples: int = 2000) -> Table:
+def table(folder: str | Path | StudyFolder, *, resamples: int = RESAMPLES) -> Table:
     """The table of a study, finished or not, from its records and saved predictions alone."""
     folder = StudyFolder.of(folder)
     return build(folder.kept.spec, folder.results(), data=folder.kept.data, resamples=resamples)
 
 
 def build(
-    spec: StudySpec, found: Sequence[Result], *, data: Mapping[str, Any] | None = None, resamples: int = 2000
+    spec: StudySpec, found: Sequence[Result], *, data: Mapping[str, Any] | None = None, resamples: int = RESAMPLES
 ) -> Table:
     """The table of some results."""
     by_method: dict[str, list[Result]] = {name: [] for name in spec.methods}

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from softkin.training.prediction import predict
     from softkin.training.recipe import Recipe
 
+CHECKPOINT_EVERY = 5.0
+"""The default of ``checkpoint_every``: minimum seconds between two checkpoints, which is what a crash may cost"""
+
 __all__ = [
+    "CHECKPOINT_EVERY",
     "METHODS",
     "Method",
     "Recipe",

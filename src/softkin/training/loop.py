@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from softkin import SoftkinError, checks, metrics, ranks
-from softkin.training import checkpoints, launch, stopping
+from softkin.training import CHECKPOINT_EVERY, checkpoints, launch, stopping
 from softkin.training.batches import Batches, Inputs, Standardisation, key
 from softkin.training.live import Listener, Live, live
 from softkin.training.methods import Method
@@ -61,7 +61,7 @@ def fit(
     progress: bool | Listener | None = None,
     log_json: str | Path | None = None,
     trackers: Sequence[str] = (),
-    checkpoint_every: float = 5.0,
+    checkpoint_every: float = CHECKPOINT_EVERY,
     validate_every: int | None = None,
 ) -> Trained:
     """Train ``model`` in place.
@@ -84,10 +84,10 @@ def fit(
         progress: True or False; by default where stderr is a terminal. Or a function that is told what happens.
         log_json: A file that gets a JSON line for each step, epoch and checkpoint.
         trackers: "tensorboard", "wandb", "mlflow".
-        checkpoint_every: Seconds that at least pass between two checkpoints; 0 writes one after every epoch. The last
-            epoch's is always written.
-        validate_every: Epochs between two looks at the validation rows; the last epoch is always looked at. By default
-            as many as there are times more validation rows than training rows, so that looking costs less.
+        checkpoint_every: Minimum seconds between two checkpoints; 0 writes one after every epoch. The last epoch's is
+            always written.
+        validate_every: Epochs between two validations; the last epoch is always validated. Defaults to
+            ⌈validation rows / training rows⌉, so that validating never costs more than training; to 1 where α moves.
 
     Raises:
         SoftkinError: The loss is no longer a number; the folder is another run's; the device is not there.
@@ -144,8 +144,8 @@ def _check_data(train: "Labelled", validation: "Labelled | None", method: Method
 class _Run:
     """One run: what it needs, and where it stands."""
 
-    checkpoint_every = 5.0
-    validate_every = 1
+    checkpoint_every: float
+    validate_every: int
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin import SoftkinError, __version__, checks, data, files, metrics, models, ranks
 from softkin.data import distribution, loading
+from softkin.training import CHECKPOINT_EVERY
 from softkin.training.distances import known_distance, measured_distances
 from softkin.training.loop import MOST_SEED, Trained, fit
 from softkin.training.methods import SIMILARITY, Method, Value, parse
@@ -60,7 +61,7 @@ class Session:
     output: Path | None = None
     force: bool = False
     """Overwrite a finished training; one that was cut off goes on in any case"""
-    checkpoint_every: float = 5.0
+    checkpoint_every: float = CHECKPOINT_EVERY
     log_json: Path | None = None
     trackers: Sequence[str] = ()
 
