@@ -241,14 +241,19 @@ def test_bad_names_and_shapes(name, shape, words):
 
 
 def test_bad_options():
-    with pytest.raises(TypeError, match="wrn has no option 'unit'; it has units, widen; did you mean 'units'?"):
+    with pytest.raises(
+        TypeError, match="wrn has no option 'unit'; it has units, widen, dropout; did you mean 'units'?"
+    ):
         models.build("wrn", num_classes=10, input_shape=(3, 32, 32), unit=2)
-    with pytest.raises(TypeError, match="resnet18 has no option 'units'; it has none."):
+    with pytest.raises(TypeError, match="resnet18 has no option 'units'; it has dropout."):
         models.build("resnet18", num_classes=10, input_shape=(3, 32, 32), units=2)
     with pytest.raises(TypeError, match="`norm` must be True or False, got 1"):
         models.build("small", num_classes=10, input_shape=(1, 8, 8), norm=1)
     with pytest.raises(ValueError, match="`num_classes` must be at least 2, got 1"):
         models.build("small", num_classes=1, input_shape=(1, 8, 8))
+    for wrong in (1.0, -0.1, float("nan")):
+        with pytest.raises(ValueError, match="`dropout` must be"):
+            models.build("mlp", num_classes=2, input_shape=(3,), dropout=wrong)
 
 
 def test_names():

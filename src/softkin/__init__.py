@@ -9,6 +9,7 @@ The modules, in the order in which data flows through them:
 - ``softkin.data``: images, features and texts from what people have on disk, split and cached
 - ``softkin.models``, ``softkin.training``: networks, and one loop that trains them by every method and resumes
 - ``softkin.predictions``: a network and its samples → logits and labels that stay together, in files too
+- ``softkin.bayes``: dropout, SWAG, Laplace and ensembles → predictions that average over networks
 - ``softkin.calibrators``: logits and labels of held-out samples → calibrated probabilities
 - ``softkin.metrics``: probabilities and labels → calibration errors and scores, with intervals and comparisons
 - ``softkin.abstention``: the same → the threshold above which answers are right often enough
@@ -30,6 +31,7 @@ __version__ = "0.1.0.dev0"
 
 _MODULES = (
     "abstention",
+    "bayes",
     "calibrators",
     "data",
     "diagrams",

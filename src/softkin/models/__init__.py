@@ -31,6 +31,7 @@ __all__ = [
     "build",
     "check",
     "default_network",
+    "has_option",
     "is_code",
     "names",
     "require_trust",
@@ -162,6 +163,19 @@ def check(name: str, **options: Any) -> tuple[str, dict[str, Any]]:
     return name, options
 
 
+def has_option(name: str, option: str) -> bool:
+    """Whether a network of ours has an option; makers from elsewhere are not asked.
+
+    Example:
+        >>> has_option("mlp(hidden=8)", "dropout"), has_option("torchvision.models:resnet18", "dropout")
+        (True, False)
+    """
+    bare, _ = _parse(name)
+    if ":" in bare:
+        return False
+    return option in inspect.signature(NETWORKS[check(bare)[0]].make).parameters
+
+
 def is_code(name: str) -> bool:
     """Whether a network's name is a "package.module:callable", which building it imports and calls."""
     return ":" in _parse(name)[0]
@@ -228,7 +242,10 @@ def _known_options(name: str, make: Callable[..., nn.Module], options: dict[str,
             raise TypeError(
                 f"{name} has no option {option!r}; it has {', '.join(known) or 'none'}{did_you_mean(option, known)}"
             )
-        if not isinstance(parameters[option].default, bool):
+        if isinstance(parameters[option].default, float):
+            if not 0 <= checks.number(value, option) < 1:
+                raise ValueError(f"`{option}` must be at least 0 and below 1, got {value:g}.")
+        elif not isinstance(parameters[option].default, bool):
             checks.count(value, option)
         elif not isinstance(value, bool):
             raise TypeError(f"`{option}` must be True or False, got {value!r}.")

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from softkin.models.stem import kaiming, stem
+from softkin.models.stem import dropped, kaiming, stem
 
 GROWTH = 48
 BLOCKS = (6, 12, 36, 24)
@@ -11,24 +11,29 @@ BOTTLENECK = 4  # the 1×1 convolution gives 4 × growth maps to the 3×3
 
 
 class Layer(nn.Module):
-    """Adds ``GROWTH`` feature maps to those that came in."""
+    """Adds ``GROWTH`` feature maps to those that came in.
 
-    def __init__(self, before: int) -> None:
+    Dropout, where there is some, follows each convolution, as the authors put it.
+    """
+
+    def __init__(self, before: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.body = nn.Sequential(
             nn.BatchNorm2d(before),
             nn.ReLU(inplace=True),
             nn.Conv2d(before, BOTTLENECK * GROWTH, 1, bias=False),
+            *dropped(dropout),
             nn.BatchNorm2d(BOTTLENECK * GROWTH),
             nn.ReLU(inplace=True),
             nn.Conv2d(BOTTLENECK * GROWTH, GROWTH, 3, padding=1, bias=False),
+            *dropped(dropout),
         )
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([x, self.body(x)], dim=1)
 
 
-def densenet161(num_classes: int, input_shape: tuple[int, int, int]) -> nn.Module:
+def densenet161(num_classes: int, input_shape: tuple[int, int, int], dropout: float = 0.0) -> nn.Module:
     """DenseNet-161: growth 48, blocks of 6, 12, 36, 24 layers, halved in width and size between them.
 
     28,681,000 parameters with ImageNet's stem and 1,000 classes.
@@ -42,7 +47,7 @@ def densenet161(num_classes: int, input_shape: tuple[int, int, int]) -> nn.Modul
     layers: list[nn.Module] = [stem(channels, width, max(sides))]
     for place, depth in enumerate(BLOCKS):
         for _ in range(depth):
-            layers.append(Layer(width))
+            layers.append(Layer(width, dropout))
             width += GROWTH
         layers += [nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
         if place < len(BLOCKS) - 1:

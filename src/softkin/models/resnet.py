@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from softkin.models.stem import kaiming, stem
+from softkin.models.stem import dropped, kaiming, stem
 
 
 class Basic(nn.Module):
@@ -65,8 +65,12 @@ def _residual(
     num_classes: int,
     input_shape: tuple[int, int, int],
     widen: int = 1,
+    dropout: float = 0.0,
 ) -> nn.Module:
-    """Four groups of 64, 128, 256, 512 filters, each but the first halving the image, behind the stem."""
+    """Four groups of 64, 128, 256, 512 filters, each but the first halving the image, behind the stem.
+
+    The authors have no dropout; ``dropout`` is of what the last layer sees.
+    """
     channels, *sides = input_shape
     layers: list[nn.Module] = [stem(channels, 64, max(sides))]
     before = 64
@@ -75,30 +79,31 @@ def _residual(
         for place in range(depth):
             layers.append(block(before, width, 2 if group > 0 and place == 0 else 1, widen))
             before = width * block.expansion
-    network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, num_classes))
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), *dropped(dropout), nn.Linear(before, num_classes)]
+    network = nn.Sequential(*layers, *head)
     kaiming(network)
     return network
 
 
-def resnet18(num_classes: int, input_shape: tuple[int, int, int]) -> nn.Module:
+def resnet18(num_classes: int, input_shape: tuple[int, int, int], dropout: float = 0.0) -> nn.Module:
     """ResNet-18: 2, 2, 2, 2 basic blocks. 11,689,512 parameters with ImageNet's stem and 1,000 classes.
 
     References:
         He et al., Deep Residual Learning for Image Recognition, 2016, arXiv:1512.03385, table 1.
     """
-    return _residual(Basic, (2, 2, 2, 2), num_classes, input_shape)
+    return _residual(Basic, (2, 2, 2, 2), num_classes, input_shape, dropout=dropout)
 
 
-def resnet34(num_classes: int, input_shape: tuple[int, int, int]) -> nn.Module:
+def resnet34(num_classes: int, input_shape: tuple[int, int, int], dropout: float = 0.0) -> nn.Module:
     """ResNet-34: 3, 4, 6, 3 basic blocks. 21,797,672 parameters with ImageNet's stem and 1,000 classes.
 
     References:
         He et al., Deep Residual Learning for Image Recognition, 2016, arXiv:1512.03385, table 1.
     """
-    return _residual(Basic, (3, 4, 6, 3), num_classes, input_shape)
+    return _residual(Basic, (3, 4, 6, 3), num_classes, input_shape, dropout=dropout)
 
 
-def wrn50_2(num_classes: int, input_shape: tuple[int, int, int]) -> nn.Module:
+def wrn50_2(num_classes: int, input_shape: tuple[int, int, int], dropout: float = 0.0) -> nn.Module:
     """Wide ResNet-50-2: 3, 4, 6, 3 bottlenecks with 3×3 convolutions twice as wide as ResNet-50's.
 
     68,883,240 parameters with ImageNet's stem and 1,000 classes. The stride is on the 3×3 convolution.
@@ -106,4 +111,4 @@ def wrn50_2(num_classes: int, input_shape: tuple[int, int, int]) -> nn.Module:
     References:
         Zagoruyko and Komodakis, Wide Residual Networks, 2016, arXiv:1605.07146, section 3.4.
     """
-    return _residual(Bottleneck, (3, 4, 6, 3), num_classes, input_shape, widen=2)
+    return _residual(Bottleneck, (3, 4, 6, 3), num_classes, input_shape, widen=2, dropout=dropout)

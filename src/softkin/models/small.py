@@ -4,11 +4,16 @@ import math
 
 from torch import nn
 
-from softkin.models.stem import kaiming
+from softkin.models.stem import dropped, kaiming
 
 
 def small(
-    num_classes: int, input_shape: tuple[int, int, int], width: int = 16, hidden: int = 64, norm: bool = False
+    num_classes: int,
+    input_shape: tuple[int, int, int],
+    width: int = 16,
+    hidden: int = 64,
+    norm: bool = False,
+    dropout: float = 0.0,
 ) -> nn.Module:
     """Two pairs of 3×3 convolutions, max-pooling after each, and one hidden layer.
 
@@ -21,6 +26,7 @@ def small(
         width: Filters of the first pair; the second has twice as many.
         hidden: Units of the hidden layer.
         norm: BatchNorm after each convolution.
+        dropout: Of the fully connected layers' inputs, as in Gal and Ghahramani's networks (2016).
     """
     channels, height, across = input_shape
     layers: list[nn.Module] = []
@@ -33,18 +39,29 @@ def small(
         layers.append(nn.MaxPool2d(2))
     flat = 2 * width * (height // 4) * (across // 4)
     network = nn.Sequential(
-        *layers, nn.Flatten(), nn.Linear(flat, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, num_classes)
+        *layers,
+        nn.Flatten(),
+        *dropped(dropout),
+        nn.Linear(flat, hidden),
+        nn.ReLU(inplace=True),
+        *dropped(dropout),
+        nn.Linear(hidden, num_classes),
     )
     kaiming(network)
     return network
 
 
-def mlp(num_classes: int, input_shape: tuple[int, ...], hidden: int = 256, layers: int = 2) -> nn.Module:
-    """``layers`` fully connected layers of ``hidden`` units with ReLU: for features, or for images taken as vectors."""
+def mlp(
+    num_classes: int, input_shape: tuple[int, ...], hidden: int = 256, layers: int = 2, dropout: float = 0.0
+) -> nn.Module:
+    """``layers`` fully connected layers of ``hidden`` units with ReLU: for features, or for images taken as vectors.
+
+    ``dropout`` follows each of them, as in Gal and Ghahramani's networks (2016).
+    """
     parts: list[nn.Module] = [nn.Flatten()]
     before = math.prod(input_shape)
     for _ in range(layers):
-        parts += [nn.Linear(before, hidden), nn.ReLU(inplace=True)]
+        parts += [nn.Linear(before, hidden), nn.ReLU(inplace=True), *dropped(dropout)]
         before = hidden
     network = nn.Sequential(*parts, nn.Linear(before, num_classes))
     kaiming(network)

@@ -30,6 +30,11 @@ def stem(channels: int, width: int, size: int, *, activated: bool = True) -> nn.
     return nn.Sequential(*layers)
 
 
+def dropped(share: float) -> list[nn.Module]:
+    """A dropout layer, or none where nothing is dropped: so that weights keep their names and initial values."""
+    return [nn.Dropout(share)] if share else []
+
+
 def kaiming(network: nn.Module, fan: Literal["fan_out", "fan_in"] = "fan_out") -> None:
     """He et al.'s initial weights (arXiv:1502.01852): N(0, 2/fan) for convolutions, 1 and 0 for BatchNorm.
 

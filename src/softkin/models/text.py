@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from softkin.models.stem import kaiming
+from softkin.models.stem import dropped, kaiming
 
 
 class Weighted(nn.Module):
@@ -19,13 +19,18 @@ class Weighted(nn.Module):
         return torch.nn.functional.normalize(counts.log1p(), dim=1) * length
 
 
-def bag_of_words(num_classes: int, input_shape: tuple[int], hidden: int = 256) -> nn.Module:
+def bag_of_words(num_classes: int, input_shape: tuple[int], hidden: int = 256, dropout: float = 0.0) -> nn.Module:
     """Word counts (N, D), hashed or not → logits, through one hidden layer of ``hidden`` units with ReLU.
 
     The order of words is lost; for short queries such as CLINC150's the words alone say most.
+    ``dropout`` follows the hidden layer.
     """
     network = nn.Sequential(
-        Weighted(), nn.Linear(*input_shape, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, num_classes)
+        Weighted(),
+        nn.Linear(*input_shape, hidden),
+        nn.ReLU(inplace=True),
+        *dropped(dropout),
+        nn.Linear(hidden, num_classes),
     )
     kaiming(network)
     return network

@@ -2,19 +2,23 @@
 
 from torch import Tensor, nn
 
-from softkin.models.stem import kaiming, stem
+from softkin.models.stem import dropped, kaiming, stem
 
 
 class Unit(nn.Module):
-    """BatchNorm, ReLU, 3×3 convolution, twice, beside a shortcut: the identity, or a 1×1 convolution."""
+    """BatchNorm, ReLU, 3×3 convolution, twice, beside a shortcut: the identity, or a 1×1 convolution.
 
-    def __init__(self, before: int, width: int, stride: int) -> None:
+    Dropout, where there is some, stands before the second convolution, as the authors put it.
+    """
+
+    def __init__(self, before: int, width: int, stride: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.first = nn.Sequential(nn.BatchNorm2d(before), nn.ReLU(inplace=True))
         self.body = nn.Sequential(
             nn.Conv2d(before, width, 3, stride, padding=1, bias=False),
             nn.BatchNorm2d(width),
             nn.ReLU(inplace=True),
+            *dropped(dropout),
             nn.Conv2d(width, width, 3, padding=1, bias=False),
         )
         same = before == width and stride == 1
@@ -28,7 +32,9 @@ class Unit(nn.Module):
         return out
 
 
-def wrn(num_classes: int, input_shape: tuple[int, int, int], units: int = 5, widen: int = 1) -> nn.Module:
+def wrn(
+    num_classes: int, input_shape: tuple[int, int, int], units: int = 5, widen: int = 1, dropout: float = 0.0
+) -> nn.Module:
     """Wide ResNet with {16, 16k, 32k, 64k} filters and ``units`` pre-activation units in each of three groups.
 
     The paper names the filters {16, 16, 32, 64}, that is k = ``widen`` = 1, and no depth; 5 units, 34 layers as the
@@ -44,7 +50,7 @@ def wrn(num_classes: int, input_shape: tuple[int, int, int], units: int = 5, wid
     for group in range(3):
         width = 16 * 2**group * widen
         for place in range(units):
-            layers.append(Unit(before, width, 2 if group > 0 and place == 0 else 1))
+            layers.append(Unit(before, width, 2 if group > 0 and place == 0 else 1, dropout))
             before = width
     layers += [nn.BatchNorm2d(before), nn.ReLU(inplace=True)]
     network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, num_classes))

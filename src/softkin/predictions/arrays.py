@@ -27,20 +27,21 @@ def open_npz(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     textual = [key for key in keys if archive.array(key).dtype.kind in "US"]
     texts = written or reading.text_part(textual, name)
     least = 2 if reading.positive_class is None else 1
-    beside = (labels, ids, texts, *ABOUT)
+    beside = (labels, ids, texts, *ABOUT, *formats.SPREAD)
     others = [key for key in keys if key not in beside and len(shapes[key]) >= least]
     part, kind = formats.choose(keys, others, reading.kind, name)
     num_rows, num_classes = _dimensions(shapes, (labels, ids, None if written else texts), part, name, reading)
+    spread = _spread(shapes, num_rows, num_classes, name)
     about = {key: archive.text(key) for key in ABOUT if key in keys}
 
     def blocks(rows: int) -> Iterator[Block]:
-        streams = [None if key is None else archive.array(key) for key in (part, labels, ids)]
+        streams = [None if key is None else archive.array(key) for key in (part, labels, ids, *spread)]
         own_texts = None if texts is None else _texts(archive, texts, num_rows, name)
         for start in range(0, num_rows, rows):
             count = min(rows, num_rows - start)
-            values, own_labels, own_ids = (None if stream is None else stream.take(count) for stream in streams)
+            values, own_labels, own_ids, *rest = (None if stream is None else stream.take(count) for stream in streams)
             chunk = None if own_texts is None else own_texts[start : start + count]
-            yield Block(_tensor(values, part, name, reading), own_labels, own_ids, chunk)
+            yield Block(_tensor(values, part, name, reading), own_labels, own_ids, chunk, *rest)
 
     return PredictionFile(
         name, kind, num_classes, num_rows, blocks, about.get("class_names"), _notes(about), about.get("name")
@@ -87,9 +88,10 @@ def open_safetensors(file: IO[bytes], name: str, reading: Reading) -> Prediction
     keys, about = list(opened.shapes), opened.texts
     labels, ids = reading.label_part(keys, name), formats.named(keys, formats.IDS)
     least = 2 if reading.positive_class is None else 1
-    others = [key for key in keys if key not in (labels, ids) and len(opened.shapes[key]) >= least]
+    others = [key for key in keys if key not in (labels, ids, *formats.SPREAD) and len(opened.shapes[key]) >= least]
     part, kind = formats.choose(keys, others, reading.kind, name)
     num_rows, num_classes = _dimensions(opened.shapes, (labels, ids), part, name, reading)
+    spread = _spread(opened.shapes, num_rows, num_classes, name)
     named_samples, texts = about.get("sample_ids"), about.get("texts")
     for key, beside in (("sample_ids", named_samples), ("texts", texts)):
         if beside is not None and (not isinstance(beside, list) or len(beside) != num_rows):
@@ -97,13 +99,14 @@ def open_safetensors(file: IO[bytes], name: str, reading: Reading) -> Prediction
 
     def blocks(rows: int) -> Iterator[Block]:
         assert on_disk is not None  # a temporary file lives as long as it is named
-        streams = [None if key is None else opened.rows(key, rows) for key in (part, labels, ids)]
+        streams = [None if key is None else opened.rows(key, rows) for key in (part, labels, ids, *spread)]
         for start in range(0, num_rows, rows):
-            values, own_labels, own_ids = (None if stream is None else next(stream) for stream in streams)
+            values, own_labels, own_ids, *rest = (None if stream is None else next(stream) for stream in streams)
             names, chunk = (
                 None if beside is None else beside[start : start + rows] for beside in (named_samples, texts)
             )
-            yield Block(_tensor(values, part, name, reading), own_labels, names if own_ids is None else own_ids, chunk)
+            known_as = names if own_ids is None else own_ids
+            yield Block(_tensor(values, part, name, reading), own_labels, known_as, chunk, *rest)
 
     return PredictionFile(
         name, kind, num_classes, num_rows, blocks, about.get("class_names"), _notes(about), about.get("name")
@@ -175,6 +178,16 @@ def _dimensions(
                 f"{name}: `{key}` must have shape ({shape[0]},), one for each row of `{part}`, got {shapes[key]}."
             )
     return shape[0], shape[1]
+
+
+def _spread(shapes: dict[str, tuple[int, ...]], rows: int, classes: int, name: str) -> list[str | None]:
+    """Which of ``formats.SPREAD`` the file holds, each one for each row."""
+    information, members = (shapes.get(key) for key in formats.SPREAD)
+    if information not in (None, (rows,)):
+        raise SoftkinError(f"{name}: `mutual_information` must have shape ({rows},), got {information}.")
+    if members is not None and (len(members) != 3 or 0 in members or (members[0], members[2]) != (rows, classes)):
+        raise SoftkinError(f"{name}: `members` must have shape ({rows}, M, {classes}), got {members}.")
+    return [key if key in shapes else None for key in formats.SPREAD]
 
 
 def _tensor(values: Any, part: str, name: str, reading: Reading) -> Any:

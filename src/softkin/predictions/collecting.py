@@ -42,7 +42,7 @@ def collect(
     try:
         with torch.no_grad():
             for batch in track(loader, "predicting", total=total, show=progress):
-                output, wanted, known_as = _answer(model, batch, device)
+                output, wanted, known_as = answer(model, batch, device)
                 outputs.append(output.detach().float().cpu() if output.dtype != torch.float64 else output.cpu())
                 labels.append(torch.as_tensor(wanted).cpu())
                 ids.extend(known_as.tolist() if isinstance(known_as, Tensor) else known_as)
@@ -60,8 +60,8 @@ def collect(
     )
 
 
-def _answer(model: nn.Module, batch: Any, device: torch.device | str) -> tuple[Tensor, Any, Any]:
-    """Logits, labels and sample ids of one batch."""
+def answer(model: nn.Module, batch: Any, device: torch.device | str) -> tuple[Tensor, Any, Any]:
+    """Logits, labels and sample ids of one batch of a loader as ``collect`` takes it."""
     ids: Any = []
     if isinstance(batch, Mapping):
         inputs = dict(batch)

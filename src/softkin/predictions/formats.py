@@ -29,6 +29,8 @@ from softkin.progress import track
 __all__ = ["IDS", "LABELS", "NAMES", "NOTES", "TEXTS", "Block", "PredictionFile", "Reading", "ScoreKind", "named"]
 
 NOTES = ("split_digest", "calibration")
+SPREAD = ("mutual_information", "members")
+"""What ``Predictions.save`` writes of an ensemble: (N,) and (N, M, K)"""
 BLOCK = 2**21  # scores in a block: 16 MB in float64
 
 
@@ -42,6 +44,10 @@ class Block:
     """(n,) numbers or class names"""
     ids: Any = None
     texts: list[str] | None = None
+    mutual_information: Any = None
+    """(n,) how much the members of an ensemble disagree"""
+    members: Any = None
+    """(n, M, K) their probabilities"""
 
 
 @dataclass(frozen=True)
@@ -146,6 +152,7 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
         "texts": texts,
         "name": source.name,
         "split_digest": source.notes.get("split_digest"),
+        **_spread(blocks),
     }
     try:
         if source.kind == "probs":
@@ -153,6 +160,19 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
         return Predictions(values, labels, **about)
     except (TypeError, ValueError) as error:
         raise SoftkinError(f"{source.name}: {error}") from error
+
+
+def _spread(blocks: Sequence[Block]) -> dict[str, Tensor]:
+    """What the file says of an ensemble's members."""
+    parts = {name: [getattr(block, name) for block in blocks] for name in SPREAD}
+    kept = {
+        name: torch.cat([torch.as_tensor(np.asarray(part)) for part in of_blocks])
+        for name, of_blocks in parts.items()
+        if of_blocks[0] is not None
+    }
+    if "members" in kept:
+        kept["members"] = kept["members"].transpose(0, 1)
+    return kept
 
 
 def read(path: str | Path, *, progress: bool | None = None, **options: Any) -> Predictions:

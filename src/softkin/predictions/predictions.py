@@ -54,6 +54,10 @@ class Predictions:
     """(N, K) probabilities where those were given instead of logits"""
     texts: list[str] | None = None
     """(N,) what the samples say, where they are texts: for people who look at them"""
+    members: Tensor | None = None
+    """(M, N, K) probabilities of the members of an ensemble or the draws of a Bayesian network, where kept"""
+    mutual_information: Tensor | None = None
+    """(N,) nats: how much the members disagree; from ``members`` where those are there"""
 
     def __post_init__(self) -> None:
         logits = checks.logits(self.logits).cpu()
@@ -69,6 +73,23 @@ class Predictions:
         object.__setattr__(self, "sample_ids", None if ids is None else _ids(ids, len(logits)))
         if self.texts is not None:
             object.__setattr__(self, "texts", _texts(self.texts, len(logits)))
+        self._check_spread()
+
+    def _check_spread(self) -> None:
+        """Refuse members or scores that are not of these samples."""
+        n, k = self.logits.shape
+        members, information = self.members, self.mutual_information
+        if members is not None and (members.ndim != 3 or members.shape[1:] != (n, k) or len(members) == 0):
+            raise ValueError(f"`members` must have shape (M, {n}, {k}), got {tuple(members.shape)}.")
+        if information is not None and information.shape != (n,):
+            raise ValueError(
+                f"`mutual_information` must have shape ({n},), one for each sample, got {tuple(information.shape)}."
+            )
+        if members is not None and information is None:
+            p = members.double()
+            entropies = torch.special.entr(p).sum(dim=2).mean(dim=0)
+            information = (torch.special.entr(p.mean(dim=0)).sum(dim=1) - entropies).clamp_min(0.0)
+            object.__setattr__(self, "mutual_information", information)
 
     @classmethod
     def from_probabilities(cls, probabilities: Array, labels: Array | None = None, **about: Any) -> Self:
@@ -117,7 +138,7 @@ class Predictions:
             given = calibrator.predict_proba(self.scores.double(), from_probabilities=self.are_probabilities)
         except ValueError as error:
             raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
-        return replace(self, logits=given.clamp_min(TINY).log(), given=given)
+        return replace(self, logits=given.clamp_min(TINY).log(), given=given, members=None)
 
     @property
     def known_labels(self) -> Tensor:
@@ -147,6 +168,8 @@ class Predictions:
             sample_ids=[ids[row] for row in places.tolist()] if isinstance(ids, list) else _rows(ids, places),
             given=_rows(self.given, places),
             texts=None if self.texts is None else [self.texts[row] for row in places.tolist()],
+            members=None if self.members is None else self.members[:, places],
+            mutual_information=_rows(self.mutual_information, places),
         )
 
     def save(
@@ -160,7 +183,8 @@ class Predictions:
         """Write an .npz, .safetensors or .csv file, whole or not at all.
 
         The first two hold ``logits`` (or ``probs``, where probabilities were given), ``labels``, ``class_names``,
-        ``sample_ids``, texts, and checksums. A .csv has a column for each class (``probs_cat`` …), ``labels`` with
+        ``sample_ids``, texts, and checksums; of an ensemble also ``mutual_information`` (N,) and, where kept,
+        ``members`` (N, M, K). A .csv has a column for each class (``probs_cat`` …), ``labels`` with
         class names where there are any, ``sample_ids`` and ``text``; it keeps no notes.
 
         Args:
@@ -184,6 +208,8 @@ class Predictions:
             "probs" if self.are_probabilities else "logits": self.scores,
             "labels": self.labels,
             "sample_ids": ids if isinstance(ids, Tensor) else None,
+            "mutual_information": self.mutual_information,
+            "members": None if self.members is None else self.members.transpose(0, 1).contiguous(),
         }
         about = {
             "class_names": self.class_names,

@@ -1,0 +1,76 @@
+"""Deep ensembles: networks trained alike from different initial weights, and what one network can learn of them."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from torch import Tensor, nn
+
+from softkin.bayes.posterior import Posterior, check_network
+from softkin.predictions import Predictions
+
+
+class Ensemble(Posterior):
+    """Networks whose probabilities are averaged: p(y|x) = (1/M) Σ_m p_m(y|x).
+
+    ``training.fit_method`` trains the members, each from initial weights and an order of the rows of its own.
+
+    References:
+        Lakshminarayanan et al., Simple and Scalable Predictive Uncertainty Estimation using Deep Ensembles, 2017,
+        arXiv:1612.01474, sec. 2.4.
+    """
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        if not isinstance(models, Sequence) or not models:
+            raise ValueError("`models` must be a list of at least one network.")
+        networks = [check_network(model) for model in models]
+        super().__init__(networks[0])
+        self.others = nn.ModuleList(networks[1:])
+
+    @property
+    def networks(self) -> list[nn.Module]:
+        """All members."""
+        return [self.network, *self.others]
+
+    @property
+    def count(self) -> int:
+        return 1 + len(self.others)
+
+    @contextlib.contextmanager
+    def member(self, place: int) -> Iterator[nn.Module]:
+        yield self.networks[place]
+
+
+def distilled_similarity(predictions: Predictions) -> Tensor:
+    """What an ensemble takes the classes for, as similarity between them: (K, K) rows that sum to 1, diagonal 0.
+
+    Row k is the mean over the samples of class k of the ensemble's probabilities, without those of class k itself and
+    scaled to sum to 1. Smooth labels (1−α)·e_k + α·s_k from it distil the ensemble into one network class by class;
+    sample by sample, ``losses.SoftLabelCrossEntropy`` takes the probabilities themselves as targets.
+
+    Args:
+        predictions: Of the ensemble for held-out samples, with labels.
+
+    Example:
+        >>> import torch
+        >>> p = torch.tensor([[0.7, 0.2, 0.1], [0.5, 0.5, 0.0], [0.0, 0.1, 0.9]], dtype=torch.float64)
+        >>> distilled_similarity(Predictions.from_probabilities(p, torch.tensor([0, 1, 2])))
+        tensor([[0.0000, 0.6667, 0.3333],
+                [1.0000, 0.0000, 0.0000],
+                [0.0000, 1.0000, 0.0000]], dtype=torch.float64)
+
+    References:
+        Hinton et al., Distilling the Knowledge in a Neural Network, 2015, arXiv:1503.02531; the means by class as in
+        Zhang et al., Delving Deep into Label Smoothing, 2021, arXiv:2011.12562.
+    """
+    p, labels = predictions.probabilities, predictions.known_labels
+    k = p.shape[1]
+    mine = nn.functional.one_hot(labels, k).to(p.dtype)
+    counts = mine.sum(dim=0)
+    if bool((counts == 0).any()):
+        absent = int((counts == 0).nonzero()[0])
+        raise ValueError(f"`predictions` must have a sample of every class, but there is none of class {absent}.")
+    rows = mine.T @ p / counts[:, None]
+    rows.fill_diagonal_(0.0)
+    sums = rows.sum(dim=1, keepdim=True)
+    even = (1.0 - nn.functional.one_hot(labels.new_tensor(range(k)), k).to(p.dtype)) / (k - 1)
+    return (rows / sums.clamp_min(1e-300)).where(sums > 0, even)

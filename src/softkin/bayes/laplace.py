@@ -1,0 +1,292 @@
+"""Laplace's approximation: a Gaussian around the trained weights, as wide as the curvature of the loss allows."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, Self
+
+import torch
+from scipy.optimize import brentq
+from torch import Tensor, nn
+
+from softkin import SoftkinError, checks
+from softkin.bayes.posterior import (
+    Averaged,
+    LogitsOf,
+    Posterior,
+    TrainingRows,
+    check_count,
+    check_network,
+    device_of,
+    last_layer,
+    normal,
+)
+from softkin.predictions.collecting import answer
+
+PREDICTIONS = ("probit", "sampled")
+LAYERS = ("last", "all")
+WIDEST = 80.0  # |ln δ| within which the prior's precision is sought
+
+
+class Laplace(Posterior):
+    r"""A Kronecker-factored Gaussian over the last layer's weights, W with bias b.
+
+    With a_n what the layer gets of training row n, p_n its probabilities and Λ_n = diag(p_n) − p_n p_nᵀ,
+
+    .. math:: G = \sum_n \Lambda_n, \quad A = \frac1N \sum_n a_n a_n^T, \quad
+              H_W = G \otimes A + \delta I, \quad H_b = G + \delta I
+
+    and the weights are drawn from N(θ, H⁻¹) around the trained θ. The logits f of a sample are then Gaussian, and
+
+    - "probit": p = softmax(f_k / √(1 + π/8·v_k)), v_k the variance of f_k. One pass, no members
+    - "sampled": the mean of softmax over ``samples`` draws of the weights. One pass through the network too: only the
+      last layer differs
+
+    δ, the precision of the prior N(0, I/δ), is where the marginal likelihood
+    ln p(D|δ) = ln p(D|θ) − ½(ln det H − P ln δ + δ‖θ‖²) has its only maximum: δ‖θ‖² = Σ λ/(λ+δ) over the eigenvalues λ
+    of the curvature.
+
+    Args:
+        model: A trained network that ends in an ``nn.Linear``.
+        prior_precision: δ; None: by marginal likelihood.
+        prediction: "probit" or "sampled".
+        samples: Draws of "sampled".
+        layers: "last", or "all" through the package laplace-torch, ``pip install 'softkin[laplace]'``.
+        layer: The one that makes the logits, where it is not the last ``nn.Linear`` of the network.
+        seed: Of the draws.
+
+    References:
+        Ritter et al., A Scalable Laplace Approximation for Neural Networks, 2018; Kristiadi et al., Being Bayesian,
+        Even Just a Bit, 2020, arXiv:2002.10118 (last layer, probit); Immer et al., 2021, arXiv:2104.04975 (marginal
+        likelihood); Daxberger et al., Laplace Redux, 2021, arXiv:2106.14806, whose laplace-torch has the same numbers.
+    """
+
+    precision: Tensor
+    output_values: Tensor
+    output_vectors: Tensor
+    input_values: Tensor
+    input_vectors: Tensor
+    log_likelihood: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        prior_precision: float | None = None,
+        prediction: Literal["probit", "sampled"] = "probit",
+        samples: int = 100,
+        layers: Literal["last", "all"] = "last",
+        layer: nn.Linear | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(check_network(model))
+        checks.option(prediction, "prediction", PREDICTIONS)
+        checks.option(layers, "layers", LAYERS)
+        if prior_precision is not None and not checks.number(prior_precision, "prior_precision") > 0:
+            raise ValueError(f"`prior_precision` must be above 0, got {prior_precision:g}.")
+        self.prior_precision, self.prediction, self.layers, self.seed = prior_precision, prediction, layers, seed
+        self.samples = check_count(samples, "samples")
+        self._peer: Any = None
+        self._layer = [last_layer(model, layer=layer)]  # in a list, or it would be registered a second time
+        k, d = self.layer.weight.shape
+        shapes = {
+            "precision": (),
+            "output_values": (k,),
+            "output_vectors": (k, k),
+            "input_values": (d,),
+            "input_vectors": (d, d),
+            "log_likelihood": (),
+        }
+        for name, shape in shapes.items():
+            self.register_buffer(name, torch.zeros(shape, dtype=torch.float64))
+        nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self, tuple(shapes))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move the network alone: the factors stay float64 on the CPU, where the prediction is made of the features."""
+        self.network._apply(fn, recurse)
+        return self
+
+    @property
+    def layer(self) -> nn.Linear:
+        """The layer whose weights are uncertain."""
+        return self._layer[0]
+
+    @property
+    def count(self) -> int:
+        return 1 if self.prediction == "probit" else self.samples
+
+    @property
+    def passes(self) -> int:
+        return 1 if self.layers == "last" or self.prediction == "probit" else self.samples
+
+    def fit(self, train_loader: Iterable[Any]) -> Self:
+        """Take the curvature at the trained weights, in one pass over the training rows, and choose δ.
+
+        Args:
+            train_loader: Batches (inputs, labels) or mappings with ``labels``; not augmented. ``layers="all"`` needs a
+                ``DataLoader``.
+        """
+        if self.layers == "all":
+            self._fit_all(train_loader)
+            return self
+        k, d = self.layer.weight.shape
+        g, a = torch.zeros(k, k, dtype=torch.float64), torch.zeros(d, d, dtype=torch.float64)
+        total, rows = 0.0, 0
+        for features, logits, labels in self._passed(train_loader):
+            p = logits.softmax(dim=1)
+            g += torch.diag(p.sum(dim=0)) - p.T @ p
+            a += features.T @ features
+            total += float(logits.log_softmax(dim=1).gather(1, labels[:, None]).sum())
+            rows += len(labels)
+        if rows == 0:
+            raise ValueError("`train_loader` must give at least one batch, got none.")
+        for name, factor in (("output", g), ("input", a / rows)):
+            values, vectors = torch.linalg.eigh(factor)
+            getattr(self, f"{name}_values").copy_(values.clamp_min(0.0))
+            getattr(self, f"{name}_vectors").copy_(vectors)
+        self.log_likelihood.fill_(total)
+        self.precision.fill_(self._best_precision() if self.prior_precision is None else self.prior_precision)
+        return self
+
+    @torch.no_grad()
+    def _passed(self, loader: Iterable[Any]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """(features, logits, labels) of each batch, float64 on the CPU."""
+        modes = [(module, module.training) for module in self.network.modules()]
+        seen: list[tuple[Tensor, Tensor]] = []
+        hook = self._watched(seen)
+        self.network.eval()
+        try:
+            for batch in loader:
+                seen.clear()
+                output, labels, _ = answer(self.network, batch, device_of(self.network))
+                features, own = self._one(seen, output)
+                yield features, own, torch.as_tensor(labels).cpu().long()
+        finally:
+            hook.remove()
+            for module, mode in modes:
+                module.training = mode
+
+    def _watched(self, seen: list[tuple[Tensor, Tensor]]) -> Any:
+        """Note down what the layer gets and gives, until the handle is removed."""
+
+        def note(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            seen.append((inputs[0].detach().cpu().double(), output.detach().cpu().double()))
+
+        return self.layer.register_forward_hook(note)
+
+    def _one(self, seen: list[tuple[Tensor, Tensor]], logits: Tensor) -> tuple[Tensor, Tensor]:
+        """What the layer got, and the logits, which must be what it gave."""
+        features, own = (torch.cat([pair[part] for pair in seen]) if seen else torch.empty(0, 0) for part in (0, 1))
+        if own.shape != logits.shape or not torch.allclose(own, logits.detach().cpu().double(), atol=1e-5):
+            raise ValueError(
+                "the logits of `model` must be what its last nn.Linear gives, and they are not; name the layer that "
+                "makes them as `layer`."
+            )
+        return features, own
+
+    # The prior
+
+    def _eigenvalues(self) -> Tensor:
+        """λ of the curvature: products of the factors' for the weights, those of G for the bias."""
+        weights = (self.output_values[:, None] * self.input_values[None, :]).flatten()
+        return weights if self.layer.bias is None else torch.cat([weights, self.output_values])
+
+    def _squared_norm(self) -> float:
+        weights = [self.layer.weight] + ([] if self.layer.bias is None else [self.layer.bias])
+        return sum(float(part.detach().double().square().sum()) for part in weights)
+
+    def log_marginal_likelihood(self, prior_precision: float | None = None) -> float:
+        """The log of p(D|δ) of the training rows, by default at the δ that is used."""
+        self.ready()
+        delta = float(self.precision) if prior_precision is None else prior_precision
+        values = self._eigenvalues()
+        ratio = float((values / delta).log1p().sum())
+        return float(self.log_likelihood) - 0.5 * (ratio + delta * self._squared_norm())
+
+    def _best_precision(self) -> float:
+        """The only δ with δ‖θ‖² = Σ λ/(λ+δ): the left side rises, the right one falls."""
+        values, norm = self._eigenvalues(), self._squared_norm()
+
+        def excess(log_delta: float) -> float:
+            delta = math.exp(log_delta)
+            return delta * norm - float((values / (values + delta)).sum())
+
+        if excess(-WIDEST) >= 0 or excess(WIDEST) <= 0:  # no curvature, or no weights: nothing to choose by
+            return 1.0
+        return math.exp(brentq(excess, -WIDEST, WIDEST, xtol=1e-12, rtol=1e-12))
+
+    # Predictions
+
+    def ready(self) -> None:
+        if float(self.precision) == 0 and self._peer is None:
+            raise ValueError("call `fit` with the training rows before predicting.")
+
+    def variances(self, features: Tensor) -> Tensor:
+        """(N, K, K) covariance of the logits of samples with these features (N, d)."""
+        delta, g, a = float(self.precision), self.output_values, self.input_values
+        squares = (features.double() @ self.input_vectors) ** 2
+        along = squares @ (1 / (g[:, None] * a[None, :] + delta)).T  # (N, K): the variance along each eigenvector of G
+        if self.layer.bias is not None:
+            along = along + 1 / (g + delta)
+        u = self.output_vectors
+        return torch.einsum("ik,nk,jk->nij", u, along, u)
+
+    def averaged(self, logits_of: LogitsOf, *, members: bool = False) -> Averaged:
+        self.ready()
+        if self._peer is not None:
+            return Averaged(logits_of(self).double().softmax(dim=1))
+        seen: list[tuple[Tensor, Tensor]] = []
+        hook = self._watched(seen)
+        try:
+            features, logits = self._one(seen, logits_of(self))
+        finally:
+            hook.remove()
+        if self.prediction == "probit":
+            v = self.variances(features).diagonal(dim1=1, dim2=2)
+            return Averaged((logits / (1 + math.pi / 8 * v).sqrt()).softmax(dim=1))
+        return Averaged.over(self._sampled(features, logits), keep=members)
+
+    def _sampled(self, features: Tensor, logits: Tensor) -> Iterator[Tensor]:
+        """Probabilities with each draw of the last layer."""
+        delta, g, a = float(self.precision), self.output_values, self.input_values
+        width = 1 / (g[:, None] * a[None, :] + delta).sqrt()
+        projected = features @ self.input_vectors
+        for place in range(self.samples):
+            z = normal(len(a), self.seed, "laplace weights", place, rows=len(g)).double() * width
+            moved = projected @ z.T
+            if self.layer.bias is not None:
+                moved = moved + normal(len(g), self.seed, "laplace bias", place).double() / (g + delta).sqrt()
+            yield (logits + moved @ self.output_vectors.T).softmax(dim=1)
+
+    # All layers
+
+    def _fit_all(self, train_loader: Iterable[Any]) -> None:
+        try:
+            with warnings.catch_warnings():  # of what it imports itself
+                warnings.simplefilter("ignore")
+                from laplace import Laplace as Peer  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        except ImportError as error:
+            raise SoftkinError(
+                f"layers='all' needs laplace-torch: pip install 'softkin[laplace]' ({error})."
+            ) from error
+        self.network.eval()
+        peer = Peer(self.network, "classification", "all", "kron", prior_precision=self.prior_precision or 1.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            peer.fit(train_loader)
+            if self.prior_precision is None:
+                peer.optimize_prior_precision(method="marglik", link_approx="probit")
+        self._peer = peer
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        if self._peer is None or self.training or named:
+            return super().forward(*inputs, **named)
+        link = "probit" if self.prediction == "probit" else "mc"
+        p: Tensor = self._peer(*inputs, link_approx=link, n_samples=self.samples)
+        return p.detach().clamp_min(torch.finfo(p.dtype).tiny).log()
+
+    # In a training
+
+    def end_epoch(self, share: float, rows: TrainingRows, *, looked_at: bool) -> None:
+        if share == 1:
+            self.fit(rows())

@@ -1,0 +1,257 @@
+"""What all of these have in common: a network with something beside it, and predictions that are means over members."""
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from softkin import checks
+from softkin.predictions import Predictions, collect
+from softkin.predictions.predictions import TINY
+
+TrainingRows = Callable[[], Iterable[tuple[Tensor, Tensor]]]
+"""Gives the training rows once more, as batches (inputs, labels), not augmented"""
+LogitsOf = Callable[[nn.Module], Tensor]
+"""What a network says of some samples: (N, K) logits"""
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """The mean of several predictions of the same samples."""
+
+    probabilities: Tensor
+    """(N, K) float64"""
+    mutual_information: Tensor | None = None
+    """(N,) float64, nats; None where there are no members"""
+    members: Tensor | None = None
+    """(M, N, K) float64, where asked for"""
+
+    @classmethod
+    def over(cls, members: Iterable[Tensor], *, keep: bool = False) -> Self:
+        r"""Average probabilities (N, K), one member after the other: memory does not grow with their number.
+
+        The mutual information of label and weights is what the entropy of the mean has over the members' mean entropy,
+
+        .. math:: I = H\Big(\frac1M \sum_m p_m\Big) - \frac1M \sum_m H(p_m)
+
+        Example:
+            >>> split = Averaged.over([torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])])
+            >>> split.probabilities, split.mutual_information
+            (tensor([[0.5000, 0.5000]], dtype=torch.float64), tensor([0.6931], dtype=torch.float64))
+        """
+        total: Tensor | None = None
+        entropy: Tensor | float = 0.0
+        kept: list[Tensor] = []
+        count = 0
+        for member in members:
+            p = member.detach().cpu().double()
+            total = p.clone() if total is None else total.add_(p)
+            entropy = entropy + _entropy(p)
+            count += 1
+            if keep:
+                kept.append(p)
+        if total is None:
+            raise ValueError("`members` must hold at least one prediction, got none.")
+        mean = total / count
+        information = (_entropy(mean) - entropy / count).clamp_min(0.0)  # rounding may leave −1e-17
+        return cls(mean, information, torch.stack(kept) if keep else None)
+
+    @property
+    def logits(self) -> Tensor:
+        """The log of p, (N, K): logits whose softmax is the mean, so that calibrators take them like a network's."""
+        return self.probabilities.clamp_min(TINY).log()
+
+
+def _entropy(p: Tensor) -> Tensor:
+    entropies: Tensor = torch.special.entr(p).sum(dim=1)
+    return entropies
+
+
+class Companion(nn.Module):
+    """A network with more to learn than weights; a training tells it when an epoch ends.
+
+    It behaves as the network: what it adds are buffers, so that a checkpoint of its state holds everything.
+    """
+
+    network: nn.Module
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        return self.network(*inputs, **named)
+
+    @property
+    def passes(self) -> int:
+        """How often a sample goes through the network for one prediction."""
+        return 1
+
+    @property
+    def held(self) -> int:
+        """Numbers that a prediction needs in memory: all parameters and buffers, whether of the network or beside."""
+        return sum(tensor.numel() for tensor in self.state_dict().values())
+
+    @property
+    def outputs(self) -> int | None:
+        """Columns that ``forward`` gives while training, where they are not the classes."""
+        return None
+
+    def learning_rate(self, usual: float, share: float) -> float:
+        """The learning rate at ``share`` of the training, 0 to 1, where the recipe has ``usual``."""
+        return usual
+
+    def end_epoch(self, share: float, rows: TrainingRows, *, looked_at: bool) -> None:
+        """Learn what is to be learnt after an epoch.
+
+        Args:
+            share: Of the training that is done; 1 at its end.
+            rows: Gives the training rows.
+            looked_at: Whether predictions are wanted now, for validation or because the training ends.
+        """
+
+
+class Posterior(Companion):
+    """A network whose predictions average over members: networks that the data allow as well."""
+
+    @property
+    def count(self) -> int:
+        """M, the number of members."""
+        raise NotImplementedError
+
+    @property
+    def passes(self) -> int:
+        return self.count
+
+    def member(self, place: int) -> contextlib.AbstractContextManager[nn.Module]:
+        """The member at ``place``, as a network; afterwards the network is as it was."""
+        raise NotImplementedError
+
+    def ready(self) -> None:
+        """Refuse to predict before there is something to predict with."""
+
+    def averaged(self, logits_of: LogitsOf, *, members: bool = False) -> Averaged:
+        """The mean over all members of what ``logits_of`` gets of each."""
+        self.ready()
+        return Averaged.over(self._probabilities(logits_of), keep=members)
+
+    def _probabilities(self, logits_of: LogitsOf) -> Iterator[Tensor]:
+        for place in range(self.count):
+            with self.member(place) as network:
+                yield logits_of(network).double().softmax(dim=1)
+
+    def predict(
+        self,
+        loader: Iterable[Any],
+        *,
+        members: bool = False,
+        device: torch.device | str | None = None,
+        class_names: list[str] | None = None,
+        name: str | None = None,
+        progress: bool | None = None,
+    ) -> Predictions:
+        """The mean probabilities of every sample of ``loader``, and how much the members disagree.
+
+        Args:
+            loader: As for ``predictions.collect``. Every member goes through it once more, so it must not shuffle and
+                must not be an iterator that ends.
+            members: Keep the members' probabilities, (M, N, K), too.
+            device: Where to compute; by default where the network is.
+            class_names: The names of the classes, in the order of the labels.
+            name: What to call the samples.
+            progress: Show a bar for each member; by default on a terminal.
+
+        Returns:
+            ``Predictions`` whose ``probabilities`` are the mean, with ``mutual_information`` (N,), and ``members``
+            where asked.
+        """
+        first: Predictions | None = None
+
+        def logits_of(network: nn.Module) -> Tensor:
+            nonlocal first
+            try:
+                found = collect(network, loader, device=device, class_names=class_names, name=name, progress=progress)
+            except ValueError as error:
+                if first is None or "at least one batch" not in str(error):
+                    raise
+                raise ValueError(
+                    "`loader` must give its batches again for every member, but it has ended; pass a DataLoader or a "
+                    "list, not an iterator."
+                ) from error
+            first = found if first is None else _same_samples(first, found)
+            return found.logits
+
+        mean = self.averaged(logits_of, members=members)
+        assert first is not None
+        return replace(first, logits=mean.logits, members=mean.members, mutual_information=mean.mutual_information)
+
+
+def _same_samples(first: Predictions, later: Predictions) -> Predictions:
+    if len(first) != len(later) or not torch.equal(first.known_labels, later.known_labels):
+        raise ValueError(
+            "`loader` must give the same samples in the same order for every member, but it does not; does it shuffle?"
+        )
+    return first
+
+
+def draw_seed(seed: int, *what: object) -> int:
+    """A seed for one draw, which depends on nothing but ``seed`` and what it is for: 63 bits of a digest."""
+    text = " ".join(map(str, (seed, *what)))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def normal(count: int, seed: int, *what: object, rows: int | None = None) -> Tensor:
+    """Draws from N(0, 1) that are the same on every device: (count,) or (rows, count) float32 on the CPU."""
+    generator = torch.Generator().manual_seed(draw_seed(seed, *what))
+    shape = (count,) if rows is None else (rows, count)
+    return torch.randn(shape, generator=generator)
+
+
+@contextlib.contextmanager
+def drawing(seed: int, device: torch.device) -> Iterator[None]:
+    """Let everything inside draw from ``seed``, and leave the generators of the CPU and the device as they were."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.default_generator.manual_seed(seed)
+        if device.type != "cpu":
+            getattr(torch, device.type).manual_seed(seed)
+        yield
+
+
+def device_of(network: nn.Module) -> torch.device:
+    """Where a network is."""
+    return next((weight.device for weight in network.parameters()), torch.device("cpu"))
+
+
+def last_layer(network: nn.Module, num_classes: int | None = None, layer: nn.Linear | None = None) -> nn.Linear:
+    """The linear layer that makes the logits: ``layer``, or the last one of the network."""
+    if layer is not None:
+        if not isinstance(layer, nn.Linear) or all(layer is not module for module in network.modules()):
+            raise ValueError(f"`layer` must be an nn.Linear of the network, got {layer!r}.")
+        return layer
+    linear = [module for module in network.modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        raise ValueError("`model` must end in an nn.Linear that makes the logits, but has none; name it as `layer`.")
+    found = linear[-1]
+    if num_classes is not None and found.out_features != num_classes:
+        raise ValueError(
+            f"the last nn.Linear of `model` has {found.out_features} outputs, but there are {num_classes} classes; "
+            "name the one that makes the logits as `layer`."
+        )
+    return found
+
+
+def check_network(network: object) -> nn.Module:
+    """Refuse what is no network."""
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"`model` must be an nn.Module, got {type(network).__name__}.")
+    return network
+
+
+def check_count(value: int, name: str) -> int:
+    """A number of members."""
+    return checks.count(value, name, most=100_000)
