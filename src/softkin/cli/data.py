@@ -103,9 +103,9 @@ def _about(arguments: argparse.Namespace) -> dict[str, Any]:
     from softkin.data import loading
     from softkin.data.source import official
 
-    found = loading.recognise(arguments.source)
+    recognised = loading.recognise(arguments.source)
     shown = data.load(arguments.source, split=arguments.split, size=arguments.size)
-    roles = official(found.parts)
+    roles = official(recognised.parts)
     own = arguments.split or ("train" if "train" in roles else next(iter(roles)))
     counts = np.bincount(shown.labels, minlength=len(shown.class_names)).tolist()
     return {

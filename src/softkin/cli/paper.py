@@ -147,9 +147,9 @@ def _list(as_json: bool) -> None:
     if as_json:
         print(json.dumps(listed, ensure_ascii=False, indent=1))
         return
-    for one in listed:
-        print(f"{one['name']}: {one['title']}")
-        for scale, about in one["scales"].items():
+    for entry in listed:
+        print(f"{entry['name']}: {entry['title']}")
+        for scale, about in entry["scales"].items():
             print(f"  {scale}: {about['about']}")
             print(f"    {', '.join(about['networks'])} on {', '.join(about['data'])}; {about['seeds']} seeds")
             print(f"    {about['recipe']}")

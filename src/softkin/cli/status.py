@@ -29,28 +29,28 @@ def run(arguments: argparse.Namespace) -> None:
 
     inside = sorted(path.parent for path in arguments.folder.glob(f"*/{STUDY}"))
     several = inside and not (arguments.folder / STUDY).exists()  # as `softkin paper` leaves them
-    found = [_look(folder) for folder in (inside if several else [arguments.folder])]
+    studies = [_look(folder) for folder in (inside if several else [arguments.folder])]
     if arguments.json:
-        print(json.dumps(found if several else found[0], ensure_ascii=False, indent=1))
+        print(json.dumps(studies if several else studies[0], ensure_ascii=False, indent=1))
         return
-    for about in found:
+    for about in studies:
         _print(about, everything=arguments.all)
 
 
 def _look(folder: Path) -> dict[str, Any]:
     from softkin import study
 
-    found, kept = study.standing(folder), study.kept_in(folder)
+    standing, kept = study.standing(folder), study.kept_in(folder)
     return {
         "folder": str(folder),
         "study": kept.spec.name,
         "data": kept.data["source"],
-        "total": found.total,
-        "done": [job.title for job in found.done],
-        "running": [{"run": job.title, "where": who} for job, who in found.running],
-        "failed": [{"run": job.title, "reason": reason} for job, reason in found.failed],
-        "damaged": [job.title for job in found.damaged],
-        "left": [job.title for job in found.left],
+        "total": standing.total,
+        "done": [job.title for job in standing.done],
+        "running": [{"run": job.title, "where": who} for job, who in standing.running],
+        "failed": [{"run": job.title, "reason": reason} for job, reason in standing.failed],
+        "damaged": [job.title for job in standing.damaged],
+        "left": [job.title for job in standing.left],
     }
 
 
@@ -58,10 +58,10 @@ def _print(about: dict[str, Any], *, everything: bool) -> None:
     print(f"{about['folder']}: {about['study']} on {about['data']}")
     counts = [f"{len(about[key])} {key}" for key in ("done", "running", "failed", "damaged", "left")]
     print(f"{', '.join(counts)}, of {about['total']} runs known by now")
-    for one in about["running"]:
-        print(f"running: {one['run']} ({one['where']})")
-    for one in about["failed"]:
-        print(f"failed: {one['run']}: {one['reason']}")
+    for job in about["running"]:
+        print(f"running: {job['run']} ({job['where']})")
+    for job in about["failed"]:
+        print(f"failed: {job['run']}: {job['reason']}")
     for title in about["damaged"]:
         print(f"damaged: {title}, will be done again")
     for key in ("done", "left") if everything else ():

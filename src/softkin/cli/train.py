@@ -124,7 +124,11 @@ def _help(name: str) -> str:
     """A parameter's meaning, and the default of each method that has it."""
     takers = parameters()[name]
     usual = next(iter(takers.values()))
-    others = "".join(f"; {method} {one.default:g}" for method, one in takers.items() if one.default != usual.default)
+    others = "".join(
+        f"; {method} {parameter.default:g}"
+        for method, parameter in takers.items()
+        if parameter.default != usual.default
+    )
     of = "" if len(takers) > 1 else f", of {next(iter(takers))}"
     auto = "; or auto" if usual.automatic else ""
     return f"{usual.about}{of} (default: {usual.default:g}{others}{auto})"

@@ -36,14 +36,14 @@ def figure(
 def _sweep(spec: PaperSpec, folder: str | Path, scale: str, options: Mapping[str, Any] | None) -> "dict[str, Figure]":
     from matplotlib.figure import Figure
 
-    found = table(spec, folder, scale=scale, options=options)
+    measured = table(spec, folder, scale=scale, options=options)
     values = [part.value for part in spec.parts(scale, **(options or {}))]
     drawn = {}
     for scope, metric in SCOPES.items():
         drawing = Figure(figsize=(3.4, 2.6), layout="constrained")
         ax = drawing.add_subplot()
         for place, method in enumerate(spec.methods):
-            lines = [line for line in found.lines if (line.metric, line.method) == (metric, method)]
+            lines = [line for line in measured.lines if (line.metric, line.method) == (metric, method)]
             done = [
                 (value, line.ours, line.std or 0.0)
                 for value, line in zip(values, lines, strict=True)
@@ -76,7 +76,7 @@ def _ood(spec: PaperSpec, parts: list[tuple[Part, list[Result]]]) -> "dict[str, 
         for name, source in zip(spec.sets, part.study.ood, strict=True):
             models = {
                 methods.title(method): torch.cat(
-                    [one.ood(source).probabilities for one in results if one.method == method]
+                    [result.ood(source).probabilities for result in results if result.method == method]
                 )
                 for method in _in_order(spec, results)
             }
@@ -88,17 +88,20 @@ def _reliability(spec: PaperSpec, parts: list[tuple[Part, list[Result]]]) -> "di
     drawn = {}
     for part, results in parts:
         there = _in_order(spec, results)
-        seeds = [{one.seed for one in results if one.method == method} for method in there]
+        seeds = [{result.seed for result in results if result.method == method} for method in there]
         common = set.intersection(*seeds)  # all methods are drawn over the same samples
         loaded = {
-            method: [one.test() for one in results if one.method == method and one.seed in common] for method in there
+            method: [result.test() for result in results if result.method == method and result.seed in common]
+            for method in there
         }
         for number, group in enumerate(spec.groups, 1):
-            some = {methods.title(method): loaded[method] for method in group if method in loaded}
-            if not some or not common:
+            in_group = {methods.title(method): loaded[method] for method in group if method in loaded}
+            if not in_group or not common:
                 continue
-            labels = torch.cat([one.known_labels for one in next(iter(some.values()))])
-            models = {title: torch.cat([one.probabilities for one in every]) for title, every in some.items()}
+            labels = torch.cat([result.known_labels for result in next(iter(in_group.values()))])
+            models = {
+                title: torch.cat([result.probabilities for result in per_seed]) for title, per_seed in in_group.items()
+            }
             for scope in SCOPES:
                 name = f"{spec.name}-{part.study.name}-{scope}-{number}"
                 drawn[name] = diagrams.reliability(models, labels, scope=scope, confidence=None)

@@ -100,7 +100,7 @@ class PaperTable:
         """All columns, full precision."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        names = [one.name for one in fields(Line)]
+        names = [field.name for field in fields(Line)]
         writer.writerow(["table", "scale", *names])
         for line in self.lines:
             values = [getattr(line, name) for name in names]
@@ -169,14 +169,16 @@ def table(
         "paper writes it. Floor: what smoothing alone adds to KDE O, from which no winner is derived."
     )
     for part in parts:
-        found = of_part(part, folder)
-        done = {(result.method, result.seed) for result in found}
+        results = of_part(part, folder)
+        done = {(result.method, result.seed) for result in results}
         left = len(part.study.methods) * len(part.study.seeds) - len(done)
         if left:
             notes.append(f"{part.study.name}: {left} results are not done; {_advice(spec, scale)} goes on.")
         for metric in ("accuracy", *METRICS, *_ood_metrics(part)):
             for method in part.study.methods:
-                lines.append(_line(spec, part, metric, method, [one for one in found if one.method == method]))
+                lines.append(
+                    _line(spec, part, metric, method, [result for result in results if result.method == method])
+                )
     trained = spec.scales[scale].get("networks", {})
     for row, printed in spec.values.items():  # what the paper has and this scale does not run
         if row not in {part.row for part in parts}:
@@ -200,13 +202,13 @@ def done_parts(
     spec: PaperSpec, folder: str | Path, scale: str, options: Mapping[str, Any] | None
 ) -> list[tuple[Part, list[Result]]]:
     """Parts with their results; refuses where nothing is done yet."""
-    found = [(part, of_part(part, folder)) for part in spec.parts(scale, **(options or {}))]
-    found = [(part, results) for part, results in found if results]
-    if not found:
+    done = [(part, of_part(part, folder)) for part in spec.parts(scale, **(options or {}))]
+    done = [(part, results) for part, results in done if results]
+    if not done:
         raise SoftkinError(
             f"{folder} holds nothing of {spec.name} at scale {scale} yet; {_advice(spec, scale)} does it."
         )
-    return found
+    return done
 
 
 def _advice(spec: PaperSpec, scale: str) -> str:
@@ -217,16 +219,16 @@ def _ood_metrics(part: Part) -> list[str]:
     return [f"{metric} {name}" for name in part.study.ood for metric in ("auroc", "fpr_at_95")]
 
 
-def _line(spec: PaperSpec, part: Part, metric: str, method: str, every: Sequence[Result]) -> Line:
+def _line(spec: PaperSpec, part: Part, metric: str, method: str, results: Sequence[Result]) -> Line:
     def mean(values: Sequence[float | None]) -> float | None:
         there = [value for value in values if value is not None]
         return 100 * statistics.fmean(there) if there else None
 
-    values = [float(result.metrics[metric]) for result in every]
+    values = [float(result.metrics[metric]) for result in results]
     plain = METRICS.get(metric) is not None
-    chance = [result.metrics["when_calibrated"].get(metric, {}).get("mean") for result in every] if plain else []
-    other = [result.metrics.get(UNREFLECTED.get(metric, "")) for result in every]
-    floor = [result.metrics.get("kde_output_floor") for result in every] if metric == "ece_kde_output" else []
+    chance = [result.metrics["when_calibrated"].get(metric, {}).get("mean") for result in results] if plain else []
+    other = [result.metrics.get(UNREFLECTED.get(metric, "")) for result in results]
+    floor = [result.metrics.get("kde_output_floor") for result in results] if metric == "ece_kde_output" else []
     return Line(
         row=part.row,
         metric=metric,
@@ -238,16 +240,16 @@ def _line(spec: PaperSpec, part: Part, metric: str, method: str, every: Sequence
         calibrated=mean(chance),
         unreflected=mean(other),
         floor=mean(floor),
-        parameter=_values(every) if every or part.value is None else f"{spec.parameter} = {part.value:g}",
+        parameter=_values(results) if results or part.value is None else f"{spec.parameter} = {part.value:g}",
         network=str(part.study.model),
         recipe=recipe_in_words(part),
         data=part.study.data,
     )
 
 
-def _values(every: Sequence[Result]) -> str:
+def _values(results: Sequence[Result]) -> str:
     """What was chosen: one text where all seeds agree, else seed by seed."""
-    texts = [in_words(result.record["values"]) for result in every]
+    texts = [in_words(result.record["values"]) for result in results]
     return "; ".join(dict.fromkeys(texts))
 
 
@@ -277,12 +279,12 @@ def _findings(spec: PaperSpec, lines: Sequence[Line]) -> list[str]:
     """For a sweep: where our curve is lowest."""
     if spec.kind != "sweep":
         return []
-    found = []
+    sentences = []
     for metric in ("ece_hist", "ece_hist_output"):
         for method in spec.methods:
             done = [line for line in lines if (line.metric, line.method) == (metric, method) and line.ours is not None]
             if done:
                 best = min(done, key=lambda line: line.ours or 0.0)
                 what = f"{METRICS[metric]} of {methods.title(method)}"
-                found.append(f"Ours: {what} is least, {best.ours:.2f} %, at {best.parameter}.")
-    return found
+                sentences.append(f"Ours: {what} is least, {best.ours:.2f} %, at {best.parameter}.")
+    return sentences

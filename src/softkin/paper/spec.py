@@ -82,8 +82,8 @@ class PaperSpec:
 
     def value(self, row: str, metric: str, method: str) -> float | None:
         """What the paper prints, in %; None where it prints nothing."""
-        found = self.values.get(row, {}).get(metric)
-        return None if found is None else found[self.methods.index(method)]
+        printed = self.values.get(row, {}).get(metric)
+        return None if printed is None else printed[self.methods.index(method)]
 
     def about(self, scale: str) -> str:
         """What is trained at this scale, in words."""
@@ -113,10 +113,10 @@ class PaperSpec:
         about = self._scale(scale)
         places = dict(data or {})
         if self.kind == "reliability":
-            found = [self._shared(one, scale, places, vectors, seeds) for one in about["parts"]]
+            parts = [self._shared(reference, scale, places, vectors, seeds) for reference in about["parts"]]
         else:
             changes = {key: value for key, value in (("vectors", vectors), ("seeds", seeds)) if value is not None}
-            found = [
+            parts = [
                 self._part(row, model, about, value, places, changes)
                 for row, model in about["networks"].items()
                 for value in about.get("values", [None])
@@ -124,18 +124,18 @@ class PaperSpec:
         for name in places:
             require(name, sorted(self.sources(scale)), "data set")
         if rows is not None:
-            there = list(dict.fromkeys(part.row for part in found))
+            there = list(dict.fromkeys(part.row for part in parts))
             wanted = [require(row, there, f"row of {self.name} at scale {scale}") for row in rows]
             if not wanted:
                 raise ValueError(f"`rows` must name some of {', '.join(there)}, got none.")
-            found = [part for part in found if part.row in wanted]
-        return found
+            parts = [part for part in parts if part.row in wanted]
+        return parts
 
     def sources(self, scale: str) -> set[str]:
         """The data sets that a scale names."""
         about = self.scales[scale]
         if self.kind == "reliability":
-            return {name for one in about["parts"] for name in self._named(one["spec"]).sources(scale)}
+            return {name for reference in about["parts"] for name in self._named(reference["spec"]).sources(scale)}
         return {about["study"]["data"], *self.sets} - {"uniform", "gaussian"}
 
     def _part(
@@ -147,15 +147,18 @@ class PaperSpec:
         places: Mapping[str, str],
         changes: Mapping[str, Any],
     ) -> Part:
-        given = dict(about["study"])
-        source = given.pop("data")
+        settings = dict(about["study"])
+        source = settings.pop("data")
         name = f"{source}-{row.lower()}"
         if value is not None:
-            given[str(self.parameter)] = value
+            settings[str(self.parameter)] = value
             name += f"-{self.parameter}-{value:g}"
-        values = {"name": name, "model": model, "methods": list(self.methods), **given, **changes}
+        values = {"name": name, "model": model, "methods": list(self.methods), **settings, **changes}
         named = StudySpec.from_dict({**values, "data": source, "ood": list(self.sets)})
-        there = {"data": places.get(source, source), "ood": [places.get(one, one) for one in self.sets]}
+        there = {
+            "data": places.get(source, source),
+            "ood": [places.get(source_name, source_name) for source_name in self.sets],
+        }
         study = StudySpec.from_dict({**values, **there})
         if study.vectors is None and study.looks_up_words:
             study = replace(study, vectors="glove")  # the paper's kind; folders keep the name that they had without it
@@ -167,12 +170,12 @@ class PaperSpec:
         return load(self.beside / f"{name}.toml", trust_model=self.trust_model)
 
     def _shared(
-        self, one: Mapping[str, str], scale: str, places: Mapping[str, str], vectors: str | None, seeds: Any
+        self, reference: Mapping[str, str], scale: str, places: Mapping[str, str], vectors: str | None, seeds: Any
     ) -> Part:
-        other = self._named(one["spec"])
+        other = self._named(reference["spec"])
         mine = {name: place for name, place in places.items() if name in other.sources(scale)}
-        part = other.parts(scale, data=mine, rows=[one["row"]], vectors=vectors, seeds=seeds)[0]
-        return replace(part, row=f"{one['spec']} {one['row']}")
+        part = other.parts(scale, data=mine, rows=[reference["row"]], vectors=vectors, seeds=seeds)[0]
+        return replace(part, row=f"{reference['spec']} {reference['row']}")
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -183,8 +186,8 @@ class PaperSpec:
 def names() -> list[str]:
     """The tables and figures that softkin has."""
     order = {kind: place for place, kind in enumerate(KINDS)}
-    found = [load(file.name.removesuffix(".toml")) for file in _folder().iterdir() if file.name.endswith(".toml")]
-    return [spec.name for spec in sorted(found, key=lambda spec: (order[spec.kind], spec.name))]
+    specs = [load(file.name.removesuffix(".toml")) for file in _folder().iterdir() if file.name.endswith(".toml")]
+    return [spec.name for spec in sorted(specs, key=lambda spec: (order[spec.kind], spec.name))]
 
 
 def _folder() -> Any:

@@ -115,16 +115,16 @@ class Claims:
 
     def newest(self) -> dict[str, int]:
         """The newest generation of each run's claim."""
-        found: dict[str, int] = {}
+        generations: dict[str, int] = {}
         try:
             names = os.listdir(self.folder)
         except FileNotFoundError:
-            return found
+            return generations
         for name in names:
             digest, _, generation = name.rpartition(".")
             if digest and generation.isdigit():
-                found[digest] = max(found.get(digest, 0), int(generation))
-        return found
+                generations[digest] = max(generations.get(digest, 0), int(generation))
+        return generations
 
     def take(self, digest: str, newest: dict[str, int] | None = None) -> Claim | None:
         """The run, if nobody alive has it; None if somebody has, or was faster."""

@@ -46,7 +46,7 @@ def known() -> Registry[StudyMethod]:
     """All methods, those that a program or notebook has declared among them."""
     global _registry
     declared = [*METHODS.values(), *distances.SOURCES.values(), *calibrators.REGISTRY.values()]
-    if [id(one) for one in declared] != [id(one) for one in _made_of]:
+    if [id(entry) for entry in declared] != [id(entry) for entry in _made_of]:
         _registry = _collected()
         _made_of[:] = declared
     return _registry
@@ -58,7 +58,9 @@ def _collected() -> Registry[StudyMethod]:
     def add(method: StudyMethod, registry: Registry[Any], name: str) -> None:
         spellings = [spelling for spelling in registry.spellings if registry.canonical(spelling) == name]
         methods.add(
-            method.name, method, aliases=[one for one in spellings if one != method.name and one not in methods]
+            method.name,
+            method,
+            aliases=[spelling for spelling in spellings if spelling != method.name and spelling not in methods],
         )
 
     for name, training in METHODS.items():

@@ -142,7 +142,7 @@ class Plan:
             "seed": seed,
             "calibrator": calibrator,
             "candidates": sorted(
-                self.training(base, values, one).digest for values in spec.candidates(base) for one in seeds
+                self.training(base, values, tuned_on).digest for values in spec.candidates(base) for tuned_on in seeds
             ),
         }
         if len(spec.candidates(base)) > 1:
@@ -153,7 +153,7 @@ class Plan:
                 "accuracy_budget": spec.accuracy_budget,
             }
             if self._measured_against_one_hot:
-                about["budget_of"] = sorted(self.training(registry.ONE_HOT, {}, one).digest for one in seeds)
+                about["budget_of"] = sorted(self.training(registry.ONE_HOT, {}, tuned_on).digest for tuned_on in seeds)
         context: dict[str, Any] = {}
         needs: tuple[str, ...] = tuple(trial.job.digest for trial in search.trials)
         if search.chosen is not None:
@@ -185,17 +185,17 @@ class Plan:
 
     def _halving(self, base: str, seed: int, candidates: list[dict[str, Value]], lookup: Lookup) -> Search:
         """Successive halving: all for a short while, the better half for twice as long, until one is left."""
-        every: list[Trial] = []
+        trials_so_far: list[Trial] = []
         left: list[Mapping[str, Value]] = list(candidates)
         rungs = math.ceil(math.log2(len(candidates)))
         for rung in range(rungs, -1, -1):
             epochs = max(1, round(self.recipe["epochs"] / 2**rung))
             trials = [self._trial(base, values, seed, epochs, lookup) for values in left]
-            every += trials
+            trials_so_far += trials
             if any(trial.record is None for trial in trials):
-                return Search(tuple(every), None)
+                return Search(tuple(trials_so_far), None)
             if rung == 0:
-                return Search(tuple(every), trials[0])
+                return Search(tuple(trials_so_far), trials[0])
             ranked = self._ranked(trials, None)  # one-hot training was longer: short ones are held to each other
             left = [trial.values for trial in ranked[: -(-len(trials) // 2)]]
         raise AssertionError("the last rung returns")
@@ -226,11 +226,11 @@ class Plan:
     def _ranked(self, trials: list[Trial], reference: Record | None) -> list[Trial]:
         """Trials, the best first, by validation data; ties keep the order of the grid."""
         spec = self.spec
-        found = [(trial, _metrics(trial.record)) for trial in trials]
+        measured = [(trial, _metrics(trial.record)) for trial in trials]
         if spec.accuracy_budget is None:
             sign = -1 if spec.select == "accuracy" else 1
-            return [trial for trial, _ in sorted(found, key=lambda pair: sign * pair[1][spec.select])]
-        best = max(metrics["accuracy"] for _, metrics in found)
+            return [trial for trial, _ in sorted(measured, key=lambda pair: sign * pair[1][spec.select])]
+        best = max(metrics["accuracy"] for _, metrics in measured)
         least = (best if reference is None else _metrics(reference)["accuracy"]) - spec.accuracy_budget / 100
 
         def order(pair: tuple[Trial, Mapping[str, float]]) -> tuple[int, float]:
@@ -239,7 +239,7 @@ class Plan:
                 return 0, metrics["ece_hist_output"]
             return 1, -metrics["accuracy"]  # none within the budget: the one that loses least
 
-        return [trial for trial, _ in sorted(found, key=order)]
+        return [trial for trial, _ in sorted(measured, key=order)]
 
     # All of them
 

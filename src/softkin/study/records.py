@@ -134,9 +134,9 @@ def read(folder: Path) -> Record:
 def _floats(value: Any) -> Any:
     """Metrics as numbers again; those of old records, too."""
     if isinstance(value, dict):
-        return {key: _floats(one) for key, one in value.items()}
+        return {key: _floats(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_floats(one) for one in value]
+        return [_floats(item) for item in value]
     if isinstance(value, float) or value in ("Infinity", "-Infinity"):
         return files.from_number(value)
     return value

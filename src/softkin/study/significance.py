@@ -77,7 +77,7 @@ class Resamples:
         """``sample_ids`` are those of the test rows of each seed."""
         generator = np.random.default_rng(seed)
         place: dict[object, int] = {}
-        self.rows = [np.array([place.setdefault(one, len(place)) for one in ids]) for ids in sample_ids]
+        self.rows = [np.array([place.setdefault(sample_id, len(place)) for sample_id in ids]) for ids in sample_ids]
         self.pool, self.times, self.seeds = len(place), times, len(sample_ids)
         self._seed = int(generator.integers(2**31))
         self.student = generator.standard_t(self.seeds - 1, times) if self.seeds > 1 else np.zeros(times)
@@ -87,16 +87,16 @@ class Resamples:
         values = np.empty((self.times, self.seeds))
         generator = np.random.default_rng(self._seed)  # the same samples for every metric and method
         start = 0
-        for some in blocks(self.times, self.pool):
-            counts = np.empty((some, self.pool), dtype=np.float32)
+        for block in blocks(self.times, self.pool):
+            counts = np.empty((block, self.pool), dtype=np.float32)
             for line in counts:
                 line[:] = np.bincount(generator.integers(0, self.pool, self.pool), minlength=self.pool)
             for s, (statistic, rows) in enumerate(zip(statistics, self.rows, strict=True)):
                 weights = counts[:, rows]
                 weights *= len(rows) / weights.sum(axis=1, keepdims=True)  # statistics want weights that add up to N
                 moved: Tensor = torch.from_numpy(weights).to(statistic.device)
-                values[start : start + some, s] = statistic.of(statistic.sums(moved)).cpu().numpy()
-            start += some
+                values[start : start + block, s] = statistic.of(statistic.sums(moved)).cpu().numpy()
+            start += block
         return values
 
     def noise(self, seen: np.ndarray, resampled: np.ndarray) -> np.ndarray:
@@ -142,8 +142,8 @@ def verdict(
 ) -> Verdict:
     """Compare methods, each with one statistic a seed, on the same seeds and samples."""
     sign = -1 if larger_is_better else 1
-    seen = {name: np.array([one.value() for one in every]) for name, every in statistics.items()}
-    drawn = {name: resamples.values(every) for name, every in statistics.items()}
+    seen = {name: np.array([statistic.value() for statistic in per_seed]) for name, per_seed in statistics.items()}
+    drawn = {name: resamples.values(per_seed) for name, per_seed in statistics.items()}
     best = min(seen, key=lambda name: sign * float(seen[name].mean()))  # of equals the first
     raw, differences = {}, {}
     for name in seen:

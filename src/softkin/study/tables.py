@@ -41,7 +41,8 @@ class Column:
 def metric_columns() -> list[Column]:
     """A column for each metric that is declared for the table."""
     return [
-        Column(one.key, one.short, one.percent, one.larger_is_better, one.signed) for one in catalogue.shown("table")
+        Column(metric.key, metric.short, metric.percent, metric.larger_is_better, metric.signed)
+        for metric in catalogue.shown("table")
     ]
 
 
@@ -166,21 +167,23 @@ def table(folder: str | Path | StudyFolder, *, resamples: int = RESAMPLES) -> Ta
 
 
 def build(
-    spec: StudySpec, found: Sequence[Result], *, data: Mapping[str, Any] | None = None, resamples: int = RESAMPLES
+    spec: StudySpec, results: Sequence[Result], *, data: Mapping[str, Any] | None = None, resamples: int = RESAMPLES
 ) -> Table:
     """The table of some results."""
     by_method: dict[str, list[Result]] = {name: [] for name in spec.methods}
-    for result in found:
+    for result in results:
         by_method[result.method].append(result)
-    complete = [name for name, every in by_method.items() if len(every) == len(spec.seeds)]
+    complete = [name for name, per_seed in by_method.items() if len(per_seed) == len(spec.seeds)]
     verdicts = _verdicts({name: by_method[name] for name in complete}, resamples)
     shown = columns(spec)
     rows = tuple(
-        _row(name, every, shown, verdicts if name in complete else {}) for name, every in by_method.items() if every
+        _row(name, per_seed, shown, verdicts if name in complete else {})
+        for name, per_seed in by_method.items()
+        if per_seed
     )
     finished = len(complete) == len(spec.methods)
     notes = (
-        *_notes(spec, found, data or {}, finished),
+        *_notes(spec, results, data or {}, finished),
         *_caveats(shown, by_method),
         *_one_seed(spec, shown, verdicts),
         *_chosen(rows),
@@ -206,57 +209,57 @@ def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Ve
         return {}
     loaded = {name: [result.test() for result in seeds] for name, seeds in by_method.items()}
     first = next(iter(loaded.values()))
-    ids = [_ids(one) for one in first]
-    for name, every in loaded.items():
-        for one, expected, result in zip(every, ids, by_method[name], strict=True):
-            if _ids(one) != expected:
+    ids = [_ids(predicted) for predicted in first]
+    for name, per_seed in loaded.items():
+        for predicted, expected, result in zip(per_seed, ids, by_method[name], strict=True):
+            if _ids(predicted) != expected:
                 raise SoftkinError(
                     f"{registry.title(name)} on seed {result.seed} was tested on other samples than the other methods; "
                     "its predictions cannot be compared with theirs."
                 )
     drawn = Resamples(ids, times=times)
-    found = {}
+    verdicts = {}
     for column in metric_columns():
         metric = catalogue.METRICS[column.key]
         if column.larger_is_better is None:
             continue
         statistics_of = {
-            name: [metric.statistic(one.probabilities, one.known_labels) for one in every]
-            for name, every in loaded.items()
+            name: [metric.statistic(predicted.probabilities, predicted.known_labels) for predicted in per_seed]
+            for name, per_seed in loaded.items()
         }
         # An error that cannot tell, such as that of scores that share one bin, wins nothing.
         statistics_of = {
-            name: every
-            for name, every in statistics_of.items()
-            if all(statistic.caveat() is None for statistic in every)
+            name: per_seed
+            for name, per_seed in statistics_of.items()
+            if all(statistic.caveat() is None for statistic in per_seed)
         }
         if not statistics_of or any(
-            measure.too_narrow(statistic) for every in statistics_of.values() for statistic in every
+            measure.too_narrow(statistic) for per_seed in statistics_of.values() for statistic in per_seed
         ):
             continue
-        found[column.key] = significance.verdict(statistics_of, drawn, larger_is_better=column.larger_is_better)
-    return found
+        verdicts[column.key] = significance.verdict(statistics_of, drawn, larger_is_better=column.larger_is_better)
+    return verdicts
 
 
-def _ids(one: Predictions) -> list[Any]:
+def _ids(predicted: Predictions) -> list[Any]:
     """What the samples are called; samples without names are told apart by place."""
-    ids = one.sample_ids
-    return list(range(len(one))) if ids is None else ids if isinstance(ids, list) else ids.tolist()
+    ids = predicted.sample_ids
+    return list(range(len(predicted))) if ids is None else ids if isinstance(ids, list) else ids.tolist()
 
 
 def _row(
     method: str,
-    every: list[Result],
+    results: list[Result],
     columns: Sequence[Column],
     verdicts: Mapping[str, Verdict],
 ) -> Row:
     cells = {}
     for column in columns:
-        if any(column.key not in result.metrics for result in every):  # a metric declared after they were measured
+        if any(column.key not in result.metrics for result in results):  # a metric declared after they were measured
             continue
-        values = tuple(files.from_number(result.metrics[column.key]) for result in every)
+        values = tuple(files.from_number(result.metrics[column.key]) for result in results)
         endless = math.inf in values
-        chance = [result.metrics["when_calibrated"].get(column.key) for result in every]
+        chance = [result.metrics["when_calibrated"].get(column.key) for result in results]
         verdict = verdicts.get(column.key)
         marks: dict[str, Any] = {}
         if verdict is not None and method in verdict.intervals:
@@ -273,22 +276,22 @@ def _row(
             std=statistics.stdev(values) if len(values) > 1 and not endless else None,
             n=len(values),
             values=values,
-            calibrated=None if None in chance else statistics.fmean(one["mean"] for one in chance),
-            floor=_floor(every) if column.key in catalogue.METRICS and catalogue.METRICS[column.key].floor else None,
-            one_bin=any(column.key in result.metrics.get("caveats", ()) for result in every),
+            calibrated=None if None in chance else statistics.fmean(expected["mean"] for expected in chance),
+            floor=_floor(results) if column.key in catalogue.METRICS and catalogue.METRICS[column.key].floor else None,
+            one_bin=any(column.key in result.metrics.get("caveats", ()) for result in results),
             **marks,
         )
-    record = every[0].record
-    chosen = tuple(dict(result.record["values"]) for result in every)
-    found = tuple(dict(result.record.get("found", {})) for result in every)
-    return Row(method, registry.title(method), cells, chosen, found, record.get("effective_target"))
+    record = results[0].record
+    chosen = tuple(dict(result.record["values"]) for result in results)
+    settled = tuple(dict(result.record.get("found", {})) for result in results)
+    return Row(method, registry.title(method), cells, chosen, settled, record.get("effective_target"))
 
 
-def _floor(every: list[Result]) -> float:
-    return statistics.fmean(result.metrics["kde_output_floor"] for result in every)
+def _floor(results: list[Result]) -> float:
+    return statistics.fmean(result.metrics["kde_output_floor"] for result in results)
 
 
-def _notes(spec: StudySpec, found: Sequence[Result], data: Mapping[str, Any], finished: bool) -> list[str]:
+def _notes(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], finished: bool) -> list[str]:
     """What the reader must know to read the numbers."""
     seeds = len(spec.seeds)
     notes = [f"{data.get('source', spec.data)}, {data.get('rows', '')}; network {spec.model}; {_times(seeds)}."]
@@ -317,7 +320,7 @@ def _notes(spec: StudySpec, found: Sequence[Result], data: Mapping[str, Any], fi
         notes.append(f"Values chosen by {by} of validation rows {where}, {trials}.")
     if not finished:
         due = len(spec.methods) * seeds
-        notes.append(f"Unfinished: {len(found)} of {due} results are in; winners only among methods that have all.")
+        notes.append(f"Unfinished: {len(results)} of {due} results are in; winners only among methods that have all.")
     return notes
 
 
@@ -367,7 +370,7 @@ def _chosen(rows: Sequence[Row]) -> list[str]:
     return [f"Values: {'; '.join(said)}."] if said else []
 
 
-def values_in_words(chosen: Sequence[Mapping[str, Value]], found: Sequence[Mapping[str, float]] = ()) -> str:
+def values_in_words(chosen: Sequence[Mapping[str, Value]], settled: Sequence[Mapping[str, float]] = ()) -> str:
     """The values of all seeds, with the range of what "auto" came to.
 
     Example:
@@ -375,8 +378,8 @@ def values_in_words(chosen: Sequence[Mapping[str, Value]], found: Sequence[Mappi
         'α = auto (0.031 to 0.0468), β = 2'
     """
     text = " or ".join(dict.fromkeys(map(in_words, chosen)))
-    for name in dict.fromkeys(name for values in found for name in values):
-        ends = [f"{end([values[name] for values in found if name in values]):.3g}" for end in (min, max)]
+    for name in dict.fromkeys(name for values in settled for name in values):
+        ends = [f"{end([values[name] for values in settled if name in values]):.3g}" for end in (min, max)]
         auto = in_words({name: "auto"})
         text = text.replace(auto, f"{auto} ({' to '.join(dict.fromkeys(ends))})")
     return text

@@ -74,7 +74,7 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[
     files.sync_folder(folder)  # before older files go
     for old in sorted(folder.glob("step-*.json"))[:-KEPT]:
         old.unlink(missing_ok=True)
-    kept = {one.stem for one in folder.glob("step-*.json")}
+    kept = {path.stem for path in folder.glob("step-*.json")}
     for old in folder.glob("step-*.safetensors"):
         if old.stem not in kept:
             old.unlink(missing_ok=True)

@@ -45,7 +45,7 @@ def accelerated(
 
     check_trackers(trackers)
     wanted = None if device is None else checked_device(device)
-    shared: list[dict[str, Any]] = [one._shared_state for one in (AcceleratorState, PartialState, GradientState)]
+    shared: list[dict[str, Any]] = [state._shared_state for state in (AcceleratorState, PartialState, GradientState)]
     before = [dict(state) for state in shared]
     variable = "ACCELERATE_TORCH_DEVICE"
     environment = os.environ.get(variable)
@@ -115,12 +115,12 @@ def named_device(device: str | torch.device) -> torch.device:
 
 def checked_device(device: str | torch.device) -> torch.device:
     """A device that is there."""
-    found = named_device(device)
+    checked = named_device(device)
     try:
-        torch.empty(1, device=found)
+        torch.empty(1, device=checked)
     except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
         raise SoftkinError(f"the device {device} cannot be used: {first_line(error)}.") from error
-    return found
+    return checked
 
 
 def check_trackers(trackers: Sequence[str]) -> None:

@@ -105,9 +105,9 @@ def fit(
         with (
             launch.settings(recipe, accelerator.device),
             stopping.watched(place is not None) as stop,
-            live(progress, log_json, description=method.name, main=main) as told,
+            live(progress, log_json, description=method.name, main=main) as events,
         ):
-            run = _Run(model, train, validation, method, recipe, seed, place, accelerator, told, stop)
+            run = _Run(model, train, validation, method, recipe, seed, place, accelerator, events, stop)
             run.checkpoint_every, run.validate_every = checkpoint_every, validate_every
             if trackers:
                 accelerator.init_trackers("softkin", config=_flat_config(run.record))
@@ -157,11 +157,11 @@ class _Run:
         seed: int,
         folder: Path | None,
         accelerator: "Accelerator",
-        told: Live,
+        events: Live,
         stop: stopping.Stop,
     ) -> None:
         self.model, self.method, self.recipe, self.seed, self.folder = model, method, recipe, seed, folder
-        self.accelerator, self.told, self.stop = accelerator, told, stop
+        self.accelerator, self.events, self.stop = accelerator, events, stop
         self.rank, self.world, self.device = accelerator.process_index, accelerator.num_processes, accelerator.device
         self.class_names = list(train.class_names)
         self._set_up_data(train, validation)
@@ -260,7 +260,7 @@ class _Run:
         path = self.keeper.save(number, self.at, self.accelerator.scaler)
         if path is not None:
             self.last_good = path
-            self.told.tell("checkpoint", step=number, path=str(path))
+            self.events.tell("checkpoint", step=number, path=str(path))
         self.saved = time.monotonic()
 
     def _due(self) -> bool:
@@ -278,7 +278,7 @@ class _Run:
     def train(self) -> None:
         """Go through the epochs that are left."""
         steps = self.batches.steps
-        self.told.tell(
+        self.events.tell(
             "start",
             method=self.method.name,
             effective_target=self.effective_target,
@@ -299,7 +299,7 @@ class _Run:
                 if self.at.step % self.every == 0 or self.at.step == steps:
                     self._look()
             self._end_epoch(lr)
-        self.told.tell("end", seconds=self._tick())
+        self.events.tell("end", seconds=self._tick())
 
     def _one_step(self, order: "np.ndarray[Any, Any]") -> float:
         number = self.at.epoch * self.batches.steps + self.at.step
@@ -336,7 +336,7 @@ class _Run:
     def _look(self) -> None:
         """At the losses since the last look, and at signals: all processes at the same steps, so that all agree."""
         wide = torch.float32 if self.device.type == "mps" else torch.float64
-        flags = [float(self.stop.signal == one) for one in stopping.SIGNALS]
+        flags = [float(self.stop.signal == signal) for signal in stopping.SIGNALS]
         news = torch.cat([torch.stack(self.pending).to(wide), torch.tensor(flags, dtype=wide, device=self.device)])
         totals = ranks.total(news).tolist()  # in one go, as this is a word with all processes
         losses, asked = totals[: -len(flags)], totals[-len(flags) :]
@@ -347,7 +347,7 @@ class _Run:
                 self._not_a_number(self.at.epoch * steps + first + place, f"the loss became {loss:g}")
             self.at.epoch_loss += loss
             number = self.at.epoch * steps + first + place
-            self.told.tell(
+            self.events.tell(
                 "step",
                 epoch=self.at.epoch + 1,
                 epochs=self.recipe.epochs,
@@ -357,7 +357,7 @@ class _Run:
                 images_per_second=self._images_per_second(),
             )
         if self.at.step < steps:
-            self._end_if(next((one for one, count in zip(stopping.SIGNALS, asked, strict=True) if count), 0))
+            self._end_if(next((signal for signal, count in zip(stopping.SIGNALS, asked, strict=True) if count), 0))
 
     def _images_per_second(self) -> float:
         return self.batches.size * self.at.step / self.batches.steps / max(self.at.epoch_seconds, 1e-9)
@@ -410,7 +410,7 @@ class _Run:
         entry["seconds"] = self._tick()
         self.at.history.append(entry)
         left = (self.recipe.epochs - self.at.epoch) * self.at.seconds / self.at.epoch
-        self.told.tell(
+        self.events.tell(
             "epoch", **entry, epochs=self.recipe.epochs, step=self.at.epoch * self.batches.steps, seconds_left=left
         )
         if self.accelerator.log_with:

@@ -47,7 +47,7 @@ class Parameter:
         if isinstance(value, str):
             if value == "auto" and self.automatic:
                 return "auto"
-            takers = [name for name, one in parameters()[self.name].items() if one.automatic]
+            takers = [name for name, parameter in parameters()[self.name].items() if parameter.automatic]
             auto = f", or 'auto' for {' and '.join(takers)}" if takers else ""
             raise ValueError(f"`{self.name}` must be a number{auto}, got {value!r}.")
         if self.allowed == "count":
@@ -185,7 +185,12 @@ class Method:
 
     def _checked(self, values: Mapping[str, Value | None]) -> dict[str, float]:
         """Values for all parameters; those of a matrix of labels are only kept where they were given."""
-        mine = {one.name: one for method in (self.labelling, self.mixing_method) if method for one in method.parameters}
+        mine = {
+            parameter.name: parameter
+            for method in (self.labelling, self.mixing_method)
+            if method
+            for parameter in method.parameters
+        }
         known = parameters()
         for name, value in values.items():
             if name not in known:
@@ -195,7 +200,7 @@ class Method:
                 takers = " and ".join(known[name])
                 raise ValueError(f"`{name}` is for {takers}, and the method is {self.name!r}{smooth}.")
         chosen = {name: value for name, value in values.items() if value is not None}
-        made = {one.name for one in self.labelling.parameters} if self.labelling.from_distances else set()
+        made = {parameter.name for parameter in self.labelling.parameters} if self.labelling.from_distances else set()
         defaults = {name: parameter.default for name, parameter in mine.items() if name not in made}
         checked = {name: mine[name].check((defaults | chosen)[name]) for name in mine if name in defaults | chosen}
         return {name: self._beginning(name) if isinstance(value, str) else value for name, value in checked.items()}

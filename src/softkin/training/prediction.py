@@ -43,8 +43,8 @@ def predict(
     place = weight.device if device is None else checked_device(device)
     model.to(place)
     laid_out = any(
-        one.ndim == 4 and not one.is_contiguous() and one.is_contiguous(memory_format=torch.channels_last)
-        for one in model.parameters()
+        weights.ndim == 4 and not weights.is_contiguous() and weights.is_contiguous(memory_format=torch.channels_last)
+        for weights in model.parameters()
     )
     inputs = Inputs(data, how, device=place, channels_last=laid_out and data.kind == "images")
     known = class_names or (list(data.class_names) if data.class_names else None)

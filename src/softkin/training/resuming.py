@@ -142,7 +142,9 @@ class Keeper:
         """The first process's tensors on all of them: only its disk need hold the folder."""
         if self.world == 1:
             return tensors or {}
-        about = None if tensors is None else [(name, tuple(one.shape), one.dtype) for name, one in tensors.items()]
+        about = (
+            None if tensors is None else [(name, tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()]
+        )
         spread = {}
         for name, shape, dtype in ranks.gather(about)[0]:
             mine = torch.empty(shape, dtype=dtype) if tensors is None else tensors[name]
