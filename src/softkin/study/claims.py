@@ -29,7 +29,7 @@ LEASE = 90.0  # without a heartbeat, after which another machine's holder counts
 
 
 def this_machine() -> str:
-    """What a process id is unique in: the host since it booted, and the container if there is one."""
+    """The scope in which a process id is unique: the host since it booted, and the container if there is one."""
     parts = [socket.gethostname()]
     for path, read in (("/proc/sys/kernel/random/boot_id", Path.read_text), ("/proc/self/ns/pid", os.readlink)):
         try:
@@ -48,7 +48,7 @@ def started(pid: int) -> str | None:
             return None
     else:
         state, *rest = stat.rpartition(")")[2].split()
-        return None if state in "ZX" else rest[18]  # a zombie works no more
+        return None if state in "ZX" else rest[18]  # a zombie has ended
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -76,8 +76,8 @@ class Claim:
         return (self.path.parent / f"{stem}.{self.generation + 1}").exists()
 
     def beat(self) -> None:
-        """Show that we live."""
-        with suppress(OSError):  # the folder is away for a moment; if for longer, the lease tells the others
+        """Renew the lease."""
+        with suppress(OSError):  # a short outage does no harm, and after a long one the lease has expired
             os.utime(self.path)
 
     def release(self) -> None:
@@ -127,7 +127,7 @@ class Claims:
         return generations
 
     def take(self, digest: str, newest: dict[str, int] | None = None) -> Claim | None:
-        """The run, if nobody alive has it; None if somebody has, or was faster."""
+        """Claim a run; None if a live process holds it, or was faster."""
         generation = (self.newest() if newest is None else newest).get(digest, 0)
         if generation and self.holder(digest, generation) is not None:
             return None
@@ -147,7 +147,7 @@ class Claims:
         return f"{self._machine}|{pid}|{started(pid)}"
 
     def _deaths(self, digest: str, generation: int, start: str) -> int:
-        """Who kills a whole study, however often, does not blame its runs: only deaths within one start count."""
+        """How many holders died on the run within this start; killing a whole study does not count against its runs."""
         try:
             before = _who((self.folder / f"{digest}.{generation}").read_bytes())
             counts = before["start"] == start and not before.get("released")
@@ -187,7 +187,7 @@ class Claims:
 
 
 def _who(content: bytes) -> dict[str, Any]:
-    """What a claim says; nothing, if it was cut off by a crash or is no claim: then only its lease counts."""
+    """The content of a claim; empty if a crash cut it off, and then only its lease counts."""
     try:
         who = files.parse_json(content, "a claim", "a claim")
     except SoftkinError:
@@ -209,7 +209,7 @@ def _holder(token: str, start: str, deaths: int) -> dict[str, Any]:
 
 
 def create(path: Path, content: bytes, *, sync: bool = False) -> bool:
-    """Make a file with its content at once, unless it is there; whether it was made.
+    """Create a file together with its content unless it exists; returns whether this call created it.
 
     Args:
         path: The file.

@@ -28,7 +28,7 @@ class Estimate:
     per_training: float
     workers: int
     to_come: int = 0
-    """Trainings whose values the first seed has still to choose; their seconds are counted"""
+    """Trainings whose values the first seed has still to choose; ``seconds`` includes them"""
 
     def text(self) -> str:
         """For people."""

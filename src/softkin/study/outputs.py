@@ -22,7 +22,7 @@ class WritePage(Protocol):
 
 
 def write(folder: StudyFolder, table: Table, write_page: WritePage | None = None) -> None:
-    """Write them into the study's folder; nothing, if all of them are there for this very table."""
+    """Write all of it into the study's folder, unless it is there for this very table."""
     content = files.json_bytes(table.to_dict())
     last = folder.path / "table.json"  # written last: where it is, the rest is
     pictures = (*FIGURES, *((PAGE,) if write_page is not None else ())) if table.rows else ()

@@ -87,7 +87,7 @@ def versions() -> dict[str, str]:
 
 @contextmanager
 def one_thread(threads: int | None) -> Iterator[None]:
-    """Compute with this many threads: sums depend on it to the last bit, and small networks gain nothing by more."""
+    """Compute with this many threads: sums depend on the number to the last bit, and small networks gain nothing."""
     before = torch.get_num_threads()
     if threads is not None:
         torch.set_num_threads(threads)
@@ -142,7 +142,7 @@ def _resolved(spec: StudySpec) -> Kept:
         **spec.model_options,
     )
     contents: dict[str, str] = {}
-    for name in spec.ood:  # which nobody would ask for before the first network is trained
+    for name in spec.ood:  # otherwise read only after the first training
         # A single row says whether the set fits, and its digest follows from that of the whole.
         unknown = data.out_of_distribution(name, like=parts.train, rows=1, seed=0, progress=False)
         if name not in NOISE:

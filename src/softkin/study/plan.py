@@ -38,7 +38,7 @@ class Job:
     needs: tuple[str, ...] = ()
     """Digests of the runs that must be done before"""
     context: Mapping[str, Any] = field(default_factory=dict)
-    """What it is told besides, which follows from those runs"""
+    """Further inputs, which follow from those runs"""
 
     @cached_property
     def digest(self) -> str:
@@ -89,7 +89,7 @@ class Plan:
         assert source is not None
         about: dict[str, Any] = {"kind": "distances", "distance": method, "data": self._data}
         if "vectors" in source.options:
-            # None is GloVe, as in the runs of the time when softkin carried no others; that file does not change.
+            # None stands for GloVe, as in runs from before softkin had other vectors; that file does not change.
             vectors = None if spec.vectors == "glove" else spec.vectors or word_vectors.DEFAULT
             about |= {"vectors": vectors, "aliases": dict(spec.aliases)}
             if vectors is not None:
@@ -103,7 +103,7 @@ class Plan:
     def training(self, base: str, values: Mapping[str, Value], seed: int, *, epochs: int | None = None) -> Job:
         """One network."""
         key = base, tuple(values.items()), seed, epochs
-        if key not in self._trainings:  # every look at the plan asks for all of them
+        if key not in self._trainings:  # each pass over the plan asks for all of them
             self._trainings[key] = self._training(base, values, seed, epochs)
         return self._trainings[key]
 
@@ -196,7 +196,7 @@ class Plan:
                 return Search(tuple(trials_so_far), None)
             if rung == 0:
                 return Search(tuple(trials_so_far), trials[0])
-            ranked = self._ranked(trials, None)  # one-hot training was longer: short ones are held to each other
+            ranked = self._ranked(trials, None)  # one-hot trained for longer: short trials are compared with each other
             left = [trial.values for trial in ranked[: -(-len(trials) // 2)]]
         raise AssertionError("the last rung returns")
 
@@ -270,7 +270,7 @@ class Plan:
         spec = self.spec
         return {
             "seed": seed,
-            "per_class": spec.max_per_class,  # what runs that are kept were called by
+            "per_class": spec.max_per_class,  # the key that the digests of existing runs contain
             "validation": spec.validation,
             "test": spec.test,
             "size": spec.size,
@@ -300,7 +300,7 @@ def _once(job: Job, seen: set[str]) -> Iterator[Job]:
 
 
 def shortened(recipe: Mapping[str, Any], epochs: int) -> dict[str, Any]:
-    """The same recipe over fewer epochs: what happens at an epoch happens at the same share of the way."""
+    """The same recipe over fewer epochs, with milestones and warm-up scaled along."""
     share = epochs / recipe["epochs"]
     short = {**recipe, "epochs": epochs}
     if recipe.get("milestones"):

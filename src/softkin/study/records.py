@@ -81,7 +81,7 @@ class Records:
         (folder / FAILURE).unlink(missing_ok=True)
 
     def set_aside(self, digest: str) -> Path:
-        """Move a damaged run out of the way; only for who has claimed it."""
+        """Move a damaged run out of the way; only the holder of its claim may call this."""
         aside = self.folder / "damaged"
         aside.mkdir(parents=True, exist_ok=True)
         number = 1
@@ -132,7 +132,7 @@ def read(folder: Path) -> Record:
 
 
 def _floats(value: Any) -> Any:
-    """Metrics as numbers again; those of old records, too."""
+    """Metrics as floats, also those of records of earlier versions."""
     if isinstance(value, dict):
         return {key: _floats(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -172,7 +172,7 @@ def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
     if folder.exists() and not folder.is_dir():
         raise SoftkinError(f"{folder} must be a folder, but it is a file.")
     if not force and not os.path.lexists(path):
-        # A study's folder begins with its study.json: who finds other things of a study finds that file, too.
+        # study.json is written first: a folder that holds other files of a study has it too.
         if _other_things(folder) and not os.path.lexists(path):
             raise SoftkinError(
                 f"{folder} holds other things and no study; choose another folder, or pass force (--force)."

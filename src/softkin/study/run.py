@@ -164,7 +164,7 @@ def _devices(device: str | None, count: int) -> list[str | None]:
 
 
 def _supervise(folder: StudyFolder, device: str | None, count: int, update: Update | None, baseline: Baseline) -> str:
-    """Start workers, see them to the end, start another where one died; what the last of them said, if anything."""
+    """Start workers, replace those that die, wait for all; returns the last line that one of them wrote, if any."""
     all_workers = [_Worker(folder, device_of) for device_of in _devices(device, count)]
     workers, restarts, said = list(all_workers), 0, ""
     try:
@@ -215,15 +215,15 @@ class _Worker:
         return self._errors.read().splitlines()
 
     def warnings(self) -> str:
-        """What it warned of."""
+        """Its warnings, one a line."""
         return "".join(f"{line}\n" for line in self._lines() if line.startswith("softkin: warning:"))
 
     def words(self) -> str:
-        """Its last words, if it said any."""
+        """The last line that it wrote to stderr, if any."""
         return next((line for line in reversed(self._lines()) if line.strip()), "")
 
     def close(self) -> None:
-        """End it if it is not, and forget what it said."""
+        """Terminate the process if it still runs, and drop what it wrote."""
         if self.process.poll() is None:
             self.process.terminate()
         self.process.wait()
@@ -232,7 +232,7 @@ class _Worker:
 
 @contextmanager
 def shown(show: bool | None) -> Iterator[Update | None]:
-    """A bar of runs done, with what runs now; a function to tell it, None where nobody looks."""
+    """Show a progress bar of runs; yields the function that updates it, or None without a bar."""
     if not (sys.stderr.isatty() if show is None else show):
         yield None
         return

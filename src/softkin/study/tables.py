@@ -169,7 +169,7 @@ def table(folder: str | Path | StudyFolder, *, resamples: int = RESAMPLES) -> Ta
 def build(
     spec: StudySpec, results: Sequence[Result], *, data: Mapping[str, Any] | None = None, resamples: int = RESAMPLES
 ) -> Table:
-    """The table of some results."""
+    """The table of these results."""
     by_method: dict[str, list[Result]] = {name: [] for name in spec.methods}
     for result in results:
         by_method[result.method].append(result)
@@ -292,7 +292,7 @@ def _floor(results: list[Result]) -> float:
 
 
 def _notes(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], finished: bool) -> list[str]:
-    """What the reader must know to read the numbers."""
+    """What a reader must know to read the numbers."""
     seeds = len(spec.seeds)
     notes = [f"{data.get('source', spec.data)}, {data.get('rows', '')}; network {spec.model}; {_times(seeds)}."]
     notes += [

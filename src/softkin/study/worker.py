@@ -23,12 +23,10 @@ from softkin.study.plan import Job
 from softkin.study.records import Records, remove, require_trusted_model
 
 LOOK_AGAIN = 0.2  # seconds between looks while others hold all that is ready
-MOST_DEATHS = (
-    5  # a run whose worker died as often within one start of the study is not tried again: it may be what kills them
-)
+MOST_DEATHS = 5  # of workers on one run within one start: then the run is given up, as it may be what kills them
 STOPPED = 3  # exit code of a worker that cannot go on
 OUTSIDE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO, errno.ENODEV}
-"""What a file system says when every further run would fail alike"""
+"""Errors of a file system after which further runs would fail alike"""
 
 
 @dataclass
@@ -37,9 +35,9 @@ class Standing:
 
     done: list[Job] = field(default_factory=list)
     running: list[tuple[Job, str]] = field(default_factory=list)
-    """With who has it"""
+    """Each with its holder"""
     failed: list[tuple[Job, str]] = field(default_factory=list)
-    """With the reason"""
+    """Each with its reason"""
     damaged: list[Job] = field(default_factory=list)
     left: list[Job] = field(default_factory=list)
 
@@ -87,7 +85,7 @@ def work(
         folder: Of a study that was started.
         device: Where to compute.
         threads: To compute with.
-        update: Told how far the study is before each run.
+        update: Called with how far the study is before each run.
         parent: The process that started the study, if it is not this one.
         trust_model: The "package.module:callable" that the study may build its networks with.
 
@@ -108,7 +106,7 @@ def work(
                 _do(*taken, records, device)
             elif others:
                 time.sleep(LOOK_AGAIN)
-            elif len(records.known()) == before:  # none came in while we looked, which could have made others ready
+            elif len(records.known()) == before:  # no record arrived meanwhile that could have made others ready
                 return
 
 
@@ -138,7 +136,7 @@ def _take(folder: StudyFolder) -> tuple[tuple[Job, Claim] | None, bool]:
 def _do(job: Job, claim: Claim, records: Records, device: str | None) -> None:
     """A run that is ours."""
     with claim:
-        if records.find(job.digest) is not None:  # done by who released it a moment ago
+        if records.find(job.digest) is not None:  # the holder before us finished it
             return
         if records.state(job.digest) == "damaged":
             where = records.set_aside(job.digest)
@@ -173,7 +171,7 @@ def _adopt(folder: Path, claim: Claim) -> Path:
 
 
 def is_outside(error: BaseException | None) -> bool:
-    """Whether the file system said no, so that no other run would fare better."""
+    """Whether the file system refused, so that further runs would fail alike."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in OUTSIDE:
             return True

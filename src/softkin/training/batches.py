@@ -34,7 +34,7 @@ def key(seed: int, *what: Any) -> int:
 
 @dataclass(frozen=True)
 class Standardisation:
-    """What is subtracted from inputs and what they are divided by: one number a channel, or a column."""
+    """The mean and deviation that inputs are standardised with: one number for each channel or column."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -84,7 +84,7 @@ class Inputs:
 
     def rows(self, rows: NDArray[np.int64] | slice, window: "Window | None" = None) -> Tensor:
         """(n, C, H, W) or (n, D)."""
-        # A copy even of a slice: the data may be a read-only memory map, of which torch would warn.
+        # Copy even a slice: the data may be a read-only memory map, and torch warns about those.
         raw = torch.from_numpy(np.array(self.values[rows], copy=True) if isinstance(rows, slice) else self.values[rows])
         if self.device.type == "cuda":
             raw = raw.pin_memory()
@@ -158,7 +158,7 @@ class Mix:
         half_y, half_x = int(height * side) // 2, int(width * side) // 2
         top, bottom = max(0, middle_y - half_y), min(height, middle_y + half_y)
         left, right = max(0, middle_x - half_x), min(width, middle_x + half_x)
-        # The labels follow the area that was really pasted, which the border may have cut.
+        # Labels are weighed by the area that was pasted: the image's border may have cut the rectangle.
         area = 1 - (bottom - top) * (right - left) / (height * width)
         return cls(partner, area, (top, bottom, left, right))
 

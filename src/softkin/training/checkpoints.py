@@ -18,7 +18,7 @@ from torch import Tensor
 from softkin import SoftkinError, files
 
 KEPT = 2  # so that one may be damaged
-LEFT_BEHIND = 3600  # seconds after which nobody writes a file any more
+ABANDONED = 3600  # seconds after which a half-written file counts as left by a killed process
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Checkpoint:
 
 
 def claim(folder: Path, run: Mapping[str, Any]) -> None:
-    """Make ``folder`` that of this run, or refuse if it is another's."""
+    """Claim ``folder`` for this run; refuse one that holds another run."""
     path = folder / "run.json"
-    for half_written in folder.glob(".step-*"):  # by a process that was killed, not by one that is at it now
-        if time.time() - half_written.stat().st_mtime > LEFT_BEHIND:
+    for half_written in folder.glob(".step-*"):  # a process that is writing now has a fresh file
+        if time.time() - half_written.stat().st_mtime > ABANDONED:
             half_written.unlink(missing_ok=True)
     plain = files.plain(run)
     if not path.exists():
@@ -55,10 +55,10 @@ def flat(fields: Any, prefix: str = "") -> dict[str, Any]:
     """Nested mappings as one, with dots in the names."""
     if not isinstance(fields, Mapping):
         return {prefix: fields}
-    found: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for name, value in fields.items():
-        found |= flat(value, f"{prefix}.{name}" if prefix else str(name))
-    return found
+        flattened |= flat(value, f"{prefix}.{name}" if prefix else str(name))
+    return flattened
 
 
 def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Path:

@@ -56,14 +56,14 @@ def accelerated(
             os.environ[variable] = str(wanted)
         place = str(folder or Path("runs"))
         accelerator = Accelerator(
-            # Without the word, accelerate leaves the processes of a machine that has only a CPU to themselves.
+            # Without this option accelerate does not join the processes of a machine that has only a CPU.
             cpu=not _has_accelerator() if wanted is None else wanted.type == "cpu",
             mixed_precision=recipe.mixed_precision,
             dynamo_backend="inductor" if recipe.compile is True else recipe.compile or "no",
             log_with=list(trackers) or None,
             project_config=ProjectConfiguration(project_dir=place, logging_dir=place) if trackers else None,
             kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True)],
-            # Parts of a batch are weighed by their rows here; left alone, accelerate would ask its environment.
+            # The loop weighs parts of a batch by their rows; accelerate's default comes from the environment.
             gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         )
         _check_launch(accelerator, recipe)
@@ -106,7 +106,7 @@ def _check_launch(accelerator: "Accelerator", recipe: Recipe) -> None:
 
 
 def named_device(device: str | torch.device) -> torch.device:
-    """A device by a name that torch knows, which may be another machine's."""
+    """A device whose name torch knows; this machine need not have it."""
     try:
         return torch.device(device)
     except RuntimeError as error:
@@ -114,7 +114,7 @@ def named_device(device: str | torch.device) -> torch.device:
 
 
 def checked_device(device: str | torch.device) -> torch.device:
-    """A device that is there."""
+    """A device that this machine has."""
     checked = named_device(device)
     try:
         torch.empty(1, device=checked)
@@ -149,7 +149,7 @@ def reseed(seed: int, device: torch.device) -> None:
 
 @contextlib.contextmanager
 def settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
-    """What torch keeps for the whole process, set for a run and put back: determinism, denormals, its generators."""
+    """Set torch's process-wide state for a run, then restore it: determinism, denormals, generators."""
     cudnn = torch.backends.cudnn
     before = cudnn.deterministic, cudnn.benchmark
     flushes = _flushes_denormals()
@@ -167,5 +167,5 @@ def settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
 
 
 def _flushes_denormals() -> bool:
-    """Whether this thread flushes them now; torch can set that but not tell it."""
+    """Whether this thread flushes denormals: torch can set that mode but not read it."""
     return float(torch.tensor([1e-310], dtype=torch.float64) * 1.0) == 0.0

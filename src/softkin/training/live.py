@@ -59,7 +59,7 @@ def _opened(path: Path) -> Iterator[IO[str]]:
 
 
 class _JsonLines:
-    """One event a line, each on the disk's doorstep at once, so that others can follow."""
+    """One event a line, flushed at once but not fsynced, so that others can follow the file."""
 
     def __init__(self, file: IO[str]) -> None:
         self.file = file

@@ -73,15 +73,15 @@ def fit(
     Args:
         model: Takes standardised inputs (n, C, H, W) or (n, D), returns logits (n, K).
         train: What to train on; its channel means and deviations standardise all inputs.
-        validation: What accuracy, ECE and NLL are reported on. Only ``alpha="auto"`` is moved by it; else it changes
-            nothing of the training.
+        validation: What accuracy, ECE and NLL are reported on. It moves ``alpha="auto"``, and changes nothing else of
+            the training.
         method: What the network is trained towards.
         recipe: Optimizer, learning rate, batches, precision.
         seed: Of the order of the rows, augmentation, mixing and dropout; not of the initial weights, which ``model``
             brings.
         folder: Where checkpoints go.
         device: Such as "cuda:1"; by default the first accelerator that is there, else the CPU.
-        progress: True or False; by default where stderr is a terminal. Or a function that is told what happens.
+        progress: True or False; by default where stderr is a terminal. Or a function that is called with each event.
         log_json: A file that gets a JSON line for each step, epoch and checkpoint.
         trackers: "tensorboard", "wandb", "mlflow".
         checkpoint_every: Minimum seconds between two checkpoints; 0 writes one after every epoch. The last epoch's is
@@ -334,11 +334,11 @@ class _Run:
         return logits
 
     def _look(self) -> None:
-        """At the losses since the last look, and at signals: all processes at the same steps, so that all agree."""
+        """Check the losses since the last check, and signals. Collective: all ranks call it at the same steps."""
         wide = torch.float32 if self.device.type == "mps" else torch.float64
         flags = [float(self.stop.signal == signal) for signal in stopping.SIGNALS]
         news = torch.cat([torch.stack(self.pending).to(wide), torch.tensor(flags, dtype=wide, device=self.device)])
-        totals = ranks.total(news).tolist()  # in one go, as this is a word with all processes
+        totals = ranks.total(news).tolist()  # one collective call for all of it
         losses, asked = totals[: -len(flags)], totals[-len(flags) :]
         self.pending.clear()
         steps, first = self.batches.steps, self.at.step - len(losses)

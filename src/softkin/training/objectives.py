@@ -35,7 +35,7 @@ class Objective(nn.Module):
 
     @property
     def alpha(self) -> float | None:
-        """Where an α that moves stands, in the method's own units."""
+        """The current α in the method's own units, where α moves; else None."""
         return None
 
 
@@ -85,7 +85,7 @@ class SimilarityObjective(SmoothObjective):
                 f"`soft_labels` cover {covered} classes but the data have {num_classes}; "
                 "was the matrix made for another data set?"
             )
-        self.smooth = copy.deepcopy(method.smooth_loss)  # as this one moves to the training's device
+        self.smooth = copy.deepcopy(method.smooth_loss)  # a copy, because the training moves it to its device
 
 
 class FocalObjective(Objective):
@@ -105,7 +105,7 @@ def focal_loss(logits: Tensor, targets: Tensor, *, gamma: float) -> Tensor:
 
 
 def _doubt(log_p: Tensor) -> Tensor:
-    """1−p, kept above 0: there the slope of (1−p)^γ is infinite for γ < 1, and times ln 1 = 0 no number."""
+    """1−p, kept above 0: at 0 the slope of (1−p)^γ is infinite for γ < 1, and times ln 1 = 0 it is NaN."""
     return (-torch.expm1(log_p)).clamp(min=torch.finfo(log_p.dtype).tiny)
 
 
@@ -124,7 +124,7 @@ class MarginObjective(Objective):
 
 
 class OnlineObjective(Objective):
-    """Cross-entropy towards a table of labels that every epoch's right predictions make for the next."""
+    """Cross-entropy towards a table of labels, made for each epoch from the right predictions of the last."""
 
     table: Tensor
     sums: Tensor
@@ -146,9 +146,9 @@ class OnlineObjective(Objective):
 
     @torch.no_grad()
     def _remember(self, log_p: Tensor, classes: Tensor) -> None:
-        """Add what was predicted rightly; of mixed samples the heavier class counts as theirs."""
+        """Add the probabilities of right predictions; a mixed sample counts for its heavier class."""
         right = (log_p.argmax(dim=1) == classes).to(log_p.dtype)
-        # A product, not index_add: its sums are in one order on every device, and so the same each time.
+        # A matrix product, not index_add, which sums in varying order on GPUs.
         mine = F.one_hot(classes, self.num_classes).to(log_p.dtype) * right[:, None]
         self.sums += mine.T @ log_p.exp()
         self.counts += mine.sum(dim=0)

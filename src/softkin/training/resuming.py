@@ -18,12 +18,12 @@ class Standing:
     """Everything besides tensors that a checkpoint must hold."""
 
     epoch: int = 0
-    """That is under way, counted from 0"""
+    """The epoch under way, counted from 0"""
     step: int = 0
-    """Of that epoch"""
+    """The step within that epoch"""
     history: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
-    """Of all sessions"""
+    """Training time over all sessions"""
     epoch_seconds: float = 0.0
     epoch_loss: float = 0.0
 
@@ -48,7 +48,7 @@ def _number(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Resumed:
-    """What a checkpoint gave back besides the tensors."""
+    """What a checkpoint holds besides tensors."""
 
     standing: Standing
     scaler: dict[str, Any] | None
@@ -135,11 +135,11 @@ class Keeper:
         return {name: value for name, value in self.model.state_dict().items() if isinstance(value, Tensor)}
 
     def _labels(self) -> dict[str, Tensor]:
-        """What a method learns about labels on the way."""
+        """What a method has learnt about labels by now."""
         return dict(self.objective.named_buffers(recurse=False))
 
     def _spread(self, tensors: dict[str, Tensor] | None) -> dict[str, Tensor]:
-        """The first process's tensors on all of them: only its disk need hold the folder."""
+        """Send the first rank's tensors to all ranks: only its disk need hold the folder."""
         if self.world == 1:
             return tensors or {}
         about = (
