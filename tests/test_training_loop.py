@@ -403,8 +403,8 @@ def test_arguments_are_refused_in_a_sentence(split):
         ValueError, match="`trackers` must be among tensorboard, wandb, mlflow, got 'wandbb'; did you mean"
     ):
         fit(split, trackers=["wandbb"])
-    with pytest.raises(SoftkinError, match="the tracker mlflow is not installed: pip install mlflow."):
-        fit(split, trackers=["mlflow"])
+    with pytest.raises(SoftkinError, match="the tracker wandb is not installed: pip install wandb."):
+        fit(split, trackers=["wandb"])
 
 
 # -- precision, compilation, other kinds of data -----------------------------------------------------------------------
