@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from scipy.stats import norm
 
-from softkin import abstention, binning, density, metrics
+from softkin import abstention, binning, density, gaussians, metrics
 from softkin.metrics.catalogue import METRICS
 from softkin.study import significance
 
@@ -206,8 +206,8 @@ def kernel_error(score: Array, chance: Array, radius: float, divide_by: int) -> 
 def smooth_error(score: Array, chance: Array, divide_by: int) -> float:
     """The smooth ECE of the population."""
     s = torch.from_numpy(score.ravel())
-    at_nodes = density.residuals_at_nodes(s, s - torch.from_numpy(chance.ravel()), 2**12)
-    return float(density.fixed_point(density.smoothed_error(at_nodes, divide_by), at_nodes[0]))
+    at_nodes = gaussians.residuals_at_nodes(s, s - torch.from_numpy(chance.ravel()), 2**12)
+    return float(gaussians.fixed_point(gaussians.smoothed_error(at_nodes, divide_by), at_nodes[0]))
 
 
 def risk_coverage(ref: Reference) -> float:

@@ -1,18 +1,15 @@
-r"""Scores → smooth curves: the only code with kernels and bandwidths.
+r"""Scores → kernel densities: the only code with the triweight kernel and its bandwidths.
 
-Two estimators live here. The kernel density ECE uses the triweight kernel, in time linear in the number of scores and
-on any number of them: the scores are first gathered in cells of width δ ≤ h/256, each keeping the sums of 1, d and d²
-over its scores' offsets d from its centre c, so that
+The time is linear in the number of scores, which may be any: the scores are first gathered in cells of width
+δ ≤ h/256, each keeping the sums of 1, d and d² over its scores' offsets d from its centre c, so that
 
 .. math:: \sum_i \phi\Big(\frac{x - p_i}{h}\Big) \approx \sum_c \Big[ S_0 \phi(u) - \frac{S_1}{h} \phi'(u)
           + \frac{S_2}{2h^2} \phi''(u) \Big], \quad u = \frac{x - c}{h}
 
-which errs by less than 1e-7 of φ's height, and is three convolutions. The smooth ECE uses a Gaussian kernel, reflected
-at 0 and 1, which the cosine transform turns into one factor for each frequency.
+which errs by less than 1e-7 of φ's height, and is three convolutions.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -40,7 +37,7 @@ def triweight(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return 35 / 32 * v * v * v, -105 / 16 * u * v * v, 105 / 16 * v * (5 * square - 1)
 
 
-# ------------------------------------------------------------------------------------------------- bandwidths
+# Bandwidths
 
 
 def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
@@ -92,7 +89,7 @@ def _deviation(scores: Tensor) -> float:
     return math.sqrt(float(torch.stack(norms).square().sum()) / n)
 
 
-# --------------------------------------------------------------------------------------------- cells and curve
+# Cells and curves
 
 
 @dataclass(frozen=True)
@@ -204,17 +201,9 @@ def _smoothed(wide: Tensor, radius: float, halo: int) -> Tensor:
 
 def _fast_length(least: int) -> int:
     """The smallest 32 · 2^a 3^b 5^c that is at least ``least``: transforms of odd lengths take twice as long."""
-    cells = -(-least // 32)
-    best = 1 << (cells - 1).bit_length()
-    five = 1
-    while five < best:
-        three = five
-        while three < best:
-            fits = three << max(0, (-(-cells // three) - 1).bit_length())
-            best = min(best, fits)
-            three *= 3
-        five *= 5
-    return 32 * best
+    from scipy.fft import next_fast_len
+
+    return 32 * int(next_fast_len(-(-least // 32), real=True))
 
 
 def _absolute_integral(values: Tensor) -> Tensor:
@@ -432,77 +421,3 @@ def kernel_rows(scores: Tensor, hits: Tensor | None, radius: float, boundary: Bo
         else:
             total += torch.bincount(places, weights=value.reshape(-1), minlength=len(total))
     return total.view(n, num_nodes)
-
-
-# ------------------------------------------------------------------------------------------------- smooth ECE
-
-
-def residuals_at_nodes(scores: Tensor, residuals: Tensor, steps: int) -> Tensor:
-    """Each residual shared between the two nodes j/``steps`` around its score: (steps + 1,)."""
-    sums = torch.zeros(steps + 1, dtype=torch.float64, device=scores.device)
-    for part, weight in zip(scores.split(CHUNK), residuals.split(CHUNK), strict=True):
-        place = part.to(torch.float64) * steps
-        index = place.to(torch.int64).clamp_(max=steps - 1)
-        right = (place - index) * weight
-        sums += torch.bincount(index + 1, weights=right, minlength=steps + 1)
-        sums += torch.bincount(index, weights=weight - right, minlength=steps + 1)
-    return sums
-
-
-def smoothed_error(residuals: Tensor, count: int) -> Callable[[Tensor], Tensor]:
-    r"""σ ↦ smECE_σ = ∫ |Σ_i r_i K_σ(t, p_i)| dt / n, K_σ the Gaussian reflected at 0 and 1.
-
-    ``residuals`` (…, T+1) sit at nodes. Mirrored to period 2 the kernel is a plain convolution, hence the factor
-    exp(−σ²π²k²/2) for frequency k. A residual at 0 or 1 falls on its own image, so it counts twice on the circle.
-    """
-    spectrum, frequency = _spectrum(residuals, count)
-
-    def error(sigma: Tensor) -> Tensor:
-        return absolute_sum(_field(spectrum, frequency, sigma))
-
-    return error
-
-
-def smoothed(residuals: Tensor, count: int, sigma: Tensor) -> Tensor:
-    """Σ_i r_i K_σ(t, p_i) / n at the nodes, (…, T+1): linear in the residuals."""
-    return _field(*_spectrum(residuals, count), sigma)
-
-
-def absolute_sum(field: Tensor) -> Tensor:
-    """∫ |field| dt by the nodes, both ends counted half."""
-    ends = field[..., 0].abs() + field[..., -1].abs()
-    total: Tensor = torch.linalg.vector_norm(field, 1, dim=-1)
-    return total - ends / 2
-
-
-def _spectrum(residuals: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    steps = residuals.shape[-1] - 1
-    circle = torch.cat([residuals, residuals[..., 1:-1].flip(-1)], dim=-1) / count
-    circle[..., 0] *= 2
-    circle[..., steps] *= 2
-    frequency = (math.pi * torch.arange(steps + 1, dtype=torch.float64, device=residuals.device)) ** 2 / 2
-    return torch.fft.rfft(circle), frequency
-
-
-def _field(spectrum: Tensor, frequency: Tensor, sigma: Tensor) -> Tensor:
-    steps = len(frequency) - 1
-    field: Tensor = torch.fft.irfft(spectrum * torch.exp(-frequency * sigma[..., None] ** 2), 2 * steps)
-    return field[..., : steps + 1]
-
-
-def fixed_point(error: Callable[[Tensor], Tensor], like: Tensor, *, tolerance: float = 1e-9) -> Tensor:
-    """The σ in [0, 1] with smECE_σ = σ, by bisection and secants; smECE_σ does not grow with σ, so there is one."""
-    low, high = torch.zeros_like(like), torch.ones_like(like)
-    at_low, at_high = error(low) - low, error(high) - high
-    for step in range(60):
-        if step % 3 == 2:
-            middle = (low + high) / 2
-        else:  # where the line through both ends crosses 0
-            middle = low + (high - low) * (at_low / (at_low - at_high).clamp(min=1e-300)).clamp(0.001, 0.999)
-        at_middle = error(middle) - middle
-        above = at_middle > 0
-        low, at_low = torch.where(above, middle, low), torch.where(above, at_middle, at_low)
-        high, at_high = torch.where(above, high, middle), torch.where(above, at_high, at_middle)
-        if bool(((high - low) <= tolerance).all()) or bool((at_middle.abs() <= tolerance / 10).all()):
-            return middle
-    return (low + high) / 2

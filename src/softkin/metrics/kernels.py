@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import density
+from softkin import density, gaussians
 from softkin.density import Boundary
 from softkin.metrics.scopes import Per, Pool
 from softkin.metrics.statistics import KEEP, Kind, PooledSums, Statistic, added
@@ -218,7 +218,7 @@ class Smooth(PooledSums):
 
     def value(self) -> float:
         residuals = self._residuals()
-        at_nodes = (density.residuals_at_nodes(self.pool.scores, residuals, steps) for steps in self.GRIDS)
+        at_nodes = (gaussians.residuals_at_nodes(self.pool.scores, residuals, steps) for steps in self.GRIDS)
         return self._fixed_point(at_nodes, self.denominator)
 
     def _residuals(self) -> Tensor:
@@ -228,14 +228,14 @@ class Smooth(PooledSums):
     def _fixed_point(self, grids: Iterable[Tensor], denominator: int) -> float:
         """The error by the residuals at the nodes of the coarse grid, or if it is small those of the fine one."""
         for at_nodes in grids:
-            sigma = float(density.fixed_point(density.smoothed_error(at_nodes, denominator), at_nodes[0]))
+            sigma = float(gaussians.fixed_point(gaussians.smoothed_error(at_nodes, denominator), at_nodes[0]))
             if sigma * (len(at_nodes) - 1) >= 64:  # sharing between two nodes errs by (1/64)²/8 of the kernel, 3e-5
                 break
         return sigma
 
     def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
         residuals = self._residuals()
-        grids = [density.residuals_at_nodes(self.pool.scores, residuals, steps) for steps in self.GRIDS]
+        grids = [gaussians.residuals_at_nodes(self.pool.scores, residuals, steps) for steps in self.GRIDS]
         return added(torch.cat(grids).cpu(), into)
 
     def read(self, totals: Tensor, num_samples: int) -> float:
@@ -250,17 +250,17 @@ class Smooth(PooledSums):
         return _shared(scores, scores - self.pool.is_hit[part], self.STEPS)
 
     def of(self, sums: Tensor) -> Tensor:
-        return density.fixed_point(density.smoothed_error(sums, self.denominator), sums[:, 0], tolerance=1e-5)
+        return gaussians.fixed_point(gaussians.smoothed_error(sums, self.denominator), sums[:, 0], tolerance=1e-7)
 
     def probe(self, value: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
         # smECE_σ falls with σ and meets the diagonal once, so smECE ≥ v just where smECE_v ≥ v.
         sigma = torch.tensor(value, dtype=torch.float64, device=self.device)
-        return (lambda sums: density.smoothed(sums, self.denominator, sigma)), density.absolute_sum
+        return (lambda sums: gaussians.smoothed(sums, self.denominator, sigma)), gaussians.absolute_sum
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         pool = self.pool
         rows = pool.rows.to(torch.float64)
-        fixed = density.residuals_at_nodes(pool.scores, pool.scores.to(torch.float64), self.STEPS)
+        fixed = gaussians.residuals_at_nodes(pool.scores, pool.scores.to(torch.float64), self.STEPS)
         values = []
         for drawn, hit in pool.redrawn(generator, times):
             own = rows[torch.arange(pool.num_samples, device=drawn.device), drawn]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin import checks, roots
 from softkin.metrics.binned import Binned
 from softkin.metrics.scopes import blocks
 from softkin.metrics.statistics import RowSums, Statistic
@@ -180,13 +180,14 @@ def _sizes(
     def sums(size: float) -> Tensor:
         return statistic.scaled(base, size * factors)
 
-    def excess(size: float, share: float) -> float:
-        torch.add(moved, linear(sums(size)), out=lines)
-        return float(torch.quantile(of(lines), share)) - seen
+    def excess(size: Tensor, share: float) -> Tensor:
+        torch.add(moved, linear(sums(float(size))), out=lines)
+        return torch.quantile(of(lines), share).cpu() - seen
 
-    smallest, _ = _solve(lambda size: excess(size, 1 - tail), reached=lambda above: above >= 0)
-    _, largest = _solve(lambda size: excess(size, tail), reached=lambda above: above > 0)
-    return float(statistic.size(sums(smallest))), float(statistic.size(sums(largest)))
+    start, end = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
+    smallest, _ = roots.bracket(lambda size: excess(size, 1 - tail), start, end, tolerance=2.0**-16, most=64)
+    _, largest = roots.bracket(lambda size: excess(size, tail), start, end, tolerance=2.0**-16, most=64, strict=True)
+    return tuple(float(statistic.size(sums(float(size)))) for size in (smallest, largest))  # type: ignore[return-value]
 
 
 def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
@@ -198,36 +199,6 @@ def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
     spread = (statistic.departures(base + noise) - off).square_().mean(dim=0)
     seen = off[0].square()
     return (1 - 2 * spread / seen.clamp(min=1e-300)).clamp(min=0)
-
-
-def _solve(excess: Callable[[float], float], reached: Callable[[float], bool]) -> tuple[float, float]:
-    """(low, high) around the smallest size of error whose excess is ``reached``; both 0 if that is none at all.
-
-    The excess grows with the size, so halving and the line through both ends take turns.
-    """
-    low, high = 0.0, 1.0
-    at_low = excess(low)
-    if reached(at_low):
-        return 0.0, 0.0
-    at_high = excess(high)
-    while not reached(at_high) and high < 64:
-        low, at_low, high = high, at_high, 2 * high
-        at_high = excess(high)
-    tolerance = (high - low) * 2.0**-16
-    step = 0
-    while high - low > tolerance:
-        share = at_low / (at_low - at_high) if at_low < at_high else 0.5
-        # Near an end the line stops short of it by a little, so that the next step can close the bracket there.
-        margin = max(0.4 * tolerance / (high - low), 1e-3 if step < 4 else 0.0)
-        share = 0.5 if step % 3 == 2 else min(max(share + (margin if share < 0.5 else -margin), margin), 1 - margin)
-        middle = low + share * (high - low)
-        at_middle = excess(middle)
-        if reached(at_middle):
-            high, at_high = middle, at_middle
-        else:
-            low, at_low = middle, at_middle
-        step += 1
-    return low, high
 
 
 def rejects_calibration(
