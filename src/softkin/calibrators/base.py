@@ -359,6 +359,35 @@ class Calibrator(ABC):
         parts = [self._summary(), f"NLL {c.nll_before:.4f} → {c.nll_after:.4f} on {c.num_samples:,} samples"]
         return f"<{text}: {'; '.join(part for part in parts if part)}>"
 
+    # What scikit-learn's cross-validation and searches ask of a classifier; ``softkin.sklearn`` has the rest
+
+    @property
+    def classes_(self) -> Any:
+        """(K,) the class numbers, in the order of the columns."""
+        if not hasattr(self, "num_classes_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet, and has no classes.")
+        return np.arange(self.num_classes_)
+
+    def predict(self, logits: Array, **options: Any) -> Any:
+        """(N,) the likeliest classes; ``options`` are those of ``predict_proba``."""
+        return self.predict_proba(logits, **options).argmax(1)
+
+    def score(self, logits: Array, labels: Array) -> float:
+        """The accuracy, which is what scikit-learn's classifiers are compared by unless told otherwise."""
+        hits = np.asarray(self.predict(logits)) == np.asarray(labels)
+        return float(hits.mean())
+
+    def __sklearn_tags__(self) -> Any:
+        """That this is a classifier; scikit-learn 1.6 and newer ask."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(),
+        )
+
     # Leaving Python
 
     def as_module(self) -> nn.Module:

@@ -1,0 +1,329 @@
+"""Calibration inside scikit-learn: a classifier that is calibrated, calibrators as estimators, scorers, a display.
+
+Needs scikit-learn 1.6 or newer (``pip install 'softkin[sklearn]'``).
+
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.model_selection import cross_val_score
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = CalibratedClassifier(RandomForestClassifier(20, random_state=0), method="temperature", cv=3)
+    >>> bool(cross_val_score(forest, X, y, scoring=scorers()["neg_nll"], cv=3).mean() > -0.3)
+    True
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, indexable, validate_data
+
+from softkin import calibrators, diagrams
+from softkin.calibrators import REGISTRY, Calibrator
+from softkin.metrics import catalogue, scopes
+from softkin.metrics.catalogue import METRICS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["CalibratedClassifier", "ReliabilityDisplay", "ScoreCalibrator", "Scorer", "scorers"]
+
+
+class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose probabilities are calibrated on rows that it was not trained on.
+
+    The classifier is trained once for each fold; its scores of the rows that were left out are put together, and one
+    calibrator is fitted to all of them. With ``ensemble`` the classifiers of the folds predict together, each
+    calibrated, and their probabilities are averaged; without, a classifier trained on all rows predicts.
+
+    Scores are the ``decision_function`` where there is one, else ``predict_proba``. A probability of exactly 0, as
+    forests give, is taken as a score below their resolution (``calibrators.floor_of``), so no NLL is infinite.
+
+    Args:
+        estimator: Anything with ``decision_function`` or ``predict_proba``, also a pipeline. None: logistic regression.
+        method: "best" chooses by cross-fitting (``calibrators.fit_best``); or a calibrator's name, or a calibrator.
+        cv: Number of folds, a splitter, or "prefit": the estimator is fitted already, and ``fit`` takes rows that it
+            was not trained on.
+        ensemble: Whether the classifiers of the folds predict together.
+
+    Attributes:
+        classes_: The classes, in the order of the columns.
+        calibrator_: The fitted calibrator.
+        estimators_: The classifiers that predict.
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        method: str | Calibrator = "best",
+        cv: Any = 5,
+        ensemble: bool = True,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.cv = cv
+        self.ensemble = ensemble
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train and calibrate on rows ``X`` and classes ``y``: numbers or texts."""
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        X, y = indexable(X, y)
+        y = column_or_1d(y, warn=True)
+        if len(y) == 0:
+            raise ValueError("`X` must hold at least 1 row, got 0 rows.")
+        check_classification_targets(y)
+        estimator = LogisticRegression() if self.estimator is None else self.estimator
+        if self.cv == "prefit":
+            check_is_fitted(estimator)
+            self.classes_, self.estimators_ = np.asarray(estimator.classes_), [estimator]
+            codes = _codes(y, self.classes_)
+            scores, kind = _scores(estimator, X, self.classes_)
+        else:
+            self.classes_, codes = np.unique(y, return_inverse=True)
+            if len(self.classes_) < 2:
+                raise ValueError(f"`y` must hold at least 2 classes, got 1 class: {self.classes_[0]!r}.")
+            scores, kind, self.estimators_ = self._left_out(estimator, X, y, codes)
+        self.calibrator_ = _fitted(self.method, scores, codes, kind)
+        for attribute in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimators_[0], attribute):
+                setattr(self, attribute, getattr(self.estimators_[0], attribute))
+        return self
+
+    def _left_out(
+        self, estimator: Any, X: Any, y: NDArray[Any], codes: NDArray[Any]
+    ) -> tuple[NDArray[Any], "_Kind", list[Any]]:
+        """The scores of each row by a classifier that was not trained on it, what they are, and who predicts."""
+        folds = check_cv(self.cv, y, classifier=True)
+        count = folds.get_n_splits(X, y)
+        rarest = int(np.bincount(codes).argmin())
+        if isinstance(self.cv, int) and np.bincount(codes)[rarest] < count:
+            raise ValueError(
+                f"`cv` must be at most {np.bincount(codes)[rarest]}, the number of samples of class "
+                f"{self.classes_[rarest]!r}, the rarest, got {count}."
+            )
+        scores, kind, trained = None, None, []
+        for train, test in folds.split(X, y):
+            fold = clone(estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train))
+            own, kind = _scores(fold, _safe_indexing(X, test), self.classes_)
+            scores = np.full((len(y), own.shape[1]), np.nan) if scores is None else scores
+            scores[test] = own
+            trained.append(fold)
+        assert scores is not None
+        assert kind is not None
+        if np.isnan(scores).any():
+            raise ValueError("`cv` must leave out each row once, and some rows were never left out.")
+        return scores, kind, trained if self.ensemble else [clone(estimator).fit(X, y)]
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """(N, K) calibrated probabilities, in the order of ``classes_``."""
+        check_is_fitted(self, "calibrator_")
+        total: Any = 0
+        for estimator in self.estimators_:
+            scores, kind = _scores(estimator, X, self.classes_)
+            total = total + _applied(self.calibrator_, scores, kind)
+        return np.asarray(total / len(self.estimators_))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row."""
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likeliest])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(LogisticRegression() if self.estimator is None else self.estimator).input_tags
+        tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
+        return tags
+
+
+class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A calibrator as an estimator: its rows are the scores of some model, its classes numbers or texts.
+
+    Args:
+        method: "best", a calibrator's name, or a calibrator.
+        from_probabilities: Whether the rows are probabilities, and not logits.
+
+    Example:
+        >>> scores = np.array([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0], [1.0, 0.0]])
+        >>> fitted = ScoreCalibrator("temperature").fit(scores, ["cat", "cat", "dog", "dog"])
+        >>> fitted.predict(scores).tolist()
+        ['cat', 'cat', 'dog', 'cat']
+    """
+
+    def __init__(self, method: str | Calibrator = "temperature", *, from_probabilities: bool = False) -> None:
+        self.method = method
+        self.from_probabilities = from_probabilities
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to (N, K) scores; column k is for the k-th class in sorted order, or for the class number k."""
+        X, y = validate_data(self, X, y, dtype="numeric")
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) != X.shape[1] and self.classes_.dtype.kind in "iu":
+            self.classes_ = np.arange(X.shape[1])
+        if len(self.classes_) != X.shape[1]:
+            raise ValueError(f"`X` must have a column for each of the {len(self.classes_)} classes, got {X.shape[1]}.")
+        kind: _Kind = "probabilities" if self.from_probabilities else "logits"
+        self.calibrator_ = _fitted(self.method, X, _codes(y, self.classes_), kind)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """(N, K) calibrated probabilities of (N, K) scores."""
+        check_is_fitted(self, "calibrator_")
+        X = validate_data(self, X, dtype="numeric", reset=False)
+        return _applied(self.calibrator_, X, "probabilities" if self.from_probabilities else "logits")
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row."""
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likeliest])
+
+
+_Kind = Literal["logits", "probabilities"]
+
+
+def _fitted(method: str | Calibrator, scores: NDArray[Any], codes: NDArray[Any], kind: _Kind) -> Calibrator:
+    """A calibrator of its own, fitted; what stands for a probability of 0 is in its ``floor_``."""
+    from_probabilities = kind == "probabilities"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*probabilities are exactly 0")  # a forest's are by nature
+        if isinstance(method, Calibrator):
+            return method.unfitted().fit(scores, codes, from_probabilities=from_probabilities)
+        if method == "best":
+            return calibrators.fit_best(scores, codes, from_probabilities=from_probabilities, resamples=100).calibrator
+        name = REGISTRY.canonical(method, "method", also="best")
+        return REGISTRY[name]().fit(scores, codes, from_probabilities=from_probabilities)
+
+
+def _applied(calibrator: Calibrator, scores: NDArray[Any], kind: _Kind) -> NDArray[Any]:
+    p = calibrator.predict_proba(scores.astype(np.float64), from_probabilities=kind == "probabilities")
+    return np.asarray(p)
+
+
+def _scores(estimator: Any, X: Any, classes: NDArray[Any]) -> tuple[NDArray[Any], _Kind]:
+    """(N, K) scores of a classifier, its classes in the order of ``classes``, and what they are."""
+    kind: _Kind
+    if hasattr(estimator, "decision_function"):
+        scores, kind = np.asarray(estimator.decision_function(X), dtype=np.float64), "logits"
+        if scores.ndim == 1:
+            scores = np.stack([np.zeros_like(scores), scores], axis=1)
+    elif hasattr(estimator, "predict_proba"):
+        scores, kind = np.asarray(estimator.predict_proba(X), dtype=np.float64), "probabilities"
+    else:
+        raise TypeError(
+            f"`estimator` must have `decision_function` or `predict_proba`, got {type(estimator).__name__} without."
+        )
+    own = np.asarray(estimator.classes_)
+    if len(own) == len(classes):
+        return scores, kind
+    # A fold without some class: its classifier cannot answer with it.
+    whole = np.full((len(scores), len(classes)), 0.0 if kind == "probabilities" else scores.min() - 10.0)
+    whole[:, np.searchsorted(classes, own)] = scores
+    return whole, kind
+
+
+def _codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    """The place of each label among the classes."""
+    order = np.argsort(classes)
+    places = np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)
+    codes: NDArray[Any] = order[places]
+    if not bool((classes[codes] == y).all()):
+        unknown = y[classes[codes] != y][0]
+        raise ValueError(f"`y` must hold classes that the estimator knows, got {unknown!r}.")
+    return codes
+
+
+# Scorers
+
+
+class Scorer:
+    """A metric of ``predict_proba`` as scikit-learn's ``scoring`` takes it: larger is better, so most are negated.
+
+    Args:
+        metric: A metric's name, such as "ece_hist".
+        options: Those of the metric, such as ``scope="output"``.
+    """
+
+    def __init__(self, metric: str, **options: Any) -> None:
+        self.metric = catalogue.named(metric)
+        self.options = options
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        """The score of a fitted classifier with ``predict_proba``."""
+        p = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+        classes = np.asarray(getattr(estimator, "classes_", np.arange(p.shape[1])))
+        checked = scopes.checked(p, _codes(np.asarray(y), classes))
+        value = self.metric.statistic(*checked, **self.options).value()
+        if self.metric.signed:
+            return -abs(value)
+        return value if self.metric.larger_is_better else -value
+
+    def __repr__(self) -> str:
+        options = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        return f"Scorer({self.metric.key!r}{options})"
+
+
+def scorers() -> dict[str, Scorer]:
+    """Every metric that is a function of probabilities and labels alone, by name; "neg_" where less is better.
+
+    Example:
+        >>> {"accuracy", "neg_nll", "neg_ece_hist", "neg_ece_hist_output", "neg_brier"} <= set(scorers())
+        True
+    """
+    plain = {
+        key: metric
+        for key, metric in METRICS.items()
+        if (metric.signed or metric.larger_is_better is not None)
+        and not any(parameter.default is parameter.empty for parameter in metric.parameters.values())
+    }
+    return {key if metric.larger_is_better else f"neg_{key}": Scorer(key) for key, metric in plain.items()}
+
+
+# A display
+
+
+class ReliabilityDisplay:
+    """Reliability diagram of a classifier of any number of classes, in the manner of ``CalibrationDisplay``.
+
+    Make one with ``from_estimator`` or ``from_predictions``; ``figure_`` and ``ax_`` hold what was drawn.
+    """
+
+    def __init__(
+        self, probabilities: Mapping[str, Any] | Any, labels: NDArray[Any], options: Mapping[str, Any]
+    ) -> None:
+        self.probabilities, self.labels, self.options = probabilities, labels, dict(options)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: "Axes | None" = None, **options: Any) -> Self:
+        """Of a fitted classifier with ``predict_proba``; ``options`` are those of ``diagrams.reliability``."""
+        check_is_fitted(estimator)
+        p = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+        return cls(p, _codes(np.asarray(y), np.asarray(estimator.classes_)), options).plot(ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any,
+        *,
+        classes: Sequence[Any] | None = None,
+        ax: "Axes | None" = None,
+        **options: Any,
+    ) -> Self:
+        """Of (N, K) probabilities; ``classes`` names the columns, by default the sorted labels or 0 … K−1."""
+        p, y = np.asarray(y_prob, dtype=np.float64), np.asarray(y_true)
+        names = np.arange(p.shape[1]) if classes is None and y.dtype.kind in "iu" else np.unique(y)
+        return cls(p, _codes(y, names if classes is None else np.asarray(classes)), options).plot(ax=ax)
+
+    def plot(self, *, ax: "Axes | None" = None) -> Self:
+        """Draw, on ``ax`` or on a new figure."""
+        self.figure_ = diagrams.reliability(self.probabilities, self.labels, ax=ax, **self.options)
+        self.ax_ = self.figure_.axes[0] if ax is None else ax
+        return self

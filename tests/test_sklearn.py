@@ -1,0 +1,172 @@
+"""softkin inside scikit-learn, tested with scikit-learn's own checks."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris, make_classification
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import check_estimator
+
+from softkin import calibrators, metrics
+from softkin import sklearn as softkin_sklearn
+from softkin.calibrators import REGISTRY
+from softkin.sklearn import CalibratedClassifier, ReliabilityDisplay, ScoreCalibrator, scorers
+
+X, Y = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+LOGITS = np.random.default_rng(0).normal(size=(120, 3)) * 2
+LABELS = np.where(np.random.default_rng(1).random(120) < 0.7, LOGITS.argmax(1), 1)
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_every_calibrator_is_a_classifier_to_scikit_learn(name):
+    calibrator = REGISTRY[name](**({"lam": 0.1, "mu": 0.1} if name in ("matrix", "dirichlet") else {}))
+    assert is_classifier(calibrator)
+    accuracy = cross_val_score(calibrator, LOGITS, LABELS, cv=3)
+    losses = cross_val_score(calibrator, LOGITS, LABELS, cv=3, scoring="neg_log_loss")
+    assert accuracy.mean() > 0.5
+    assert np.isfinite(losses).all()
+    assert type(clone(calibrator)) is type(calibrator)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_scikit_learns_own_checks(name):
+    # Matrix and Dirichlet search their penalties, some fifty times here: they get them.
+    fixed = {"matrix": {"lam": 0.1, "mu": 0.1}, "dirichlet": {"lam": 0.1, "mu": 0.1}}
+    check_estimator(CalibratedClassifier(method=REGISTRY[name](**fixed.get(name, {})), cv=2))
+
+
+SCORES = "the check has features of any number; a calibrator of scores has a column for each class"
+DOES_NOT_APPLY = dict.fromkeys(
+    [
+        "check_estimators_overwrite_params",
+        "check_estimators_fit_returns_self",
+        "check_readonly_memmap_input",
+        "check_estimators_nan_inf",
+        "check_classifiers_classes",
+        "check_classifiers_train",
+        "check_fit2d_1feature",
+    ],
+    SCORES,
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_checks_of_a_calibrator_of_scores():
+    check_estimator(ScoreCalibrator(), expected_failed_checks=DOES_NOT_APPLY)
+
+
+@pytest.mark.parametrize("cv", [3, "prefit"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LogisticRegression(max_iter=1000),
+        LinearSVC(),
+        GaussianNB(),
+        DecisionTreeClassifier(max_depth=3, random_state=0),
+        make_pipeline(StandardScaler(), Perceptron()),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_anything_with_scores_and_string_classes(estimator, cv):
+    train, test, y_train, y_test = train_test_split(X, NAMES[Y], random_state=0, stratify=NAMES[Y])
+    if cv == "prefit":
+        train, held, y_train, y_held = train_test_split(train, y_train, random_state=0, stratify=y_train)
+        fitted = CalibratedClassifier(clone(estimator).fit(train, y_train), method="temperature", cv="prefit")
+        fitted.fit(held, y_held)
+    else:
+        fitted = CalibratedClassifier(estimator, method="temperature", cv=cv).fit(train, y_train)
+    assert fitted.classes_.tolist() == NAMES.tolist()
+    p = fitted.predict_proba(test)
+    np.testing.assert_allclose(p.sum(1), 1)
+    assert (fitted.predict(test) == NAMES[p.argmax(1)]).all()
+    assert fitted.score(test, y_test) > 0.8
+    assert log_loss(y_test, p, labels=NAMES) < 0.6
+
+
+def test_prefit_is_the_calibrator_on_the_classifiers_scores():
+    network = LogisticRegression(max_iter=1000).fit(X[::2], Y[::2])
+    fitted = CalibratedClassifier(network, method="vector", cv="prefit").fit(X[1::2], Y[1::2])
+    scores = network.decision_function(X[1::2])
+    expected = calibrators.VectorScaling().fit(scores, Y[1::2]).predict_proba(scores)
+    np.testing.assert_allclose(fitted.predict_proba(X[1::2]), expected, atol=1e-12)
+    with pytest.raises(ValueError, match="`y` must hold classes that the estimator knows, got np.int64\\(7\\)"):
+        CalibratedClassifier(network, cv="prefit").fit(X, np.where(Y == 0, 7, Y))
+
+
+def test_binary_texts_a_pipeline_and_a_search():
+    texts = ["good film", "bad film", "good cast", "bad cast", "good plot", "bad plot"] * 5
+    mood = ["up", "down"] * 15
+    pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression())
+    search = GridSearchCV(
+        CalibratedClassifier(pipeline, cv=3),
+        {"method": ["temperature", "platt"], "estimator__logisticregression__C": [0.1, 10.0]},
+        scoring=scorers()["neg_nll"],
+        cv=2,
+    ).fit(texts, mood)
+    assert search.predict(["good film", "bad plot"]).tolist() == ["up", "down"]
+    assert -0.5 < search.best_score_ <= 0
+
+
+def test_best_is_chosen_and_what_is_refused():
+    fitted = CalibratedClassifier(GaussianNB(), cv=3).fit(X, Y)
+    assert isinstance(fitted.calibrator_, tuple(REGISTRY.values()))
+    with pytest.raises(ValueError, match="`cv` must be at most 2, the number of samples of class"):
+        CalibratedClassifier(GaussianNB(), cv=3).fit(X[:52], Y[:52])
+    with pytest.raises(
+        ValueError, match="`method` must be one of temperature.*or best, got 'temprature'; did you mean"
+    ):
+        CalibratedClassifier(GaussianNB(), method="temprature", cv=3).fit(X, Y)
+    with pytest.raises(ValueError, match="at least 2 classes, got 1 class"):
+        CalibratedClassifier(GaussianNB(), cv=3).fit(X, np.zeros(150))
+
+
+def test_scorers_are_the_metrics_with_scikit_learns_sign():
+    model = GaussianNB().fit(X, NAMES[Y])
+    p = model.predict_proba(X)
+    known = scorers()
+    assert known["accuracy"](model, X, NAMES[Y]) == metrics.accuracy(p, Y)
+    assert known["neg_ece_hist"](model, X, NAMES[Y]) == -metrics.ece_hist(p, Y)
+    assert known["neg_ece_hist_output"](model, X, NAMES[Y]) == -metrics.ece_hist(p, Y, scope="output")
+    assert known["neg_signed_gap"](model, X, NAMES[Y]) == -abs(metrics.signed_gap(p, Y))
+    own = softkin_sklearn.Scorer("ece_hist", n_bins=5)
+    assert own(model, X, NAMES[Y]) == -metrics.ece_hist(p, Y, n_bins=5)
+    assert repr(own) == "Scorer('ece_hist', n_bins=5)"
+    several = cross_val_score(GaussianNB(), X, Y, scoring=known["neg_nll"], cv=3)
+    assert (several < 0).all()
+
+
+def test_the_display_draws_many_classes():
+    model = GaussianNB().fit(X, NAMES[Y])
+    display = ReliabilityDisplay.from_estimator(model, X, NAMES[Y], n_bins=10)
+    assert "ECE" in display.ax_.get_legend_handles_labels()[1][0] or display.ax_.get_legend() is not None
+    again = ReliabilityDisplay.from_predictions(NAMES[Y], model.predict_proba(X), ax=display.ax_, counts=False)
+    assert again.ax_ is display.ax_
+
+
+@pytest.mark.parametrize("kind", ["forest", "boosting"])
+def test_twenty_classes_with_exact_zeros_beside_scikit_learns_temperature(kind):
+    samples, labels = make_classification(
+        1300, 20, n_informative=12, n_classes=20, n_clusters_per_class=1, class_sep=1.2, random_state=0
+    )
+    train, test, y_train, y_test = train_test_split(samples, labels, test_size=0.4, random_state=0, stratify=labels)
+    make = {
+        "forest": RandomForestClassifier(25, random_state=0),
+        "boosting": GradientBoostingClassifier(n_estimators=6, max_depth=2, random_state=0),
+    }[kind]
+    ours = CalibratedClassifier(make, method="best", cv=3).fit(train, y_train)
+    theirs = CalibratedClassifierCV(make, method="temperature", cv=3).fit(train, y_train)
+    loss = log_loss(y_test, ours.predict_proba(test))
+    peer = log_loss(y_test, theirs.predict_proba(test))
+    assert loss <= peer
