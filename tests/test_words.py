@@ -347,17 +347,6 @@ def test_a_near_class_that_no_other_source_sees_is_noticed():
     assert "'television' for 'tulip'" in disagreement(["tulip", "television", "wolf", "rose"], rows, vectors="glove")
 
 
-def test_the_first_code_block_of_the_readme_is_true():
-    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[1]
-    names = {}
-    exec(block, names)
-    classes, labels = names["class_names"], names["loss_fn"].soft_labels.clone()
-    labels.fill_diagonal_(0)
-    nearest = {name: classes[int(row.argmax())] for name, row in zip(classes, labels, strict=True)}
-    assert (nearest["rose"], nearest["tulip"]) == ("tulip", "rose")
-    assert (nearest["dolphin"], nearest["seal"]) == ("seal", "dolphin")
-
-
 # The shipped vectors and real class lists
 
 
