@@ -14,7 +14,8 @@ import torch
 
 from command_line import run
 from softkin import SoftkinError, cli, evaluation, metrics
-from softkin.evaluation import files, memory
+from softkin.evaluation import files, memory, streams
+from softkin.evaluation.settings import Settings
 from softkin.metrics import catalogue, ranking
 from softkin.metrics.scopes import Pool
 from softkin.predictions import Predictions
@@ -170,6 +171,25 @@ def test_the_linear_rows_vary_as_the_area_does():
 
         slope = (weighted(1e-4) - weighted(-1e-4)) / 2e-4
         assert float(rows[j] - area) / 2000 == pytest.approx(slope, abs=2e-6)
+
+
+def test_more_rows_than_can_be_held_are_refused_before_they_are_read(tmp_path, capsys):
+    """10 million rows of 10 classes are meant to work; a hundred million leave more than 2 GiB."""
+    streams.Stream(10, Settings()).require_room(10_000_000)
+    with open(tmp_path / "logits.npy", "wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (100_000_000, 10)}
+        np.lib.format.write_array_header_2_0(file, header)
+        file.truncate(file.tell() + 4 * 10**9)  # zeros, which take no room
+    with open(tmp_path / "labels.npy", "wb") as file:
+        np.lib.format.write_array_header_2_0(file, {**header, "descr": "|u1", "shape": (100_000_000,)})
+        file.truncate(file.tell() + 10**8)
+    code, output, errors = run(capsys, "evaluate", tmp_path / "logits.npy")
+    assert (code, output) == (1, "")
+    assert "what stays of 100,000,000 rows would have 4,500,000,000 bytes, more than the 2,147,483,648" in errors
+    assert "set SOFTKIN_MAX_BYTES=" in errors
+    stream = streams.Stream(2, Settings(), start=10**8)
+    with pytest.raises(SoftkinError, match="what stays of 100,000,003 rows"):
+        stream.add(torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64), "logits")
 
 
 def test_a_million_scores_need_little_memory(tmp_path):

@@ -79,6 +79,9 @@ def evaluate_file(
         )
     else:
         files = sets.opened(paths, reading)
+    rows = [file.num_rows for file in files]
+    if None not in rows:
+        streams.Stream(files[0].num_classes, chosen).require_room(sum(map(int, rows)))  # type: ignore[arg-type]
     title = name or (Path(path).name if str(path) != "-" else files[0].name)
     shared = paths is not None and len(paths) > 1 and (jobs > 1 or engine == "ray") and not _fits(files)
     if shared:

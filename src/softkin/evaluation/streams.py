@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks, density
+from softkin import checks, density, files
 from softkin.evaluation.memory import described, measure, summary
 from softkin.evaluation.settings import Settings
 from softkin.metrics import catalogue, scopes
@@ -191,6 +191,7 @@ class Stream:
         else:
             p = checks.logits(values).to(torch.float64).softmax(dim=1)
         y = checks.class_labels(labels, num_samples=n, num_classes=k)
+        self.require_room(self.start + self.num_samples + n)
         made = {key: part.of(p, y) for key, part in self.running.items()}
         if ids is not None:
             self.ids = (self.ids or 0) + _ids_in_order(ids, self.start + self.num_samples) & 2**64 - 1
@@ -204,6 +205,11 @@ class Stream:
                 self.rows[key].append(statistic.rows.to(torch.bool) if isinstance(statistic, Share) else statistic.rows)
             else:
                 self.running[key].feed(statistic, dealt if self.readers[key].kept == "groups" else None)
+
+    def require_room(self, num_rows: int) -> None:
+        """Refuse so many rows that what stays of them is more than may be held at once."""
+        each = 13 + 8 * (len(self.rows) - 3)  # a winning score, a hit and a label, and a number for each average
+        files.within("bytes", num_rows * each, f"what stays of {num_rows:,} rows")
 
     def _dealt(self, p: Tensor) -> Dealt:
         """The group and the drawn label of each row, by a random number each: the sizes of the blocks do not matter."""
