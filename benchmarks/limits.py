@@ -152,9 +152,7 @@ def refusals(folder: Path) -> Iterator[tuple[str, list[str]]]:
     def zeros(name: str, kind: str, *shape: int) -> str:
         with open(folder / name, "wb") as file:
             np.lib.format.write_array_header_2_0(file, {"descr": kind, "fortran_order": False, "shape": shape})
-            file.truncate(
-                file.tell() + np.dtype(kind).itemsize * int(np.prod(shape))
-            )  # takes no room on the disk
+            file.truncate(file.tell() + np.dtype(kind).itemsize * int(np.prod(shape)))  # takes no room on the disk
         return str(folder / name)
 
     def claimed(rows: int, columns: int) -> list[str]:
