@@ -259,7 +259,7 @@ def isotonic(n: int, k: int, repeats: int) -> list[Row]:
 
     def loop() -> None:
         maps = [IsotonicRegression(out_of_bounds="clip").fit(p[:, j], y == j) for j in range(k)]
-        np.stack([one.predict(p[:, j]) for j, one in enumerate(maps)])
+        np.stack([regression.predict(p[:, j]) for j, regression in enumerate(maps)])
 
     took = medians({"ours": lambda: IsotonicCalibration().fit(z, y).predict_proba(z), "loop": loop}, repeats, warm_up=1)
     return [

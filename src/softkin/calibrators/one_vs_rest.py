@@ -5,17 +5,13 @@ Platt scaling and beta calibration, the parametric two, are below; the counted o
 """
 
 from abc import abstractmethod
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from softkin.calibrators.base import Calibrator, Ridged, Solution
+from softkin.calibrators.logistic import Regressions, minimise
 from softkin.calibrators.temperature import starting_factor
-
-TOLERANCE = 1e-8
-LIMIT = 200
 
 
 def log_odds_parts(z: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,7 +67,7 @@ class PlattScaling(Ridged, name="platt", title="Platt", candidates=({},)):
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
         features = [log_odds(z), torch.ones_like(z)]
         centre = torch.tensor([1.0, 0.0], dtype=torch.float64)
-        fit = logistic(features, y, centre=centre, l2=self.l2, start=starting_factor(z, y) * centre)
+        fit = minimise(Regressions(features, y, centre=centre, l2=self.l2), starting_factor(z, y) * centre)
         self.weight_, self.bias_ = fit.theta[:, 0].clone(), fit.theta[:, 1].clone()
         return fit.solution()
 
@@ -106,20 +102,21 @@ class BetaCalibration(Ridged, name="beta", candidates=({},)):
         features = [log_p, -log_rest, torch.ones_like(z)]
         centre = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
         start = starting_factor(z, y) * centre
-        fit = logistic(features, y, centre=centre, l2=self.l2, start=start)
+        fit = minimise(Regressions(features, y, centre=centre, l2=self.l2), start)
         falling = (fit.theta[:, :2] < 0).any(dim=1).nonzero()[:, 0]
         if len(falling):  # the constrained minimum is on a face: try each, keep the best that is allowed
             columns = [feature[:, falling] for feature in features]
             faces = []
             for free in ([True, False, True], [False, True, True], [False, False, True]):
-                faces.append(logistic(columns, y, centre=centre, l2=self.l2, start=start, free=free, classes=falling))
-            allowed = [torch.where((face.theta[:, :2] >= 0).all(dim=1), face.losses, torch.inf) for face in faces]
+                face = Regressions(columns, y, centre=centre, l2=self.l2, free=free, classes=falling)
+                faces.append(minimise(face, start))
+            allowed = [torch.where((end.theta[:, :2] >= 0).all(dim=1), end.losses, torch.inf) for end in faces]
             best = torch.stack(allowed).argmin(dim=0)
-            for number, face in enumerate(faces):
+            for number, end in enumerate(faces):
                 chosen = best == number
-                fit.theta[falling[chosen]] = face.theta[chosen]
-                fit.norms[falling[chosen]] = face.norms[chosen]
-            fit.iterations += sum(face.iterations for face in faces)
+                fit.theta[falling[chosen]] = end.theta[chosen]
+                fit.norms[falling[chosen]] = end.norms[chosen]
+            fit.iterations += sum(end.iterations for end in faces)
         self.weight_, self.bias_ = fit.theta[:, :2].contiguous(), fit.theta[:, 2].clone()
         return fit.solution(bound_hit=len(falling) > 0)
 
@@ -128,106 +125,3 @@ class BetaCalibration(Ridged, name="beta", candidates=({},)):
         w, c = parameters
         log_p, log_rest = log_odds_parts(z)
         return normalised(torch.sigmoid(w[:, 0] * log_p - w[:, 1] * log_rest + c), z)
-
-
-class LogisticFit:
-    """K logistic regressions: parameters, losses and gradients of each."""
-
-    def __init__(self, theta: Tensor, losses: Tensor, norms: Tensor, iterations: int) -> None:
-        self.theta, self.losses, self.norms, self.iterations = theta, losses, norms, iterations
-
-    def solution(self, **more: Any) -> Solution:
-        """For the certificate."""
-        norm = float(self.norms.max())
-        return Solution(gradient_norm=norm, iterations=self.iterations, converged=norm <= 10 * TOLERANCE, **more)
-
-
-def logistic(
-    features: list[Tensor],
-    y: Tensor,
-    *,
-    centre: Tensor,
-    l2: float,
-    start: Tensor,
-    free: list[bool] | None = None,
-    classes: Tensor | None = None,
-) -> LogisticFit:
-    """For each class the θ of least mean log-loss + l2·|θ − centre|², all classes at once by damped Newton steps.
-
-    Args:
-        features: d tensors (N, K): what multiplies each parameter.
-        y: (N,) labels.
-        centre: (d,).
-        l2: The ridge.
-        start: (d,).
-        free: Which parameters may move; the others are 0.
-        classes: Which classes the K columns are; all, if None.
-    """
-    n, k = features[0].shape
-    d = len(features)
-    moving = [j for j in range(d) if free is None or free[j]]
-    if classes is None:
-        rows, columns = torch.arange(n), y
-    else:
-        place = torch.full((int(max(int(y.max()), int(classes.max()))) + 1,), -1, dtype=torch.int64)
-        place[classes] = torch.arange(len(classes))
-        rows = (place[y] >= 0).nonzero()[:, 0]
-        columns = place[y[rows]]
-    theta = torch.zeros(k, d, dtype=torch.float64)
-    theta[:, moving] = start[moving]
-    # Σ over a class's own samples of each feature: all that the labels contribute to loss and gradient.
-    own = torch.stack(
-        [torch.zeros(k, dtype=torch.float64).index_add_(0, columns, f[rows, columns]) for f in features], dim=1
-    )
-
-    def scores_of(t: Tensor) -> Tensor:
-        s = features[moving[0]] * t[:, moving[0]]
-        for j in moving[1:]:
-            s.addcmul_(features[j], t[:, j])
-        return s
-
-    def losses_of(t: Tensor, s: Tensor) -> Tensor:
-        ridge = l2 * (t - centre)[:, moving].square().sum(dim=1)
-        return (F.softplus(s, threshold=40).sum(dim=0) - (own * t).sum(dim=1)) / n + ridge
-
-    s = scores_of(theta)
-    losses = losses_of(theta, s)
-    norms = torch.full((k,), torch.inf, dtype=torch.float64)
-    done = torch.zeros(k, dtype=torch.bool)
-    iterations = 0
-    while iterations < LIMIT:
-        iterations += 1
-        p = torch.sigmoid(s)
-        weight = p * (1 - p)
-        gradient = torch.stack([(p * features[j]).sum(dim=0) - own[:, j] for j in moving], dim=1) / n
-        gradient += 2 * l2 * (theta - centre)[:, moving]
-        norms = gradient.abs().amax(dim=1)
-        done |= norms <= TOLERANCE
-        if bool(done.all()):
-            break
-        hessian = torch.zeros(k, len(moving), len(moving), dtype=torch.float64)
-        for a, i in enumerate(moving):
-            wf = weight * features[i]
-            for b, j in enumerate(moving[: a + 1]):
-                hessian[:, a, b] = hessian[:, b, a] = (wf * features[j]).sum(dim=0) / n
-        diagonal = hessian.diagonal(dim1=1, dim2=2)
-        diagonal += 2 * l2 + 1e-13 * diagonal + 1e-300
-        solved, info = torch.linalg.solve_ex(hessian, gradient)
-        usable = (info == 0) & torch.isfinite(solved).all(dim=1)
-        step = torch.zeros_like(theta)
-        step[:, moving] = -torch.where(usable[:, None], solved, gradient / diagonal)
-        slope = (gradient * step[:, moving]).sum(dim=1)
-        length = torch.where(done, 0.0, 1.0).double()
-        for _ in range(60):
-            trial = theta + length[:, None] * step
-            moved = scores_of(trial)
-            found = losses_of(trial, moved)
-            fine = done | (found <= losses + 1e-4 * length * slope) | (length * slope.abs() < 1e-14 * (1 + losses))
-            if bool(fine.all()):
-                break
-            length = torch.where(fine, length, 0.5 * length)
-        stuck = (trial == theta).all(dim=1)
-        theta, s, losses = trial, moved, found
-        if bool((stuck | done).all()):
-            break
-    return LogisticFit(theta, losses, norms, iterations)

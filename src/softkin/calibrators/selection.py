@@ -83,7 +83,7 @@ class BestFit:
 
     def __str__(self) -> str:
         lines = [f"{self.metric}, cross-fitted (uncalibrated {self.uncalibrated:.5f})"]
-        lines += [f"  {one.score:.5f}  {one.calibrator!r}" for one in self.candidates]
+        lines += [f"  {candidate.score:.5f}  {candidate.calibrator!r}" for candidate in self.candidates]
         if self.comparison is not None:
             c = self.comparison
             verdict = (
@@ -164,22 +164,23 @@ def fit_best(
     def cost(score: float) -> float:
         return abs(score) if signed else -score if larger_is_better else score
 
-    found: list[tuple[float, Calibrator, Tensor]] = []
+    trials: list[tuple[float, Calibrator, Tensor]] = []
     for candidate in candidates:
         p = cross_fit(candidate, source, y, folds=folds, from_probabilities=from_probabilities, seed=seed)
-        found.append((float(function(p, y, **options)), candidate, p))
-    found.sort(key=lambda one: cost(one[0]))
+        trials.append((float(function(p, y, **options)), candidate, p))
+    trials.sort(key=lambda trial: cost(trial[0]))
+    (best_score, best, best_p), *others = trials
     comparison = None
-    if len(found) > 1:
+    if others:
         comparison = metrics.compare(
-            found[0][2], found[1][2], y, metric, confidence=confidence, resamples=resamples, seed=seed, **options
+            best_p, others[0][2], y, metric, confidence=confidence, resamples=resamples, seed=seed, **options
         )
     uncalibrated = float(function(raw, y, **options))
-    if cost(found[0][0]) > cost(uncalibrated):
+    if cost(best_score) > cost(uncalibrated):
         warnings.warn(
-            f"even the best of {len(found)} calibrators makes {name} worse on held-out samples: "
-            f"{uncalibrated:.5f} → {found[0][0]:.5f}.",
+            f"even the best of {len(trials)} calibrators makes {name} worse on held-out samples: "
+            f"{uncalibrated:.5f} → {best_score:.5f}.",
             stacklevel=2,
         )
-    winner = found[0][1].unfitted().fit(source, y, from_probabilities=from_probabilities, floor=floor)
-    return BestFit(winner, name, uncalibrated, [Candidate(c, score) for score, c, _ in found], comparison)
+    winner = best.unfitted().fit(source, y, from_probabilities=from_probabilities, floor=floor)
+    return BestFit(winner, name, uncalibrated, [Candidate(c, score) for score, c, _ in trials], comparison)

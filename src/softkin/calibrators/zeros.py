@@ -71,8 +71,8 @@ def smallest_step(positive: Tensor) -> float:
     normalised again are not: their least is about a step.
     """
     least = float(positive.min())
-    some = positive[:: -(-len(positive) // LOOKED_AT)]
-    values = torch.cat([some.new_zeros(1), some.new_tensor([least]), some]).unique()
+    sample = positive[:: -(-len(positive) // LOOKED_AT)]
+    values = torch.cat([sample.new_zeros(1), sample.new_tensor([least]), sample]).unique()
     gaps = values.diff()
     gap = min(float(gaps[gaps > SAME * values[1:]].min()), least)
     gap = 1 / max(1, round(1 / gap)) if gap > TINY else gap  # rows sum to 1, and so 1 is a multiple of the step

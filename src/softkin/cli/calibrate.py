@@ -141,17 +141,17 @@ def _read(path: str, arguments: argparse.Namespace) -> "Predictions":
 
     from softkin.predictions import formats
 
-    found = formats.read(path, **reading_options(arguments))
-    return replace(found, name=Path(path).name if path != "-" else found.name)
+    predictions = formats.read(path, **reading_options(arguments))
+    return replace(predictions, name=Path(path).name if path != "-" else predictions.name)
 
 
 def _labelled(path: str, arguments: argparse.Namespace) -> "Predictions":
     from softkin import SoftkinError
 
-    found = _read(path, arguments)
-    if found.labels is None:
+    predictions = _read(path, arguments)
+    if predictions.labels is None:
         raise SoftkinError(f"{path} must have labels for this, one for each row; it has none.")
-    return found
+    return predictions
 
 
 def _fit(arguments: argparse.Namespace) -> None:
@@ -181,23 +181,24 @@ def _apply(arguments: argparse.Namespace) -> None:
     from softkin.evaluation import calibrated, leaks
 
     calibrator = calibrators.load(arguments.folder)
-    found = _read(arguments.file, arguments)
-    after = found.calibrated(calibrator)
+    raw = _read(arguments.file, arguments)
+    n = len(raw)
+    after = raw.calibrated(calibrator)
     name = type(calibrator).__name__
-    common = calibrated.common_rows(calibrator, found)
-    told = leaks.notice(common, len(found), name, str(found.name))
-    if told:
-        warnings.warn(told, stacklevel=2)
-    after.save(arguments.output, notes=leaks.note(common, len(found), name), force=arguments.force)
-    result: dict[str, Any] = {"calibrator": repr(calibrator), "num_samples": len(found), "file": str(arguments.output)}
-    if found.labels is not None:
-        for key, p in (("before", found.probabilities), ("after", after.probabilities)):
-            result[key] = {"nll": metrics.nll(p, found.labels), "ece_hist": metrics.ece_hist(p, found.labels)}
+    common = calibrated.common_rows(calibrator, raw)
+    notice = leaks.notice(common, n, name, str(raw.name))
+    if notice:
+        warnings.warn(notice, stacklevel=2)
+    after.save(arguments.output, notes=leaks.note(common, n, name), force=arguments.force)
+    result: dict[str, Any] = {"calibrator": repr(calibrator), "num_samples": n, "file": str(arguments.output)}
+    if raw.labels is not None:
+        for key, p in (("before", raw.probabilities), ("after", after.probabilities)):
+            result[key] = {"nll": metrics.nll(p, raw.labels), "ece_hist": metrics.ece_hist(p, raw.labels)}
     if arguments.json:
-        print(json.dumps(result | {"warnings": [told] if told else []}, ensure_ascii=False, indent=1))
+        print(json.dumps(result | {"warnings": [notice] if notice else []}, ensure_ascii=False, indent=1))
         return
-    print(f"{name}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to {len(found):,}")
-    if found.labels is not None:
+    print(f"{name}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to {n:,}")
+    if raw.labels is not None:
         before, behind = result["before"], result["after"]
         print(
             f"NLL {before['nll']:.4f} → {behind['nll']:.4f}, ECE of the prediction "
@@ -221,8 +222,8 @@ def _compare(arguments: argparse.Namespace) -> None:
         resamples=arguments.resamples,
         seed=arguments.seed,
     )
-    for told in result["warnings"]:
-        warnings.warn(told, stacklevel=2)
+    for notice in result["warnings"]:
+        warnings.warn(notice, stacklevel=2)
     text = json.dumps(result, ensure_ascii=False, indent=1, allow_nan=False)
     if arguments.json:
         print(text)
@@ -250,15 +251,15 @@ def _print(result: dict[str, Any]) -> None:
     if dropped:
         print(f"Left out for want of room: {', '.join(dropped)}; a wider terminal or --json shows them.")
     print(f"Lowest {result['metric']}: {result['winner']}; chosen on the samples it is measured on, which flatters it.")
-    for one in result["comparisons"]:
-        if not isinstance(one["difference"], float):
-            who = f"{one['a']} and {one['b']} have" if one["difference"] is None else f"{one['b']} has"
-            print(f"{who} an infinite {one['metric']}, from a probability of 0 for what came true.")
+    for pair in result["comparisons"]:
+        if not isinstance(pair["difference"], float):
+            who = f"{pair['a']} and {pair['b']} have" if pair["difference"] is None else f"{pair['b']} has"
+            print(f"{who} an infinite {pair['metric']}, from a probability of 0 for what came true.")
             continue
-        words = "better than" if one["significant"] else "not told apart from"
+        words = "better than" if pair["significant"] else "not told apart from"
         print(
-            f"{one['a']} is {words} {one['b']}: difference {_plain(one['difference'])} "
-            f"({level} interval {_plain(one['low'])} to {_plain(one['high'])}, p = {one['p_value']:.3f})."
+            f"{pair['a']} is {words} {pair['b']}: difference {_plain(pair['difference'])} "
+            f"({level} interval {_plain(pair['low'])} to {_plain(pair['high'])}, p = {pair['p_value']:.3f})."
         )
 
 
