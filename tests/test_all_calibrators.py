@@ -21,6 +21,8 @@ from softkin.calibrators import (
     MutualInformationBinning,
     PlattScaling,
     SplineCalibration,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
     TemperatureScaling,
     VectorScaling,
 )
@@ -37,6 +39,9 @@ MAKERS = {
     "dirichlet-search": DirichletCalibration,
     "dirichlet-average": lambda: DirichletCalibration(lam=0.1, combine="average"),
     "dirichlet-l2": lambda: DirichletCalibration(lam=0.01, penalty="l2", scaling="mean"),
+    "structured-vector": lambda: StructuredVectorScaling(strength=1.0),
+    "structured-matrix": lambda: StructuredMatrixScaling(strength=1.0),
+    "structured-search": lambda: StructuredMatrixScaling(similarity="outputs"),
     "platt": PlattScaling,
     "beta": BetaCalibration,
     "isotonic": IsotonicCalibration,
@@ -56,6 +61,8 @@ FORMULAS = (
     "matrix",
     "dirichlet",
     "dirichlet-average",
+    "structured-vector",
+    "structured-matrix",
     "platt",
     "beta",
     "composed-three",
@@ -65,7 +72,11 @@ SLOW_AT_1000 = (
     "dirichlet-search",
     "dirichlet-average",
     "dirichlet-l2",
+    "structured-search",
 )  # several fits of a million weights
+
+
+BY_FOLDS = ("matrix-search", "dirichlet-search", "dirichlet-average", "structured-search")
 
 
 @pytest.fixture(params=MAKERS, name="make")
@@ -208,7 +219,7 @@ def test_no_rows_in_no_rows_out(make):
 
 
 def test_order_of_samples_does_not_matter(make):
-    if make in (MAKERS["matrix-search"], MAKERS["dirichlet-search"], MAKERS["dirichlet-average"]):
+    if make in [MAKERS[name] for name in BY_FOLDS]:
         return  # the folds are by place
     z, y = drawn()
     order = torch.randperm(len(z))

@@ -5,6 +5,7 @@ did it do), ``certify`` (what it does to samples it has not seen), ``save``, and
 
 - ``TemperatureScaling``, ``EnsembleTemperatureScaling``: one temperature; its mixture with raw and uniform
 - ``VectorScaling``, ``MatrixScaling``, ``DirichletCalibration``: a linear map of the logits, or of ln p
+- ``StructuredVectorScaling``, ``StructuredMatrixScaling``: a temperature, and such a map shrunk towards it
 - ``PlattScaling``, ``BetaCalibration``: a logistic map of each class
 - ``IsotonicCalibration``, ``HistogramBinning``, ``BayesianBinning``, ``MutualInformationBinning``: counted
 - ``SplineCalibration``: the winning score only
@@ -17,6 +18,7 @@ from softkin.calibrators.base import REGISTRY, Calibrator
 from softkin.calibrators.temperature import TemperatureScaling
 from softkin.calibrators.ensemble import EnsembleTemperatureScaling
 from softkin.calibrators.linear import DirichletCalibration, MatrixScaling, VectorScaling
+from softkin.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
 from softkin.calibrators.one_vs_rest import BetaCalibration, PlattScaling
 from softkin.calibrators.isotonic import IsotonicCalibration
 from softkin.calibrators.binned import BayesianBinning, HistogramBinning
@@ -51,6 +53,8 @@ __all__ = [
     "MutualInformationBinning",
     "PlattScaling",
     "SplineCalibration",
+    "StructuredMatrixScaling",
+    "StructuredVectorScaling",
     "TemperatureScaling",
     "VectorScaling",
     "default_candidates",

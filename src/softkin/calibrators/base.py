@@ -32,7 +32,7 @@ LARGEST = 1e304  # logits beyond would overflow in differences and sums
 
 @dataclass(frozen=True)
 class Solution:
-    """What ``_fit`` knows about its own end; the rest of the certificate is found from the predictions."""
+    """What ``_fit`` knows about how it ended; the rest of the certificate comes from the predictions."""
 
     gradient_norm: float | None = None
     """None where the fit is a count, a sort or a closed form, and nothing had to converge"""
@@ -44,23 +44,25 @@ class Solution:
     """Before and after, where the fit has them at hand"""
     argmax_kept: bool = False
     """Whether the map cannot change which class wins"""
+    probabilities: Tensor | None = None
+    """Calibrated, of the fitting samples, where the fit has them at hand"""
 
 
 class Calibrator(ABC):
     """A map from logits to calibrated probabilities, fitted on labelled samples that the network was not trained on.
 
     ``fit`` and ``predict_proba`` take torch tensors and numpy arrays of shape (N, K). All computing is in float64 on
-    the CPU. Who has only probabilities says ``from_probabilities=True``: then the logits are ln p. A probability of
-    exactly 0, which has no logarithm, is a score below the file's resolution: ``fit`` estimates what it stands for
-    (``zeros``) and warns of it, or takes ``floor``, and ``floor_`` remembers it.
+    the CPU. Callers that have only probabilities pass ``from_probabilities=True``: the logits are then ln p. A
+    probability of exactly 0, which has no logarithm, is a score below the file's resolution: ``fit`` estimates what it
+    stands for (``zeros``) and warns of it, or takes ``floor``, and ``floor_`` keeps the value.
 
-    A class of its own is known everywhere (commands, ``fit_best``, studies, files) once its head names it:
+    A class of your own is known everywhere (commands, ``fit_best``, studies, files) once its head names it:
 
     ``class Sharper(Calibrator, name="sharper", title="sharp", aliases=("s",), candidates=({}, {"strength": 2.0})): …``
 
-    ``name`` is what people type and JSON holds, ``title`` what tables show; title and class name are spellings too.
-    ``candidates`` are the options with which ``fit_best`` tries it by default: none, if left out. ``quick`` says that
-    these fits stay quick with many classes.
+    ``name`` is what people type and JSON holds, ``title`` what tables show; title and class name are aliases.
+    ``candidates`` are the options with which ``fit_best`` tries the method by default: none, if left out. ``quick``
+    says that these fits stay quick with many classes.
     """
 
     name: ClassVar[str] = ""
@@ -134,8 +136,8 @@ class Calibrator(ABC):
             labels: (N,) classes 0 … K−1. A class may be absent.
             from_probabilities: Whether ``logits`` are probabilities.
             floor: What a probability of 0 stands for. None: estimated, with a warning that says how many there are.
-            sample_ids: Names or numbers of the samples. A digest of each is kept, and whoever later evaluates on
-                some of them is warned: a calibrator looks too good on what it was fitted on.
+            sample_ids: Names or numbers of the samples. A digest of each is kept, and later evaluations on any of
+                them are warned of: a calibrator looks too good on what it was fitted on.
         """
         self._check_options()
         z, y, floor = labelled_logits(logits, labels, from_probabilities, floor)
@@ -169,7 +171,7 @@ class Calibrator(ABC):
         """NLL before and after, and the share of rows whose winning class changed."""
         if end.nll is not None and end.argmax_kept:
             return *end.nll, 0.0
-        p = self._predict(z)
+        p = self._predict(z) if end.probabilities is None else end.probabilities
         before = float((z.logsumexp(dim=1) - z.gather(1, y[:, None])[:, 0]).mean())
         after = -float(p.gather(1, y[:, None]).log().mean()) + 0.0  # not −0
         # A class that ties with the winner has not beaten it: rounding may make two scores equal.
@@ -188,14 +190,14 @@ class Calibrator(ABC):
     ) -> Any:
         """Calibrated probabilities (N, K): numpy for numpy, torch for torch, on the same device.
 
-        Their type is the caller's, but at least float32, as half precision cannot hold rows that sum to 1.
+        Their dtype is that of ``logits``, but at least float32: rows in half precision would not sum to 1.
 
         Args:
             logits: (N, K), or probabilities with ``from_probabilities=True``.
             from_probabilities: Whether ``logits`` are probabilities.
             floor: What a probability of 0 stands for. None: as in the fit, or half of the smallest step between
                 scores, with a warning, where the fit had logits.
-            sample_ids: If the fit had them too, samples in both are counted, and warned of.
+            sample_ids: If the fit had them too, a warning counts the samples that are in both.
         """
         self._check_fitted()
         z, _ = as_logits(logits, from_probabilities, self.floor_ if floor is None and from_probabilities else floor)
@@ -204,16 +206,16 @@ class Calibrator(ABC):
                 f"`logits` must have the {self.num_classes_} classes that the calibrator was fitted on, "
                 f"got {z.shape[1]}."
             )
-        given = "probabilities" if from_probabilities else "logits"
-        if not self._is_shift_invariant() and given != self.fitted_from_:
+        kind = "probabilities" if from_probabilities else "logits"
+        if not self._is_shift_invariant() and kind != self.fitted_from_:
             raise ValueError(
-                f"{type(self).__name__} was fitted on {self.fitted_from_} and must be given the same, got {given}: "
+                f"{type(self).__name__} was fitted on {self.fitted_from_} and must be given the same, got {kind}: "
                 "a constant in a row of logits, which probabilities lose, matters to it."
             )
         if sample_ids is not None:
             self._warn_of_overlap(digests(sample_ids, num_samples=len(z)))
         if self.fell_back_ and from_probabilities:
-            p = checks.as_tensor(logits, "logits").cpu().double()  # as they are: a zero stays one
+            p = checks.as_tensor(logits, "logits").cpu().double()  # unchanged: a zero stays a zero
         else:
             p = self._apply(z)
         return _like(p, logits)
@@ -346,9 +348,9 @@ class Calibrator(ABC):
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
         changed = [
-            f"{name}={value!r}"
+            f"{name}={_shown(value)}"
             for name, value in self.get_params(deep=False).items()
-            if value is not defaults[name].default and value != defaults[name].default
+            if value is not defaults[name].default and (hasattr(value, "shape") or value != defaults[name].default)
         ]
         text = f"{type(self).__name__}({', '.join(changed)})"
         if not hasattr(self, "certificate_"):
@@ -393,10 +395,10 @@ class Calibrator(ABC):
     def as_module(self) -> nn.Module:
         """The fitted map as a module to put behind a network: logits in, calibrated probabilities out.
 
-        It computes in the type of its input and exports to ONNX. Where a calibrator fitted on probabilities cannot take
-        logits for them (vector, matrix), it first takes their ln softmax. Only maps with a fixed number of parameters
-        have one: a temperature, an ensemble of temperatures, vector, matrix, Dirichlet, Platt and beta, and
-        compositions of these.
+        It computes in the dtype of its input and exports to ONNX. Where a calibrator fitted on probabilities cannot
+        take logits instead (vector, matrix), the module first takes their ln softmax. Only maps with a fixed number of
+        parameters become modules: temperature and its ensemble, vector, matrix, Dirichlet, the structured ones, Platt
+        and beta, and compositions of these.
         """
         from softkin.calibrators.export import as_module
 
@@ -444,9 +446,9 @@ class Ridged(Parametric):
 def as_logits(
     values: Array, from_probabilities: bool, floor: float | None, labels: Array | None = None, *, least: int = 0
 ) -> tuple[Tensor, float | None]:
-    """What the caller gave as (N, K) float64 logits on the CPU, row after row, and the floor, if it was probabilities.
+    """The caller's values as contiguous (N, K) float64 logits on the CPU, and the floor if they are probabilities.
 
-    Without a floor one is estimated, by the labels where there are any, and zeros are warned of.
+    Without a floor it is estimated, with the labels where there are any, and zeros are warned of.
     """
     if floor is not None and not from_probabilities:
         raise ValueError("`floor` must be left out with logits: it stands for probabilities of 0.")
@@ -477,14 +479,19 @@ def labelled_logits(
     return z, checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu(), floor
 
 
-def _like(p: Tensor, given: Any) -> Any:
-    """``p`` as the caller's kind of array, in his type but at least float32, on his device."""
-    dtype = checks.as_tensor(given, "logits").dtype
+def _like(p: Tensor, logits: Any) -> Any:
+    """``p`` as the same kind of array as ``logits``, on the same device, in the same dtype but at least float32."""
+    dtype = checks.as_tensor(logits, "logits").dtype
     if dtype in (torch.float16, torch.bfloat16, torch.float32):
         p = p.to(torch.float32)
-    if isinstance(given, Tensor):
-        return p.to(torch.float32).to(given.device) if given.device.type == "mps" else p.to(given.device)
+    if isinstance(logits, Tensor):
+        return p.to(torch.float32).to(logits.device) if logits.device.type == "mps" else p.to(logits.device)
     return p.numpy()
+
+
+def _shown(option: Any) -> str:
+    """An option in a calibrator's repr; of an array only the shape."""
+    return f"<{' × '.join(map(str, option.shape))}>" if hasattr(option, "shape") else repr(option)
 
 
 def digests(sample_ids: Any, *, num_samples: int) -> Tensor:

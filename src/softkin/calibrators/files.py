@@ -56,7 +56,10 @@ def _describe(calibrator: Calibrator, prefix: str, tensors: dict[str, Tensor]) -
     if isinstance(calibrator, Composed):
         about["steps"] = [_describe(s, f"{prefix}{i}.", tensors) for i, s in enumerate(calibrator.steps)]
     else:
-        about["options"] = _plain(calibrator.get_params(deep=False))
+        options = calibrator.get_params(deep=False)
+        arrays = {name: value for name, value in options.items() if hasattr(value, "shape")}
+        tensors |= {f"{prefix}option {name}": torch.as_tensor(value).cpu() for name, value in arrays.items()}
+        about["options"] = _plain({name: value for name, value in options.items() if name not in arrays})
     values: dict[str, Any] = {}
     for name in calibrator._fitted:
         value = getattr(calibrator, name)
@@ -71,12 +74,17 @@ def _describe(calibrator: Calibrator, prefix: str, tensors: dict[str, Tensor]) -
 def _plain(value: Any) -> Any:
     """What JSON knows; numbers that it does not (infinity, NaN) as text."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     if hasattr(value, "item"):
         value = value.item()
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _with_infinity(value: Any) -> Any:
+    """Infinity back from its text."""
+    return math.inf if isinstance(value, str) and value == "inf" else value
 
 
 def load(folder: str | Path) -> Calibrator:
@@ -141,9 +149,13 @@ def _build(about: dict[str, Any], prefix: str, tensors: dict[str, Tensor]) -> Ca
         # Before 0.2 a zero between two steps was always float64's smallest number.
         tensors.setdefault(f"{prefix}floors_", torch.full((len(calibrator.steps) - 1,), TINY, dtype=torch.float64))
     else:
-        calibrator = REGISTRY[REGISTRY.canonical(about["class"], "class")](**about["options"])
+        options = {name: _with_infinity(value) for name, value in about["options"].items()}
+        start = f"{prefix}option "
+        arrays = {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
+        calibrator = REGISTRY[REGISTRY.canonical(about["class"], "class")](**options, **arrays)
     for name in calibrator._fitted:
-        setattr(calibrator, name, tensors[prefix + name] if prefix + name in tensors else about["values"][name])
+        value = tensors[prefix + name] if prefix + name in tensors else about["values"][name]
+        setattr(calibrator, name, _with_infinity(value))
     calibrator.num_classes_ = int(about["num_classes"])
     calibrator.fitted_from_ = about["fitted_from"]
     calibrator.fell_back_ = bool(about["fell_back"])

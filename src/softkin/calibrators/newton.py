@@ -40,6 +40,8 @@ class Minimum:
     converged: bool
     curvature: object
     """What the last preconditioner was made from: a problem with another penalty on the same data can start with it"""
+    gap: float = 0.0
+    """The value is at most this far above the least: Σ g²/4R of the gradient g, as f − Σ R·a² is convex too"""
 
 
 class Problem(ABC):
@@ -74,9 +76,14 @@ class Problem(ABC):
 
 
 class Affine(Problem):
-    """ℓ = W x + b, A = [W | b] of shape (K, K+1)."""
+    """ℓ = W x + b, A = [W | b] of shape (K, K+1).
 
-    def __init__(self, x: Tensor, y: Tensor, penalty: Tensor, centre: Tensor) -> None:
+    ``blocks`` says whether the preconditioner has a block of the Hessian for each class, by default up to 256 classes.
+    They save products with the Hessian where the penalty is weak; where it is strong, they cost more than they save.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, penalty: Tensor, centre: Tensor, *, blocks: bool | None = None) -> None:
+        self.blocks = x.shape[1] <= BLOCKS_UP_TO if blocks is None else blocks
         self.x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
         self.x32 = self.x.float()
         self.y, self.penalty, self.centre = y, penalty, centre
@@ -97,9 +104,9 @@ class Affine(Problem):
         return product
 
     def curvature(self, p: Tensor) -> Tensor:
-        """For few classes the (K, K+1, K+1) blocks of the Hessian, for many what ``own_blocks`` gives."""
+        """The (K, K+1, K+1) blocks of the Hessian, or what ``own_blocks`` gives."""
         n, k = p.shape
-        if k > BLOCKS_UP_TO:
+        if not self.blocks:
             return own_blocks(self.x[:, :-1], p)
         weight = (p * (1 - p)).float()
         sure = torch.where(weight < UNSURE, weight, weight.new_zeros(())).mean(dim=0)
@@ -206,7 +213,7 @@ def minimise(
     logits = problem.logits(a)
     value, p = _objective(problem, a, logits)
     passes = 1
-    norm = float("inf")
+    norm = gap = float("inf")
     precondition = None if curvature is None else problem.preconditioner(curvature)
     inner, inner_before = 0, 1
     exact = False  # whether the products are in float64: only where float32 has failed
@@ -214,8 +221,9 @@ def minimise(
         gradient = _gradient(problem, a, p)
         passes += 1
         norm = float(gradient.abs().max())
+        gap = float((gradient.square() / (4 * problem.penalty)).nan_to_num(0.0, torch.inf).sum())
         if norm <= tolerance:
-            return Minimum(a, value, norm, passes, True, curvature)
+            return Minimum(a, value, norm, passes, True, curvature, gap)
         if precondition is None or inner > inner_before + 5:
             curvature = problem.curvature(p)
             precondition = problem.preconditioner(curvature)
@@ -233,7 +241,7 @@ def minimise(
             continue
         a, value, p, logits = moved
         passes += 1
-    return Minimum(a, value, norm, passes, norm <= tolerance, curvature)
+    return Minimum(a, value, norm, passes, norm <= tolerance, curvature, gap)
 
 
 def _objective(problem: Problem, a: Tensor, logits: Tensor) -> tuple[float, Tensor]:
@@ -299,12 +307,12 @@ def _line_search(
     length = 1.0
     for _ in range(40):
         trial, moved = a + length * step, logits + length * along
-        found, p = _objective(problem, trial, moved)
+        reached, p = _objective(problem, trial, moved)
         # Rounding of the sum over samples hides decreases below 1e-14 or so: there the step is taken for granted.
-        if found <= value + 1e-4 * length * slope or abs(length * slope) < 1e-13 * (1 + abs(value)):
-            return trial, found, p, moved
-        if found < float("inf") and found - value > slope * length:
-            length = max(0.1 * length, min(0.5 * length, -slope * length**2 / (2 * (found - value - slope * length))))
+        if reached <= value + 1e-4 * length * slope or abs(length * slope) < 1e-13 * (1 + abs(value)):
+            return trial, reached, p, moved
+        if reached < float("inf") and reached - value > slope * length:
+            length = max(0.1 * length, min(0.5 * length, -slope * length**2 / (2 * (reached - value - slope * length))))
         else:
             length *= 0.5
     return None
