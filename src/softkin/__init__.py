@@ -12,7 +12,7 @@ The modules, in the order in which data flows through them:
 - ``softkin.bayes``: dropout, SWAG, Laplace and ensembles → predictions that average over networks
 - ``softkin.calibrators``: logits and labels of held-out samples → calibrated probabilities
 - ``softkin.metrics``: probabilities and labels → calibration errors and scores, with intervals and comparisons
-- ``softkin.abstention``: the same → the threshold above which answers are right often enough
+- ``softkin.decisions``: logits and labels of held-out samples → sets, coarser answers or none, with guarantees
 - ``softkin.diagrams``: the same → reliability diagrams and their relatives
 - ``softkin.evaluation``, ``softkin.report``: files of predictions → all the numbers, and a page to look at
 - ``softkin.study``, ``softkin.paper``: methods side by side, and the paper's own tables
@@ -34,6 +34,7 @@ _MODULES = (
     "bayes",
     "calibrators",
     "data",
+    "decisions",
     "diagrams",
     "distances",
     "evaluation",

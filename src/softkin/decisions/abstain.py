@@ -1,0 +1,222 @@
+"""Answer, or say "I don't know"."""
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin.decisions import bounds, confidence, thresholds
+from softkin.decisions.base import Outcome, Rule, information
+from softkin.decisions.rows import Rows, set_apart
+from softkin.decisions.thresholds import CANDIDATES, Selection
+from softkin.files import number
+
+TUNING = 0.25  # of the rows choose the norm of ``logit-norm``, but no more than
+MOST_TUNING = 5000
+
+RiskOf = Literal["answers", "rows"]
+
+
+class Selective(Rule):
+    """What ``Abstain`` and ``Climb`` share: an error rate, a threshold that keeps it, and how answers are counted."""
+
+    error: float
+    confidence: float
+    of: RiskOf
+    candidates: int
+    threshold_: float
+    selection_: Selection | None = None
+    """All thresholds that were tested, until the rule is saved"""
+
+    def _check_selective(self) -> None:
+        bounds.share(self.error, "error")
+        checks.level(self.confidence)
+        checks.option(self.of, "of", ("answers", "rows"))
+        checks.count(self.candidates, "candidates", most=100_000)
+
+    def _choose(self, scores: Tensor, wrong: thresholds.Wrong, wrong_above: Tensor, *, fixed: int = 0) -> None:
+        """Leave the threshold that keeps the promise; ``fixed`` as for ``learn_then_test``."""
+        n = len(scores)
+        self.selection_ = None
+        if self.of == "rows":
+            least = math.ceil(1 / self.error - 1e-9) - 1
+            if n < least:
+                raise ValueError(
+                    f"`error` {self.error:g} needs at least {least} calibration rows, got {n}; allow more errors or "
+                    "bring more rows."
+                )
+            self.threshold_ = thresholds.risk_control(scores, wrong_above, self.error)
+            return
+        least = thresholds.fewest_rows(self.error, 1 - self.confidence, self.candidates)
+        if n < least:
+            raise ValueError(
+                f"`error` {self.error:g} with confidence {self.confidence:g} needs at least {least} calibration rows "
+                f"even if no answer is wrong, got {n}; allow more errors, lower `confidence` or `candidates`, or bring "
+                "more rows."
+            )
+        self.selection_ = thresholds.learn_then_test(
+            scores, wrong, self.error, self.confidence, self.candidates, fixed=fixed
+        )
+        chosen = self.selection_.chosen
+        self.threshold_ = math.inf if chosen is None else chosen.threshold
+        if chosen is None:
+            warnings.warn(
+                f"{str(self.selection_).rstrip('.')}; so the rule answers nothing: allow more errors.", stacklevel=5
+            )
+
+    def guarantee(self) -> str:
+        """What the fitted rule promises."""
+        self._check_fitted()
+        limit = f"{100 * self.error:g} %"
+        if self.of == "rows":
+            return (
+                f"At most {limit} of all new rows get a wrong answer, on average over calibration sets, if those rows "
+                "are exchangeable with the calibration rows."
+            )
+        return (
+            f"With confidence {100 * self.confidence:g} % over calibration sets, at most {limit} of the answers to new "
+            "rows are wrong, if those rows come from where the calibration rows came."
+        )
+
+    def _counted(
+        self, answered: Tensor, right: Tensor, leaves: Tensor, level: float, costs: Tensor | None
+    ) -> dict[str, Any]:
+        """The measures of single answers; ``leaves`` is how many classes each answer leaves open."""
+        n, count = len(answered), int(answered.sum())
+        bits = torch.where(answered, information(right, leaves, self.num_classes_), 0.0)
+        measures = {
+            "answered": bounds.of_share(count, n, level),
+            "error": bounds.of_share(count - int((right & answered).sum()), count, level),
+            "information": bounds.of_mean(bits, level),
+        }
+        if costs is not None:
+            measures["cost"] = bounds.of_mean(costs, level)
+        return measures
+
+
+class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention", "reject")):
+    """Answer with the winning class where the model is sure enough, and with −1 elsewhere.
+
+    Args:
+        error: The error rate that is allowed.
+        confidence: With which probability, over calibration sets, the rate among the answers stays below ``error``.
+        score: How sure a row is: "probability", "margin", "entropy" or "logit-norm" (``confidence`` module).
+        of: "answers" bounds the errors among the answers (``thresholds.select``); "rows" bounds the expected share of
+            all rows that are answered wrong, by conformal risk control, and ``confidence`` is not used.
+        norm: p of "logit-norm", or "auto" to choose it on a quarter of the rows.
+        candidates: How many thresholds are tested.
+        seed: Of the rows set apart.
+
+    Attributes:
+        threshold_: Answer above it; infinite if no threshold keeps the promise.
+        norm_: p of "logit-norm"; None for its fallback, the winning probability.
+        selection_: Every threshold tested, with its bound; None after ``load``, and with ``of="rows"``.
+
+    Example:
+        >>> logits = torch.tensor([[4.0, 0], [1, 0]]).repeat(200, 1)  # a sure row, a doubtful one, and so on
+        >>> rule = Abstain(error=0.1).fit(logits, torch.tensor([0, 0, 0, 1]).repeat(100))
+        >>> rule.predict(logits[:2])
+        tensor([ 0, -1])
+    """
+
+    _fitted = ("threshold_", "norm_")
+    norm_: float | None
+
+    def __init__(
+        self,
+        error: float = 0.05,
+        *,
+        confidence: float = 0.95,
+        score: str = "probability",
+        of: RiskOf = "answers",
+        norm: float | Literal["auto"] = "auto",
+        candidates: int = CANDIDATES,
+        seed: int = 0,
+    ) -> None:
+        self.error, self.confidence, self.score, self.of = error, confidence, score, of
+        self.norm, self.candidates, self.seed = norm, candidates, seed
+        self._check_options()
+
+    def _check_options(self) -> None:
+        self._check_selective()
+        self.score = confidence.SCORES.canonical(self.score, "score")
+        if self.norm != "auto" and not 0 < checks.number(self.norm, "norm") < math.inf:
+            raise ValueError(f"`norm` must be above 0 and finite, got {self.norm:g}.")
+        checks.count(self.seed, "seed", least=0, most=2**62)
+
+    def _takes_logits(self) -> bool:
+        return confidence.SCORES[self.score].takes_logits
+
+    def reads_logits(self) -> bool:
+        """Whether a norm of the logits was chosen, and not the fallback."""
+        return self.norm_ is not None
+
+    def _fit(self, rows: Rows, labels: Tensor) -> None:
+        self.norm_ = None
+        if self._takes_logits():
+            if self.norm == "auto":
+                chosen_on, rest = set_apart(len(rows), min(MOST_TUNING, int(TUNING * len(rows))), self.seed)
+                self.norm_ = self._best_norm(rows.take(chosen_on), labels[chosen_on])
+                rows, labels = rows.take(rest), labels[rest]
+            else:
+                self.norm_ = float(self.norm)
+        scores, winners = self._scored(rows)
+        is_wrong = winners != labels
+        self._choose(scores, lambda _: is_wrong, torch.where(is_wrong, scores, -math.inf))
+
+    def _best_norm(self, rows: Rows, labels: Tensor) -> float | None:
+        """The norm whose scores order right before wrong best, or None if the winning probability does."""
+        if len(rows) == 0:
+            return None
+        best: tuple[float, float | None] = (math.inf, None)
+        for norm in (None, *confidence.NORMS):
+            self.norm_ = norm
+            scores, winners = self._scored(rows)
+            worth = confidence.area(scores, winners != labels)
+            if worth < best[0]:
+                best = (worth, norm)
+        return best[1]
+
+    def _confidence(self) -> tuple[Callable[[Tensor], Tensor], bool]:
+        """(score of a block, whether the block is one of logits)."""
+        if not self._takes_logits():
+            return confidence.SCORES[self.score].of, False
+        norm = self.norm_
+        if norm is None:
+            return confidence.probability, False
+        return (lambda z: confidence.logit_norm(z, norm)), True
+
+    def _scored(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """(N,) scores and winning classes."""
+        score, of_logits = self._confidence()
+        scores = torch.empty(len(rows), dtype=torch.float64)
+        winners = torch.empty(len(rows), dtype=torch.int64)
+        for place, block in rows.logit_blocks() if of_logits else rows.blocks():
+            scores[place] = score(block)
+            winners[place] = block.argmax(dim=1)
+        return scores, winners
+
+    def _predict(self, rows: Rows) -> Tensor:
+        scores, winners = self._scored(rows)
+        return torch.where(scores > self.threshold_, winners, -1)
+
+    def _measured(
+        self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]
+    ) -> Outcome:
+        answered = answers >= 0
+        cost = options["costs"][labels[answered], answers[answered]] if "costs" in options else None
+        measures = self._counted(answered, answers == labels, torch.ones(len(rows)), level, cost)
+        return Outcome(len(rows), measures, {"threshold": number(self.threshold_), "norm": self.norm_})
+
+    def _formula(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
+        score, _ = self._confidence()
+
+        def formula(block: Tensor, threshold: Tensor) -> Tensor:
+            winners = block.argmax(dim=1)
+            return torch.where(score(block) > threshold, winners, torch.full_like(winners, -1))
+
+        return formula, [torch.tensor(self.threshold_, dtype=torch.float64)]

@@ -1,0 +1,345 @@
+"""What every rule is: fit, predict, a guarantee in words, what it did on labelled rows, files, a module.
+
+A rule is a final class that says how it is fitted (``_fit``), what it answers (``_predict``), which attributes the fit
+leaves (``_fitted``), and how its answers are measured (``_measured``). Its head says what it is called, which registers
+it. Everything else is here, once.
+"""
+
+import inspect
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from softkin import checks
+from softkin.calibrators.base import Calibrator, digests
+from softkin.checks import Array
+from softkin.decisions.rows import Rows, like
+from softkin.files import number
+from softkin.metrics import Interval
+from softkin.names import Registry
+
+if TYPE_CHECKING:
+    from softkin.decisions.trees import Tree
+
+SUPERCLASSES = "superclasses"  # classes can be told apart more coarsely by these
+
+
+@dataclass(frozen=True)
+class Outcome(Mapping[str, Interval]):
+    """What a rule did on labelled rows: measures by name, each with its interval, and ``details`` as plain data.
+
+    ``coverage``, ``worst_class``, ``size``, ``superclasses`` are of sets; ``answered``, ``error``, ``information`` of
+    single answers; ``cost`` of whatever has one.
+    """
+
+    num_samples: int
+    measures: dict[str, Interval]
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Interval:
+        return self.measures[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.measures)
+
+    def __len__(self) -> int:
+        return len(self.measures)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        measures = {
+            name: {part: number(getattr(value, part)) for part in ("value", "low", "high", "level")}
+            for name, value in self.measures.items()
+        }
+        return {"num_samples": self.num_samples, "measures": measures, "details": self.details}
+
+
+class Rule(ABC):
+    """What to do with a probability, decided on held-out rows so that a promise holds on new ones.
+
+    ``fit`` and ``predict`` take torch tensors and numpy arrays of shape (N, K), logits, or probabilities with
+    ``from_probabilities=True``. Numbers are compared in float64, a block of rows at a time. The rows of ``fit`` must
+    not be those that the network, or a calibrator before the rule, was fitted on.
+
+    A class of its own is known everywhere (commands, files, comparisons) once its head names it:
+
+    ``class Coin(Rule, name="coin", title="Coin"): …``
+    """
+
+    name: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+
+    num_classes_: int
+    num_samples_: int
+    fitted_from_: str
+    class_names_: list[str] | None
+    sample_digests_: Tensor | None
+
+    _fitted: ClassVar[tuple[str, ...]]
+    """The attributes that the fit leaves: tensors, numbers, texts, None. They are what ``save`` writes"""
+
+    def __init_subclass__(
+        cls, *, name: str | None = None, title: str | None = None, aliases: Sequence[str] = ()
+    ) -> None:
+        super().__init_subclass__()
+        if name is None:
+            return
+        cls.name, cls.title = name, title or name
+        known = REGISTRY.get(name)
+        if known is not None and (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__):
+            REGISTRY.remove(name)  # the same class defined again, as in a notebook's cell that is run twice
+        spellings = dict.fromkeys([*aliases, cls.title.lower(), cls.__name__.lower()])
+        REGISTRY.add(name, cls, aliases=[spelling for spelling in spellings if spelling != name])
+
+    @abstractmethod
+    def _fit(self, rows: Rows, labels: Tensor) -> None:
+        """Fit to checked rows and int64 labels."""
+
+    @abstractmethod
+    def _predict(self, rows: Rows) -> Tensor:
+        """The answers to checked rows."""
+
+    @abstractmethod
+    def _measured(
+        self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]
+    ) -> Outcome:
+        """What the answers were worth."""
+
+    @abstractmethod
+    def _formula(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
+        """Probabilities (n, K), and then these float64 tensors → answers, in operations that ONNX knows."""
+
+    @abstractmethod
+    def guarantee(self) -> str:
+        """What the fitted rule promises, in one sentence."""
+
+    def _check_options(self) -> None:  # noqa: B027  a rule without options has none to check
+        """Refuse options that make no sense."""
+
+    def _takes_logits(self) -> bool:
+        """Whether the rule can only be fitted on logits."""
+        return False
+
+    def reads_logits(self) -> bool:
+        """Whether the fitted formula is one of logits, and not of probabilities."""
+        return False
+
+    # Fitting and predicting
+
+    @torch.no_grad()
+    def fit(
+        self,
+        logits: Array,
+        labels: Array,
+        *,
+        from_probabilities: bool = False,
+        sample_ids: Sequence[Any] | Array | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Fit on held-out rows.
+
+        Args:
+            logits: (N, K), or probabilities with ``from_probabilities=True``.
+            labels: (N,) classes 0 … K−1.
+            from_probabilities: Whether ``logits`` are probabilities, such as a calibrator's.
+            sample_ids: Names or numbers of the samples. A digest of each is kept, and ``predict`` warns of samples
+                that are among them: for those no promise holds.
+            class_names: Kept with the rule, in files too.
+        """
+        return self._fit_to(
+            Rows.of(logits, from_probabilities, least=1), labels, sample_ids=sample_ids, class_names=class_names
+        )
+
+    def _fit_to(
+        self, rows: Rows, labels: Array, *, sample_ids: Sequence[Any] | Array | None, class_names: Sequence[str] | None
+    ) -> Self:
+        self._check_options()
+        y = checks.class_labels(labels, num_samples=len(rows), num_classes=rows.num_classes).cpu()
+        ids = None if sample_ids is None else digests(sample_ids, num_samples=len(rows))
+        names = None if class_names is None else checks.class_names(class_names, num_classes=rows.num_classes)
+        if self._takes_logits() and rows.are_probabilities:
+            raise ValueError(f"this {type(self).__name__} needs logits, but from_probabilities=True was given.")
+        self.__dict__.pop("num_samples_", None)  # a refit that fails must not leave half of the old fit
+        self.num_classes_ = rows.num_classes
+        self.fitted_from_ = "probabilities" if rows.are_probabilities else "logits"
+        self.class_names_, self.sample_digests_ = names, ids
+        self._fit(rows, y)
+        self.num_samples_ = len(rows)
+        return self
+
+    @torch.no_grad()
+    def predict(
+        self,
+        logits: Array,
+        *,
+        from_probabilities: bool = False,
+        sample_ids: Sequence[Any] | Array | None = None,
+    ) -> Any:
+        """The rule's answers: numpy for numpy, torch for torch, on the same device.
+
+        Args:
+            logits: (N, K), or probabilities with ``from_probabilities=True``.
+            from_probabilities: Whether ``logits`` are probabilities.
+            sample_ids: If the fit had them too, samples in both are counted, and warned of.
+        """
+        return like(self._answers(self._rows(logits, from_probabilities, sample_ids)), logits)
+
+    def _answers(self, rows: Rows) -> Tensor:
+        return self._predict(rows)
+
+    def _rows(
+        self, logits: Array, from_probabilities: bool, sample_ids: Sequence[Any] | Array | None, *, least: int = 0
+    ) -> Rows:
+        """Rows that fit the fitted rule."""
+        self._check_fitted()
+        rows = Rows.of(logits, from_probabilities, least=least)
+        if rows.num_classes != self.num_classes_:
+            raise ValueError(
+                f"`logits` must have the {self.num_classes_} classes that the rule was fitted on, "
+                f"got {rows.num_classes}."
+            )
+        if from_probabilities and self._takes_logits():
+            raise ValueError(f"this {type(self).__name__} needs logits, but from_probabilities=True was given.")
+        if sample_ids is not None and self.sample_digests_ is not None:
+            common = int(torch.isin(digests(sample_ids, num_samples=len(rows)), self.sample_digests_).sum())
+            if common:
+                warnings.warn(
+                    f"{common} of {len(rows)} samples are among those that the {type(self).__name__} was fitted on; "
+                    "its guarantee does not hold for them.",
+                    stacklevel=3,
+                )
+        return rows
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "num_samples_"):
+            raise ValueError(f"this {type(self).__name__} is not fitted yet: call fit(logits, labels) first.")
+
+    @torch.no_grad()
+    def evaluate(
+        self,
+        logits: Array,
+        labels: Array,
+        *,
+        from_probabilities: bool = False,
+        confidence: float = 0.95,
+        superclasses: Array | None = None,
+        costs: Array | None = None,
+    ) -> Outcome:
+        """What the rule does on labelled rows other than those of the fit, each number with an interval.
+
+        Args:
+            logits: (N, K).
+            labels: (N,).
+            from_probabilities: Whether ``logits`` are probabilities.
+            confidence: The level of the intervals: Wilson's for shares, Student's for means.
+            superclasses: (K,) the super-class of each class: sets are then counted in super-classes too.
+            costs: (K, K) the cost of answer j where the truth is k, in row k: answers then have a cost too.
+        """
+        rows = self._rows(logits, from_probabilities, None, least=1)
+        y = checks.class_labels(labels, num_samples=len(rows), num_classes=rows.num_classes).cpu()
+        options: dict[str, Any] = {}
+        if superclasses is not None:
+            options[SUPERCLASSES] = group_numbers(superclasses, self.num_classes_, "superclasses")
+        if costs is not None:
+            options["costs"] = checks.square(costs, "costs")
+            if len(options["costs"]) != self.num_classes_:
+                raise ValueError(
+                    f"`costs` must cover the {self.num_classes_} classes of the rule, got {len(options['costs'])}."
+                )
+        return self._measured(self._answers(rows), rows, y, checks.level(confidence), options)
+
+    # Files, options, module
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``rule.json`` and a safetensors file into ``folder``, so that a crash leaves the old or the new.
+
+        Read it with ``softkin.decisions.load``.
+        """
+        from softkin.decisions import files
+
+        self._check_fitted()
+        files.save(self, Path(folder))
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """What the constructor takes."""
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options by name."""
+        return {name: getattr(self, name) for name in self.option_names()}
+
+    def unfitted(self) -> Self:
+        """A new rule with the same options."""
+        return type(self)(**self.get_params())
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = []
+        for name, value in self.get_params().items():
+            if isinstance(value, Tensor):
+                changed.append(f"{name}={'×'.join(map(str, value.shape))} numbers")
+            elif value is not defaults[name].default and value != defaults[name].default:
+                changed.append(f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def as_module(self, calibrator: Calibrator | None = None, *, dtype: torch.dtype = torch.float64) -> nn.Module:
+        """The rule as a module to put behind a network: logits in, answers out; exports to ONNX.
+
+        It computes in float64, whatever the logits are, so that its answers are those of ``predict``: an answer is a
+        comparison with a threshold, and float32 decides a few of a million of these differently.
+
+        Args:
+            calibrator: A fitted calibrator between the network and the rule; the rule must then have been fitted on
+                its probabilities.
+            dtype: What to compute in, where the hardware has no float64.
+        """
+        from softkin.decisions.export import as_module
+
+        self._check_fitted()
+        return as_module(self, calibrator, dtype)
+
+
+REGISTRY: Registry[type[Rule]] = Registry("rule")
+"""Every rule class, in the order of their definition"""
+
+
+def group_numbers(groups: Array, num_classes: int, name: str) -> Tensor:
+    """(K,) group numbers 0 … G−1, each of which has a class."""
+    g = checks.as_tensor(groups, name).cpu()
+    if g.ndim != 1 or len(g) != num_classes:
+        raise ValueError(f"`{name}` must have shape ({num_classes},), the group of each class, got {tuple(g.shape)}.")
+    if g.is_floating_point() or g.dtype == torch.bool:
+        raise TypeError(f"`{name}` must be whole numbers from 0, got {g.dtype}.")
+    g = g.to(torch.int64)
+    if int(g.min()) < 0:
+        raise ValueError(f"`{name}` must be at least 0, got {int(g.min())}.")
+    missing = sorted(set(range(int(g.max()) + 1)) - set(g.tolist())) if int(g.max()) < num_classes else [0]
+    if missing:
+        raise ValueError(
+            f"`{name}` must use every number from 0 to {int(g.max())}, but group {missing[0]} has no class."
+        )
+    return g
+
+
+def information(right: Tensor, leaves: Tensor, num_classes: int) -> Tensor:
+    """Bits that each answer is worth: log₂(K / classes that it leaves open) where it is right, 0 where it is not."""
+    return torch.where(right, math.log2(num_classes) - leaves.double().log2(), 0.0)
+
+
+def tree_of(value: Any) -> "Tree":
+    """``value`` if it is a tree."""
+    from softkin.decisions.trees import Tree
+
+    if not isinstance(value, Tree):
+        raise TypeError(
+            f"`tree` must be a Tree, such as Tree.from_superclasses(groups) makes, got {type(value).__name__}."
+        )
+    return value

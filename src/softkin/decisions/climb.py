@@ -1,0 +1,181 @@
+"""Answer with the class, or more coarsely with a kind of classes, or not at all."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softkin.decisions import bounds
+from softkin.decisions.abstain import RiskOf, Selective
+from softkin.decisions.base import Outcome, tree_of
+from softkin.decisions.rows import Rows
+from softkin.decisions.thresholds import CANDIDATES
+from softkin.decisions.trees import Tree
+from softkin.files import number
+
+
+class Climb(Selective, name="climb", title="Climb"):
+    r"""From the winning class up the tree, to the first node that is sure enough: a class, a kind, or nothing.
+
+    The mass of a node is the sum of its classes' probabilities, and grows on the way up. The answer is the lowest node
+    above (or at) the winning class whose mass exceeds the threshold θ; the root says nothing, and its place is −1. An
+    answer is wrong if the true class is not below it.
+
+    θ is chosen as in ``thresholds.select``. A row is answered where the mass of its uppermost node exceeds θ, so that
+    is the score, and given θ the rows above it are independent draws from the population above it, whichever node each
+    is answered with: the same binomial limits hold. Half of the thresholds tested are those of evenly spread coverages,
+    half are fixed levels. With ``Tree.flat`` all are the former, and this is ``Abstain``. With ``of="rows"`` it is
+    conformal risk control: a lower θ only adds answers and lowers nodes, so the loss is monotone.
+
+    Args:
+        tree: ``Tree.from_edges``, ``Tree.from_superclasses`` or ``Tree.from_distances``.
+        error: The error rate that is allowed.
+        confidence: With which probability, over calibration sets, the rate among the answers stays below ``error``.
+        of: "answers" bounds the errors among the answers, "rows" the expected share of all rows answered wrong.
+        candidates: How many thresholds are tested.
+
+    Attributes:
+        threshold_: θ; infinite if no threshold keeps the promise.
+        selection_: Every threshold tested, with its bound; None after ``load``, and with ``of="rows"``.
+
+    Example:
+        >>> tree = Tree.from_superclasses([0, 0, 1], class_names=["cat", "dog", "rose"], names=["animal", "flower"])
+        >>> rule = Climb(tree, error=0.2, candidates=10)
+        >>> logits = torch.tensor([[4.0, 0, 0], [2, 2, -3], [0, 0, 0]]).repeat(100, 1)
+        >>> rule = rule.fit(logits, torch.tensor([0, 1, 2]).repeat(100))
+        >>> [tree.names[node] if node >= 0 else None for node in rule.predict(logits[:3]).tolist()]
+        ['cat', 'animal', None]
+
+    References:
+        Deng et al., Hedging Your Bets: Optimizing Accuracy-Specificity Trade-offs in Large Scale Visual Recognition,
+        2012; Angelopoulos et al., Learn then Test, 2021, and Conformal Risk Control, 2022.
+    """
+
+    _fitted = ("threshold_",)
+
+    def __init__(
+        self,
+        tree: Tree,
+        error: float = 0.05,
+        *,
+        confidence: float = 0.95,
+        of: RiskOf = "answers",
+        candidates: int = CANDIDATES,
+    ) -> None:
+        self.tree, self.error, self.confidence, self.of, self.candidates = tree, error, confidence, of, candidates
+        self._check_options()
+
+    def _check_options(self) -> None:
+        tree_of(self.tree)
+        self._check_selective()
+
+    def _on_path(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        """((n, H) masses, (n, H) nodes) from the winning class up to below the root."""
+        order, first, end = self.tree.spans
+        winner = p.argmax(dim=1)
+        nodes = self.tree.paths[winner]
+        before = torch.zeros(len(p), p.shape[1] + 1, dtype=p.dtype)
+        torch.cumsum(p[:, order], dim=1, out=before[:, 1:])
+        masses = before.gather(1, end[nodes]) - before.gather(1, first[nodes])
+        masses[:, 0] = p.gather(1, winner[:, None])[:, 0]
+        return masses, nodes
+
+    def _fit(self, rows: Rows, labels: Tensor) -> None:
+        self._check_classes()
+        below = self.tree.members
+        top = torch.empty(len(rows), dtype=torch.float64)
+        reach = torch.empty(len(rows), dtype=torch.float64)
+        for place, p in rows.blocks():
+            masses, nodes = self._on_path(p)
+            is_right = below[nodes, labels[place][:, None]]
+            top[place] = masses.amax(dim=1)
+            # Nodes only get wider on the way up, so the answer is wrong exactly while one below the first right node
+            # is sure enough: while θ is under the largest of their masses.
+            step = torch.where(is_right.any(dim=1), is_right.int().argmax(dim=1), is_right.shape[1])
+            under = torch.arange(is_right.shape[1]) < step[:, None]
+            reach[place] = torch.where(under, masses, -torch.inf).amax(dim=1)
+        is_flat = len(self.tree) == self.num_classes_ + 1
+        self._choose(top, lambda threshold: reach > threshold, reach, fixed=0 if is_flat else self.candidates // 2)
+
+    def _check_classes(self) -> None:
+        if self.tree.num_classes != self.num_classes_:
+            raise ValueError(
+                f"`tree` has {self.tree.num_classes} classes but the logits have {self.num_classes_}; is it for "
+                "another data set?"
+            )
+        if self.class_names_ is not None and list(self.tree.names[: self.num_classes_]) != self.class_names_:
+            named = any(name != str(k) for k, name in enumerate(self.tree.names[: self.num_classes_]))
+            wrong = next(k for k, name in enumerate(self.class_names_) if name != self.tree.names[k])
+            if named:
+                raise ValueError(
+                    f"`tree` must have the classes in the order of the labels, but class {wrong} is "
+                    f"{self.tree.names[wrong]!r} in it and {self.class_names_[wrong]!r} in the data."
+                )
+
+    def _predict(self, rows: Rows) -> Tensor:
+        answers = torch.empty(len(rows), dtype=torch.int64)
+        for place, p in rows.blocks():
+            answers[place] = _first(*self._on_path(p), torch.tensor(self.threshold_, dtype=torch.float64))
+        return answers
+
+    def _measured(
+        self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]
+    ) -> Outcome:
+        tree = self.tree
+        answered = answers >= 0
+        node = torch.where(answered, answers, tree.root)
+        right = tree.members[node, labels]
+        cost = None
+        if "costs" in options:  # a kind costs what its classes cost on average
+            share = tree.members.double() / tree.leaves[:, None]
+            cost = (options["costs"] @ share.T)[labels, node][answered]
+        measures = self._counted(answered, right, tree.leaves[node], level, cost)
+        by_height = []
+        for height in range(int(tree.heights.max())):
+            here = answered & (tree.heights[node] == height)
+            count = int(here.sum())
+            wrong = bounds.of_share(count - int((here & right).sum()), count, level)
+            share_ = bounds.of_share(count, len(rows), level)
+            by_height.append(
+                {
+                    "height": height,
+                    "rows": count,
+                    "share": share_.value,
+                    "share_low": share_.low,
+                    "share_high": share_.high,
+                    "error": number(wrong.value),
+                    "error_low": wrong.low,
+                    "error_high": wrong.high,
+                    "classes_left": float(tree.leaves[node[here]].double().mean()) if count else None,
+                }
+            )
+        used = torch.bincount(answers[answered], minlength=len(tree))
+        hits = torch.bincount(answers[answered & right], minlength=len(tree))
+        by_node = [
+            {"node": place, "name": tree.names[place], "rows": int(used[place]), "right": int(hits[place])}
+            for place in used.nonzero()[:, 0].tolist()
+        ]
+        details = {"threshold": number(self.threshold_), "by_height": by_height, "by_node": by_node}
+        return Outcome(len(rows), measures, details)
+
+    def _formula(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
+        order, first, end = self.tree.spans
+        paths = self.tree.paths
+
+        def formula(p: Tensor, threshold: Tensor, order: Tensor, paths: Tensor, first: Tensor, end: Tensor) -> Tensor:
+            winner = p.argmax(dim=1)
+            nodes = paths[winner]
+            before = torch.nn.functional.pad(p[:, order].cumsum(dim=1), (1, 0))
+            masses = before.gather(1, end[nodes]) - before.gather(1, first[nodes])
+            own = p.gather(1, winner[:, None])
+            return _first(torch.cat([own, masses[:, 1:]], dim=1), nodes, threshold)
+
+        return formula, [torch.tensor(self.threshold_, dtype=torch.float64), order, paths, first, end]
+
+
+def _first(masses: Tensor, nodes: Tensor, threshold: Tensor) -> Tensor:
+    """(n,) the first node of each line whose mass exceeds the threshold, −1 where none does."""
+    is_sure = masses > threshold
+    answer = nodes.gather(1, is_sure.to(torch.int64).argmax(dim=1, keepdim=True))[:, 0]
+    return torch.where(is_sure.any(dim=1), answer, torch.full_like(answer, -1))

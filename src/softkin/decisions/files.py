@@ -1,0 +1,122 @@
+"""Rules on disk: numbers as safetensors, the rest as JSON to read; nothing that is ever executed.
+
+A folder holds ``rule.json``, which names a safetensors file by the digest of its content and ends with a checksum of
+itself. Both are on the disk before either gets its name, the JSON last, so that a crash at any moment leaves the old
+rule or the new one.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softkin import SoftkinError, __version__, files
+from softkin.decisions.base import REGISTRY, Rule
+from softkin.decisions.rows import Rows
+from softkin.decisions.trees import Tree
+
+FORMAT = 1
+NAME = "rule.json"
+WHAT = "a rule"
+
+
+def save(rule: Rule, folder: Path) -> None:
+    """Write a fitted rule."""
+    from safetensors.torch import save as to_bytes
+
+    tensors: dict[str, Tensor] = {}
+
+    def plain(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
+        """What JSON holds of values; tensors are put aside under their names."""
+        kept = {}
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                tensors[f"{prefix}.{name}"] = value.contiguous()
+            elif isinstance(value, Tree):
+                kept[name] = {"parents": list(value.parents), "names": list(value.names), "classes": value.num_classes}
+            else:
+                kept[name] = files.plain(value)
+        return kept
+
+    about: dict[str, Any] = {
+        "format": FORMAT,
+        "softkin": __version__,
+        "rule": {
+            "name": rule.name,
+            "options": plain("option", rule.get_params()),
+            "values": plain("value", {name: getattr(rule, name) for name in rule._fitted}),
+            "num_classes": rule.num_classes_,
+            "num_samples": rule.num_samples_,
+            "fitted_from": rule.fitted_from_,
+            "class_names": rule.class_names_,
+            "guarantee": rule.guarantee(),
+        },
+    }
+    if rule.sample_digests_ is not None:
+        tensors["sample_digests"] = rule.sample_digests_
+    content = to_bytes(tensors)
+    name = about["tensors"] = f"tensors-{files.sha256(content)[:16]}.safetensors"
+    about["checksum"] = files.sha256_of_json(about)
+    files.write_together({folder / name: content, folder / NAME: files.json_bytes(about)})
+    for old in folder.glob("tensors-*.safetensors"):
+        if old.name != name:
+            old.unlink(missing_ok=True)
+
+
+def load(folder: str | Path) -> Rule:
+    """Read a rule that ``save`` wrote.
+
+    Raises:
+        SoftkinError: There is none, or it is damaged.
+    """
+    from safetensors.torch import load as from_bytes
+
+    folder = Path(folder)
+    path = folder / NAME
+    if not path.exists():
+        raise SoftkinError(f"{folder} holds no rule: there is no {NAME}.")
+    about = files.read_json(path, WHAT)
+    with files.reading(path, WHAT):
+        if about["format"] != FORMAT:
+            raise SoftkinError(f"{path} has format {about['format']}, and this softkin reads {FORMAT}; update softkin.")
+        if about.pop("checksum") != files.sha256_of_json(about):
+            raise SoftkinError(f"{path} is damaged: its checksum does not fit.")
+        name = str(about["tensors"])
+        if Path(name).name != name:
+            raise ValueError(f"the tensors' file must lie beside it, got {name!r}")
+        content = files.read_bytes(folder / name, WHAT)
+        if files.sha256(content)[:16] not in name:
+            raise SoftkinError(f"{folder / name} is damaged: it is not what was written.")
+        tensors: dict[str, Tensor] = from_bytes(content)
+        return _built(about["rule"], tensors, path)
+
+
+def _built(about: dict[str, Any], tensors: dict[str, Tensor], path: Path) -> Rule:
+    """The rule, if its parts fit together: it must answer a few rows."""
+    kind = REGISTRY[REGISTRY.canonical(about["name"], "rule")]
+    files.within("classes", int(about["num_classes"]), f"{path}: a rule")
+    rule = kind(**_values("option", kind.option_names(), about["options"], tensors))
+    for name, value in _values("value", kind._fitted, about["values"], tensors).items():
+        setattr(rule, name, value)
+    rule.num_classes_, rule.num_samples_ = int(about["num_classes"]), int(about["num_samples"])
+    rule.fitted_from_, rule.class_names_ = str(about["fitted_from"]), about["class_names"]
+    rule.sample_digests_ = tensors.get("sample_digests")
+    with torch.no_grad():
+        rule._answers(Rows(torch.eye(3, rule.num_classes_, dtype=torch.float64), False))
+    return rule
+
+
+def _values(prefix: str, names: Any, plain: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name in names:
+        if f"{prefix}.{name}" in tensors:
+            values[name] = tensors[f"{prefix}.{name}"]
+            continue
+        value = plain[name]
+        if isinstance(value, dict):
+            value = Tree(tuple(value["parents"]), tuple(value["names"]), int(value["classes"]))
+        elif value in ("Infinity", "-Infinity"):
+            value = files.from_number(value)
+        values[name] = value
+    return values

@@ -1,0 +1,75 @@
+"""Logits or probabilities as a rule sees them: float64 probabilities, some rows at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin.calibrators.base import LARGEST
+from softkin.checks import Array
+
+BLOCK = 2**17  # numbers at a time: one megabyte of float64, so that the passes over a block stay in the cache
+
+
+@dataclass(frozen=True)
+class Rows:
+    """(N, K) scores on the CPU, as they were given; only ``blocks`` turns them into float64."""
+
+    values: Tensor
+    are_probabilities: bool
+    uniforms: Tensor | None = None
+    """(N,) float64 numbers in [0, 1) that randomise the sets"""
+
+    @classmethod
+    def of(cls, values: Array, from_probabilities: bool, *, least: int = 0) -> "Rows":
+        """Checked rows."""
+        if from_probabilities:
+            return cls(checks.probabilities(values, "logits", least=least).cpu(), True)
+        z = checks.logits(values, least=least).cpu()
+        if z.dtype == torch.float64 and z.numel() and not max(-float(z.min()), float(z.max())) <= LARGEST:
+            raise ValueError(f"`logits` must lie between ±{LARGEST:g}: differences of larger ones are infinite.")
+        return cls(z, False)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.values.shape[1]
+
+    def take(self, places: Tensor) -> "Rows":
+        """Some of the rows."""
+        return Rows(
+            self.values[places], self.are_probabilities, None if self.uniforms is None else self.uniforms[places]
+        )
+
+    def blocks(self, width: int | None = None) -> Iterator[tuple[slice, Tensor]]:
+        """(which rows, their (n, K) float64 probabilities); ``width`` numbers a row is what the caller works on."""
+        step = max(1, BLOCK // (width or self.num_classes))
+        for start in range(0, len(self), step):
+            rows = slice(start, min(start + step, len(self)))
+            block = self.values[rows]
+            yield rows, block.double() if self.are_probabilities else torch.softmax(block, dim=1, dtype=torch.float64)
+
+    def logit_blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """The same with float64 logits."""
+        step = max(1, BLOCK // self.num_classes)
+        for start in range(0, len(self), step):
+            rows = slice(start, min(start + step, len(self)))
+            yield rows, self.values[rows].double()
+
+
+def like(result: Tensor, given: Any) -> Any:
+    """``result`` as the caller's kind of array, on his device."""
+    return result.to(given.device) if isinstance(given, Tensor) else np.asarray(result)
+
+
+def set_apart(num_samples: int, wanted: int, seed: int) -> tuple[Tensor, Tensor]:
+    """(``wanted`` random rows to choose a rule's shape on, the others, which its guarantee is for)."""
+    order = torch.randperm(num_samples, generator=torch.Generator().manual_seed(seed))
+    return order[:wanted].sort().values, order[wanted:].sort().values

@@ -1,0 +1,130 @@
+r"""How ill a class fits a row: the scores whose calibrated limit decides who is in a prediction set.
+
+With p sorted from large to small, r(k) the rank of class k (1 for the winner; of equal ones the lower class first) and
+P(k) the sum of p up to and including class k,
+
+- ``lac``: :math:`s(k) = 1 - p_k`: the smallest sets on average
+- ``aps``: :math:`s(k) = P(k) - u\,p_k`: larger sets where the model is less sure, so that coverage is more even
+- ``raps``: :math:`s(k) = P(k) - u\,p_k + \lambda \max(0, r(k) - k_{reg})`: the same with long tails cut
+
+u is one uniform number a row where sets are randomised, and 0 where not: then APS counts all of the class that crosses
+the limit, and sets of a model that is seldom unsure become very large.
+
+References:
+    Sadinle, Lei and Wasserman, Least Ambiguous Set-Valued Classifiers With Bounded Error Levels, 2019; Romano, Sesia
+    and Candès, Classification with Valid and Adaptive Coverage, 2020; Angelopoulos et al., Uncertainty Sets for Image
+    Classifiers using Conformal Prediction, 2021.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from softkin.names import Registry
+
+FIRST = 24  # ranks that are looked at first: most sets are smaller, and the few that are not are sorted whole
+SLACK = 1e-12  # above a limit: sums in another order differ by 1e-16, and a set that is too large breaks no promise
+
+
+@dataclass(frozen=True)
+class SetScore:
+    """A score by name."""
+
+    cumulates: bool
+    """Whether it sums probabilities from the winner on, so that it can be randomised"""
+    penalised: bool = False
+    """Whether it takes RAPS's penalty"""
+
+
+SCORES: Registry[SetScore] = Registry("score")
+SCORES.add("lac", SetScore(cumulates=False), aliases=["thr", "least-ambiguous"])
+SCORES.add("aps", SetScore(cumulates=True), aliases=["adaptive"])
+SCORES.add("raps", SetScore(cumulates=True, penalised=True), aliases=["regularised"])
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A score with its numbers: what one class, all classes, and a limit make of (n, K) probabilities."""
+
+    score: SetScore
+    penalty: float
+    k_reg: int
+
+    def own(self, p: Tensor, y: Tensor, u: Tensor | None) -> Tensor:
+        """(n,) the scores of the classes ``y``, without sorting."""
+        own = p.gather(1, y[:, None])
+        if not self.score.cumulates:
+            return 1 - own[:, 0]
+        before = p > own
+        if int((p == own).sum()) > len(p):  # equal probabilities: lower classes come first
+            before |= (p == own) & (torch.arange(p.shape[1]) < y[:, None])
+        total = (p * before).sum(dim=1) + own[:, 0] * (1 if u is None else 1 - u)
+        if self.score.penalised:
+            total += self.penalty * (before.sum(dim=1) + 1 - self.k_reg).clamp(min=0)
+        return total
+
+    def all(self, p: Tensor, u: Tensor | None) -> Tensor:
+        """(n, K) the scores of all classes."""
+        if not self.score.cumulates:
+            return 1 - p
+        ordered, classes = p.sort(dim=1, descending=True, stable=True)
+        return torch.empty_like(p).scatter_(1, classes, self._ordered(ordered, u))
+
+    def _ordered(self, ordered: Tensor, u: Tensor | None) -> Tensor:
+        """(n, m) the scores of the first m classes in their order."""
+        total = ordered.cumsum(dim=1)
+        if u is not None:
+            total -= u[:, None] * ordered
+        if self.score.penalised:
+            ranks = torch.arange(1, ordered.shape[1] + 1, device=ordered.device)
+            total += self.penalty * (ranks - self.k_reg).clamp(min=0)
+        return total
+
+    def within(self, p: Tensor, u: Tensor | None, limits: Tensor, extra: Tensor | None) -> Tensor:
+        """(n, K) whether score + ``extra`` is at most the class's limit.
+
+        A class at rank r scores at least what comes before it, P(r − 1). So ranks after that sum passes the largest
+        limit are out, and sorting the first few classes is enough for most rows.
+        """
+        limits = limits + SLACK
+        if not self.score.cumulates:
+            scores = 1 - p if extra is None else 1 - p + extra
+            return scores <= limits
+        first = min(FIRST, p.shape[1])
+        ordered, classes = p.topk(first, dim=1)
+        reachable = ordered.cumsum(dim=1) - ordered <= limits.max()
+        is_open = reachable[:, -1] if first < p.shape[1] else torch.zeros(len(p), dtype=torch.bool)
+        # topk orders equal probabilities as it likes
+        is_open |= ((ordered[:, 1:] == ordered[:, :-1]) & reachable[:, 1:]).any(dim=1)
+        scores = self._ordered(ordered, u)
+        if extra is not None:
+            scores += extra.gather(1, classes)
+        members = torch.zeros(p.shape, dtype=torch.bool)
+        members.scatter_(1, classes, scores <= limits[classes] if limits.ndim else scores <= limits)
+        if bool(is_open.any()):
+            scores = self.all(p[is_open], None if u is None else u[is_open])
+            members[is_open] = (scores if extra is None else scores + extra[is_open]) <= limits
+        return members
+
+    def formula(self, unlike: bool) -> Callable[..., Tensor]:
+        """(p, limits (K,), [λ · unlikeness (K, K)], [u (n, 1)]) → members, as one graph."""
+        score, penalty, k_reg = self.score, self.penalty, self.k_reg
+
+        def members(p: Tensor, limits: Tensor, *rest: Tensor) -> Tensor:
+            extra = p @ rest[0] if unlike else None
+            if not score.cumulates:
+                scores = 1 - p
+            else:
+                ordered, classes = torch.topk(p, p.shape[1], dim=1)
+                total = ordered.cumsum(dim=1)
+                if len(rest) > unlike:
+                    total = total - rest[-1] * ordered
+                if score.penalised:
+                    ranks = torch.arange(1, p.shape[1] + 1, device=p.device)
+                    total = total + penalty * (ranks - k_reg).clamp(min=0).to(p.dtype)
+                scores = torch.zeros_like(p).scatter(1, classes, total)
+            return (scores if extra is None else scores + extra) <= limits + SLACK
+
+        return members

@@ -1,0 +1,336 @@
+"""Prediction sets: the classes that a row may be, such that the true one is among them as often as promised."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin.checks import Array
+from softkin.decisions import bounds, kin
+from softkin.decisions.base import SUPERCLASSES, Outcome, Rule, group_numbers
+from softkin.decisions.rows import Rows, like, set_apart
+from softkin.decisions.set_scores import SCORES, Scoring
+from softkin.similarity import SparseRows
+
+TUNING = 0.25  # of the rows choose the weight of the penalty, but no more than
+MOST_TUNING = 2000
+
+
+class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets",)):
+    r"""Split conformal prediction sets, on average, per class, or per group of classes; of kin, if told who is alike.
+
+    A class is in the set of a row where its score s (``set_scores``) is at most the limit q̂, the ⌈(n+1)·coverage⌉-th
+    smallest score that the true classes of n calibration rows have. If those rows and the new one are exchangeable,
+    the set holds the true class with probability ``coverage`` at least, and ``coverage`` + 1/(n+1) at most where scores
+    do not tie. That is an average over calibration sets and rows: of one calibration set the share of covered rows
+    follows a beta distribution, with a standard deviation of about √(coverage (1−coverage) / n).
+
+    ``conditional="class"`` gives each class a limit of its own, from its own rows, and the promise holds for each
+    class. With groups it holds for each group, which takes fewer rows. (Mondrian conformal prediction.)
+
+    With ``similarity``, s(k) + λ Σ_j p_j v_jk takes the place of s(k): v_jk is how unlike class j class k is
+    (``kin.unlikeness``), so that members unlike the probable ones need a better score. λ is the weight with the
+    smallest sets on rows of their own (a quarter of the rows, at most 2,000); the limit is then calibrated on the
+    others, so the promise is the same. It pays for APS; LAC's sets are the smallest possible on average already.
+
+    Args:
+        coverage: How often the set has to hold the true class.
+        score: "lac", "aps" or "raps".
+        conditional: None for all rows together, "class", or (K,) the group 0 … G−1 of each class.
+        similarity: (K, K), as ``softkin.similarity`` makes it.
+        weight: λ of the penalty, or "auto" to choose it.
+        randomised: Whether APS and RAPS count a random part of each class (one uniform number a row); LAC has no use
+            for it. Without, coverage is higher than asked for and sets larger.
+        penalty: λ of RAPS.
+        k_reg: The ranks that RAPS leaves alone.
+        allow_empty: Whether a set may be empty. If not, the winning class is in every set, which covers more.
+        seed: Of the rows set apart, and of the uniform numbers.
+
+    Attributes:
+        limits_: (K,) the limit of each class.
+        weight_: λ of the penalty.
+
+    Example:
+        >>> logits = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
+        >>> labels = (3 * logits + torch.randn(200, 4, generator=torch.Generator().manual_seed(1))).argmax(1)
+        >>> rule = PredictionSets(coverage=0.8).fit(logits[:100], labels[:100])
+        >>> rule.predict(logits[100:]).sum(1).float().mean()
+        tensor(1.2300)
+
+    References:
+        As in ``set_scores``; Vovk, Conditional Validity of Inductive Conformal Predictors, 2012; Ding et al.,
+        Class-Conditional Conformal Prediction with Many Classes, 2023.
+    """
+
+    _fitted = ("limits_", "weight_")
+    limits_: Tensor
+    weight_: float
+
+    def __init__(
+        self,
+        coverage: float = 0.9,
+        score: str = "lac",
+        *,
+        conditional: Literal["class"] | Array | None = None,
+        similarity: Array | SparseRows | None = None,
+        weight: float | Literal["auto"] = "auto",
+        randomised: bool = True,
+        penalty: float = 0.01,
+        k_reg: int = 5,
+        allow_empty: bool = True,
+        seed: int = 0,
+    ) -> None:
+        self.coverage, self.score, self.conditional = coverage, score, conditional
+        self.similarity, self.weight = similarity, weight
+        self.randomised, self.penalty, self.k_reg = randomised, penalty, k_reg
+        self.allow_empty, self.seed = allow_empty, seed
+        self._check_options()
+
+    def _check_options(self) -> None:
+        bounds.share(self.coverage, "coverage", 0.9)
+        self.score = SCORES.canonical(self.score, "score")
+        if isinstance(self.conditional, str):
+            checks.option(self.conditional, "conditional", ("class",))
+        elif self.conditional is not None:
+            self.conditional = checks.as_tensor(self.conditional, "conditional").cpu()
+        if self.similarity is not None:
+            dense = self.similarity.dense() if isinstance(self.similarity, SparseRows) else self.similarity
+            self.similarity = checks.square(dense, "similarity")
+            kin.unlikeness(self.similarity)
+        if self.weight != "auto":
+            checks.at_least_zero(self.weight, "weight")
+        checks.at_least_zero(self.penalty, "penalty")
+        checks.count(self.k_reg, "k_reg", least=0)
+        checks.count(self.seed, "seed", least=0, most=2**62)
+
+    @property
+    def scoring(self) -> Scoring:
+        """The score with its numbers."""
+        return Scoring(SCORES[self.score], self.penalty, self.k_reg)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the sets depend on uniform numbers too."""
+        return self.randomised and SCORES[self.score].cumulates
+
+    # Fitting
+
+    @torch.no_grad()
+    def fit(
+        self,
+        logits: Array,
+        labels: Array,
+        *,
+        from_probabilities: bool = False,
+        sample_ids: Sequence[Any] | Array | None = None,
+        class_names: Sequence[str] | None = None,
+        uniforms: Array | None = None,
+    ) -> Self:
+        """As ``Rule.fit``; ``uniforms`` (N,) replaces the uniform numbers of randomised sets."""
+        rows = Rows.of(logits, from_probabilities, least=1)
+        rows = Rows(rows.values, rows.are_probabilities, self._uniforms(uniforms, len(rows), 0))
+        return self._fit_to(rows, labels, sample_ids=sample_ids, class_names=class_names)
+
+    def _uniforms(self, uniforms: Array | None, num_samples: int, stream: int) -> Tensor | None:
+        """Uniform numbers, others for fitting than for predicting."""
+        if not self.is_random:
+            if uniforms is not None:
+                raise ValueError("`uniforms` must be left out: these sets are not randomised.")
+            return None
+        if uniforms is None:
+            generator = torch.Generator().manual_seed(2 * self.seed + stream)
+            return torch.rand(num_samples, generator=generator, dtype=torch.float64)
+        u = checks.scores(uniforms, "uniforms").cpu() if num_samples else torch.zeros(0, dtype=torch.float64)
+        if len(u) != num_samples or (num_samples and not 0 <= float(u.min()) <= float(u.max()) <= 1):
+            raise ValueError(f"`uniforms` must be {num_samples} numbers from 0 to 1, one for each row.")
+        return u
+
+    def _groups(self) -> Tensor:
+        """(K,) the group of each class that a limit is for."""
+        if self.conditional is None:
+            return torch.zeros(self.num_classes_, dtype=torch.int64)
+        if isinstance(self.conditional, str):
+            return torch.arange(self.num_classes_)
+        return group_numbers(self.conditional, self.num_classes_, "conditional")
+
+    def _fit(self, rows: Rows, labels: Tensor) -> None:
+        groups = self._groups()
+        unlike = None
+        self.weight_ = 0.0
+        if self.similarity is not None:
+            if len(self.similarity) != self.num_classes_:
+                raise ValueError(
+                    f"`similarity` covers {len(self.similarity)} classes but the logits have {self.num_classes_}; "
+                    "is it for another data set?"
+                )
+            unlike = kin.unlikeness(self.similarity)
+            if self.weight == "auto":
+                chosen_on, rest = set_apart(len(rows), min(MOST_TUNING, int(TUNING * len(rows))), self.seed)
+                self._require(len(rest), "all rows" if self.conditional is None else "the rows", len(rows))
+                self.weight_ = self._best_weight(rows.take(chosen_on), labels[chosen_on], unlike)
+                rows, labels = rows.take(rest), labels[rest]
+            else:
+                self.weight_ = float(self.weight)
+        scores = self._own_scores(rows, labels, unlike)
+        limits = torch.empty(int(groups.max()) + 1, dtype=torch.float64)
+        group = groups[labels]
+        sizes = torch.bincount(group, minlength=len(limits))
+        smallest = int(sizes.argmin())
+        self._require(int(sizes[smallest]), self._called(smallest), len(rows))
+        for place, part in enumerate(scores[group.argsort(stable=True)].split(sizes.tolist())):
+            limits[place] = bounds.conformal_limit(part, self.coverage)
+        self.limits_ = limits[groups]
+
+    def _called(self, group: int) -> str:
+        if self.conditional is None:
+            return "all rows"
+        return f"class {group}" if isinstance(self.conditional, str) else f"group {group}"
+
+    def _require(self, count: int, what: str, total: int) -> None:
+        least = bounds.fewest_rows(self.coverage)
+        if count >= least:
+            return
+        if self.conditional is None:
+            have = f"got {count}"
+            if total > count:
+                have += f" of {total} after those that choose the weight"
+            remedy = "lower the coverage or bring more rows"
+        else:
+            have = f"but {what} has {count or 'none'}"
+            remedy = "join rare classes in groups of kin (decisions.kin_groups), or lower the coverage"
+        raise ValueError(
+            f"`coverage` {self.coverage:g} needs at least {least} calibration rows"
+            f"{'' if self.conditional is None else ' for each limit'}, {have}; {remedy}."
+        )
+
+    def _own_scores(self, rows: Rows, labels: Tensor, unlike: Tensor | None) -> Tensor:
+        """(N,) the scores of the true classes."""
+        scores = torch.empty(len(rows), dtype=torch.float64)
+        for place, p in rows.blocks():
+            y = labels[place]
+            u = None if rows.uniforms is None else rows.uniforms[place]
+            scores[place] = self.scoring.own(p, y, u)
+            if unlike is not None and self.weight_:
+                scores[place] += self.weight_ * (p * unlike.T[y]).sum(dim=1)
+        return scores
+
+    def _best_weight(self, rows: Rows, labels: Tensor, unlike: Tensor) -> float:
+        """The weight with the smallest sets at this coverage; of equal ones the smallest."""
+        if len(rows) < bounds.fewest_rows(self.coverage):
+            return 0.0
+        blocks = [
+            (self.scoring.all(p, None if rows.uniforms is None else rows.uniforms[place]), kin.penalties(p, unlike))
+            for place, p in rows.blocks()
+        ]
+        scores, extra = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+        best = (math.inf, 0.0)
+        for weight in kin.WEIGHTS:
+            total = scores + weight * extra
+            limit = bounds.conformal_limit(total.gather(1, labels[:, None])[:, 0], self.coverage)
+            best = min(best, (float((total <= limit).sum()), weight))
+        return best[1]
+
+    # Predicting
+
+    @torch.no_grad()
+    def predict(
+        self,
+        logits: Array,
+        *,
+        from_probabilities: bool = False,
+        sample_ids: Sequence[Any] | Array | None = None,
+        uniforms: Array | None = None,
+    ) -> Any:
+        """(N, K) booleans: whether each class is in the row's set.
+
+        ``uniforms`` (N,) replaces the uniform numbers of randomised sets, which otherwise follow from ``seed`` and the
+        row's place.
+        """
+        rows = self._rows(logits, from_probabilities, sample_ids)
+        rows = Rows(rows.values, rows.are_probabilities, self._uniforms(uniforms, len(rows), 1))
+        return like(self._predict(rows), logits)
+
+    def _answers(self, rows: Rows) -> Tensor:
+        return self._predict(Rows(rows.values, rows.are_probabilities, self._uniforms(None, len(rows), 1)))
+
+    def _penalty_matrix(self) -> Tensor | None:
+        """λ times the unlikeness, or None where neither counts."""
+        return None if self.similarity is None or not self.weight_ else self.weight_ * kin.unlikeness(self.similarity)
+
+    def _predict(self, rows: Rows) -> Tensor:
+        members = torch.empty(rows.values.shape, dtype=torch.bool)
+        unlike = self._penalty_matrix()
+        for place, p in rows.blocks():
+            u = None if rows.uniforms is None else rows.uniforms[place]
+            extra = None if unlike is None else p @ unlike
+            block = self.scoring.within(p, u, self.limits_, extra)
+            if not self.allow_empty:
+                block.scatter_(1, p.argmax(dim=1, keepdim=True), True)
+            members[place] = block
+        return members
+
+    def guarantee(self) -> str:
+        """What the fitted sets promise."""
+        self._check_fitted()
+        whom = {type(None): "", str: " of each class"}.get(type(self.conditional), " of each group of classes")
+        return (
+            f"A set holds the true class of at least {100 * self.coverage:g} % of new rows{whom}, on average over "
+            "calibration sets, if those rows are exchangeable with the calibration rows."
+        )
+
+    def _measured(
+        self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]
+    ) -> Outcome:
+        n = len(rows)
+        size = answers.sum(dim=1)
+        covered = answers.gather(1, labels[:, None])[:, 0]
+        measures = {
+            "coverage": bounds.of_share(int(covered.sum()), n, level),
+            "size": bounds.of_mean(size, level),
+            "answered": bounds.of_share(int((size > 0).sum()), n, level),
+            "error": bounds.of_share(int((~covered).sum()), n, level),
+        }
+        count = torch.bincount(labels, minlength=self.num_classes_)
+        hits = torch.bincount(labels, weights=covered.double(), minlength=self.num_classes_)
+        present = count > 0
+        worst = int(torch.where(present, hits / count.clamp(min=1), math.inf).argmin())
+        # The worst of K was chosen by the data: its interval is one of K that hold together.
+        every = 1 - (1 - level) / int(present.sum())
+        ends = bounds.of_share(float(hits[worst]), int(count[worst]), every)
+        measures["worst_class"] = type(ends)(ends.value, ends.low, ends.high, level)
+        if SUPERCLASSES in options:
+            groups = options[SUPERCLASSES]
+            shown = torch.zeros(n, int(groups.max()) + 1, dtype=torch.int32).index_add_(1, groups, answers.int())
+            measures["superclasses"] = bounds.of_mean((shown > 0).sum(dim=1), level)
+        by_size = []
+        for value in size.unique().tolist():
+            inside = size == value
+            share = bounds.of_share(int(covered[inside].sum()), int(inside.sum()), level)
+            by_size.append(
+                {
+                    "size": value,
+                    "rows": int(inside.sum()),
+                    "coverage": share.value,
+                    "low": share.low,
+                    "high": share.high,
+                }
+            )
+        details = {"worst_class": worst, "worst_class_rows": int(count[worst]), "by_size": by_size}
+        return Outcome(n, measures, details | ({"weight": self.weight_} if self.similarity is not None else {}))
+
+    def _formula(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
+        unlike = self._penalty_matrix()
+        members = self.scoring.formula(unlike is not None)
+        keep_winner = not self.allow_empty
+
+        def formula(p: Tensor, *parameters: Tensor) -> Tensor:
+            inside = members(p, *parameters)
+            if keep_winner:
+                winner = torch.zeros_like(p).scatter(1, p.argmax(dim=1, keepdim=True), 1.0)
+                inside = inside | (winner > 0)
+            return inside
+
+        return formula, [self.limits_, *([unlike] if unlike is not None else [])]

@@ -1,0 +1,182 @@
+"""Other class frequencies than those of the fit, and what accuracy to expect where there are no labels."""
+
+import math
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin.checks import Array
+from softkin.decisions.rows import like
+from softkin.metrics import Interval
+
+LIMIT = 10_000
+TOLERANCE = 1e-7  # of the mean log-likelihood: how far the priors that were found may be below the best
+RESAMPLES = 200
+
+
+def _priors(values: Any, name: str, num_classes: int) -> Tensor:
+    """(K,) class frequencies that sum to 1; equal ones for None."""
+    if values is None:
+        return torch.full((num_classes,), 1 / num_classes, dtype=torch.float64)
+    q = checks.as_tensor(values, name).to("cpu", torch.float64)
+    if q.shape != (num_classes,):
+        raise ValueError(f"`{name}` must have shape ({num_classes},), a share for each class, got {tuple(q.shape)}.")
+    checks.finite(q, name)
+    if float(q.min()) < 0 or abs(float(q.sum()) - 1) > 1e-3:
+        raise ValueError(f"`{name}` must be shares that sum to 1, got a sum of {float(q.sum()):g}.")
+    return q / q.sum()
+
+
+def _ratio(new: Tensor, old: Tensor) -> Tensor:
+    if bool(((old == 0) & (new > 0)).any()):
+        k = int(((old == 0) & (new > 0)).nonzero()[0, 0])
+        raise ValueError(f"`old` must be above 0 where `new` is, but class {k} was never seen.")
+    return torch.where(old > 0, new / old.clamp(min=torch.finfo(old.dtype).tiny), 0.0)
+
+
+@torch.no_grad()
+def adjust_priors(probabilities: Array, *, new: Array, old: Array | None = None) -> Any:
+    r"""Probabilities for a population in which the classes are as frequent as ``new`` says.
+
+    .. math:: p'_k \propto p_k \, \pi^{new}_k / \pi^{old}_k
+
+    This is exact if only the frequencies changed, and each class looks as it did (label shift).
+
+    Args:
+        probabilities: (N, K), calibrated for the old frequencies.
+        new: (K,) the new ones.
+        old: (K,) those of the data that the model, or its calibrator, was fitted on; None for equal ones.
+
+    Returns:
+        (N, K) float64, the caller's kind of array.
+
+    Example:
+        >>> adjust_priors(torch.tensor([[0.5, 0.5]]), new=torch.tensor([0.9, 0.1]))
+        tensor([[0.9000, 0.1000]], dtype=torch.float64)
+    """
+    p = checks.probabilities(probabilities).cpu().double()
+    weights = _ratio(_priors(new, "new", p.shape[1]), _priors(old, "old", p.shape[1]))
+    changed = p * weights
+    total = changed.sum(dim=1, keepdim=True)
+    if bool((total <= 0).any()):
+        row = int((total[:, 0] <= 0).nonzero()[0, 0])
+        raise ValueError(f"`new` must leave every row a class, but row {row} has probability only where `new` is 0.")
+    return like(changed / total, probabilities)
+
+
+@torch.no_grad()
+def estimate_priors(
+    probabilities: Array, *, old: Array | None = None, confidence: float | None = None, seed: int = 0
+) -> Any:
+    r"""The class frequencies of unlabelled rows, by maximum likelihood (expectation maximisation).
+
+    .. math:: \pi_k \leftarrow \frac{1}{N} \sum_i \frac{p_{ik} \pi_k/\pi^{old}_k}{\sum_j p_{ij} \pi_j/\pi^{old}_j}
+
+    The likelihood is concave. The iteration ends where no other frequencies can be better by more than 1e-7 a row.
+    It assumes label shift, as ``adjust_priors`` does, and calibrated probabilities: of an over-confident network it
+    keeps about the shares of its answers, mistakes included.
+
+    Args:
+        probabilities: (N, K), calibrated for the old frequencies.
+        old: (K,) those frequencies; None for equal ones.
+        confidence: A level such as 0.95, for the ends of an interval of each share as well, from resampled rows.
+        seed: Of the resampling.
+
+    Returns:
+        (K,) float64, the caller's kind of array; with ``confidence`` (3, K): the shares, and the lower and upper ends.
+
+    References:
+        Saerens, Latinne and Decaestecker, Adjusting the Outputs of a Classifier to New a Priori Probabilities, 2002;
+        Alexandari, Kundaje and Shrikumar, Maximum Likelihood with Bias-Corrected Calibration is Hard-To-Beat at Label
+        Shift Adaptation, 2020.
+    """
+    p = checks.probabilities(probabilities).cpu().double()
+    prior = _priors(old, "old", p.shape[1])
+    weighted = p * _ratio(torch.ones_like(prior), torch.where(prior > 0, prior, 1.0)) * (prior > 0)
+    if bool((weighted.sum(dim=1) <= 0).any()):
+        raise ValueError("`old` must be above 0 for a class of each row that has probability.")
+    priors = _maximum_likelihood(weighted, prior)
+    if confidence is None:
+        return like(priors, probabilities)
+    level = checks.level(confidence)
+    generator = torch.Generator().manual_seed(checks.count(seed, "seed", least=0, most=2**62))
+    n = len(p)
+    draws = []
+    for _ in range(RESAMPLES):
+        rows = torch.randint(n, (n,), generator=generator)
+        draws.append(_maximum_likelihood(weighted[rows], priors.clamp(min=1e-6), tolerance=1e-5))
+    ends = torch.stack(draws).quantile(torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64), dim=0)
+    return like(torch.stack([priors, ends[0], ends[1]]), probabilities)
+
+
+def _maximum_likelihood(weighted: Tensor, start: Tensor, tolerance: float = TOLERANCE) -> Tensor:
+    """Frequencies π that maximise Σ_i ln Σ_k w_ik π_k.
+
+    The gradient g_k = mean_i w_ik / Σ_j w_ij π_j has Σ_k π_k g_k = 1, and by concavity no point of the simplex lies
+    more than max_k g_k − 1 above π in mean log-likelihood.
+    """
+    priors = start / start.sum()
+    for _ in range(LIMIT):
+        slope = weighted.T @ (1 / (weighted @ priors)) / len(weighted)
+        if float(slope.max()) - 1 <= tolerance:
+            return priors
+        priors = priors * slope
+        priors = priors / priors.sum()
+    gap = float(slope.max()) - 1
+    if gap > 1e-3:
+        warnings.warn(
+            f"the class frequencies were not found to the end: others may be better by {gap:.2g} a row.", stacklevel=3
+        )
+    return priors
+
+
+@torch.no_grad()
+def expected_accuracy(
+    probabilities: Array, *, held_out: tuple[Array, Array] | None = None, confidence: float = 0.95
+) -> Interval:
+    r"""The accuracy that labels of these rows would show, without them: the mean winning probability.
+
+    **Assumption:** that a winning probability of p is right in p of the cases on these rows too. Calibrate on rows like
+    these; where inputs changed so that the model became wrong without becoming less sure, nothing here can tell.
+
+    If it holds, the accuracy of N rows is the mean confidence c̄ give or take :math:`\sqrt{\sum_i c_i(1-c_i)}/N`. The
+    calibration itself is only known as well as labelled rows tell: with ``held_out`` rows, c̄ is corrected by their
+    accuracy minus their mean confidence, and the standard error of that is added.
+
+    Args:
+        probabilities: (N, K), calibrated.
+        held_out: (probabilities, labels) of other rows, best not those that the calibrator was fitted on.
+        confidence: The level of the interval.
+
+    References:
+        Garg et al., Leveraging Unlabeled Data to Predict Out-of-Distribution Performance, 2022 (the average-confidence
+        baseline); Guillory et al., Predicting with Confidence on Unseen Distributions, 2021 (differences of
+        confidence).
+
+    Example:
+        >>> accuracy = expected_accuracy(torch.tensor([[0.9, 0.1], [0.3, 0.7]] * 50))
+        >>> round(accuracy, 3), round(accuracy.low, 3), round(accuracy.high, 3)
+        (0.8, 0.724, 0.876)
+    """
+    from statistics import NormalDist
+
+    level = checks.level(confidence)
+    p = checks.probabilities(probabilities).cpu().double()
+    sure = p.amax(dim=1)
+    value, variance = float(sure.mean()), float((sure * (1 - sure)).sum()) / len(sure) ** 2
+    if held_out is not None:
+        other = checks.probabilities(held_out[0], "held_out").cpu().double()
+        y = checks.class_labels(held_out[1], num_samples=len(other), num_classes=other.shape[1]).cpu()
+        if other.shape[1] != p.shape[1]:
+            raise ValueError(f"`held_out` must have the {p.shape[1]} classes of the rows, got {other.shape[1]}.")
+        if len(other) < 2:
+            raise ValueError("`held_out` must hold at least 2 rows, got 1.")
+        gaps = (other.argmax(dim=1) == y).double() - other.amax(dim=1)
+        value += float(gaps.mean())
+        variance += float(gaps.var()) / len(gaps)
+    half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
+    value = min(max(value, 0.0), 1.0)
+    return Interval(value, max(0.0, value - half), min(1.0, value + half), level)

@@ -1,0 +1,258 @@
+"""Classes below ever wider kinds: the tree that ``Climb`` answers from."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin.checks import Array
+from softkin.decisions.base import group_numbers
+
+SHOWN = 3  # classes that name a node that has no name of its own
+DEEPEST = 100_000  # steps to the root: more is a circle
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Nodes 0 … K−1 are the classes, the others are kinds of them; the root is every class together.
+
+    No two nodes hold the same classes: of a chain only the lowest is kept.
+
+    Example:
+        >>> tree = Tree.from_superclasses([0, 0, 1], class_names=["cat", "dog", "rose"], names=["animal", "flower"])
+        >>> tree.names
+        ('cat', 'dog', 'rose', 'animal', 'everything')
+        >>> [tree.names[node] for node in tree.ancestors(0)]
+        ['animal', 'everything']
+    """
+
+    parents: tuple[int, ...]
+    """The node above each; −1 for the root"""
+    names: tuple[str, ...]
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        k, parents = self.num_classes, self.parents
+        if len(self.names) != len(parents) or k < 2 or len(parents) <= k:
+            raise ValueError("a tree must have at least 2 classes, a root, and a name for each node.")
+        if [place for place, parent in enumerate(parents) if parent == -1] != [len(parents) - 1]:
+            raise ValueError("a tree must have one root, its last node.")
+        if any(not k <= parent < len(parents) for parent in parents[:-1]):
+            raise ValueError("the nodes of a tree must lie below kinds, and not below classes.")
+        if any(parent <= place for place, parent in enumerate(parents[:-1])):
+            raise ValueError("the nodes of a tree must come before those that they lie below.")
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    def __repr__(self) -> str:
+        return f"Tree({self.num_classes} classes, {len(self) - self.num_classes} kinds)"
+
+    @property
+    def root(self) -> int:
+        """The node of all classes."""
+        return len(self.parents) - 1
+
+    def ancestors(self, node: int) -> list[int]:
+        """The nodes above ``node``, the nearest first, the root last."""
+        above = []
+        while (node := self.parents[node]) >= 0:
+            above.append(node)
+        return above
+
+    @cached_property
+    def leaves(self) -> Tensor:
+        """(nodes,) how many classes each node holds."""
+        count = [1] * self.num_classes + [0] * (len(self) - self.num_classes)
+        for node, parent in enumerate(self.parents[:-1]):
+            count[parent] += count[node]
+        return torch.tensor(count)
+
+    @cached_property
+    def heights(self) -> Tensor:
+        """(nodes,) steps down to the furthest class: 0 for a class."""
+        height = [0] * len(self)
+        for node, parent in enumerate(self.parents[:-1]):
+            height[parent] = max(height[parent], height[node] + 1)
+        return torch.tensor(height)
+
+    @cached_property
+    def members(self) -> Tensor:
+        """(nodes, K) whether each node holds each class."""
+        inside = torch.zeros(len(self), self.num_classes, dtype=torch.bool)
+        inside[: self.num_classes] = torch.eye(self.num_classes, dtype=torch.bool)
+        for node, parent in enumerate(self.parents[:-1]):
+            inside[parent] |= inside[node]
+        return inside
+
+    @cached_property
+    def paths(self) -> Tensor:
+        """(K, H) each class and what lies above it, without the root; the last of them is repeated to the end."""
+        lines = [[k, *self.ancestors(k)[:-1]] for k in range(self.num_classes)]
+        most = max(map(len, lines))
+        return torch.tensor([line + [line[-1]] * (most - len(line)) for line in lines])
+
+    @cached_property
+    def spans(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(order (K,), first (nodes,), end (nodes,)): node v holds the classes ``order[first[v]:end[v]]``."""
+        children: list[list[int]] = [[] for _ in self.parents]
+        for node, parent in enumerate(self.parents[:-1]):
+            children[parent].append(node)
+        order: list[int] = []
+        first, end = [0] * len(self), [0] * len(self)
+        stack = [(self.root, False)]
+        while stack:
+            node, is_done = stack.pop()
+            if is_done:
+                end[node] = len(order)
+                continue
+            first[node] = len(order)
+            if node < self.num_classes:
+                order.append(node)
+                end[node] = len(order)
+            else:
+                stack.append((node, True))
+                stack.extend((child, False) for child in reversed(children[node]))
+        return torch.tensor(order), torch.tensor(first), torch.tensor(end)
+
+    # Making one
+
+    @classmethod
+    def flat(cls, num_classes: int, *, class_names: Sequence[str] | None = None) -> "Tree":
+        """No kinds at all: ``Climb`` then answers or abstains."""
+        names = _class_names(class_names, checks.count(num_classes, "num_classes", least=2))
+        return _assembled([[k] for k in range(len(names))], names, {})
+
+    @classmethod
+    def from_superclasses(
+        cls,
+        superclasses: Array | Sequence[int] | Mapping[str, str],
+        *,
+        class_names: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> "Tree":
+        """Two levels: classes and super-classes.
+
+        Args:
+            superclasses: (K,) the super-class 0 … G−1 of each class, or a mapping from each class's name to its
+                super-class's name.
+            class_names: The K names; needed with a mapping.
+            names: The G names of the super-classes.
+        """
+        if isinstance(superclasses, Mapping):
+            if class_names is None:
+                raise ValueError("`class_names` must be given with a mapping, in the order of the labels.")
+            lost = [name for name in class_names if name not in superclasses]
+            if lost:
+                raise ValueError(f"`superclasses` must have every class, but {lost[0]!r} is not among them.")
+            return cls.from_edges([(superclasses[name], name) for name in class_names], class_names)
+        g = checks.as_tensor(superclasses, "superclasses")
+        numbers = group_numbers(g, len(g) if g.ndim == 1 else -1, "superclasses")
+        known = _class_names(class_names, len(numbers))
+        count = int(numbers.max()) + 1
+        if names is not None and len(names) != count:
+            raise ValueError(f"`names` must name each of the {count} super-classes, got {len(names)}.")
+        groups = [(numbers == place).nonzero()[:, 0].tolist() for place in range(count)]
+        titles = {frozenset(group): names[place] for place, group in enumerate(groups)} if names is not None else {}
+        return _assembled([[k] for k in range(len(known))] + groups, known, titles)
+
+    @classmethod
+    def from_edges(cls, edges: Iterable[tuple[str, str]], class_names: Sequence[str]) -> "Tree":
+        """A taxonomy of (parent, child) pairs; branches without a class are left out.
+
+        A class that has others below it stays a class, and a kind of its name holds it and those.
+
+        Args:
+            edges: Pairs of names.
+            class_names: The classes, in the order of the labels; each must be in the tree.
+        """
+        names = checks.class_names(class_names)
+        above: dict[str, str] = {}
+        for place, edge in enumerate(edges):
+            if isinstance(edge, str) or len(edge) != 2 or not all(isinstance(name, str) for name in edge):
+                raise TypeError(f"`edges` must be (parent, child) pairs of names, got {edge!r} at place {place}.")
+            parent, child = edge
+            if above.setdefault(child, parent) != parent:
+                raise ValueError(
+                    f"`edges` must give each node one parent, but {child!r} lies below {above[child]!r} and {parent!r}."
+                )
+        known = set(above) | set(above.values())
+        lost = [name for name in names if name not in known]
+        if lost:
+            others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+            raise ValueError(f"`edges` must have every class, but {lost[0]!r}{others} is not in the tree.")
+        held: dict[str, set[int]] = {}
+        order: dict[str, int] = {}
+        for k, name in enumerate(names):
+            steps, node = 0, name
+            while True:
+                held.setdefault(node, set()).add(k)
+                order[node] = max(order.get(node, 0), steps)
+                if node not in above:
+                    break
+                node, steps = above[node], steps + 1
+                if steps > len(above):
+                    raise ValueError(f"`edges` must be a tree, but {name!r} lies below itself.")
+        titles: dict[frozenset[int], str] = {}
+        for node in sorted(held, key=order.__getitem__):  # of equal sets the lowest names them
+            if len(held[node]) > 1:
+                titles.setdefault(frozenset(held[node]), node)
+        groups = [sorted(group) for group in titles]
+        return _assembled([[k] for k in range(len(names))] + groups, names, titles)
+
+    @classmethod
+    def from_distances(
+        cls, distances: Array, *, class_names: Sequence[str] | None = None, method: str = "average"
+    ) -> "Tree":
+        """The dendrogram of class distances: the two nearest groups are joined again and again.
+
+        With ``distances.from_words(class_names)`` a tree follows from the names alone.
+
+        Args:
+            distances: (K, K), symmetric.
+            class_names: The K names.
+            method: How the distance of two groups follows from their classes': "average", "complete" or "single".
+        """
+        from scipy.cluster.hierarchy import linkage
+        from scipy.spatial.distance import squareform
+
+        checks.option(method, "method", ("average", "complete", "single"))
+        d = checks.square(distances, "distances", without_diagonal=True)
+        checks.symmetric(d, "distances")
+        names = _class_names(class_names, len(d))
+        groups = [[k] for k in range(len(d))]
+        for a, b, *_ in linkage(squareform(((d + d.T) / 2).numpy(), checks=False), method).tolist():
+            groups.append(sorted(groups[int(a)] + groups[int(b)]))
+        return _assembled(groups, names, {})
+
+
+def _class_names(names: Sequence[str] | None, num_classes: int) -> list[str]:
+    return [str(k) for k in range(num_classes)] if names is None else checks.class_names(names, num_classes=num_classes)
+
+
+def _assembled(groups: list[list[int]], names: list[str], titles: Mapping[frozenset[int], str]) -> Tree:
+    """The tree of nested sets of classes, of which the first K are the classes themselves."""
+    k = len(names)
+    wider = {frozenset(group) for group in groups[k:] if 1 < len(group) < k}
+    kinds = sorted(wider, key=lambda group: (len(group), min(group)))
+    kinds.append(frozenset(range(k)))
+    smallest = list(range(k))  # the top node so far that holds each class
+    parents = [-1] * (k + len(kinds))
+    for place, kind in enumerate(kinds, start=k):
+        for below in {smallest[member] for member in kind}:
+            parents[below] = place
+        for member in kind:
+            smallest[member] = place
+    called = [titles.get(kind) or _name_of(kind, names) for kind in kinds[:-1]]
+    called.append(titles.get(kinds[-1]) or "everything")
+    return Tree(tuple(parents), (*names, *called), k)
+
+
+def _name_of(kind: frozenset[int], names: Sequence[str]) -> str:
+    shown = [names[member] for member in sorted(kind)]
+    if len(shown) <= SHOWN:
+        return ", ".join(shown[:-1]) + f" or {shown[-1]}"
+    return f"{', '.join(shown[:SHOWN])} or {len(shown) - SHOWN} more"

@@ -1,0 +1,293 @@
+"""Prediction sets: by brute force, by hand, by MAPIE, and by what TorchCP gave."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softkin import decisions, distances, similarity
+from softkin.decisions import bounds, kin
+from softkin.decisions.set_scores import SCORES, Scoring
+
+
+def drawn(n, k, seed):
+    """Logits and labels of a model that is somewhat over-confident."""
+    rng = np.random.default_rng(seed)
+    z = 2 * rng.normal(size=(n, k))
+    return z, (z + 1.5 * rng.gumbel(size=(n, k))).argmax(1)
+
+
+def softmax(z):
+    e = np.exp(z - z.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def twin_score(name, p, k, u, penalty, k_reg):
+    """The score of class k of one row, from its definition."""
+    if name == "lac":
+        return 1 - p[k]
+    order = sorted(range(len(p)), key=lambda j: (-p[j], j))
+    rank = order.index(k) + 1
+    total = math.fsum(p[j] for j in order[:rank]) - u * p[k]
+    return total + (penalty * max(0, rank - k_reg) if name == "raps" else 0)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    name=st.sampled_from(list(SCORES)),
+    rounded=st.booleans(),
+    k=st.sampled_from([2, 5, 40]),
+    random=st.booleans(),
+)
+def test_scores_and_members_are_those_of_the_definition(seed, name, rounded, k, random):
+    rng = np.random.default_rng(seed)
+    p = softmax(3 * rng.normal(size=(7, k)))
+    if rounded:  # ties, and many zeros
+        p = np.round(p, 1) + 1e-300
+        p /= p.sum(1, keepdims=True)
+    u = rng.random(7) if random else np.zeros(7)
+    scoring = Scoring(SCORES[name], 0.03, 2)
+    expected = np.array([[twin_score(name, row, j, v, 0.03, 2) for j in range(k)] for row, v in zip(p, u, strict=True)])
+    t, v = torch.from_numpy(p), torch.from_numpy(u) if random else None
+    np.testing.assert_allclose(scoring.all(t, v), expected, atol=1e-12)
+    y = torch.from_numpy(rng.integers(0, k, 7))
+    np.testing.assert_allclose(scoring.own(t, y, v), expected[np.arange(7), y], atol=1e-12)
+    limits = torch.from_numpy(rng.uniform(0, 1.2, k))
+    extra = torch.from_numpy(rng.uniform(0, 0.3, (7, k)))
+    clear = np.abs(expected + extra.numpy() - limits.numpy()) > 1e-9
+    members = scoring.within(t, v, limits, extra).numpy()
+    assert (members == (expected + extra.numpy() <= limits.numpy()))[clear].all()
+    clear = np.abs(expected - limits.numpy()) > 1e-9
+    assert (scoring.within(t, v, limits, None).numpy() == (expected <= limits.numpy()))[clear].all()
+
+
+def test_the_limit_is_the_rank_that_the_theorem_names():
+    scores = torch.arange(1.0, 100.0, dtype=torch.float64)  # 99 of them: ⌈100 · 0.9⌉ = 90
+    assert bounds.conformal_limit(scores, 0.9) == 90
+    assert bounds.conformal_limit(scores[:98], 0.9) == 90  # ⌈99 · 0.9⌉ = ⌈89.1⌉
+    assert bounds.rank(99, 0.07) == 7  # and not 8, which 100 · 0.07 = 7.000000000000001 would give
+    assert [bounds.fewest_rows(c) for c in (0.5, 0.9, 0.95, 0.99)] == [1, 9, 19, 99]
+    for coverage in (0.5, 0.8, 0.9, 0.95, 0.99):
+        n = bounds.fewest_rows(coverage)
+        assert bounds.rank(n, coverage) <= n
+        assert bounds.rank(n - 1, coverage) > n - 1
+
+
+@pytest.mark.parametrize("name", list(SCORES))
+@pytest.mark.parametrize("conditional", [None, "class", [0, 0, 1, 1, 2]])
+def test_a_whole_rule_by_brute_force(name, conditional):
+    (z, y), (t, ty) = drawn(300, 5, 0), drawn(80, 5, 1)
+    u, v = np.random.default_rng(2).random(300), np.random.default_rng(3).random(80)
+    rule = decisions.PredictionSets(0.8, name, conditional=conditional, penalty=0.05, k_reg=2)
+    uniforms = {} if name == "lac" else {"uniforms": u}
+    rule.fit(z, y, **uniforms)
+    p, q = softmax(z), softmax(t)
+    groups = (
+        np.zeros(5, int) if conditional is None else np.arange(5) if conditional == "class" else np.array(conditional)
+    )
+    limits = np.empty(5)
+    for group in set(groups.tolist()):
+        inside = [i for i in range(300) if groups[y[i]] == group]
+        scores = sorted(twin_score(name, p[i], y[i], u[i], 0.05, 2) for i in inside)
+        limits[groups == group] = scores[math.ceil((len(inside) + 1) * 0.8 - 1e-9) - 1]
+    np.testing.assert_allclose(rule.limits_, limits, atol=1e-12)
+    expected = [[twin_score(name, q[i], k, v[i], 0.05, 2) <= limits[k] for k in range(5)] for i in range(80)]
+    members = rule.predict(t, **({} if name == "lac" else {"uniforms": v}))
+    assert isinstance(members, np.ndarray)
+    assert members.dtype == bool
+    assert (members == np.array(expected)).all()
+    outcome = rule.evaluate(t, ty, superclasses=[0, 0, 1, 1, 1])
+    again = rule.predict(t)
+    covered = again[np.arange(80), ty]
+    assert outcome["coverage"] == pytest.approx(covered.mean())
+    assert outcome["size"] == pytest.approx(again.sum(1).mean())
+    assert outcome["worst_class"] == pytest.approx(min(covered[ty == k].mean() for k in range(5)))
+    assert outcome["superclasses"] == pytest.approx(
+        np.mean([len({0 if k < 2 else 1 for k in np.nonzero(row)[0]}) for row in again])
+    )
+    assert sum(line["rows"] for line in outcome.details["by_size"]) == 80
+    for line in outcome.details["by_size"]:
+        assert line["coverage"] == pytest.approx(covered[again.sum(1) == line["size"]].mean())
+    for value in outcome.values():
+        assert value.low <= value <= value.high
+
+
+def test_unlikeness_by_hand():
+    S = torch.tensor([[0, 0.8, 0.2], [0.5, 0, 0.5], [0.01, 0.99, 0]], dtype=torch.float64)
+    unlike = kin.unlikeness(S)
+    top = math.log(99)
+    assert unlike.tolist() == [
+        [0, 0, pytest.approx(math.log(4) / top)], [0, 0, 0], [pytest.approx(1), 0, 0],
+    ]  # fmt: skip
+    D = distances.from_words(["cat", "dog", "rose", "oak", "car"])
+    sharp, mild = (kin.unlikeness(similarity.from_distances(D, beta=beta)) for beta in (1.5, 0.5))
+    torch.testing.assert_close(sharp, mild)  # β cancels, as the distances stay
+    p = torch.tensor([[0.7, 0.2, 0.1]], dtype=torch.float64)
+    expected = [sum(p[0, j] * unlike[j, k] for j in range(3)) for k in range(3)]
+    torch.testing.assert_close(kin.penalties(p, unlike)[0], torch.stack(expected))
+
+
+def test_similarity_of_weight_0_equals_plain_sets():
+    (z, y), (t, _) = drawn(400, 8, 0), drawn(200, 8, 1)
+    S = similarity.from_distances(np.random.default_rng(0).random((8, 8)), asymmetric=True)
+    for name in SCORES:
+        plain = decisions.PredictionSets(0.9, name).fit(z, y)
+        weightless = decisions.PredictionSets(0.9, name, similarity=S, weight=0.0).fit(z, y)
+        assert (plain.predict(t) == weightless.predict(t)).all()
+        penalised = decisions.PredictionSets(0.9, name, similarity=S, weight=0.5).fit(z, y)
+        assert (plain.predict(t) != penalised.predict(t)).any()
+        p, u = torch.from_numpy(softmax(t)), penalised._uniforms(None, 200, 1)
+        total = penalised.scoring.all(p, u) + 0.5 * (p @ kin.unlikeness(S))
+        assert (torch.from_numpy(penalised.predict(t)) == (total <= penalised.limits_ + 1e-12)).all()
+
+
+def test_kin_make_adaptive_sets_smaller_and_leave_lac_alone(network_logits, cifar100, shared_data):
+    """The trial that the rule came from: ResNet-32 on CIFAR-100, temperature-scaled, distances from the names alone."""
+    from softkin.calibrators import TemperatureScaling
+
+    logits, labels = network_logits["resnet32-cifar100"]
+    order = torch.randperm(len(logits), generator=torch.Generator().manual_seed(0))
+    fit, test = order[:5000], order[5000:]
+    p = TemperatureScaling().fit(logits[fit], labels[fit]).predict_proba(logits.double())
+    S = similarity.from_distances(distances.from_words(cifar100[2]))
+    sizes = {}
+    for name in ("lac", "aps"):
+        for alike in (None, S):
+            rule = decisions.PredictionSets(0.9, name, similarity=alike).fit(
+                p[fit], labels[fit], from_probabilities=True
+            )
+            outcome = rule.evaluate(p[test], labels[test], from_probabilities=True)
+            assert outcome["coverage"] > 0.885
+            sizes[name, alike is not None] = outcome["size"]
+    assert sizes["aps", True].high < 3.5 < 4.2 < sizes["aps", False].low
+    assert sizes["lac", True] == pytest.approx(sizes["lac", False], abs=0.1)  # nothing gained
+    assert sizes["lac", False].high < sizes["aps", True].low
+
+
+def test_no_empty_sets_on_request():
+    (z, y), (t, _) = drawn(400, 4, 0), drawn(300, 4, 1)
+    z[np.arange(400), y] += 4  # the limit becomes so low that doubtful rows have no class
+    free = decisions.PredictionSets(0.7).fit(z, y).predict(t)
+    full = decisions.PredictionSets(0.7, allow_empty=False).fit(z, y).predict(t)
+    empty = ~free.any(1)
+    assert empty.any()
+    assert (full[~empty] == free[~empty]).all()
+    assert (full[empty].sum(1) == 1).all()
+    assert full[empty, t[empty].argmax(1)].all()
+
+
+def test_randomised_sets_follow_from_the_seed():
+    (z, y), (t, _) = drawn(400, 6, 0), drawn(200, 6, 1)
+    rule = decisions.PredictionSets(0.8, "aps").fit(z, y)
+    assert (rule.predict(t) == rule.predict(t)).all()
+    assert (rule.predict(t) == decisions.PredictionSets(0.8, "aps").fit(z, y).predict(t)).all()
+    assert (rule.predict(t) != decisions.PredictionSets(0.8, "aps", seed=1).fit(z, y).predict(t)).any()
+    large = decisions.PredictionSets(0.8, "aps", randomised=False).fit(z, y).predict(t)
+    assert large.sum() > rule.predict(t).sum()
+
+
+class Given:
+    """A scikit-learn classifier whose inputs are its own outputs."""
+
+    classes_ = np.arange(6)
+    fitted_ = True
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return X
+
+    def predict(self, X):
+        return X.argmax(1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_mapie_has_the_same_sets():
+    """LAC, and APS and RAPS with MAPIE's own uniform numbers, penalty and rows; its non-randomised APS differs."""
+    pytest.importorskip("mapie")
+    from mapie.classification import SplitConformalClassifier
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.model_selection import StratifiedShuffleSplit
+
+    model = type("Model", (ClassifierMixin, Given, BaseEstimator), {})()
+    (z, y), (t, _) = drawn(2400, 6, 0), drawn(600, 6, 1)
+    P, T = softmax(z), softmax(t)
+    for name in SCORES:
+        theirs = SplitConformalClassifier(
+            model, confidence_level=0.9, conformity_score=name, prefit=True, random_state=7
+        ).conformalize(P, y)
+        options = {} if name == "lac" else {"conformity_score_params": {"include_last_label": "randomized"}}
+        sets = theirs.predict_set(T, **options)[1][:, :, 0]
+        rows, numbers, uniforms, more = np.arange(2400), {}, {}, {}
+        if name == "raps":
+            chosen = theirs._mapie_classifier.conformity_score_function_
+            numbers = {"penalty": float(chosen.lambda_star), "k_reg": int(chosen.k_star[0])}
+            rows, _ = next(StratifiedShuffleSplit(1, random_state=7).split(P, y))
+        if name != "lac":
+            uniforms = {"uniforms": np.random.RandomState(7).uniform(size=len(rows))}
+            more = {"uniforms": np.random.RandomState(7).uniform(size=600)}
+        rule = decisions.PredictionSets(0.9, name, **numbers).fit(P[rows], y[rows], from_probabilities=True, **uniforms)
+        ours = rule.predict(T, from_probabilities=True, **more)
+        assert (ours == sets).all(), name
+
+
+TORCHCP = {  # what TorchCP 1.2.1 made of drawn(240, 6, 0) and drawn(60, 6, 1): limits, all members, the first 12 sets
+    ("lac", 0.9, None): ([0.968169], 234, "3b1f3f0b0f242d3f3a2d3336"),
+    ("lac", 0.9, "class"): ([0.977629, 0.961927, 0.987574, 0.993252, 0.969952, 0.935282], 245, "3b3f3f0f0f242d2f3e2c3f36"),
+    ("lac", 0.75, None): ([0.877687], 136, "131d06030b240c2e32283212"),
+    ("lac", 0.75, "class"): ([0.882726, 0.874763, 0.935616, 0.937855, 0.814503, 0.80407], 147, "1a1d04030f240c2e3a2c3216"),
+    ("aps", 0.9, None): ([0.991496], 247, "331f1f1f0b252f2f3b2d3b36"),
+    ("aps", 0.9, "class"): ([0.996958, 0.986808, 0.999981, 0.999638, 0.958148, 0.979692], 248, "3b1d1f1f0f2d2d2f3a2c3b36"),
+    ("aps", 0.75, None): ([0.945354], 168, "331d170b0b242c2e32283216"),
+    ("aps", 0.75, "class"): ([0.893681, 0.953178, 0.993984, 0.969213, 0.918388, 0.925733], 180, "331d1f0b0b242c2e3a2c3a16"),
+    ("raps", 0.9, None): ([1.077331], 216, "331d171b0b252d2e3a2c3336"),
+    ("raps", 0.9, "class"): ([1.146958, 1.067608, 1.149981, 1.149638, 1.04156, 1.041496], 240, "3b1d1f1f0f2d2c2e3a2c3a36"),
+    ("raps", 0.75, None): ([0.968576], 147, "131916030b242c2632283216"),
+    ("raps", 0.75, "class"): ([0.943681, 0.986808, 1.093984, 1.035917, 0.918388, 0.925733], 161, "131d160b0b242c2e3a2c3216"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TORCHCP, ids=str)
+def test_torchcp_had_the_same_sets(case):
+    """Its randomised scores draw another number for each class of a row, so only the others can be compared."""
+    name, coverage, conditional = case
+    limits, total, first = TORCHCP[case]
+    (z, y), (t, _) = drawn(240, 6, 0), drawn(60, 6, 1)
+    rule = decisions.PredictionSets(coverage, name, conditional=conditional, randomised=False, penalty=0.05, k_reg=2)
+    sets = rule.fit(z, y).predict(t)
+    np.testing.assert_allclose(rule.limits_, np.broadcast_to(limits, 6), atol=1e-6)
+    assert sets.sum() == total
+    assert "".join(f"{int(''.join(map(str, row.astype(int))), 2):02x}" for row in sets[:12]) == first
+
+
+def test_groups_of_kin_for_rare_classes():
+    D = np.abs(np.subtract.outer([0.0, 1, 10, 11, 30], [0.0, 1, 10, 11, 30]))
+    assert decisions.kin_groups(D, [5, 5, 50, 3, 40], least=10).tolist() == [0, 0, 1, 1, 2]
+    assert decisions.kin_groups(D, [50, 50, 50, 50, 50], least=10).tolist() == [0, 1, 2, 3, 4]
+    assert decisions.kin_groups(D, [1, 1, 1, 1, 100], least=90).tolist() == [0, 0, 0, 0, 0]
+    with pytest.raises(ValueError, match="`counts` must sum to at least `least`, 10, got 5"):
+        decisions.kin_groups(D, [1, 1, 1, 1, 1], least=10)
+
+
+def test_what_the_rows_cannot_support():
+    z, y = drawn(20, 4, 0)
+    with pytest.raises(
+        ValueError, match="`coverage` 0.99 needs at least 99 calibration rows, got 20; lower the coverage"
+    ):
+        decisions.PredictionSets(0.99).fit(z, y)
+    with pytest.raises(
+        ValueError, match="needs at least 9 calibration rows for each limit, but class . has .*kin_groups"
+    ):
+        decisions.PredictionSets(0.9, conditional="class").fit(z, y % 3)
+    with pytest.raises(ValueError, match="for each limit, but group 1 has none"):
+        decisions.PredictionSets(0.9, conditional=[0, 0, 0, 1]).fit(z, y % 3)
+    with pytest.raises(ValueError, match="must use every number from 0 to 2, but group 1 has no class"):
+        decisions.PredictionSets(0.9, conditional=[0, 0, 0, 2]).fit(z, y)
+    with pytest.raises(ValueError, match="got 12 of 16 after those that choose the weight"):
+        decisions.PredictionSets(0.93, similarity=np.ones((4, 4)) / 3).fit(z[:16], y[:16])
+    with pytest.raises(ValueError, match="`similarity` covers 5 classes but the logits have 4"):
+        decisions.PredictionSets(0.5, similarity=np.ones((5, 5))).fit(z, y)
