@@ -80,6 +80,9 @@ def test_two_processes_have_the_loss_curve_of_one(two):
     assert first == second  # to the bit
     assert first == pytest.approx(one["alphas"][0], abs=1e-4)
     assert len(set(first)) > 1
+    assert two["moments"][0] == two["moments"][1]  # of SWAG, to the bit
+    assert two["moments"][0] == pytest.approx(one["moments"][0], rel=1e-3)
+    assert two["distance"] > 0
     assert two["record"]["processes"] == 2
     assert "batch_statistics" not in two["record"]  # the network has none
     assert two["with_norm"]["batch_statistics"] == "per process"

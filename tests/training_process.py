@@ -128,6 +128,9 @@ def shared(folder, method):
     trained = train(None, method, epochs=4, batch_norm=False, device=device, progress=listen)
     with_norm = train(None, method, epochs=1, device=device)
     auto = train(None, training.Method("uniform", alpha="auto"), epochs=4, batch_norm=False, device=device)
+    swag = train(None, training.Method("swag", passes=2, swa_share=0.5), epochs=4, batch_norm=False, device=device)
+    moments = ranks.gather([float(swag.model.mean.double().sum()), float(swag.model.squares.double().sum())])
+    distance = train(None, training.Method("distance"), epochs=2, device=device)  # all weights must get a gradient
     resumed = stopped_and_resumed(folder, device) if folder is not None else {}
     rank, world = ranks.world()
     alphas = ranks.gather([entry["alpha"] for entry in auto.history])
@@ -135,7 +138,9 @@ def shared(folder, method):
         import torch.distributed as dist
 
         dist.destroy_process_group()
-    return {"steps": steps, "rank": rank, "with_norm": with_norm.record, "alphas": alphas, **resumed} | outcome(trained)
+    found = {"steps": steps, "rank": rank, "with_norm": with_norm.record, "alphas": alphas, **resumed}
+    found |= {"moments": moments, "distance": distance.history[-1]["loss"]}
+    return found | outcome(trained)
 
 
 def stopped_and_resumed(folder, device):

@@ -60,6 +60,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     what.add_argument("--epochs", type=int, help="of every training (default: the recipe's)")
     choices.choose(what.add_argument("--recipe"), "one of {} (default: small)", choices.recipes)
     what.add_argument(
+        "--stop-by",
+        choices=["refined-nll", "nll", "accuracy", "brier", "ece"],
+        help="of every training, keep the epoch that is best by this on validation rows (default: the last)",
+    )
+    what.add_argument(
         "--alpha",
         type=_values,
         help="of uniform and class-similarity smoothing; a list is tried, small values first; auto: moved by the "
@@ -142,6 +147,8 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
         recipe = {"name": arguments.recipe}
     if arguments.epochs is not None:
         recipe["epochs"] = arguments.epochs
+    if arguments.stop_by is not None:
+        recipe["stop_by"] = arguments.stop_by
     if recipe:
         values["recipe"] = recipe
     if arguments.alias:
@@ -188,6 +195,9 @@ def run(arguments: argparse.Namespace) -> None:
     )
     show(table, arguments.json)
     if not arguments.json:
+        measured = study.tables.times(arguments.output)
+        if measured is not None:
+            print(measured)
         for path in study.outputs.written(arguments.output):
             print(f"Wrote {path}")
 

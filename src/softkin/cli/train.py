@@ -42,6 +42,7 @@ RECIPE_OPTIONS = (
     "warmup_epochs",
     "gradient_accumulation",
     "mixed_precision",
+    "stop_by",
 )
 
 
@@ -94,6 +95,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     recipe.add_argument("--augmentation", choices=["none", "flip", "crop-flip"])
     recipe.add_argument("--gradient-accumulation", type=int, help="parts in which a batch goes through the network")
     recipe.add_argument("--mixed-precision", choices=["no", "bf16", "fp16"])
+    recipe.add_argument(
+        "--stop-by",
+        choices=["refined-nll", "nll", "accuracy", "brier", "ece"],
+        help="keep the epoch that is best by this on the validation rows; refined-nll: NLL after temperature scaling",
+    )
     recipe.add_argument("--compile", action="store_true", help="torch.compile the network")
     recipe.add_argument("--no-channels-last", action="store_true", help="keep images in channel planes")
     run = command.add_argument_group("run")

@@ -7,7 +7,7 @@ are standardised already, and return logits.
 import ast
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ __all__ = [
     "Network",
     "autoencoder",
     "build",
+    "build_for",
     "check",
     "default_network",
     "has_option",
@@ -139,6 +140,21 @@ def build(
     except (RuntimeError, MemoryError, OverflowError) as error:  # of options that no memory can hold
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise SoftkinError(f"{name} could not be built with {_in_words(options)}: {first}") from error
+
+
+def build_for(
+    name: str,
+    num_classes: int,
+    input_shape: Sequence[int],
+    seed: int,
+    options: Mapping[str, Any] | None = None,
+    **wished: Any,
+) -> nn.Module:
+    """``build``, with ``wished`` options as far as the network has them; ``options`` hold in any case, and first."""
+    own = dict(options or {})
+    written = {**_parse(name)[1], **own}
+    known = {key: value for key, value in wished.items() if key not in written and has_option(name, key)}
+    return build(name, num_classes=num_classes, input_shape=input_shape, seed=seed, **known, **own)
 
 
 def check(name: str, **options: Any) -> tuple[str, dict[str, Any]]:

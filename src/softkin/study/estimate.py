@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softkin import models, training
+from softkin.study import methods as registry
 from softkin.study.perform import one_thread, resolve, split
 from softkin.study.plan import Job, Plan, shortened
 from softkin.study.records import Kept, Records
@@ -85,10 +86,19 @@ def estimate(spec: StudySpec, folder: str | Path, *, device: str | None = None, 
     for job in jobs:
         if job.digest not in done:
             if job.kind == "training":
-                total += each * job.spec["recipe"]["epochs"] / kept.spec.recipe["epochs"]
+                networks = _networks(job.spec["method"])
+                total += each * networks * job.spec["recipe"]["epochs"] / kept.spec.recipe["epochs"]
             elif job.kind == "result":
                 total += RESULT
     return Estimate(kept, jobs, done, total, each, workers or default_workers(device), to_come)
+
+
+def _networks(method: str) -> float:
+    """How many networks one training of a method trains."""
+    training = registry.named(method).training
+    if training is None or not training.several:
+        return 1
+    return next(parameter.default for parameter in training.parameters if parameter.name == "members")
 
 
 def _seconds_of_training(plan: Plan, device: str | None) -> float:

@@ -71,4 +71,7 @@ def on_test(predictions: Predictions, ood: Mapping[str, Predictions] | None = No
         known, other = p.amax(dim=1), unknown.probabilities.amax(dim=1)
         numbers[f"auroc {name}"] = metrics.auroc(known, other)
         numbers[f"fpr_at_95 {name}"] = metrics.fpr_at_95(known, other)
+        if predictions.mutual_information is not None and unknown.mutual_information is not None:
+            agreement = -predictions.mutual_information, -unknown.mutual_information
+            numbers[f"auroc_mutual_information {name}"] = metrics.auroc(*agreement)
     return numbers

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from softkin.study import methods as registry
 from softkin.study.plan import Job
 from softkin.study.records import Kept, Record, read
 from softkin.study.spec import OLD_KEYS, StudySpec
+from softkin.training.companions import cost
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
@@ -221,16 +222,16 @@ def _training(
     spec, seed = job.spec, job.spec["seed"]
     parts = split(spec["data"]["source"], spec["split"])
     names = parts.train.class_names
-    network = models.build(
+    build = partial(
+        models.build_for,
         spec["model"]["name"],
-        num_classes=len(names),
-        input_shape=parts.train.input_shape,
-        seed=seed,
-        **spec["model"]["options"],
+        len(names),
+        parts.train.input_shape,
+        options=spec["model"]["options"],
     )
     method = method_of(job, inputs, names)
-    trained = training.fit(
-        network,
+    trained = training.fit_method(
+        build,
         parts.train,
         parts.validation,
         method=method,
@@ -259,6 +260,7 @@ def _training(
         "effective_target": trained.effective_target,
         "found": _found(spec["values"], method, trained.history),
         "training_seconds": trained.seconds,
+        "cost": cost(trained.model),
         "resumed": trained.resumed,
         "metrics": measured,
         "history": trained.history,
@@ -317,6 +319,7 @@ def _result(
         "data_digest": record["data_digest"],
         "split_digest": record["split_digest"],
         "effective_target": target,
+        "cost": record.get("cost"),
         "metrics": measure.on_test(test, ood),
         "ood": record["ood"],
     }, written

@@ -81,6 +81,8 @@ class Row:
     found: tuple[Mapping[str, float], ...] = ()
     """What those of "auto" came to, seed by seed"""
     effective_target: str | None = None
+    cost: Mapping[str, float] | None = None
+    """Of a prediction beside the plain network's: ``passes``, times its ``memory``, ``networks`` trained"""
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,7 @@ def build(
         *_caveats(shown, by_method),
         *_one_seed(spec, shown, verdicts),
         *_chosen(rows),
+        *_costs(rows),
     )
     advice = recommend(rows) if finished else ()
     return Table(tuple(shown), rows, notes, spec, data or {}, finished, advice)
@@ -284,7 +287,8 @@ def _row(
     record = results[0].record
     chosen = tuple(dict(result.record["values"]) for result in results)
     settled = tuple(dict(result.record.get("found", {})) for result in results)
-    return Row(method, registry.title(method), cells, chosen, settled, record.get("effective_target"))
+    target, cost = record.get("effective_target"), record.get("cost")
+    return Row(method, registry.title(method), cells, chosen, settled, target, cost)
 
 
 def _floor(results: list[Result]) -> float:
@@ -338,6 +342,42 @@ def _caveats(columns: Sequence[Column], by_method: Mapping[str, Sequence[Result]
             names = ", ".join(name for name, text in caveat_of.items() if text == caveat)
             notes.append(f"{NOT_RANKED} {column.title} of {names} is no winner: {caveat}.")
     return notes
+
+
+def _costs(rows: Sequence[Row]) -> list[str]:
+    """What methods that need more than one network as it is take beside one-hot."""
+    priced = [(row, row.cost) for row in rows if row.cost is not None]
+    if not priced:
+        return []
+    words = []
+    for row, cost in priced:
+        passes = "1 pass" if cost["passes"] == 1 else f"{cost['passes']:g} passes"
+        trained = f", {cost['networks']:g} trainings" if cost["networks"] > 1 else ""
+        words.append(f"{row.title} {passes}, {cost['memory']:.3g} × memory{trained}")
+    return [f"Cost beside one-hot (passes through the network for one prediction, numbers held): {'; '.join(words)}."]
+
+
+def times(folder: str | Path | StudyFolder) -> str | None:
+    """How long methods took beside one-hot, training and predicting, in one sentence; None where there is no such.
+
+    Measured, and so not part of the table, which is the same however often a study was interrupted.
+    """
+    opened = StudyFolder.of(folder)
+    seconds: dict[str, list[float]] = {}
+    for result in opened.results():
+        record = opened.records.find(result.record["chosen"])
+        if record is not None and registry.parts(result.method)[1] is None:
+            took = max(files.from_number(record["seconds"]), files.from_number(record["training_seconds"]))
+            seconds.setdefault(result.method, []).append(took)
+    usual = statistics.fmean(seconds.get(registry.ONE_HOT, [0.0]))
+    if usual <= 0 or len(seconds) < 2:
+        return None
+    ratios = (
+        f"{registry.title(name)} {statistics.fmean(values) / usual:.1f} ×"
+        for name, values in seconds.items()
+        if name != registry.ONE_HOT
+    )
+    return f"Time beside one-hot's {usual:.2g} s, training and predicting (measured): {', '.join(ratios)}."
 
 
 def _one_seed(spec: StudySpec, shown: Sequence[Column], verdicts: Mapping[str, Verdict]) -> list[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from softkin.training.batches import Standardisation
+    from softkin.training.companions import fit_method
     from softkin.training.distances import class_distances, measured_distances
     from softkin.training.loop import Trained, fit
     from softkin.training.methods import METHODS, Method
@@ -34,6 +35,7 @@ __all__ = [
     "Trained",
     "class_distances",
     "fit",
+    "fit_method",
     "measured_distances",
     "predict",
 ]
@@ -46,6 +48,7 @@ _MODULES = {
     "Trained": "loop",
     "class_distances": "distances",
     "fit": "loop",
+    "fit_method": "companions",
     "measured_distances": "distances",
     "predict": "prediction",
 }

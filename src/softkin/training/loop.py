@@ -2,7 +2,8 @@
 
 import contextlib
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from softkin import SoftkinError, checks, metrics, ranks
+from softkin.bayes import Companion
+from softkin.calibrators import TemperatureScaling
 from softkin.training import CHECKPOINT_EVERY, checkpoints, launch, stopping
 from softkin.training.batches import Batches, Inputs, Standardisation, key
 from softkin.training.live import Listener, Live, live
@@ -94,11 +97,12 @@ def fit(
     """
     seed = checks.count(seed, "seed", least=0, most=MOST_SEED)
     if validate_every is None:
-        moves = method.auto_alpha is not None
+        moves = method.auto_alpha is not None or method.labelling.from_validation or recipe.stop_by is not None
         validate_every = 1 if moves or validation is None else -(-len(validation.labels) // max(1, len(train.labels)))
     checks.count(validate_every, "validate_every")
     checks.at_least_zero(checkpoint_every, "checkpoint_every")
-    _check_data(train, validation, method)
+    _check_data(train, validation, method, recipe)
+    model = _with_companion(model, train, method, seed)
     place = None if folder is None else Path(folder)
     with launch.accelerated(recipe, device=device, trackers=trackers, folder=place) as accelerator:
         main = accelerator.process_index == 0
@@ -126,7 +130,17 @@ def _flat_config(record: dict[str, Any]) -> dict[str, Any]:
     return {name: value if isinstance(value, int | float | str) else str(value) for name, value in flat.items()}
 
 
-def _check_data(train: "Labelled", validation: "Labelled | None", method: Method) -> None:
+def _with_companion(model: nn.Module, train: "Labelled", method: Method, seed: int) -> nn.Module:
+    """The network, with what the method puts around it."""
+    if method.labelling.several:
+        raise ValueError(f"the method {method.label} trains several networks: call training.fit_method.")
+    make = method.labelling.companion
+    if make is None or isinstance(model, Companion):
+        return model
+    return make(method, model, len(train.class_names), seed)
+
+
+def _check_data(train: "Labelled", validation: "Labelled | None", method: Method, recipe: Recipe) -> None:
     if len(train.labels) == 0:
         raise ValueError("`train` must hold at least one row, got none.")
     checks.class_names(train.class_names)  # predictions refuse the same, but only after the training
@@ -135,8 +149,15 @@ def _check_data(train: "Labelled", validation: "Labelled | None", method: Method
     for part in (method.labelling, method.mixing_method):
         if part is not None and part.images_only and train.kind != "images":
             raise ValueError(f"the method {part.name} needs images, and `train` holds {train.kind}.")
-    if method.auto_alpha is not None and (validation is None or len(validation.labels) == 0):
-        raise ValueError("alpha='auto' is moved by the validation rows, but there are none.")
+    if validation is None or len(validation.labels) == 0:
+        if method.auto_alpha is not None:
+            raise ValueError("alpha='auto' is moved by the validation rows, but there are none.")
+        if method.labelling.from_validation:
+            raise ValueError(f"the method {method.label} learns from the validation rows, but there are none.")
+        if recipe.stop_by is not None:
+            raise ValueError(f"stop_by={recipe.stop_by!r} chooses by the validation rows, but there are none.")
+    if recipe.stop_by is not None and method.label == "swag":
+        raise ValueError("`stop_by` chooses one epoch, and swag averages over many; leave one of them out.")
     if validation is not None and list(validation.class_names) != list(train.class_names):
         raise ValueError("`validation` must have the classes of `train`, in the same order, but they differ.")
 
@@ -303,7 +324,7 @@ class _Run:
 
     def _one_step(self, order: "np.ndarray[Any, Any]") -> float:
         number = self.at.epoch * self.batches.steps + self.at.step
-        lr = self.recipe.learning_rate(number, self.batches.steps)
+        lr = self._learning_rate(number)
         for group in self.sgd.param_groups:
             group["lr"] = lr
         # Dropout and its kin draw from torch's own generators: those too depend on the step alone.
@@ -325,9 +346,23 @@ class _Run:
         self.pending.append(total)
         return lr
 
+    def _learning_rate(self, step: int) -> float:
+        """That of step ``step``, counted from 0 over all epochs."""
+        usual = self.recipe.learning_rate(step, self.batches.steps)
+        if not isinstance(self.model, Companion):
+            return usual
+        return self.model.learning_rate(usual, step / (self.recipe.epochs * self.batches.steps))
+
+    def _training_rows(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """All training rows once more, in their order, not augmented; every process goes through all of them."""
+        batch = self.recipe.batch_size
+        for start in range(0, self.batches.size, batch):
+            rows = slice(start, min(start + batch, self.batches.size))
+            yield self.batches.inputs.rows(rows), self.batches.labels[rows].to(self.device)
+
     def _logits(self, output: Any) -> Tensor:
         logits = getattr(output, "logits", output)
-        k = len(self.class_names)
+        k = (self.model.outputs if isinstance(self.model, Companion) else None) or len(self.class_names)
         if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] != k:
             came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
             raise ValueError(f"`model` must return logits (n, {k}), one column for each class, got {came}.")
@@ -353,7 +388,7 @@ class _Run:
                 epochs=self.recipe.epochs,
                 step=number + 1,
                 loss=loss,
-                learning_rate=self.recipe.learning_rate(number, steps),
+                learning_rate=self._learning_rate(number),
                 images_per_second=self._images_per_second(),
             )
         if self.at.step < steps:
@@ -365,7 +400,7 @@ class _Run:
     def _not_a_number(self, step: int, what: str) -> None:
         """Stop at ``step``, counted from 0 over all epochs."""
         steps = self.batches.steps
-        lr = self.recipe.learning_rate(step, steps)
+        lr = self._learning_rate(step)
         good = ranks.gather(None if self.last_good is None else str(self.last_good))[0]
         raise SoftkinError(
             f"{what} at step {step + 1} (epoch {step // steps + 1}) with learning rate {lr:g}; "
@@ -403,9 +438,10 @@ class _Run:
         self.at.epoch, self.at.step = self.at.epoch + 1, 0
         self.at.epoch_loss = self.at.epoch_seconds = 0.0
         self._check_weights()
-        if self.validation is not None and (
-            self.at.epoch % self.validate_every == 0 or self.at.epoch == self.recipe.epochs
-        ):
+        looked_at = self.at.epoch % self.validate_every == 0 or self.at.epoch == self.recipe.epochs
+        if isinstance(self.model, Companion):
+            self.model.end_epoch(self.at.epoch / self.recipe.epochs, self._training_rows, looked_at=looked_at)
+        if self.validation is not None and looked_at:
             entry |= self._validate(self.validation)
         entry["seconds"] = self._tick()
         self.at.history.append(entry)
@@ -433,12 +469,30 @@ class _Run:
         p = logits.double().softmax(dim=1)
         if self.objective.moving is not None:
             self.objective.moving.adjust(logits, labels)  # all ranks have all rows, and come to the same α
-        return {
+        self.objective.validated(logits.to(self.device))
+        numbers = {
             "validation_accuracy": metrics.accuracy(p, labels),
             "validation_ece": metrics.ece_hist(p, labels),
             "validation_gap": metrics.signed_gap(p, labels),
             "validation_nll": metrics.nll(p, labels),
         }
+        if self.recipe.stop_by is not None:
+            numbers |= self._chosen(self.recipe.stop_by, logits, labels, numbers)
+        return numbers
+
+    def _chosen(self, by: str, logits: Tensor, labels: Tensor, numbers: dict[str, float]) -> dict[str, float]:
+        """Keep the weights, if no epoch before was as good; the number that decides, where it is not known yet."""
+        beside = {}
+        if by == "refined-nll":
+            beside = {"validation_refined_nll": refined_nll(logits, labels)}
+        elif by == "brier":
+            beside = {"validation_brier": metrics.brier(logits.double().softmax(dim=1), labels)}
+        value = (numbers | beside)[f"validation_{by.replace('-', '_')}"]
+        better = -value if by == "accuracy" else value
+        if self.at.best is None or better < self.at.best[1]:
+            self.at.best = [self.at.epoch, better]
+            self.keeper.remember_best()
+        return beside
 
     def release(self) -> None:
         """Take off the model what accelerate put on it."""
@@ -448,6 +502,9 @@ class _Run:
             vars(self.model).pop("forward", None)
 
     def result(self) -> Trained:
+        if self.at.best is not None:
+            self.keeper.take_best()
+            self.record["chosen_epoch"] = int(self.at.best[0])
         self.model.eval()
         return Trained(
             self.model,
@@ -459,6 +516,18 @@ class _Run:
             self.class_names,
             self.record,
         )
+
+
+def refined_nll(logits: Tensor, labels: Tensor) -> float:
+    """The NLL after temperature scaling on the same rows: what calibration cannot repair.
+
+    References:
+        Berta et al., Rethinking Early Stopping: Refine, Then Calibrate, 2025, arXiv:2501.19195, sec. 4 (TS-refinement).
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a network that gets all rows right has no best temperature, and says so
+        scaled = TemperatureScaling().fit(logits.double(), labels).predict_proba(logits.double())
+    return metrics.nll(scaled, labels)
 
 
 @torch.no_grad()

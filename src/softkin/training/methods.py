@@ -5,6 +5,7 @@ trained towards in words, and its loss (a class in ``objectives.py``). ``Method`
 with values for the parameters. Importing this module does not load torch, so that the command line can list methods.
 """
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 from softkin.names import Registry, did_you_mean
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from softkin.auto_alpha import AutoAlpha
     from softkin.checks import Array
@@ -52,11 +53,13 @@ class Parameter:
             raise ValueError(f"`{self.name}` must be a number{auto}, got {value!r}.")
         if self.allowed == "count":
             return checks.count(int(value) if float(value).is_integer() else value, self.name, least=0)  # type: ignore[arg-type]
-        if self.allowed == "share":
+        if self.allowed == "share" and self.name == "alpha":
             return checks.alpha(value)
         checked = checks.at_least_zero(value, self.name)
         if checked == 0 and self.allowed == "above 0":
             raise ValueError(f"`{self.name}` must be above 0, got 0; it is {self.about}.")
+        if checked >= 1 and self.allowed == "share":
+            raise ValueError(f"`{self.name}` must be below 1, got {checked:g}; it is {self.about}.")
         return checked
 
 
@@ -64,6 +67,8 @@ Target = Callable[["Method", int], str]
 """(method, number of classes) → what a sample is trained towards, in words and numbers"""
 MakeObjective = Callable[["Method", int], "Objective"]
 """(method, number of classes) → the loss"""
+MakeCompanion = Callable[["Method", "nn.Module", int, int], "nn.Module"]
+"""(method, network, number of classes, seed) → what is trained in the network's place"""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,16 @@ class TrainingMethod:
     images_only: bool = False
     pastes: bool = False
     """Of a way to mix: a rectangle of the second image replaces that of the first, instead of adding up both"""
+    mixable: bool = True
+    """Whether its loss takes samples of two classes"""
+    from_validation: bool = False
+    """Whether its loss learns from every validation"""
+    companion: MakeCompanion | None = None
+    """What it puts around the network, such as ``bayes.Swag``"""
+    network_options: Callable[["Method"], dict[str, Any]] | None = None
+    """What the network is to be built with, where it has such options"""
+    several: bool = False
+    """Whether it trains several networks, as many as its parameter ``members`` says"""
 
     @property
     def mixes(self) -> bool:
@@ -142,6 +157,18 @@ class Method:
       smoothing, Zhang et al., 2021)
     - "mixup": inputs and labels λ·a + (1−λ)·b, λ from Beta(a, a), a = ``mixing`` = 0.2 (Zhang et al., 2018)
     - "cutmix": a rectangle of b pasted into a, and the labels by area; a = ``mixing`` = 1 (Yun et al., 2019)
+
+    - "mmce": e_k, and λ·√MMCE² added, the maximum mean calibration error of the batch, λ = ``penalty`` = 2 (Kumar et
+      al., 2018; the unweighted form)
+    - "dual-focal": e_k, and the loss −(1−p_k+p_j)^γ ln p_k, p_j the largest probability below p_k, γ = 5 (Tao et al.,
+      2023)
+    - "acls": e_k, and λ times max(0, z*−m)² + 0.1·mean_j max(0, z*−z_j−m)² added, z* the highest logit, m = 10,
+      λ = ``penalty`` = 0.1 (adaptive and conditional label smoothing, Park et al., 2023)
+    - "class-adaptive": e_k, and Σ_k P(h_k; λ_k) added, h_k = (max z − z_k − m)/m, m = 10, λ_k learnt from each
+      validation (Liu et al., 2023)
+    - "distance": e_k, logits are minus the distances from the class centres, see ``bayes.Prototypes`` (Xing et al.,
+      2019)
+    - "mc-dropout", "swag", "laplace", "ensemble": e_k, and predictions that average over networks, see ``bayes``
 
     One λ serves a whole batch, and b is another place of the same batch, as in the authors' code.
 
@@ -297,19 +324,22 @@ def parse(name: str) -> tuple[TrainingMethod, TrainingMethod | None]:
     labels, mixes = [part for part in parts if not part.mixes], [part for part in parts if part.mixes]
     if len(labels) > 1 or len(mixes) > 1:
         raise ValueError(f"`name` must join at most one way to label and one way to mix, got {name!r}.")
+    if labels and mixes and not labels[0].mixable:
+        raise ValueError(
+            f"the method {labels[0].name} needs samples of one class each, and {mixes[0].name} mixes them."
+        )
     return labels[0] if labels else ONE_HOT, mixes[0] if mixes else None
 
 
 # The declarations
 
 
-def _loss(name: str) -> MakeObjective:
-    """A class of ``objectives.py``, which needs torch and so is imported when a loss is made."""
+def _loss(name: str, module: str = "objectives") -> MakeObjective:
+    """A class of a module of this package, which needs torch and so is imported when a loss is made."""
 
     def make(method: Method, num_classes: int) -> "Objective":
-        from softkin.training import objectives
-
-        objective: Objective = getattr(objectives, name)(method, num_classes)
+        losses_of = importlib.import_module(f"softkin.training.{module}")
+        objective: Objective = getattr(losses_of, name)(method, num_classes)
         return objective
 
     return make
@@ -434,5 +464,187 @@ declare(TrainingMethod("mixup", "mixup", _mixup, None, parameters=(_mixing(0.2),
 declare(
     TrainingMethod(
         "cutmix", "CutMix", _cutmix, None, parameters=(_mixing(1.0),), tuned="mixing", images_only=True, pastes=True
+    )
+)
+
+
+# Losses that hold confidence back
+
+
+def _mmce(method: Method, k: int) -> str:
+    return f"one-hot labels, plus {method.values['penalty']:g}·the maximum mean calibration error of the batch"
+
+
+def _dual_focal(method: Method, k: int) -> str:
+    return f"one-hot labels, the loss of a sample times (1−p+largest below p)^{method.values['gamma']:g}"
+
+
+def _acls(method: Method, k: int) -> str:
+    m = method.values["margin"]
+    return (
+        f"one-hot labels, plus {method.values['penalty']:g}·(max(0, z*−{m:g})² + 0.1·mean of max(0, z*−z−{m:g})²), "
+        "z* the highest logit"
+    )
+
+
+def _class_adaptive(method: Method, k: int) -> str:
+    return (
+        f"one-hot labels, plus a penalty for logits more than {method.values['margin']:g} below the highest, with one "
+        "weight a class that every validation renews"
+    )
+
+
+def _margin_of(about: str) -> Parameter:
+    return Parameter("margin", "m", 10.0, about, "above 0")
+
+
+declare(
+    TrainingMethod(
+        "mmce",
+        "MMCE",
+        _mmce,
+        _loss("MmceObjective", "penalties"),
+        parameters=(Parameter("penalty", "λ", 2.0, "the weight of the penalty"),),
+        tuned="penalty",
+    )
+)
+declare(
+    TrainingMethod(
+        "dual-focal",
+        "dual-focal",
+        _dual_focal,
+        _loss("DualFocalObjective", "penalties"),
+        parameters=(Parameter("gamma", "γ", 5.0, "the exponent of the focal loss"),),
+        tuned="gamma",
+    )
+)
+declare(
+    TrainingMethod(
+        "acls",
+        "ACLS",
+        _acls,
+        _loss("AclsObjective", "penalties"),
+        parameters=(
+            _margin_of("how far below the highest logit costs nothing"),
+            Parameter("penalty", "λ", 0.1, "the weight of the penalty"),
+        ),
+        tuned="margin",
+    )
+)
+declare(
+    TrainingMethod(
+        "class-adaptive",
+        "CALS",
+        _class_adaptive,
+        _loss("ClassAdaptiveObjective", "penalties"),
+        parameters=(_margin_of("how far below the highest logit costs nothing"),),
+        tuned="margin",
+        from_validation=True,
+    )
+)
+
+# What averages over networks, and what measures distances from class centres
+
+
+def _around(name: str) -> MakeCompanion:
+    """A function of ``companions.py``."""
+
+    def make(method: Method, network: "nn.Module", num_classes: int, seed: int) -> "nn.Module":
+        companions = importlib.import_module("softkin.training.companions")
+        made: nn.Module = getattr(companions, name)(method, network, num_classes, seed)
+        return made
+
+    return make
+
+
+def _passes(default: int, about: str) -> Parameter:
+    return Parameter("passes", "T", default, about, "count")
+
+
+def _mc_dropout(method: Method, k: int) -> str:
+    return (
+        f"one-hot labels, the mean of {method.values['passes']:g} predictions with dropout {method.values['dropout']:g}"
+    )
+
+
+def _swag(method: Method, k: int) -> str:
+    values = method.values
+    return (
+        f"one-hot labels, the mean of {values['passes']:g} networks drawn from where SGD walks in the last "
+        f"{100 * values['swa_share']:g} % of the training at learning rate {values['swa_lr']:g}"
+    )
+
+
+def _laplace(method: Method, k: int) -> str:
+    how = f"{method.values['passes']:g} draws" if method.values["passes"] else "probit"
+    return f"one-hot labels, the last layer's weights Gaussian, as the curvature allows ({how})"
+
+
+def _ensemble(method: Method, k: int) -> str:
+    return f"one-hot labels, the mean of {method.values['members']:g} networks trained alike"
+
+
+def _distance(method: Method, k: int) -> str:
+    return f"one-hot labels, logits are minus the distances from the class centres ({method.values['passes']:g} draws)"
+
+
+declare(
+    TrainingMethod(
+        "mc-dropout",
+        "MC-dropout",
+        _mc_dropout,
+        _loss("Objective"),
+        parameters=(
+            Parameter("dropout", "p", 0.2, "the share of units that dropout switches off", "share"),
+            _passes(30, "how many predictions are averaged"),
+        ),
+        companion=_around("mc_dropout"),
+        network_options=lambda method: {"dropout": method.values["dropout"]},
+    )
+)
+declare(
+    TrainingMethod(
+        "swag",
+        "SWAG",
+        _swag,
+        _loss("Objective"),
+        parameters=(
+            _passes(30, "how many networks are drawn"),
+            Parameter("swa_lr", "η", 0.01, "the constant learning rate at which weights are collected", "above 0"),
+            Parameter("swa_share", "c", 0.25, "the share of the training, at its end, that collects weights", "share"),
+            Parameter("rank", "R", 20, "how many deviations of the weights are kept", "count"),
+        ),
+        companion=_around("swag"),
+    )
+)
+declare(
+    TrainingMethod(
+        "laplace",
+        "Laplace",
+        _laplace,
+        _loss("Objective"),
+        parameters=(_passes(0, "how many last layers are drawn, 0 for the probit approximation"),),
+        companion=_around("laplace"),
+    )
+)
+declare(
+    TrainingMethod(
+        "ensemble",
+        "ensemble",
+        _ensemble,
+        _loss("Objective"),
+        parameters=(Parameter("members", "M", 5, "how many networks are trained", "count"),),
+        several=True,
+    )
+)
+declare(
+    TrainingMethod(
+        "distance",
+        "distance",
+        _distance,
+        _loss("DistanceObjective", "penalties"),
+        parameters=(_passes(10, "how many draws of the representation are averaged"),),
+        mixable=False,
+        companion=_around("prototypes"),
     )
 )

@@ -28,6 +28,9 @@ class Objective(nn.Module):
     def end_epoch(self) -> None:
         """Nothing to do where labels do not change."""
 
+    def validated(self, logits: Tensor) -> None:
+        """Learn from the validation rows' logits, where a method does; all processes get all rows."""
+
     @property
     def moving(self) -> SoftLabelCrossEntropy | None:
         """The loss whose α is "auto", if there is one."""

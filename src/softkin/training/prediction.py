@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from softkin.bayes import Posterior
 from softkin.predictions import Predictions
 from softkin.training.batches import Inputs, Standardisation
 from softkin.training.launch import checked_device
@@ -48,7 +49,13 @@ def predict(
     )
     inputs = Inputs(data, how, device=place, channels_last=laid_out and data.kind == "images")
     known = class_names or (list(data.class_names) if data.class_names else None)
-    logits = evaluate(model, inputs, range(len(data.values)), len(known or ()))
+    rows = range(len(data.values))
+    information = None
+    if isinstance(model, Posterior):
+        mean = model.averaged(lambda network: evaluate(network, inputs, rows, len(known or ())))
+        logits, information = mean.logits, mean.mutual_information
+    else:
+        logits = evaluate(model, inputs, rows, len(known or ()))
     labels = None if data.labels is None else torch.from_numpy(data.labels.copy())
     return Predictions(
         logits,
@@ -57,4 +64,5 @@ def predict(
         sample_ids=None if data.ids is None else torch.from_numpy(data.ids.copy()),
         split_digest=split_digest,
         name=name,
+        mutual_information=information,
     )

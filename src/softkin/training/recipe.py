@@ -13,6 +13,7 @@ MOST_EPOCHS = 100_000  # five hundred times as many as anybody trains; the histo
 SCHEDULES = ("step", "cosine", "one-cycle", "constant")
 AUGMENTATIONS = ("none", "flip", "crop-flip")
 PRECISIONS = ("no", "bf16", "fp16")
+STOPS = ("refined-nll", "nll", "accuracy", "brier", "ece")
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ class Recipe:
     flush_denormals: bool = True
     deterministic: bool = True
     """Ask cuDNN for deterministic algorithms, without which a resumed run on a GPU differs in the last bits"""
+    stop_by: str | None = None
+    """Keep the weights of the epoch that is best by this on the validation rows, a name in ``STOPS``; None: the last.
+    "refined-nll" is the NLL after temperature scaling on the same rows: what calibration can repair does not count"""
 
     def __post_init__(self) -> None:
         if not isinstance(self.milestones, list | tuple):
@@ -77,6 +81,8 @@ class Recipe:
         checks.option(self.mixed_precision, "mixed_precision", PRECISIONS)
         for milestone in self.milestones:
             checks.count(milestone, "milestones")
+        if self.stop_by is not None:
+            checks.option(self.stop_by, "stop_by", STOPS)
 
     @classmethod
     def named(cls, name: str, **changes: Any) -> Self:
@@ -118,7 +124,10 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a record, which ``from_dict`` reads."""
-        return dataclasses.asdict(self) | {"milestones": list(self.milestones)}
+        plain = dataclasses.asdict(self) | {"milestones": list(self.milestones)}
+        if self.stop_by is None:  # so that runs from before there was one keep their digest
+            del plain["stop_by"]
+        return plain
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:

@@ -26,6 +26,8 @@ class Standing:
     """Training time over all sessions"""
     epoch_seconds: float = 0.0
     epoch_loss: float = 0.0
+    best: list[float] | None = None
+    """[epoch, value] of the best epoch so far, where one is chosen"""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a checkpoint."""
@@ -39,7 +41,8 @@ class Standing:
         seconds, epoch_seconds, epoch_loss = (
             files.from_number(state[name]) for name in ("seconds", "epoch_seconds", "epoch_loss")
         )
-        return cls(int(state["epoch"]), int(state["step"]), history, seconds, epoch_seconds, epoch_loss)
+        best = None if state.get("best") is None else [files.from_number(value) for value in state["best"]]
+        return cls(int(state["epoch"]), int(state["step"]), history, seconds, epoch_seconds, epoch_loss, best)
 
 
 def _number(value: Any) -> Any:
@@ -65,6 +68,18 @@ class Keeper:
     ) -> None:
         self.folder, self.model, self.sgd, self.objective = folder, model, sgd, objective
         self.rank, self.world = rank, world
+        self.best: dict[str, Tensor] = {}
+        """The weights of the best epoch so far, where one is chosen"""
+
+    def remember_best(self) -> None:
+        """Keep the present weights as the best so far."""
+        self.best = {name: value.detach().clone() for name, value in self._weights().items()}
+
+    @torch.no_grad()
+    def take_best(self) -> None:
+        """Put the best weights back into the network."""
+        for name, value in self._weights().items() if self.best else ():
+            value.copy_(self.best[name])
 
     def resume(self, run: Mapping[str, Any]) -> Resumed | None:
         """Make the folder this run's, and go on from its newest whole checkpoint, if there is one.
@@ -101,6 +116,11 @@ class Keeper:
     def _restore(self, tensors: Mapping[str, Tensor]) -> None:
         for name, weight in self._weights().items():
             weight.copy_(_of_shape(tensors[f"model.{name}"], weight, name))
+        if any(name.startswith("best.") for name in tensors):
+            self.best = {
+                name: torch.empty_like(weight).copy_(_of_shape(tensors[f"best.{name}"], weight, f"best.{name}"))
+                for name, weight in self._weights().items()
+            }
         for name, parameter in self.trained().items():
             if f"momentum.{name}" in tensors:
                 kept = _of_shape(tensors[f"momentum.{name}"], parameter, f"momentum.{name}")
@@ -114,6 +134,7 @@ class Keeper:
     def save(self, number: int, standing: Standing, scaler: Any) -> Path | None:
         """Write a checkpoint; collective: every rank must call it. The first process gets its path."""
         tensors = {f"model.{name}": value for name, value in self._weights().items()}
+        tensors |= {f"best.{name}": value for name, value in self.best.items()}
         for name, parameter in self.trained().items():
             buffer = self.sgd.state[parameter].get("momentum_buffer") if parameter in self.sgd.state else None
             if buffer is not None:

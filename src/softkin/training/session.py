@@ -8,14 +8,16 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import SoftkinError, __version__, checks, data, files, metrics, models, ranks
 from softkin.data import distribution, loading
 from softkin.training import CHECKPOINT_EVERY
+from softkin.training.companions import fit_method
 from softkin.training.distances import known_distance, measured_distances
-from softkin.training.loop import MOST_SEED, Trained, fit
+from softkin.training.loop import MOST_SEED, Trained
 from softkin.training.methods import SIMILARITY, Method, Value, parse
 from softkin.training.prediction import predict
 from softkin.training.recipe import Recipe
@@ -131,14 +133,14 @@ class Session:
         method, autoencoder = self._labelled(split)
         train = split.train
         network = self.model or models.default_network(train.kind, train.input_shape)
-        model = models.build(network, num_classes=len(train.class_names), input_shape=train.input_shape, seed=self.seed)
+        build = partial(models.build_for, network, len(train.class_names), train.input_shape)
         # Before the training: a name that cannot be read should not cost hours.
         unknown = {name: data.out_of_distribution(name, train, seed=self.seed) for name in self.ood}
         if _is_first_process() and not self._goes_on:
             self._clear()
         recipe = Recipe.named(self.recipe or ("small" if len(train) <= SMALL else "paper"), **self.recipe_changes)
-        trained = fit(
-            model,
+        trained = fit_method(
+            build,
             train,
             split.validation,
             method=method,
