@@ -42,7 +42,7 @@ def words(parser, line):
         ("similarity x --alpha 0.3 --distance l", ["l1", "l2"]),
         ("calibrate fit f.npz --method mu", ["mutual-information"]),
         ("calibrate compare a b --methods temperature,be", ["temperature,beta"]),
-        ("train digits --method similarity+m", ["similarity+margin", "similarity+mixup"]),
+        ("train digits --method similarity+mi", ["similarity+mixup"]),
         ("train digits --model wrn5", ["wrn50_2"]),
         ("compare --methods one-hot,we+beta,cut", ["one-hot,we+beta,cutmix"]),
         ("compare --recipe p", ["paper"]),

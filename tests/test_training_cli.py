@@ -141,7 +141,10 @@ def test_force_overwrites_a_finished_run_but_resumes_one_that_was_cut_off(capsys
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--method", "similarity", "--gamma", "2"), "`gamma` is for focal, and the method is 'similarity'."),
+        (
+            ("--method", "similarity", "--gamma", "2"),
+            "`gamma` is for focal and dual-focal, and the method is 'similarity'.",
+        ),
         (("--method", "unifrom"), "did you mean 'uniform'?"),
         (("--method", "similarity", "--distance", "l3"), "`distance` must be one of l1, l2, autoencoder"),
         (("--beta", "2"), "`beta` is for similarity, and the method is 'one-hot'."),
