@@ -123,6 +123,7 @@ def write_files(folder: Path) -> None:
     text("cut.toml", "data = ")
     text("key.toml", 'dta = "digits"\n')
     text("type.toml", 'seeds = "many"\n')
+    text("wrong.toml", 'data = "digit"\nmodel = "smal"\nood = ["unifrm"]\n[recipe]\nepoch = 3\n')
     text("code.toml", 'data = "digits"\nmodel = "os:system"\n')
     text("deep.toml", "x = " + "[" * 5000 + "]" * 5000)
     (folder / "study-cut").mkdir()
@@ -386,8 +387,13 @@ COMMANDS = [
 2 | compare --data absent | data
 2 | compare --config absent.toml | absent.toml could not be read: there is no such file
 2 | compare --config cut.toml | cut.toml could not be read as a study
-2 | compare --config key.toml | 'dta'
-2 | compare --config type.toml | `seeds`
+2 | compare --config key.toml | key.toml: key 'dta' is not known
+2 | compare --config type.toml | type.toml: `seeds` must be how many, or a list of seeds, got 'many'
+2 | compare --config type.toml --seeds 0 | `seeds` must be at least 1, got 0
+2 | compare --config wrong.toml | wrong.toml: a recipe has no field 'epoch'; did you mean 'epochs'?
+2 | compare --config wrong.toml --recipe small | wrong.toml: network 'smal' is not known
+2 | compare --config wrong.toml --recipe small --model mlp | wrong.toml: digit could not be read
+2 | compare --config wrong.toml --recipe small --model mlp --data digits | wrong.toml: unifrm could not be read
 2 | compare --config code.toml | code.toml names the network os:system, which is code that would be run here
 2 | compare --config deep.toml | deep.toml could not be read as a study: it is nested too deeply
 2 | compare --model nosuch | nosuch

@@ -166,6 +166,19 @@ def reading(path: str | Path, what: str, *, hint: str = "") -> Iterator[None]:
         raise SoftkinError(f"{path} could not be read as {what}, or it is damaged: {cause(error)}{ending}") from error
 
 
+@contextlib.contextmanager
+def named(path: str | Path) -> Iterator[None]:
+    """Name the file in what a check inside the block says about values that the file holds.
+
+    Raises:
+        SoftkinError: In place of ValueError, TypeError and SoftkinError.
+    """
+    try:
+        yield
+    except (SoftkinError, ValueError, TypeError) as error:
+        raise SoftkinError(f"{path}: {error}") from error
+
+
 LONGEST_CAUSE = 400  # characters: the longest sentence of our own lists every method of a study
 
 

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,16 +133,18 @@ CHOICES = ("select", "search", "accuracy_budget", "vectors", "ood")
 
 def spec_of(arguments: argparse.Namespace) -> "StudySpec":
     """The study that the options describe."""
+    from softkin import files
     from softkin.study.spec import StudySpec, read_toml, trusted
 
+    options = {name: getattr(arguments, name) for name in (*FIELDS, *VALUES, *CHOICES)}
     values: dict[str, Any] = {}
     if arguments.config is not None:
         values = read_toml(arguments.config)
         if arguments.model is None:
             values = trusted(values, arguments.config, arguments.trust_model)
-    for name in (*FIELDS, *VALUES, *CHOICES):
-        if getattr(arguments, name) is not None:
-            values[name] = getattr(arguments, name)
+        with files.named(arguments.config):  # what no option replaces is the file's own
+            StudySpec.from_dict({key: value for key, value in values.items() if options.get(key) is None})
+    values |= {name: value for name, value in options.items() if value is not None}
     recipe = dict(values.get("recipe", {}))
     if arguments.recipe is not None:
         recipe = {"name": arguments.recipe}
@@ -167,12 +170,24 @@ def check(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--alias must be WORD=OTHER, got {alias!r}.")
     running.check(arguments)
     spec = spec_of(arguments)
-    recipe_of(spec)
-    if spec.model is not None:
-        models.check(spec.model, **spec.model_options)
-    loading.check(spec.data)
-    for name in spec.ood:
-        distribution.check(name)
+    with _from_file(arguments, "recipe", "epochs"):
+        recipe_of(spec)
+    with _from_file(arguments, "model"):
+        if spec.model is not None:
+            models.check(spec.model, **spec.model_options)
+    with _from_file(arguments, "data"):
+        loading.check(spec.data)
+    with _from_file(arguments, "ood"):
+        for name in spec.ood:
+            distribution.check(name)
+
+
+def _from_file(arguments: argparse.Namespace, *options: str) -> AbstractContextManager[object]:
+    """Name the configuration file in messages about values that none of these options replaced."""
+    from softkin import files
+
+    replaced = any(getattr(arguments, option) is not None for option in options)
+    return nullcontext() if arguments.config is None or replaced else files.named(arguments.config)
 
 
 def run(arguments: argparse.Namespace) -> None:

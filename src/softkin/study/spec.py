@@ -211,7 +211,9 @@ class StudySpec:
             path: The file.
             trust_model: A "package.module:callable" that the file may name as its network: building that runs code.
         """
-        return cls.from_dict(trusted(read_toml(path), path, trust_model))
+        values = trusted(read_toml(path), path, trust_model)
+        with files.named(path):
+            return cls.from_dict(values)
 
     @property
     def digest(self) -> str:
