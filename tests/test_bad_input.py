@@ -26,17 +26,25 @@ def contents(folder):
     return {path: (path.lstat().st_mode, path.lstat().st_size, path.lstat().st_mtime_ns) for path in paths}
 
 
+def touched(folder, before):
+    """The names of files that are new, changed or gone."""
+    after = contents(folder)
+    return sorted(path.name for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+
+
 @pytest.mark.parametrize(("code", "command", "words"), bad_input.COMMANDS, ids=[row[1] for row in bad_input.COMMANDS])
 def test_a_wrong_command_is_one_sentence_and_writes_nothing(folder, capsys, monkeypatch, code, command, words):
     monkeypatch.chdir(folder)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     before = contents(folder)
     result, output, errors = run(capsys, *shlex.split(command))
-    assert contents(folder) == before
-    assert (result, output) == (int(code), "")
-    assert errors.startswith("softkin")
-    assert errors.endswith((".\n", "?\n"))
+    assert touched(folder, before) == []
+    # Cut: where an assertion fails, pytest compares texts letter by letter, which of a megabyte takes gigabytes.
+    assert (result, output[:500]) == (int(code), "")
+    assert errors[:7] == "softkin"
+    assert errors[-2:] in (".\n", "?\n")
     assert errors.count("\n") == 1
+    assert len(errors) < 5000
     assert words in errors
     for unwanted in ("Traceback", "should not happen", "object at 0x"):
         assert unwanted not in errors
@@ -48,7 +56,7 @@ def test_a_wrong_call_in_python_is_one_sentence(folder, monkeypatch, call, words
     before = contents(folder)
     with pytest.raises((ValueError, TypeError, SoftkinError)) as caught:
         call()
-    assert contents(folder) == before
+    assert touched(folder, before) == []
     message = str(caught.value)
     assert words in message
     assert message.endswith((".", "?"))
