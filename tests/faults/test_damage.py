@@ -4,6 +4,8 @@
 """
 
 import os
+import subprocess
+import sys
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -101,3 +103,34 @@ def test_an_archive_whose_directory_lists_nothing(tmp_path):
     path.write_bytes(content)
     with pytest.raises(SoftkinError, match="x.zip must hold files, it holds none; is it complete?"):
         damage.DATA["zip"].read(path)
+
+
+EACH_THIRD_BYTE = """
+import sys
+from pathlib import Path
+from softkin import SoftkinError, data
+from softkin.predictions import formats
+
+for kind, read in (("p", formats.read), ("d", data.load)):
+    path = Path(sys.argv[1], kind + ".parquet")
+    content = path.read_bytes()
+    footer = int.from_bytes(content[-8:-4], "little") + 8
+    for place in range(len(content) - footer, len(content), 3):
+        damaged = bytearray(content)
+        damaged[place] ^= 0x55
+        path.write_bytes(damaged)
+        try:
+            read(path)
+        except SoftkinError:
+            pass
+print("read all")
+"""
+
+
+def test_no_damage_of_a_parquet_footer_ends_the_process(tmp_path):
+    """Pyarrow aborts, which nothing can catch, where the metadata of a damaged column are asked for."""
+    damage.PREDICTIONS["parquet-wide"].make(tmp_path)
+    damage.DATA["image-parquet"].make(tmp_path)
+    command = [sys.executable, "-W", "ignore", "-c", EACH_THIRD_BYTE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "read all\n"), done.stderr[-500:]

@@ -294,6 +294,38 @@ def test_rows_without_end_in_parquet(tmp_path, monkeypatch):
         data.load(tmp_path / "d.parquet")
 
 
+def repeating(path, text, rows, **others):
+    """A parquet file of a few kilobytes whose dictionary holds one long text, which every row repeats."""
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
+    options = {"compression": "zstd", "store_schema": False, "dictionary_pagesize_limit": 2**30}
+    pq.write_table(pa.table({"text": texts, **others}), path, **options)
+    assert path.stat().st_size < 10_000
+    return path
+
+
+@pytest.mark.parametrize("text_of", [2 * MEBIBYTE, 32 * MEBIBYTE])
+def test_a_huge_text_in_a_parquet_dictionary_is_refused_by_size(tmp_path, monkeypatch, text_of):
+    """Decoded at once, 64 rows of it would take 128 MiB, or 2 GiB."""
+    monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(16 * MEBIBYTE))
+    path = repeating(tmp_path / "d.parquet", "a" * text_of, 64, label=[0, 1] * 32)
+    largest = pa.total_allocated_bytes()
+    with pytest.raises(SoftkinError, match=r"d.parquet(: `text`)? would have .* bytes, more than the 16,777,216"):
+        data.load(path)
+    path = repeating(tmp_path / "p.parquet", "a" * text_of, 64, probs_a=[1.0] * 64, probs_b=[0.0] * 64, labels=[0] * 64)
+    with pytest.raises(SoftkinError, match=r"p.parquet(: its texts)? would have .* bytes, more than the 16,777,216"):
+        formats.read(path)
+    assert pa.total_allocated_bytes() - largest < 16 * MEBIBYTE
+
+
+def test_texts_that_repeat_are_read_as_they_are(tmp_path):
+    path = repeating(tmp_path / "d.parquet", "long " * 1000, 60, label=[0, 1] * 30)
+    assert len(data.load(path)) == 60
+    path = repeating(tmp_path / "p.parquet", "cat", 4, probs_cat=[1.0] * 4, probs_dog=[0.0] * 4)
+    table = pq.read_table(path).rename_columns(["labels", "probs_cat", "probs_dog"])
+    pq.write_table(table, path)
+    assert formats.read(path).known_labels.tolist() == [0, 0, 0, 0]
+
+
 def test_honest_files_beyond_the_limit_are_read(tmp_path, monkeypatch):
     """The limit is for what grows when it is unpacked; numbers hardly do."""
     monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(MEBIBYTE))

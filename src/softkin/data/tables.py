@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, cache, files
+from softkin import SoftkinError, cache, files, parquet_files
 from softkin.data import images, text
 from softkin.data.labelled import Content, numbered
 from softkin.data.source import OUT_OF_SCOPE, WHOLE, DataSource, canonical, is_part
@@ -132,10 +132,7 @@ def _column_names(path: Path) -> list[str]:
 
 
 def _parquet(path: Path) -> Any:
-    import pyarrow.parquet as pq
-
-    files.require_regular(path)
-    return pq.ParquetFile(path, page_checksum_verification=True)  # where the file has checksums
+    return parquet_files.opened(path, files.require_regular(path), str(path))
 
 
 @lru_cache(maxsize=4)
@@ -200,11 +197,11 @@ def _cells(path: Path, name: str) -> Iterator[Any]:
             return
         table, total = _parquet(path), 0
         files.unpacked_within(files.require_regular(path), table.metadata.num_rows * 8, str(path))
-        # The metadata of a column would tell how long its texts are, but pyarrow aborts where that is damaged.
         for batch in table.iter_batches(BATCH, columns=[name], use_threads=False):
-            total += batch.nbytes
+            cells, nbytes = parquet_files.cells(batch.column(0))
+            total += nbytes
             files.unpacked_within(files.require_regular(path), total, f"{path}: `{name}`")
-            yield from batch.column(0).to_pylist()
+            yield from cells
 
 
 def _known_names(path: Path, label: str) -> list[str] | None:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks, escape, files
+from softkin import SoftkinError, array_files, checks, escape, files, parquet_files
 from softkin.predictions import formats
 from softkin.predictions.formats import Block, PredictionFile, Reading, ScoreKind
 
@@ -215,26 +214,31 @@ def _plain(batch: Any, column: str | None, name: str) -> NDArray[Any] | list[Any
     cells = batch.column(column)
     if cells.null_count:
         raise SoftkinError(f"{name}: `{column}` must be filled in every row, but {cells.null_count} are empty.")
+    if parquet_files.is_text(cells.type):
+        return parquet_files.cells(cells)[0]
     values: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
     return values.tolist() if values.dtype.kind == "O" else values
 
 
 def _strings(batch: Any, column: str | None) -> list[str] | None:
     """A column of texts; a missing one is empty."""
-    return None if column is None else ["" if cell is None else str(cell) for cell in batch.column(column).to_pylist()]
+    return (
+        None
+        if column is None
+        else ["" if cell is None else str(cell) for cell in parquet_files.cells(batch.column(column))[0]]
+    )
 
 
 def open_parquet(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """A parquet file, with a column of lists or one for each class; read a row group at a time."""
-    import pyarrow.parquet as pq
-
-    opened = pq.ParquetFile(file, page_checksum_verification=True)  # where the file has checksums
+    size = array_files.size_of(file)
+    opened = parquet_files.opened(file, size, name)
     schema, num_rows = opened.schema_arrow, opened.metadata.num_rows
     if num_rows == 0:
         raise SoftkinError(f"{name} must hold at least one row, it holds none.")
     header = schema.names
     lists = [column for column in header if _is_list(schema.field(column).type)]
-    textual = [column for column in header if _is_text(schema.field(column).type)]
+    textual = [column for column in header if parquet_files.is_text(schema.field(column).type)]
     labels, ids = reading.label_part(header, name), formats.named(header, formats.IDS)
     texts = reading.text_part(header if reading.text_column else textual, name)
     part: str | None = None
@@ -250,11 +254,14 @@ def open_parquet(file: IO[bytes], name: str, reading: Reading) -> PredictionFile
         columns = columns_of(header, reading, name, textual=[column for column in textual if column != labels])
         kind, wanted = columns.kind, [*columns.scores, *columns.beside]
         class_names, num_classes = columns.class_names, len(columns.scores)
-    size = file.seek(0, os.SEEK_END)  # equal numbers take next to no room, and rows without end would take for ever
+    # Equal numbers take next to no room, and rows without end would take for ever.
     files.unpacked_within(size, num_rows * num_classes * 8, name)
 
     def blocks(rows: int) -> Iterator[Block]:
+        texts_so_far = 0
         for batch in opened.iter_batches(rows, columns=wanted, use_threads=False):
+            texts_so_far += sum(parquet_files.cells(batch.column(column))[1] for column in textual if column in wanted)
+            files.unpacked_within(size, texts_so_far, f"{name}: its texts")
             if part is None:
                 yield _block(batch, columns, name)
                 continue
@@ -263,12 +270,6 @@ def open_parquet(file: IO[bytes], name: str, reading: Reading) -> PredictionFile
             yield Block(checks.as_tensor(values, part), *beside)
 
     return PredictionFile(name, kind, num_classes, num_rows, blocks, class_names, columns_named=part is None)
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _is_list(kind: Any) -> bool:

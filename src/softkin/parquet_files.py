@@ -1,0 +1,49 @@
+"""Parquet files: their declared size is checked before anything is unpacked, and equal texts are held once."""
+
+from typing import IO, Any
+
+from softkin import files
+
+
+def opened(file: IO[bytes] | Any, size: int, name: str) -> Any:
+    """A ``pyarrow.parquet.ParquetFile`` whose columns of text stay encoded as dictionaries.
+
+    A file of a kilobyte can repeat one text of a gigabyte in every row; decoded, each row would have a copy.
+
+    Args:
+        file: The file, or its path.
+        size: Its bytes.
+        name: What to call it in messages.
+
+    Raises:
+        SoftkinError: It declares far more bytes than it has.
+    """
+    import pyarrow.parquet as pq
+
+    checked = {"page_checksum_verification": True}  # where the file has checksums
+    plain = pq.ParquetFile(file, **checked)
+    # Of row groups, not of their columns: pyarrow aborts where the metadata of a column is damaged.
+    groups = (plain.metadata.row_group(number) for number in range(plain.metadata.num_row_groups))
+    files.unpacked_within(size, sum(group.total_byte_size for group in groups), name)
+    texts = [field.name for field in plain.schema_arrow if is_text(field.type)]
+    return pq.ParquetFile(file, read_dictionary=texts, **checked) if texts else plain
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a column of this type holds texts."""
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def cells(column: Any) -> tuple[list[Any], int]:
+    """(the cells of a column, how many bytes they would take if each row had its own); equal texts are one object."""
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(column.type):
+        return column.to_pylist(), column.nbytes
+    texts, places = column.dictionary.to_pylist(), column.indices.to_pylist()
+    lengths = [0 if text is None else len(text) for text in texts]
+    values = [None if place is None else texts[place] for place in places]
+    return values, sum(lengths[place] for place in places if place is not None)
