@@ -254,6 +254,18 @@ def test_the_table_fits_a_real_terminal(columns):
     assert ("Left out for want of room: seconds" in output.decode()) == (columns < 130)
 
 
+def test_compare_leaves_long_searches_out_and_says_so(capsys, monkeypatch):
+    from softkin.calibrators import selection
+
+    monkeypatch.setattr(selection, "MOST_WORK", 0)
+    _, output, notices = run(capsys, "compare", VALIDATION, TEST, "--resamples", 100, "--json")
+    methods = {line["method"] for line in json.loads(output)["methods"]}
+    assert "structured-vector" in methods
+    assert not methods & {"matrix", "dirichlet", "structured-matrix", "kin-matrix"}
+    assert "matrix, dirichlet, structured-matrix, kin-matrix are left out: with" in notices
+    assert "--methods takes them by name" in notices
+
+
 def test_a_method_that_fails_is_a_line_and_not_the_end(capsys, tmp_path, monkeypatch):
     def refuse(self, *_):
         raise ValueError("there are too few samples.")

@@ -9,10 +9,14 @@ from softkin.calibrators import (
     DirichletCalibration,
     HistogramBinning,
     IsotonicCalibration,
+    KinMatrixScaling,
     MatrixScaling,
     PlattScaling,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
     TemperatureScaling,
     VectorScaling,
+    selection,
 )
 from softkin.calibrators.selection import cross_fit, folds_of
 
@@ -79,9 +83,14 @@ def test_fit_best_tells_no_winner_where_there_is_none():
 
 def test_fit_best_by_default_and_by_other_metrics():
     z, y = drawn(n=120)
-    best = calibrators.fit_best(z, y, resamples=200)
-    assert len(best.candidates) == len(calibrators.default_candidates())
+    best = calibrators.fit_best(z, y, resamples=200, folds=2)
+    assert len(best.candidates) == len(calibrators.default_candidates(searches=True))
+    assert {MatrixScaling, DirichletCalibration, StructuredVectorScaling, StructuredMatrixScaling, KinMatrixScaling} < {
+        type(candidate.calibrator) for candidate in best.candidates
+    }
     assert best.uncalibrated > best.candidates[0].score
+    assert all(candidate.seconds > 0 for candidate in best.candidates)
+    assert f"{best.candidates[0].calibrator!r}, {best.candidates[0].seconds:.1f} s" in str(best)
 
     def worst(p, labels):
         return float(-p.gather(1, labels[:, None]).min())
@@ -92,6 +101,21 @@ def test_fit_best_by_default_and_by_other_metrics():
     )
     best = calibrators.fit_best(z, y, [TemperatureScaling(), IsotonicCalibration()], metric="accuracy", resamples=200)
     assert best.candidates[0].score >= best.candidates[1].score
+
+
+def test_searches_are_left_out_where_they_would_take_too_long(monkeypatch):
+    """n·K² decides: the boundary itself, and what then is tried."""
+    assert calibrators.affordable(50_000, 100)
+    assert not calibrators.affordable(50_001, 100)
+    assert calibrators.affordable(10_000, 100, folds=5)
+    assert not calibrators.affordable(10_001, 100, folds=5)
+    monkeypatch.setattr(selection, "MOST_WORK", 0)
+    z, y = drawn(n=60, k=3)
+    best = calibrators.fit_best(z, y, resamples=100, folds=2)
+    tried = {type(candidate.calibrator) for candidate in best.candidates}
+    assert {TemperatureScaling, VectorScaling, StructuredVectorScaling} < tried
+    assert not tried & {MatrixScaling, DirichletCalibration, KinMatrixScaling}
+    assert all(c.calibrator.strength == 1.0 for c in best.candidates if type(c.calibrator) is StructuredMatrixScaling)
 
 
 def test_the_best_signed_gap_is_the_one_nearest_0():
@@ -130,6 +154,8 @@ def test_fit_best_refuses():
         MatrixScaling(lam=0.1),
         DirichletCalibration(lam=0.1),
         DirichletCalibration(lam=0.1, combine="average"),
+        StructuredVectorScaling(strength=1.0),
+        StructuredMatrixScaling(strength=1.0),
         PlattScaling(),
         calibrators.BetaCalibration(),
         TemperatureScaling() | PlattScaling(),

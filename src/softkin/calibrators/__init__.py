@@ -5,7 +5,8 @@ did it do), ``certify`` (what it does to samples it has not seen), ``save``, and
 
 - ``TemperatureScaling``, ``EnsembleTemperatureScaling``: one temperature; its mixture with raw and uniform
 - ``VectorScaling``, ``MatrixScaling``, ``DirichletCalibration``: a linear map of the logits, or of ln p
-- ``StructuredVectorScaling``, ``StructuredMatrixScaling``: a temperature, and such a map shrunk towards it
+- ``StructuredVectorScaling``, ``StructuredMatrixScaling``: a temperature, and such a map shrunk towards it;
+  ``KinMatrixScaling``: the latter with a prior by what the model confuses
 - ``PlattScaling``, ``BetaCalibration``: a logistic map of each class
 - ``IsotonicCalibration``, ``HistogramBinning``, ``BayesianBinning``, ``MutualInformationBinning``: counted
 - ``SplineCalibration``: the winning score only
@@ -18,7 +19,7 @@ from softkin.calibrators.base import REGISTRY, Calibrator
 from softkin.calibrators.temperature import TemperatureScaling
 from softkin.calibrators.ensemble import EnsembleTemperatureScaling
 from softkin.calibrators.linear import DirichletCalibration, MatrixScaling, VectorScaling
-from softkin.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
+from softkin.calibrators.structured import KinMatrixScaling, StructuredMatrixScaling, StructuredVectorScaling
 from softkin.calibrators.one_vs_rest import BetaCalibration, PlattScaling
 from softkin.calibrators.isotonic import IsotonicCalibration
 from softkin.calibrators.binned import BayesianBinning, HistogramBinning
@@ -30,7 +31,7 @@ from softkin.calibrators.certificate import Certificate, HeldOut
 from softkin.calibrators.composition import Composed
 from softkin.calibrators.export import CalibratorModule, fold_into_linear
 from softkin.calibrators.files import load
-from softkin.calibrators.selection import BestFit, Candidate, default_candidates, fit_best
+from softkin.calibrators.selection import BestFit, Candidate, affordable, default_candidates, fit_best
 from softkin.calibrators.zeros import Floor, floor_of
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "HeldOut",
     "HistogramBinning",
     "IsotonicCalibration",
+    "KinMatrixScaling",
     "MatrixScaling",
     "MutualInformationBinning",
     "PlattScaling",
@@ -57,6 +59,7 @@ __all__ = [
     "StructuredVectorScaling",
     "TemperatureScaling",
     "VectorScaling",
+    "affordable",
     "default_candidates",
     "fit_best",
     "floor_of",

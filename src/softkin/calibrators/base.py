@@ -62,13 +62,16 @@ class Calibrator(ABC):
 
     ``name`` is what people type and JSON holds, ``title`` what tables show; title and class name are aliases.
     ``candidates`` are the options with which ``fit_best`` tries the method by default: none, if left out. ``quick``
-    says that these fits stay quick with many classes.
+    says that these fits stay quick with many classes. ``searches`` are options with which a fit is a search of many
+    fits: these are tried, and ``softkin calibrate compare`` has a method with searches, only where n·K² is small
+    enough (``selection.affordable``).
     """
 
     name: ClassVar[str] = ""
     title: ClassVar[str] = ""
     candidates: ClassVar[tuple[Mapping[str, Any], ...]] = ()
     quick: ClassVar[bool] = False
+    searches: ClassVar[tuple[Mapping[str, Any], ...]] = ()
 
     certificate_: Certificate
     num_classes_: int
@@ -87,11 +90,13 @@ class Calibrator(ABC):
         aliases: Sequence[str] = (),
         candidates: Sequence[Mapping[str, Any]] = (),
         quick: bool = False,
+        searches: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         super().__init_subclass__()
         if name is None:
             return
         cls.name, cls.title, cls.candidates, cls.quick = name, title or name, tuple(candidates), quick
+        cls.searches = tuple(searches)
         known = REGISTRY.get(name)
         if known is not None and (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__):
             REGISTRY.remove(name)  # the same class defined again, as in a notebook's cell that is run twice

@@ -247,7 +247,7 @@ def _solution(end: Minimum, notes: tuple[str, ...] = ()) -> Solution:
     return Solution(gradient_norm=end.gradient_norm, iterations=end.iterations, converged=end.converged, notes=notes)
 
 
-class MatrixScaling(_Affine, name="matrix"):
+class MatrixScaling(_Affine, name="matrix", searches=({},)):
     r"""A linear map of the logits, softmax(W z + b), with off-diagonal and intercept regularisation (MS-ODIR).
 
     Fitted, penalised and searched as ``DirichletCalibration``, which see; only its input is the logits as they are.
@@ -259,7 +259,7 @@ class MatrixScaling(_Affine, name="matrix"):
     _features = "logits"
 
 
-class DirichletCalibration(_Affine, name="dirichlet", title="Dir-ODIR", aliases=("dir",)):
+class DirichletCalibration(_Affine, name="dirichlet", title="Dir-ODIR", aliases=("dir",), searches=({},)):
     r"""Dirichlet calibration: softmax(W ln p + b), p the uncalibrated probabilities.
 
     The minimum, in float64 and to a gradient of 1e-7, of

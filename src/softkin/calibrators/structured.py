@@ -221,7 +221,7 @@ class _Structured(Parametric):
 
 
 class StructuredVectorScaling(
-    _Structured, name="structured-vector", title="SVS", aliases=("svs",), candidates=({},), quick=True
+    _Structured, name="structured-vector", title="SVS", candidates=({"strength": PUBLISHED},)
 ):
     r"""Structured vector scaling (SVS): a temperature, then a factor and an offset for each class, shrunk towards it.
 
@@ -271,7 +271,9 @@ class StructuredVectorScaling(
         return x * parameters[:, 0] + parameters[:, 1]
 
 
-class StructuredMatrixScaling(_Structured, name="structured-matrix", title="SMS", aliases=("sms",)):
+class StructuredMatrixScaling(
+    _Structured, name="structured-matrix", title="SMS", candidates=({"strength": PUBLISHED},), searches=({},)
+):
     r"""Structured matrix scaling (SMS): a temperature, then a linear map of its logarithms that is shrunk towards it.
 
     softmax((I + diag(v) + M) x + b) with x = ln((n·softmax(z/T) + 1/K)/(n + 1)). v, b and the off-diagonal M are the
@@ -376,6 +378,29 @@ class StructuredMatrixScaling(_Structured, name="structured-matrix", title="SMS"
     @classmethod
     def _logits(cls, x: Tensor, parameters: Tensor) -> Tensor:
         return x @ parameters[:, :-1].T + parameters[:, -1]
+
+
+class KinMatrixScaling(StructuredMatrixScaling, name="kin-matrix", title="SMS-kin", searches=({},)):
+    """Structured matrix scaling whose prior follows what the model confuses: ``similarity="outputs"`` is its default.
+
+    A name of its own for commands and tables; everything else is as ``StructuredMatrixScaling`` says.
+
+    Args:
+        similarity: "outputs", or (K, K) as ``softkin.similarity`` makes it.
+        strength: λ, or "cv", as there.
+        folds: How many folds the search has.
+        seed: Which samples share a fold.
+    """
+
+    def __init__(
+        self,
+        *,
+        similarity: Array | Literal["outputs"] | None = "outputs",
+        strength: float | Literal["cv"] = "cv",
+        folds: int = 5,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(similarity=similarity, strength=strength, folds=folds, seed=seed)
 
 
 def confusions(p: Tensor, y: Tensor) -> Tensor:

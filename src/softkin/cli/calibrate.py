@@ -28,6 +28,10 @@ EXAMPLES = {
     "compare": EXAMPLE,
 }
 
+COST = """\
+matrix, dirichlet, structured-matrix and kin-matrix choose their penalty by cross-validation, which takes seconds with
+10 classes, about half a minute with 5,000 samples of 100, and is left out beyond n·K² = 5·10⁸"""
+
 HEADINGS = (
     "method",
     "NLL",
@@ -78,7 +82,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     compare = action("compare", "fit every method on one file and measure it on another")
     file(compare, "validation", "predictions to fit on")
     file(compare, "test", "predictions to measure on")
-    choose(compare.add_argument("--methods", metavar="A,B,…"), "only these of {}", choices.calibrators, separators=",")
+    only = compare.add_argument("--methods", metavar="A,B,…")
+    choose(only, f"only these of {{}} (default: all; {COST})", choices.calibrators, separators=",")
     ordered = compare.add_argument("--metric", default="nll")
     choose(ordered, "by which they are ordered: {} (default: nll)", choices.metrics_of_order)
     compare.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")

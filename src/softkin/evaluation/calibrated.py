@@ -69,7 +69,8 @@ def compare_methods(
     Args:
         validation: What the calibrators are fitted on.
         test: What they are measured on; samples of the other set among these are noticed.
-        methods: Names of calibrators; by default all.
+        methods: Names of calibrators; by default all, without those that search their penalty where that would take
+            many minutes (``calibrators.affordable``); a warning names these.
         floor: What a probability of 0 stands for, as for ``Calibrator.fit``.
         metric: By which they are ordered, one of ``orders()``: "nll", "brier", "ece_hist" or "ece_hist_output".
         confidence: The level of all intervals.
@@ -94,7 +95,16 @@ def compare_methods(
         estimate = calibrators.floor_of(validation.scores, validation.known_labels)
         floor = estimate.value
         notices += [f"{validation.name}: {estimate}."] if estimate.zeros else []
-    candidates = [(type(one).name, one) for one in map(method, REGISTRY if methods is None else methods)]
+    if methods is None:
+        methods, left_out = list(REGISTRY), []
+        if not calibrators.affordable(len(validation), validation.num_classes):
+            left_out = [name for name in methods if REGISTRY[name].searches]
+            methods = [name for name in methods if name not in left_out]
+            notices.append(
+                f"{', '.join(left_out)} are left out: with {len(validation):,} samples of {validation.num_classes} "
+                "classes each would search its penalty for minutes; --methods takes them by name."
+            )
+    candidates = [(type(calibrator).name, calibrator) for calibrator in map(method, methods)]
     kept = {"uncalibrated": test.probabilities}
     lines = [{"method": "uncalibrated", "code": None, **_line(test.probabilities, test, settings), "seconds": 0.0}]
     for name, candidate in track(candidates, "calibrating", total=len(candidates), show=progress):
