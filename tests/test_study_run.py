@@ -23,6 +23,7 @@ from softkin.study.claims import Claims
 from softkin.study.plan import Plan
 from softkin.study.records import Records, kept_in
 from softkin.study.worker import MOST_DEATHS
+from softkin.training import loop
 from study_parts import quick, without_pictures  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
@@ -209,7 +210,7 @@ def test_killed_at_any_moment_it_ends_in_the_same_table(done, tmp_path):
 
 def test_killed_in_mid_training_it_resumes(tmp_path, done, monkeypatch):
     """A long training is killed after a checkpoint: the next one starts from there, and ends the same."""
-    monkeypatch.setattr(perform_module, "CHECKPOINT_EVERY", 0)
+    monkeypatch.setitem(loop.fit.__kwdefaults__, "checkpoint_every", 0)
     spec = quick(methods=["one-hot"], seeds=[0], recipe={"name": "small", "epochs": 400})
     child = start(tmp_path / "s", spec)
     while not list((tmp_path / "s").rglob("step-*.json")):

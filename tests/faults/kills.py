@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from softkin import data, report, study
-from softkin.study import perform
 from softkin.study.records import Records
+from softkin.training import loop
 from softkin.training.session import Session
 
 AT_MOST = 5  # kills of one piece of work, before it is left to finish
@@ -33,20 +33,20 @@ class Study:
 
     spec = study.StudySpec.from_dict(
         {
-            "methods": ["one-hot", "ts", "we"],
+            "methods": ["one-hot", "ts", "we", "mc-dropout", "swag", "laplace", "ensemble", "distance"],
             "seeds": [0],
-            "beta": [1.0, 4.0],
+            "beta": 2.0,
             "max_per_class": 3,
             "validation": 60,
             "test": 80,
             "model": "mlp",
             "model_options": {"hidden": 32},
-            "recipe": {"name": "small", "epochs": 30},
+            "recipe": {"name": "small", "epochs": 12},
         }
     )
 
     def work(self, folder):
-        perform.CHECKPOINT_EVERY = 0.0
+        loop.fit.__kwdefaults__["checkpoint_every"] = 0.0  # of every training of the study
         study.run(self.spec, folder / "s", workers=1, progress=False)
 
     def outcome(self, folder):

@@ -83,6 +83,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--abstain-confidence", type=float, default=0.95, help="with which that is guaranteed (default: 0.95)"
     )
+    choices.path(
+        command.add_argument(
+            "--ood",
+            action="append",
+            default=[],
+            metavar="FILE",
+            help="predictions for samples of none of the classes: how well the scores tell them apart; may be repeated",
+        )
+    )
     command.add_argument("--report", type=Path, metavar="PAGE.html", help="write an interactive page of one file")
     command.add_argument("--seed", type=int, default=0, help="of the resampling (default: 0)")
     command.add_argument(
@@ -117,6 +126,8 @@ def check(arguments: argparse.Namespace) -> None:
     beside = None if arguments.report is None else arguments.report.with_suffix(".json")
     if beside is not None and arguments.output is not None and beside.resolve() == arguments.output.resolve():
         raise ValueError(f"--output must be another file than {beside}, which --report writes beside its page.")
+    if arguments.ood and len(arguments.files) > 1:
+        raise ValueError(f"--ood goes with one file, got {len(arguments.files)}; call it once for each.")
     files.refuse_to_overwrite(arguments.output, arguments.report, beside, force=arguments.force)
 
 
@@ -146,6 +157,8 @@ def run(arguments: argparse.Namespace) -> None:
     compared = compare_files(models, **settings) if len(models) > 1 else []
     if arguments.abstain is not None:
         _abstain(models, arguments)
+    if arguments.ood:
+        _unknown(models[0], arguments)
     result = {"models": [model.data for model in models], "comparisons": compared}
     text = json.dumps(result, ensure_ascii=False, indent=1, allow_nan=False)
     if arguments.json:
@@ -186,6 +199,38 @@ def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
     for model in models:
         found = abstention.select(*model.answers, risk=arguments.abstain, confidence=arguments.abstain_confidence)
         model.data["abstention"] = found.to_dict() | {"text": str(found)}
+
+
+def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> None:
+    """Add what the model's scores say of samples of no class."""
+    from softkin import SoftkinError, evaluation
+    from softkin.predictions import formats
+
+    if model.predictions is None:
+        raise SoftkinError(
+            f"--ood needs all predictions at once, and {model.name} holds {model.data['num_samples']:,} rows; take a "
+            "random part of them."
+        )
+    options = {**reading_options(arguments), "labels": None}
+    unknown = [formats.read(path, **options) for path in arguments.ood]
+    for other in unknown:
+        if other.num_classes != model.predictions.num_classes:
+            raise SoftkinError(
+                f"{other.name} has {other.num_classes} classes and {model.name} has {model.predictions.num_classes}; "
+                "they are of different models."
+            )
+    model.data["out_of_distribution"] = [evaluation.out_of_distribution(model.predictions, other) for other in unknown]
+
+
+def _told_apart(data: dict[str, Any]) -> list[str]:
+    """What the scores say of samples of no class, a line for each set and score."""
+    titles = {"confidence": "the winning score", "mutual_information": "the members' mutual information"}
+    return [
+        f"{shown(unknown['name'])}: {unknown['num_samples']:,} samples of no class; by {titles[name]} AUROC "
+        f"{measured['auroc']:.4f}, {100 * measured['fpr_at_95']:.1f} % accepted where 95 % of the known are"
+        for unknown in data.get("out_of_distribution", ())
+        for name, measured in unknown["scores"].items()
+    ]
 
 
 def _report(model: "Evaluated", arguments: argparse.Namespace) -> None:
@@ -240,7 +285,7 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
         show(table)
         if any(_lies_above(found) for found in data["metrics"].values()):
             print("Chance only adds to an error: where it did, the value seen lies above the interval of the true one.")
-        for line in (*absent, *caveats):
+        for line in (*absent, *caveats, *_told_apart(data)):
             print(line)
         if "abstention" in data:
             _print_abstention(data["abstention"])

@@ -3,10 +3,12 @@
 - ``evaluate``: one model in memory
 - ``evaluate_file``: one file, however large; ``Evaluated.data`` is the same plain data
 - ``compare``: several of them on the same samples
+- ``out_of_distribution``: how well a model's scores tell samples of no class from known ones
 """
 
 from softkin.evaluation.comparison import compare
+from softkin.evaluation.distribution import out_of_distribution
 from softkin.evaluation.files import Evaluated, evaluate_file
 from softkin.evaluation.memory import evaluate
 
-__all__ = ["Evaluated", "compare", "evaluate", "evaluate_file"]
+__all__ = ["Evaluated", "compare", "evaluate", "evaluate_file", "out_of_distribution"]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from softkin import binning, checks
-from softkin.evaluation import sentence
+from softkin.evaluation import distribution, sentence
 from softkin.evaluation.settings import Settings, plain
 from softkin.files import number
 from softkin.metrics import catalogue, scopes, uncertainty
@@ -65,6 +65,9 @@ def measured(predictions: Predictions, settings: Settings) -> dict[str, Any]:
         "digest": predictions.digest,
         "settings": asdict(settings) | {"resampled": "rows"},
     }
+    disagreement = distribution.spread(predictions)
+    if disagreement is not None:
+        about["mutual_information"] = disagreement
     words = described(scopes.pool(p, y, "prediction"), ends, settings)
     return about | words | {"metrics": summary(made, ends, settings)}
 
