@@ -15,6 +15,7 @@ from softkin import (
     abstention,
     calibrators,
     data,
+    decisions,
     distances,
     losses,
     metrics,
@@ -119,6 +120,20 @@ def write_files(folder: Path) -> None:
     )
     (folder / "cal-unknown" / "calibrator.json").write_text(changed)
     (folder / "cal-empty").mkdir()
+    # rules
+    np.savez(folder / "named.npz", logits=logits, labels=labels, class_names=NAMES)
+    np.savez(folder / "turned.npz", logits=logits, labels=labels, class_names=NAMES[::-1])
+    decisions.PredictionSets(0.9).fit(logits, labels, class_names=NAMES).save(folder / "rule")
+    (folder / "rule-cut").mkdir()
+    (folder / "rule-cut" / "rule.json").write_text('{"format": 1, "rule": ')
+    (folder / "rule-changed").mkdir()
+    changed = (folder / "rule" / "rule.json").read_text().replace('"coverage": 0.9', '"coverage": 0.8')
+    (folder / "rule-changed" / "rule.json").write_text(changed)
+    text("tree.csv", "parent,child\nmammal,dolphin\nmammal,whale\n")
+    text("two-parents.csv", "parent,child\nmammal,dolphin\nmammal,whale\nplant,rose\nfish,whale\n")
+    text("circle.csv", "parent,child\ndolphin,whale\nwhale,dolphin\nplant,rose\n")
+    text("three-columns.csv", "parent,child\na,b,c\n")
+    text("superclasses.csv", "class,superclass\ndolphin,mammal\nwhale,mammal\n")
     # studies
     text("cut.toml", "data = ")
     text("key.toml", 'dta = "digits"\n')
@@ -259,6 +274,57 @@ COMMANDS = [
 2 | calibrate fit good.npz --method ts --output c --floor 2 | --floor
 2 | calibrate fit probs.npz --method ts --output c --floor -1 | --floor
 2 | calibrate compare good.npz other.npz --metric accuracy | metric
+2 | decide | ACTION
+2 | decide fti good.npz | fti
+2 | decide fit good.npz --output r | --rule
+2 | decide fit good.npz --rule sets | --output
+2 | decide fit good.npz --rule stes --output r | did you mean 'sets'?
+2 | decide fit good.npz --rule sets --coverage 1 --output r | --coverage must be between 0 and 1
+2 | decide fit good.npz --rule sets --coverage x --output r | --coverage
+2 | decide fit good.npz --rule sets --score app --output r | did you mean 'aps'?
+2 | decide fit good.npz --rule sets --score margin --output r | `score` must be one of lac, aps, raps
+2 | decide fit good.npz --rule abstain --coverage 0.9 --output r | --coverage is not for the rule abstain
+2 | decide fit good.npz --rule sets --error 0.1 --output r | --error is not for the rule sets
+2 | decide fit good.npz --rule sets --costs asymmetric.csv --output r | --costs is not for the rule sets
+2 | decide fit good.npz --rule climb --output r | --tree must be given with the rule climb
+2 | decide fit good.npz --rule costs --output r | --costs must be given with the rule costs
+2 | decide fit good.npz --rule abstain --error 0 --output r | --error must be between 0 and 1
+2 | decide fit good.npz --rule abstain --of answer --output r | --of
+2 | decide fit good.npz --rule sets --output rule | rule/rule.json exists already
+2 | decide fit good.npz --rule sets --output names.txt | --output must be a folder
+1 | decide fit good.npz --rule sets --coverage 0.99 --output r | `coverage` 0.99 needs at least 99 calibration rows, got 60
+1 | decide fit good.npz --rule sets --coverage 0.98 --conditional class --output r | calibration rows for each limit, but class
+1 | decide fit good.npz --rule abstain --error 0.01 --output r | `error` 0.01 with confidence 0.95 needs at least 757 calibration rows
+1 | decide fit good.npz --rule climb --tree tree.csv --output r | good.npz must have class names for a tree
+1 | decide fit named.npz --rule climb --tree tree.csv --output r | tree.csv: `edges` must have every class, but 'rose' is not in the tree
+1 | decide fit named.npz --rule climb --tree superclasses.csv --output r | superclasses.csv: `superclasses` must have every class, but 'rose'
+1 | decide fit named.npz --rule climb --tree two-parents.csv --output r | must give each node one parent, but 'whale' lies below 'mammal' and 'fish'
+1 | decide fit named.npz --rule climb --tree circle.csv --output r | circle.csv: `edges` must be a tree, but
+1 | decide fit named.npz --rule climb --tree three-columns.csv --output r | three-columns.csv must have a header and two columns, parent and child, but line 2 has 3
+1 | decide fit named.npz --rule climb --tree empty.csv --output r | empty.csv must have a header and two columns
+1 | decide fit named.npz --rule climb --tree absent.csv --output r | absent.csv could not be read: there is no such file
+1 | decide fit named.npz --rule climb --tree s.safetensors --output r | s.safetensors holds similarity, not distances
+1 | decide fit named.npz --rule sets --similarity d.safetensors --output r | d.safetensors holds distances, not similarity
+1 | decide fit named.npz --rule costs --costs asymmetric.csv --output r | asymmetric.csv was made for other classes
+1 | decide fit unlabelled.npz --rule sets --output r | unlabelled.npz must have labels for this
+1 | decide fit absent.npz --rule sets --output r | absent.npz could not be read: there is no such file
+2 | decide apply rule good.npz | --output
+2 | decide apply rule good.npz --output x.txt | --output must end in .csv, .jsonl or .npz
+2 | decide apply rule good.npz --output there.npz | there.npz exists already
+1 | decide apply absent good.npz --output x.csv | absent holds no rule: there is no rule.json
+1 | decide apply cal good.npz --output x.csv | cal holds no rule: there is no rule.json
+1 | decide apply rule-cut good.npz --output x.csv | rule-cut/rule.json could not be read as a rule
+1 | decide apply rule-changed good.npz --output x.csv | rule-changed/rule.json is damaged: its checksum does not fit
+1 | decide apply rule four.npz --output x.csv | four.npz: `logits` must have the 3 classes that the rule was fitted on, got 4
+1 | decide apply rule turned.npz --output x.csv | turned.npz must have the rule's classes in its order, but class 0 is 'rose' and not 'dolphin'
+1 | decide apply rule nan.npz --output x.csv | nan.npz: `logits` must be finite
+2 | decide compare good.npz | TEST
+1 | decide compare good.npz four.npz | a rule is for one number of classes
+1 | decide compare good.npz unlabelled.npz | unlabelled.npz must have labels for this
+2 | decide compare good.npz other.npz --rules sets,stes | did you mean 'sets'?
+2 | decide compare good.npz other.npz --level 1 | --level must be between 0 and 1
+2 | decide compare good.npz other.npz --labels labels.txt | --labels must be left out
+2 | decide compare good.npz other.npz --output there.json | there.json exists already
 2 | similarity | SOURCE
 2 | similarity names.txt --alpha 1 | alpha
 2 | similarity names.txt --alpha -0.1 | alpha
@@ -491,6 +557,34 @@ CALLS = [
     (lambda: metrics.compare(P, P, LABELS, seed=-2), "`seed` must be at least 0, got -2"),
     (lambda: metrics.compare(P, P[:3], LABELS), "both models must cover the same samples and classes"),
     (lambda: abstention.select(P, LABELS, risk=0.1), "`scores` must have shape (N,)"),
+    (lambda: decisions.PredictionSets(1.0), "`coverage` must be between 0 and 1, such as 0.9, got 1"),
+    (lambda: decisions.PredictionSets(score="app"), "did you mean 'aps'?"),
+    (lambda: decisions.PredictionSets(conditional="group"), "`conditional` must be 'class', got 'group'"),
+    (
+        lambda: decisions.PredictionSets(0.99).fit(P, LABELS),
+        "`coverage` 0.99 needs at least 99 calibration rows, got 4",
+    ),
+    (lambda: decisions.PredictionSets(conditional=[0, 2, 0]).fit(P, LABELS), "but group 1 has no class"),
+    (lambda: decisions.PredictionSets(0.5, conditional=[0, 1, 1]).fit(P, [0] * 4), "but group 1 has none"),
+    (lambda: decisions.PredictionSets(similarity=P), "`similarity` must be a square (K, K) matrix"),
+    (lambda: decisions.PredictionSets(weight=-1), "`weight` must be finite and at least 0, got -1"),
+    (lambda: decisions.PredictionSets(0.5).fit(P, LABELS, uniforms=[0.5] * 4), "`uniforms` must be left out"),
+    (lambda: decisions.Abstain(0), "`error` must be between 0 and 1, such as 0.05, got 0"),
+    (lambda: decisions.Abstain(score="entropie"), "did you mean 'entropy'?"),
+    (lambda: decisions.Abstain(of="all"), "`of` must be 'answers' or 'rows', got 'all'"),
+    (lambda: decisions.Abstain(0.01).fit(P, LABELS), "needs at least 757 calibration rows even if no answer is wrong"),
+    (
+        lambda: decisions.Climb([[0, 1]]),
+        "`tree` must be a Tree, such as Tree.from_superclasses(groups) makes, got list",
+    ),
+    (lambda: decisions.Tree.from_edges([("a", "b")], ["b", "c"]), "every class, but 'c' is not in the tree"),
+    (lambda: decisions.Costs([[0, np.inf], [1, 0]]), "`matrix` must be finite"),
+    (lambda: decisions.load("rule-cut"), "rule.json could not be read as a rule"),
+    (
+        lambda: decisions.adjust_priors(np.eye(2), new=[0.5, 0.6]),
+        "`new` must be shares that sum to 1, got a sum of 1.1",
+    ),
+    (lambda: decisions.expected_accuracy(P, confidence=2), "`confidence` must be between 0 and 1"),
     (lambda: calibrators.TemperatureScaling().predict_proba(P), "this TemperatureScaling is not fitted yet"),
     (lambda: calibrators.TemperatureScaling().fit(P, [0, 1]), "`labels` must be as many as the samples: got 2 for 4"),
     (lambda: calibrators.TemperatureScaling(objective="ms"), "`objective` must be 'nll' or 'mse', got 'ms'"),

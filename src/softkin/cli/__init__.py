@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 
 from softkin import SoftkinError, __version__
-from softkin.cli import calibrate, compare, completion, data, evaluate, paper, similarity, status, train
+from softkin.cli import calibrate, compare, completion, data, decide, evaluate, paper, similarity, status, train
 from softkin.cli.arguments import CommandParser, one_line
 
 COMMANDS = {
@@ -17,6 +17,7 @@ COMMANDS = {
     "train": train,
     "evaluate": evaluate,
     "calibrate": calibrate,
+    "decide": decide,
     "similarity": similarity,
     "data": data,
     "paper": paper,

@@ -32,6 +32,13 @@ def data_sets() -> list[str]:
     return ["digits", *data.names()]
 
 
+def decision_scores() -> list[str]:
+    """How sets are scored, and how sure answers are."""
+    from softkin.evaluation import decided
+
+    return decided.set_score_names()
+
+
 def distances() -> list[str]:
     """Distance sources."""
     from softkin.distances import SOURCES
@@ -74,6 +81,13 @@ def recipes() -> list[str]:
     return list(RECIPES)
 
 
+def rules() -> list[str]:
+    """Rules of decision."""
+    from softkin import decisions
+
+    return list(decisions.REGISTRY)
+
+
 def study_methods() -> list[str]:
     """The columns that a study can have."""
     from softkin.study.methods import known
@@ -98,12 +112,14 @@ def word_vectors() -> list[str]:
 REGISTRIES: tuple[Names, ...] = (
     calibrators,
     data_sets,
+    decision_scores,
     distances,
     metrics_of_choice,
     metrics_of_order,
     networks,
     papers,
     recipes,
+    rules,
     study_methods,
     training_methods,
     word_vectors,

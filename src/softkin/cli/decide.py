@@ -1,0 +1,292 @@
+"""``softkin decide``: fit a rule of decision to a file of predictions, apply it to another, or compare all rules."""
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softkin import files
+from softkin.cli import choices
+from softkin.cli.choices import choose
+from softkin.cli.evaluate import add_input_arguments, reading_options
+from softkin.cli.text import rows_that_fit, shown
+
+if TYPE_CHECKING:
+    from softkin.decisions import Rule
+    from softkin.predictions import Predictions
+
+SUMMARY = "answer, answer more coarsely, offer a set or abstain, with guarantees"
+DESCRIPTION = """\
+What to do with probabilities: prediction sets, answers that climb a tree of classes, abstaining, least costs.
+A rule is fitted on held-out predictions and promises something of new ones; docs/guarantees.md says what each
+promise means. Files are as for `softkin evaluate`."""
+EXAMPLE = "softkin decide compare examples/digits-validation.npz examples/digits-test.npz"
+EXAMPLES = {
+    "fit": "softkin decide fit examples/digits-validation.npz --rule sets --coverage 0.95 --output rule/",
+    "apply": "softkin decide apply rule/ examples/digits-test.npz --output answers.csv",
+    "compare": EXAMPLE,
+}
+
+COLUMNS = ("coverage", "worst_class", "size", "superclasses", "answered", "error", "information", "cost")
+HEADINGS = {
+    "coverage": "coverage %",
+    "worst_class": "worst class %",
+    "size": "size",
+    "superclasses": "superclasses",
+    "answered": "answered %",
+    "error": "error %",
+    "information": "bits",
+    "cost": "cost",
+}
+IN_PERCENT = ("coverage", "worst_class", "answered", "error")
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Three commands below this one."""
+    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def action(name: str, summary: str) -> argparse.ArgumentParser:
+        return actions.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=f"example:\n  {EXAMPLES[name]}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def file(parser: argparse.ArgumentParser, name: str, words: str) -> None:
+        choices.path(parser.add_argument(name, metavar=name.upper(), help=words))
+
+    fit = action("fit", "fit a rule to predictions that neither the model nor its calibrator was fitted on")
+    file(fit, "file", "held-out predictions with labels")
+    choose(fit.add_argument("--rule", required=True), "one of {}", choices.rules)
+    fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="write the rule there")
+    choose(fit.add_argument("--score"), "what sets or confidence go by: {}", choices.decision_scores)
+    fit.add_argument("--conditional", choices=["class"], help="sets that cover each class as promised")
+    fit.add_argument("--of", choices=["answers", "rows"], help="what --error is a share of (default: answers)")
+
+    apply = action("apply", "apply a rule to predictions")
+    apply.add_argument("folder", type=Path, metavar="FOLDER", help="a rule")
+    file(apply, "file", "predictions, with labels or without")
+    apply.add_argument(
+        "--output", type=Path, required=True, metavar="FILE", help="write the answers, .csv, .jsonl or .npz"
+    )
+
+    compare = action("compare", "fit every rule on one file and measure it on another")
+    file(compare, "validation", "predictions to fit on")
+    file(compare, "test", "predictions to measure on")
+    choose(compare.add_argument("--rules", metavar="A,B,…"), "only these of {}", choices.rules, separators=",")
+    compare.add_argument("--level", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    compare.add_argument("--output", type=Path, metavar="FILE.json", help="write the same JSON to a file")
+
+    for parser in (fit, compare):
+        parser.add_argument("--coverage", type=float, help="of the sets (default: 0.9)")
+        parser.add_argument("--error", type=float, help="the error rate allowed to answers (default: 0.05)")
+        parser.add_argument("--confidence", type=float, help="with which that holds (default: 0.95)")
+        parser.add_argument(
+            "--tree",
+            metavar="SOURCE",
+            help="a .csv of parent,child or class,superclass lines, a file of class distances, or names",
+        )
+        parser.add_argument("--similarity", metavar="SOURCE", help="for sets of kin: a file of similarity, or names")
+        parser.add_argument("--costs", metavar="FILE", help="class distances or costs, .safetensors or .csv")
+    for parser in (fit, apply, compare):
+        add_input_arguments(parser)
+        parser.add_argument("--labels", type=Path, metavar="FILE", help="labels, where a file holds none")
+        parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+        parser.add_argument("--force", action="store_true", help="overwrite what is there")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    for option in ("coverage", "error", "confidence", "level"):
+        value = getattr(arguments, option, None)
+        if value is not None and not 0 < value < 1:
+            raise ValueError(f"--{option} must be between 0 and 1, got {value:g}.")
+    if arguments.action == "compare":
+        if arguments.labels is not None:
+            raise ValueError("--labels must be left out: two files cannot share one file of labels.")
+        if arguments.rules is not None:
+            from softkin.evaluation import decided
+
+            for name in _names(arguments.rules):
+                decided.rule_kind(name)
+    if arguments.action == "fit":
+        from softkin.evaluation import decided
+
+        kind = decided.rule_kind(arguments.rule)
+        stand_ins = {"tree": arguments.tree, "matrix": arguments.costs, "similarity": arguments.similarity}
+        taken = kind.option_names()
+        for name, value in (stand_ins | _stated(arguments)).items():
+            option = "costs" if name == "matrix" else name
+            if value is not None and name not in taken:
+                raise ValueError(f"--{option} is not for the rule {kind.name}.")
+        if arguments.score is not None and kind.name in ("sets", "abstain"):
+            kind(score=arguments.score)  # type: ignore[call-arg]
+        for name, option in (("tree", "--tree"), ("matrix", "--costs")):
+            if name in taken and stand_ins[name] is None:
+                raise ValueError(f"{option} must be given with the rule {kind.name}.")
+    if arguments.action == "apply" and arguments.output.suffix not in (".csv", ".jsonl", ".npz"):
+        raise ValueError(f"--output must end in .csv, .jsonl or .npz, got {arguments.output}.")
+    if arguments.output is None:
+        return
+    if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
+        raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
+    target = arguments.output / "rule.json" if arguments.action == "fit" else arguments.output
+    files.refuse_to_overwrite(target, force=arguments.force)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _stated(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Options of a rule that are plain values."""
+    return {
+        name: getattr(arguments, name) for name in ("coverage", "error", "confidence", "score", "conditional", "of")
+    }
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """One of the three."""
+    {"fit": _fit, "apply": _apply, "compare": _compare}[arguments.action](arguments)
+
+
+def _read(path: str, arguments: argparse.Namespace) -> "Predictions":
+    from dataclasses import replace
+
+    from softkin.predictions import formats
+
+    predictions = formats.read(path, **reading_options(arguments))
+    return replace(predictions, name=Path(path).name if path != "-" else predictions.name)
+
+
+def _labelled(path: str, arguments: argparse.Namespace) -> "Predictions":
+    from softkin import SoftkinError
+
+    predictions = _read(path, arguments)
+    if predictions.labels is None:
+        raise SoftkinError(f"{path} must have labels for this, one for each row; it has none.")
+    return predictions
+
+
+def _sources(arguments: argparse.Namespace, predictions: "Predictions") -> dict[str, Any]:
+    """The tree, similarity and costs that were named; None for those that were not."""
+    from softkin.evaluation import decided
+
+    makers = {"tree": decided.tree_of, "similarity": decided.similarity_of, "costs": decided.costs_of}
+    named = {name: getattr(arguments, name) for name in makers}
+    return {name: None if source is None else makers[name](source, predictions) for name, source in named.items()}
+
+
+def _fit(arguments: argparse.Namespace) -> None:
+    from softkin.evaluation import decided
+
+    held_out = _labelled(arguments.file, arguments)
+    sources = _sources(arguments, held_out)
+    options = _stated(arguments) | {"tree": sources["tree"], "similarity": sources["similarity"]}
+    rule = decided.made(decided.rule_kind(arguments.rule), options | {"matrix": sources["costs"]})
+    decided.fit(rule, held_out)
+    rule.save(arguments.output)
+    if arguments.json:
+        about = {"rule": repr(rule), "guarantee": rule.guarantee(), "num_samples": len(held_out)}
+        print(json.dumps(about | {"folder": str(arguments.output)}, ensure_ascii=False, indent=1))
+        return
+    print(f"{rule!r}, fitted on {len(held_out):,} samples\n{rule.guarantee()}\nWrote {arguments.output}")
+
+
+def _apply(arguments: argparse.Namespace) -> None:
+    from softkin import decisions
+    from softkin.evaluation import decided
+
+    rule = decisions.load(arguments.folder)
+    predictions = _read(arguments.file, arguments)
+    answers = decided.answers(rule, predictions)
+    overlap = decided.notice(rule, predictions)
+    if overlap is not None:
+        warnings.warn(overlap, stacklevel=2)
+    decided.written(arguments.output, rule, answers, predictions)
+    result: dict[str, Any] = {"rule": repr(rule), "num_samples": len(predictions), "file": str(arguments.output)}
+    result |= {"guarantee": rule.guarantee(), "warnings": [] if overlap is None else [overlap]}
+    if predictions.labels is not None:
+        outcome = rule.evaluate(
+            predictions.scores, predictions.labels, from_probabilities=predictions.are_probabilities
+        )
+        result |= outcome.to_dict()
+    if arguments.json:
+        print(json.dumps(result, ensure_ascii=False, indent=1))
+        return
+    print(f"{rule!r}, fitted on {rule.num_samples_:,} samples, applied to {len(predictions):,}\n{rule.guarantee()}")
+    if "measures" in result:
+        known = [name for name in COLUMNS if name in result["measures"]]
+        print("; ".join(f"{HEADINGS[name]} {_cell(name, result['measures'][name])}" for name in known))
+    print(f"Wrote {arguments.output}")
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    from softkin.evaluation import decided
+
+    validation, test = (_labelled(path, arguments) for path in (arguments.validation, arguments.test))
+    sources = _sources(arguments, validation)
+    rules: dict[str, Rule] = decided.candidates(
+        validation,
+        coverage=arguments.coverage or 0.9,
+        error=arguments.error or 0.05,
+        confidence=arguments.confidence or 0.95,
+        tree=sources["tree"],
+        alike=sources["similarity"],
+        costs=sources["costs"],
+        rules=None if arguments.rules is None else _names(arguments.rules),
+    )
+    result = decided.compare_rules(
+        validation, test, rules, level=arguments.level, costs=sources["costs"], tree=sources["tree"]
+    )
+    for words in result["warnings"]:
+        warnings.warn(words, stacklevel=2)
+    text = json.dumps(result, ensure_ascii=False, indent=1, allow_nan=False)
+    if arguments.json:
+        print(text)
+    else:
+        _print(result)
+    if arguments.output is not None:
+        files.write(arguments.output, text.encode())
+        if not arguments.json:
+            print(f"Wrote {arguments.output}")
+
+
+def _print(result: dict[str, Any]) -> None:
+    fitted, measured = result["fitted_on"], result["measured_on"]
+    print(
+        f"Fitted on {shown(str(fitted['name']))} ({fitted['num_samples']:,} samples), measured on "
+        f"{shown(str(measured['name']))} ({measured['num_samples']:,}), {100 * result['confidence']:g} % intervals"
+    )
+    lines = [line for line in result["rules"] if "measures" in line]
+    columns = [name for name in COLUMNS if any(name in line["measures"] for line in lines)]
+    rows = [
+        [line["rule"], *(_cell(name, line["measures"][name]) if name in line["measures"] else "" for name in columns)]
+        for line in lines
+    ]
+    headings = ["rule", *(HEADINGS[name] for name in columns)]
+    droppable = [headings.index(HEADINGS[name]) for name in ("information", "worst_class", "cost") if name in columns]
+    table, dropped = rows_that_fit(headings, rows, droppable)
+    print(table)
+    if dropped:
+        print(f"Left out for want of room: {', '.join(dropped)}; a wider terminal or --json shows them.")
+    for line in result["rules"]:
+        if "failed" in line:
+            print(f"{line['rule']} failed: {shown(line['failed'])}")
+        for words in line.get("warnings", []):
+            print(f"{line['rule']}: {shown(words)}")
+
+
+def _cell(name: str, value: dict[str, Any]) -> str:
+    """A value with its interval."""
+    parts = [value[part] for part in ("value", "low", "high")]
+    if not isinstance(parts[0], float):
+        return "–"
+    if name in IN_PERCENT:
+        number, low, high = (f"{100 * part:.1f}" for part in parts)
+    else:
+        number, low, high = (f"{part:.2f}" for part in parts)
+    return f"{number} [{low}, {high}]"
