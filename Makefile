@@ -28,6 +28,7 @@ bench: .venv/dev
 	$(RUN) benchmarks/calibrators.py
 	$(RUN) benchmarks/data.py
 	$(RUN) benchmarks/training.py
+	$(RUN) benchmarks/alpha_cost.py
 	$(RUN) benchmarks/study.py default
 	$(RUN) benchmarks/study.py overhead
 	$(RUN) benchmarks/study.py kills

@@ -171,7 +171,7 @@ def test_wrong_usage_is_one_sentence(capsys, arguments, words):
 def test_what_is_not_there_is_one_sentence(capsys):
     for arguments, words in (
         (("--device", "cuda:9"), "the device cuda:9 cannot be used"),
-        (("--tracker", "mlflow"), "the tracker mlflow is not installed"),
+        (("--tracker", "wandb"), "the tracker wandb is not installed"),
     ):
         code, _, errors = run(capsys, *QUICK[:-2], *arguments)
         assert code == 1

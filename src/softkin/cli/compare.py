@@ -94,9 +94,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     vectors = what.add_argument("--vectors")
     choices.choose(vectors, "for WE: {} or a file of word vectors (default: minilm)", choices.word_vectors, files=True)
-    what.add_argument(
-        "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
-    )
+    running.add_alias(what)
     what.add_argument(
         "--ood", type=_names, help="out-of-distribution sets: uniform, gaussian, any data; comma-separated"
     )
@@ -155,7 +153,7 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
     if recipe:
         values["recipe"] = recipe
     if arguments.alias:
-        values["aliases"] = {**values.get("aliases", {}), **dict(alias.split("=", 1) for alias in arguments.alias)}
+        values["aliases"] = {**values.get("aliases", {}), **running.aliases(arguments)}
     return StudySpec.from_dict(values)
 
 
@@ -165,9 +163,6 @@ def check(arguments: argparse.Namespace) -> None:
     from softkin.data import distribution, loading
     from softkin.study.perform import recipe_of
 
-    for alias in arguments.alias:
-        if not all(part.strip() for part in alias.partition("=")):
-            raise ValueError(f"--alias must be WORD=OTHER, got {alias!r}.")
     running.check(arguments)
     spec = spec_of(arguments)
     with _from_file(arguments, "recipe", "epochs"):

@@ -22,6 +22,21 @@ def add_options(options: argparse._ActionsContainer) -> None:
     options.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
+def add_alias(options: argparse._ActionsContainer) -> None:
+    """What to look up instead of a word of a class name."""
+    options.add_argument(
+        "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
+    )
+
+
+def aliases(arguments: argparse.Namespace) -> dict[str, str]:
+    """What ``--alias`` says, each word with what to look up instead."""
+    for alias in arguments.alias:
+        if not all(part.strip() for part in alias.partition("=")):
+            raise ValueError(f"--alias must be WORD=OTHER, got {alias!r}.")
+    return dict(alias.split("=", 1) for alias in arguments.alias)
+
+
 def check(arguments: argparse.Namespace) -> None:
     """Refuse options of ``add_options`` that cannot be."""
     from softkin import checks

@@ -25,10 +25,19 @@ if TYPE_CHECKING:
 
 CHECKPOINT_EVERY = 5.0
 """The default of ``checkpoint_every``: minimum seconds between two checkpoints, which is what a crash may cost"""
+SCHEDULES = ("step", "cosine", "one-cycle", "constant")
+AUGMENTATIONS = ("none", "flip", "crop-flip")
+PRECISIONS = ("no", "bf16", "fp16")
+STOPS = ("refined-nll", "nll", "accuracy", "brier", "ece")
+"""What the fields of a ``Recipe`` may be; here, so that the command line can list them without loading torch"""
 
 __all__ = [
+    "AUGMENTATIONS",
     "CHECKPOINT_EVERY",
     "METHODS",
+    "PRECISIONS",
+    "SCHEDULES",
+    "STOPS",
     "Method",
     "Recipe",
     "Standardisation",

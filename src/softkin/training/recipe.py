@@ -8,12 +8,9 @@ from typing import Any, Literal, Self
 
 from softkin import checks
 from softkin.names import Registry, did_you_mean
+from softkin.training import AUGMENTATIONS, PRECISIONS, SCHEDULES, STOPS
 
 MOST_EPOCHS = 100_000  # five hundred times as many as anybody trains; the history has an entry for each
-SCHEDULES = ("step", "cosine", "one-cycle", "constant")
-AUGMENTATIONS = ("none", "flip", "crop-flip")
-PRECISIONS = ("no", "bf16", "fp16")
-STOPS = ("refined-nll", "nll", "accuracy", "brier", "ece")
 
 
 @dataclass(frozen=True)

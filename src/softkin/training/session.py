@@ -207,6 +207,33 @@ class Finished:
     record: dict[str, Any]
     written: list[Path]
 
+    def text(self) -> str:
+        """For people: what was trained, what it came to, and where it is."""
+        record = self.record
+        lines = [
+            f"{record['source']}; {record['network']}, {record['parameters']:,} parameters; {record['method']['name']}",
+            f"target: {record['effective_target']}",
+        ]
+        if "autoencoder" in record:
+            lines.append(record["autoencoder"]["words"])
+        if record["overlap"]:
+            twins = f"{record['overlap']:,} validation and test samples"
+            lines.append(f"notice: {twins} have an exact twin among the training samples")
+        if "batch_statistics" in record and record["processes"] > 1:
+            lines.append(f"batch statistics: {record['batch_statistics']}")
+        lines += [f"{name}: {_in_words(numbers)}" for name, numbers in record["results"].items()]
+        lines.append(f"{record['seconds']:.1f} s of training" + (", resumed" if record["resumed"] else ""))
+        return "\n".join([*lines, *(f"Wrote {path}" for path in self.written)])
+
+
+def _in_words(numbers: Mapping[str, Any]) -> str:
+    if "auroc" in numbers:
+        return f"{numbers['rows']:,} rows, AUROC of the confidence against test {numbers['auroc']:.4f}"
+    return (
+        f"{numbers['rows']:,} rows, accuracy {100 * numbers['accuracy']:.2f} %, ECE {100 * numbers['ece']:.2f} %, "
+        f"NLL {files.from_number(numbers['nll']):.4f}, Brier {numbers['brier']:.4f}"
+    )
+
 
 def _is_first_process() -> bool:
     """Whether this is the first of the processes that a launcher started, which alone writes; also before they meet."""
