@@ -170,6 +170,11 @@ class AdjustableLabels(nn.Module):
         """The mass on the other classes, on average over the rows of Q."""
         return 1 - float(self._own().mean()) if self._auto is None else float(self.auto_alpha)
 
+    @property
+    def moves_alpha(self) -> bool:
+        """Whether ``adjust`` moves α: whether this was made with ``alpha="auto"``."""
+        return self._auto is not None
+
     def adjust(self, validation_logits: Array, validation_labels: Array) -> float:
         """Move ``alpha="auto"`` by how over-confident the network is: once an epoch, on rows that it is not trained on.
 

@@ -1,0 +1,119 @@
+"""softkin in Hugging Face's ``Trainer``: the loss, the names of the classes, the metrics.
+
+    from softkin.transformers import TrainerLoss, compute_metrics
+
+    trainer = Trainer(
+        model=model, args=args, train_dataset=…, eval_dataset=…,
+        compute_loss_func=TrainerLoss.from_model(model, alpha=0.1),
+        compute_metrics=compute_metrics,
+    )
+
+Nothing here imports transformers: what its ``Trainer`` hands over is enough. Tested with transformers 4.46 and newer
+(``pip install 'softkin[transformers]'``), the first whose ``Trainer`` has ``compute_loss_func``.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from softkin import checks, losses, metrics
+
+__all__ = ["TrainerLoss", "class_names", "compute_metrics"]
+
+
+class TrainerLoss:
+    """A loss as ``Trainer(compute_loss_func=…)`` calls it.
+
+    ``Trainer`` uses the same function for the loss of the evaluation. A smooth loss there is no longer the NLL that
+    people take ``eval_loss`` for, and cannot be compared with that of a run without smoothing: so outside of training
+    (where gradients are off) this is the plain cross-entropy, unless asked otherwise.
+
+    With gradient accumulation ``Trainer`` hands over the number of samples of all accumulated batches
+    (``num_items_in_batch``), and the gradients are those of one large batch.
+
+    Args:
+        loss_fn: Such as ``losses.ClassSimilarityLoss``.
+        evaluation: "nll" for the plain cross-entropy in evaluations, "smooth" for ``loss_fn`` there too.
+    """
+
+    def __init__(self, loss_fn: losses.SoftLabelCrossEntropy, *, evaluation: Literal["nll", "smooth"] = "nll") -> None:
+        self.loss_fn = loss_fn
+        checks.option(evaluation, "evaluation", ("nll", "smooth"))
+        self.evaluation = evaluation
+
+    @classmethod
+    def from_model(cls, model: Any, *, evaluation: Literal["nll", "smooth"] = "nll", **options: Any) -> Self:
+        """``ClassSimilarityLoss.from_names`` with the names in ``model.config.id2label``, and its ``options``."""
+        names = [_words(name) for name in class_names(model)]
+        return cls(losses.ClassSimilarityLoss.from_names(names, **options), evaluation=evaluation)
+
+    def __call__(self, outputs: Any, labels: Tensor, num_items_in_batch: Tensor | float | None = None) -> Tensor:
+        """The loss of what a model returns, an object or mapping with ``logits``."""
+        logits = outputs["logits"] if isinstance(outputs, Mapping) else getattr(outputs, "logits", outputs)
+        if logits.ndim == 3 and labels.ndim == 2:  # a label for each token: classes come second to a loss
+            logits = logits.movedim(-1, 1)
+        self.loss_fn.to(logits.device)
+        if torch.is_grad_enabled() or self.evaluation == "smooth":
+            loss: Tensor = self.loss_fn(logits, labels, num_items_in_batch)
+            return loss
+        return F.cross_entropy(logits.float(), labels, ignore_index=self.loss_fn.ignore_index)
+
+
+def class_names(model: Any) -> list[str]:
+    """The names of the classes in their order, from a model or its configuration: ``id2label`` is a mapping.
+
+    Raises:
+        ValueError: There are none, or only the placeholders LABEL_0, LABEL_1 …
+    """
+    config = getattr(model, "config", model)
+    named = getattr(config, "id2label", None)
+    if not isinstance(named, Mapping) or not named:
+        raise ValueError(f"`model` must have `config.id2label`, a mapping from class numbers to names, got {named!r}.")
+    by_number = {int(number): str(name) for number, name in named.items()}
+    if sorted(by_number) != list(range(len(by_number))):
+        raise ValueError(f"`id2label` must name the classes 0 to {len(by_number) - 1}, got {sorted(by_number)[:10]}.")
+    names = [by_number[number] for number in range(len(by_number))]
+    if all(re.fullmatch(r"LABEL_\d+", name) for name in names):
+        raise ValueError(
+            "`id2label` holds the placeholders LABEL_0 …; pass id2label={0: 'name', …} when you make the model."
+        )
+    return names
+
+
+def _words(name: str) -> str:
+    """``card_payment_fee`` as the words that vectors know."""
+    return re.sub(r"[_\-\s]+", " ", name).strip()
+
+
+def compute_metrics(evaluation: Any) -> dict[str, float]:
+    """Accuracy, NLL, Brier score and calibration errors for ``Trainer(compute_metrics=compute_metrics)``.
+
+    Args:
+        evaluation: What ``Trainer`` hands over: ``predictions`` (logits, or a tuple that begins with them) and
+            ``label_ids``. Rows or tokens with the label −100 are left out.
+    """
+    values, labels = evaluation.predictions, evaluation.label_ids
+    logits = np.asarray(values[0] if isinstance(values, tuple | list) else values)
+    labels = np.asarray(labels[0] if isinstance(labels, tuple) else labels)
+    if logits.shape[:-1] != labels.shape:
+        raise ValueError(
+            f"`predictions` must be logits (N, K) of the {labels.shape} labels, got {logits.shape}; is there a "
+            "`preprocess_logits_for_metrics` that changes them?"
+        )
+    counted = labels.reshape(-1) != -100
+    y = torch.from_numpy(labels.reshape(-1)[counted].astype(np.int64))
+    z = torch.from_numpy(logits.reshape(-1, logits.shape[-1])[counted].astype(np.float64))
+    p = z.softmax(dim=1)
+    return {
+        "accuracy": metrics.accuracy(p, y),
+        "nll": metrics.nll(p, y),
+        "brier": metrics.brier(p, y),
+        "signed_gap": metrics.signed_gap(p, y),
+        "ece_hist": metrics.ece_hist(p, y),
+        "ece_hist_output": metrics.ece_hist(p, y, scope="output"),
+    }
