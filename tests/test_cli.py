@@ -26,6 +26,7 @@ def names(tmp_path):
 
 def test_every_command_has_help_and_an_example_that_works(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("softkin.report.serve.PageServer.serve_forever", lambda self: None)  # it would serve for ever
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for name, module in cli.COMMANDS.items():
         code, output, _ = run(capsys, name, "--help")

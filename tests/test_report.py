@@ -153,7 +153,9 @@ def test_probabilities_that_were_given_are_calibrated_as_such():
             "mixed",
             "Right on average, but off by 5.0 points from one answer to the next",
         ),
-        ((0.01, -0.01, 0.03), (0.02, 0.0, 0.04), "calibrated", "No sign that the confidences are wrong"),
+        ((0.01, -0.01, 0.029), (0.02, 0.0, 0.04), "calibrated", "No sign that the confidences are wrong"),
+        ((0.01, -0.031, 0.02), (0.02, 0.0, 0.04), "unknown", "No evidence either way"),
+        ((0.0004, 0.0003, 0.0005), (0.0004, 0.0003, 0.0005), "calibrated", "No sign that the confidences are wrong"),
     ],
 )
 def test_the_sentence_says_what_the_intervals_allow(gap, ece, kind, words):
@@ -161,9 +163,10 @@ def test_the_sentence_says_what_the_intervals_allow(gap, ece, kind, words):
     cells["count"][269], cells["hit_sum"][269], cells["score_sum"][269] = 100, 76, 90.0
     said = sentence.verdict(metrics.Interval(*gap, 0.95), metrics.Interval(*ece, 0.95), cells)
     assert (said["kind"], said["headline"]) == (kind, words)
-    assert (
-        said["detail"] == "On average 90.0 % sure and 76.0 % right: of the answers given at about 90 %, 76 % are right."
+    assert said["detail"].startswith(
+        "On average 90.0 % sure and 76.0 % right: of the answers given at about 90 %, 76 % are right."
     )
+    assert ("from −3.1 to +2.0 points" in said["detail"]) == (kind == "unknown")
 
 
 def test_the_window_of_the_sentence_moves_to_where_answers_are():

@@ -142,7 +142,7 @@ def test_the_page_leads_with_the_recommendation_and_draws_the_path_of_alpha(brow
     for line in changed["histories"]:
         line["values"]["alpha"] = [0.02 + 0.01 * place for place in range(len(line["epochs"]))]
     page = browser.open(report.write_comparison(tmp_path / "page.html", changed)[0])
-    assert page.text("#table p") == " ".join(said)
+    assert page.text("#answers p") == " ".join(said)
     assert "α, moved by the validation gap" in page.texts("#training h3")
     assert page.console() == []
 
@@ -151,7 +151,7 @@ def test_the_table_alone_is_enough(browser, data, tmp_path):
     given = {key: data[key] for key in comparison.NEEDED}
     browser.open(report.write_comparison(tmp_path / "table.html", given)[0])
     assert browser.console() == []
-    assert len(browser.texts("section")) == 1
+    assert len(browser.texts("section")) == 2
 
 
 @pytest.mark.parametrize(

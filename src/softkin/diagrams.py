@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#767D87")
 MARKERS = "osD^vPX"
 DASHES: tuple[Any, ...] = (
     "-",
@@ -34,12 +34,33 @@ DASHES: tuple[Any, ...] = (
     (0, (6, 2)),
     (0, (2, 2)),
     (0, (8, 1)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (2, 4)),
+    (0, (6, 1, 2, 1)),
 )
 SMALL = 7  # points: readable when the figure is 3 inches wide
+LINE = 0.165  # inches that a line of the legend takes
 RESAMPLES = 200
 FEW = 10  # scores in a bin
 
 Models = Array | Mapping[str, Array]
+
+
+def series(place: int) -> tuple[str, Any, str]:
+    """Colour, dash and marker of one of several models: all differ up to 20, as on the report's page.
+
+    Models that share a colour share neither dash nor marker, so nobody has to tell colours apart.
+
+    Example:
+        >>> len({series(place) for place in range(20)})
+        20
+    """
+    turn = place // len(COLOURS)
+    return (
+        COLOURS[place % len(COLOURS)],
+        DASHES[(place + 3 * turn) % len(DASHES)],
+        MARKERS[(place + turn) % len(MARKERS)],
+    )
 
 
 def reliability(
@@ -60,8 +81,8 @@ def reliability(
 
     For each bin of scores the mean score (across) and the share of hits (up), with the dashed diagonal where the two
     agree. Below it, a network claims more than it delivers. One model shows bars, the gap to the diagonal hatched;
-    several show lines. Bins with fewer than 10 scores are pale, and lines pass them by: they say little. Beneath
-    stands how many scores each bin holds. The legend's ECE is that of all these bins.
+    several show lines. Bins with fewer than 10 scores say little: they are hollow points, and no bars or lines. Beneath
+    stands how many scores each bin holds. The legend's ECE is that of all these bins; it never covers the curves.
 
     Args:
         probabilities: (N, K), or a mapping from models' names to theirs, on the same samples.
@@ -89,7 +110,7 @@ def reliability(
         statistic = Binned(scores, for_scores(scores.scores, n_bins, binning), per=per)
         curve = statistic.curve()
         ece = float(curve.error(samples=scores.denominator(per)))
-        colour = COLOURS[place % len(COLOURS)]
+        colour, _, _ = series(place)
         label = f"{_legend(name)}: " if name else ""
         label += f"ECE {100 * ece:.2f} %" + (" (per score)" if per == "score" and scope == "output" else "")
         low_high = None if level is None else likelihood_band(statistic, level, RESAMPLES, seed)
@@ -111,14 +132,14 @@ def _bars(ax: "Axes", curve: ReliabilityCurve, colour: str, label: str, band: An
     full = (curve.count > 0).numpy()
     left, width = edges[:-1][full], np.diff(edges)[full]
     lik, conf = curve.likelihood.numpy()[full], curve.confidence.numpy()[full]
-    bars = ax.bar(left, lik, width, align="edge", color=colour, alpha=0.75, edgecolor="white", linewidth=0.4)
-    for bar, count in zip(bars, curve.count.numpy()[full], strict=True):
-        bar.set_alpha(0.75 if count >= FEW else 0.2)
-    ax.bar(0, 0, 0, color=colour, alpha=0.75, label=label)  # for the legend: the first bar may be a pale one
+    many = curve.count.numpy()[full] >= FEW
+    ax.bar(left[many], lik[many], width[many], align="edge", color=colour, alpha=0.75, edgecolor="white", linewidth=0.4)
+    ax.bar(0, 0, 0, color=colour, alpha=0.75, label=label)  # for the legend: there may be points alone
     ax.bar(
-        left, conf - lik, width, bottom=lik, align="edge", facecolor="none", edgecolor=COLOURS[1], hatch="////",
-        linewidth=0.5, label="gap to calibration",
+        left[many], (conf - lik)[many], width[many], bottom=lik[many], align="edge", facecolor="none",
+        edgecolor=COLOURS[1], hatch="////", linewidth=0.5, label="gap to calibration",
     )  # fmt: skip
+    ax.plot((left + width / 2)[~many], lik[~many], "o", color=colour, markersize=3, markerfacecolor="white")
     if band is not None:
         low, high = (end.numpy()[full] for end in band)
         centre = left + width / 2
@@ -128,13 +149,13 @@ def _bars(ax: "Axes", curve: ReliabilityCurve, colour: str, label: str, band: An
 
 def _line(ax: "Axes", curve: ReliabilityCurve, place: int, label: str, band: Any) -> None:
     """One of several models."""
-    colour = COLOURS[place % len(COLOURS)]
+    colour, dash, mark = series(place)
     full = (curve.count > 0).numpy()
     conf, lik = curve.confidence.numpy()[full], curve.likelihood.numpy()[full]
-    style = {"color": colour, "marker": MARKERS[place % len(MARKERS)], "linestyle": DASHES[place % len(DASHES)]}
+    style = {"color": colour, "marker": mark, "linestyle": dash}
     many = curve.count.numpy()[full] >= FEW
     ax.plot(conf[many], lik[many], label=label, markersize=3, linewidth=1.2, **style)
-    ax.plot(conf[~many], lik[~many], style["marker"], color=colour, markersize=3, markerfacecolor="white", alpha=0.5)
+    ax.plot(conf[~many], lik[~many], mark, color=colour, markersize=3, markerfacecolor="white", alpha=0.5)
     if band is not None:
         low, high = (end.numpy()[full][many] for end in band)
         conf = conf[many]
@@ -185,7 +206,8 @@ def confidence_histogram(
         curve = curve_of(winning, torch.empty(0, dtype=torch.int64), bins)
         share = (curve.count / curve.count.sum()).numpy()
         mean = float(curve.score_sum.sum() / curve.count.sum())
-        style = {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}
+        colour, dash, _ = series(place)
+        style = {"color": colour, "linestyle": dash}
         label = f"{_legend(name)}: mean {mean:.3f}" if name else f"mean {mean:.3f}"
         ax.stairs(share, bins.edges.numpy(), label=label, linewidth=1.3, **style)
         ax.axvline(mean, linewidth=0.7, **style)
@@ -368,12 +390,25 @@ def _words(ax: "Axes", across: str | None, up: str | None, title: str | None, *,
     if title:
         ax.set_title(title, fontsize=SMALL + 1)
     if legend:
-        ax.legend(fontsize=SMALL, frameon=False, handlelength=1.8, borderaxespad=0.3)
+        _legend_above(ax, title)
+
+
+def _legend_above(ax: "Axes", title: str | None) -> None:
+    """The legend above the axes, where it covers nothing; a figure of ours grows by what it needs."""
+    entries = len(ax.get_legend_handles_labels()[1])
+    figure = ax.get_figure(root=True)
+    if figure is not None and figure.get_layout_engine() is not None and len(figure.axes) <= 2:
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width, height + LINE * entries)
+    ax.legend(
+        fontsize=SMALL, frameon=False, handlelength=2.6, borderaxespad=0,
+        loc="lower left", bbox_to_anchor=(0, 1.02 if title is None else 1.1),
+    )  # fmt: skip
 
 
 def _legend(name: str) -> str:
     """A model's name for the legend, from which matplotlib leaves out what begins with "_"."""
-    return f" {escape.mathtext(name)}" if name.startswith("_") else escape.mathtext(name)
+    return f" {_short(name, 40)}" if name.startswith("_") else _short(name, 40)
 
 
 def _short(name: str, most: int = 24) -> str:

@@ -9,7 +9,19 @@ import warnings
 from collections.abc import Sequence
 
 from softkin import SoftkinError, __version__
-from softkin.cli import calibrate, compare, completion, data, decide, evaluate, paper, similarity, status, train
+from softkin.cli import (
+    calibrate,
+    compare,
+    completion,
+    data,
+    decide,
+    evaluate,
+    paper,
+    report,
+    similarity,
+    status,
+    train,
+)
 from softkin.cli.arguments import CommandParser, one_line
 
 COMMANDS = {
@@ -22,6 +34,7 @@ COMMANDS = {
     "data": data,
     "paper": paper,
     "status": status,
+    "report": report,
     "completion": completion,
 }
 

@@ -15,7 +15,10 @@ from softkin.names import require
 from softkin.predictions.registry import FORMATS
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from softkin.evaluation import Evaluated
+    from softkin.predictions import Predictions
 
 SUMMARY = "how far a model's confidences can be trusted, from a file of its predictions"
 DESCRIPTION = """\
@@ -35,6 +38,9 @@ Several FILEs are several models of the same samples; a pattern without quotes i
 What is kept of Hugging Face's Trainer.predict (`predictions`, `label_ids`) is read in all of them. Where no name says
 whether numbers are logits or probabilities, say --logits or --probs; it is never guessed from the values."""
 EXAMPLE = "softkin evaluate examples/digits-test.npz --abstain 0.05"
+
+
+MOST_MODELS = 20  # on one page, as report.models has it
 
 
 def add_input_arguments(command: argparse.ArgumentParser) -> None:
@@ -92,7 +98,19 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             help="predictions for samples of none of the classes: how well the scores tell them apart; may be repeated",
         )
     )
-    command.add_argument("--report", type=Path, metavar="PAGE.html", help="write an interactive page of one file")
+    command.add_argument(
+        "--report", type=Path, metavar="PAGE.html", help="write an interactive page: of one model, or up to 20 compared"
+    )
+    choices.path(
+        command.add_argument("--images", metavar="SOURCE", help="for the page: a folder of images, or a parquet file")
+    )
+    choices.path(
+        command.add_argument("--texts", metavar="FILE", help="for the page: .txt, one a line, or a table's text column")
+    )
+    choices.path(command.add_argument("--class-names", metavar="FILE", help="class names, one a line, or a JSON list"))
+    choices.path(
+        command.add_argument("--distances", metavar="FILE", help="for the page: class distances that softkin saved")
+    )
     command.add_argument("--seed", type=int, default=0, help="of the resampling (default: 0)")
     command.add_argument(
         "--jobs", type=int, default=1, help="processes that share out a large set's files (default: 1)"
@@ -119,8 +137,11 @@ def check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--address is for --engine ray, and the engine is {arguments.engine}.")
     if arguments.files.count("-") > 1:
         raise ValueError("standard input (-) can be read once only.")
-    if arguments.report is not None and len(arguments.files) > 1:
-        raise ValueError(f"--report makes the page of one file, got {len(arguments.files)}; call it once for each.")
+    if arguments.report is not None and len(arguments.files) > MOST_MODELS:
+        raise ValueError(f"--report shows at most {MOST_MODELS} files on one page, got {len(arguments.files)}.")
+    for option in ("images", "texts", "distances"):
+        if getattr(arguments, option) is not None and (arguments.report is None or len(arguments.files) > 1):
+            raise ValueError(f"--{option} is for the page of one file: it needs --report and a single FILE.")
     if arguments.report is not None and arguments.report.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"--report must end in .html, got {arguments.report}.")
     beside = None if arguments.report is None else arguments.report.with_suffix(".json")
@@ -153,7 +174,7 @@ def run(arguments: argparse.Namespace) -> None:
             **settings,
         )
         _notice(model)
-        models.append(model)
+        models.append(model if arguments.class_names is None else _renamed(model, arguments.class_names))
     compared = compare_files(models, **settings) if len(models) > 1 else []
     if arguments.abstain is not None:
         _abstain(models, arguments)
@@ -169,7 +190,7 @@ def run(arguments: argparse.Namespace) -> None:
         files.write(arguments.output, text.encode())
         _wrote(arguments.output, arguments)
     if arguments.report is not None:
-        _report(models[0], arguments)
+        _report(models, compared, arguments)
 
 
 def _wrote(path: Path, arguments: argparse.Namespace) -> None:
@@ -233,23 +254,57 @@ def _told_apart(data: dict[str, Any]) -> list[str]:
     ]
 
 
-def _report(model: "Evaluated", arguments: argparse.Namespace) -> None:
+def _renamed(model: "Evaluated", path: str) -> "Evaluated":
+    """The same with the classes named by a file."""
+    from dataclasses import replace
+
+    from softkin import checks
+    from softkin.report import attach
+
+    names = checks.class_names(attach.class_names(path), num_classes=model.data["num_classes"])
+    known = None if model.predictions is None else replace(model.predictions, class_names=names)
+    return replace(model, data=model.data | {"class_names": names}, predictions=known)
+
+
+def _report(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
     from softkin import SoftkinError, report
 
-    if model.predictions is None:
-        raise SoftkinError(
-            f"--report needs all predictions at once, and {model.name} holds {model.data['num_samples']:,} rows; "
-            "make the page of a random part of them."
+    for model in models:
+        if model.predictions is None:
+            raise SoftkinError(
+                f"--report needs all predictions at once, and {model.name} holds {model.data['num_samples']:,} rows; "
+                "make the page of a random part of them."
+            )
+    kept = [model.predictions for model in models if model.predictions is not None]
+    settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}
+    first, count = kept[0], len(kept[0])
+    if len(models) > 1:
+        data = report.build_models(kept, comparisons=compared, **settings)
+    else:
+        given = arguments
+        data = report.build(
+            first,
+            source=models[0].name,
+            abstain=given.abstain,
+            abstain_confidence=given.abstain_confidence,
+            images=None if given.images is None else report.attach.images(given.images, first.sample_ids, count),
+            texts=None if given.texts is None else report.attach.texts(given.texts, first.sample_ids, count),
+            distances=None if given.distances is None else _distances(given.distances, first),
+            asymmetric=True,
+            **settings,
         )
-    data = report.build(
-        model.predictions,
-        source=model.name,
-        confidence=arguments.confidence,
-        resamples=arguments.resamples,
-        seed=arguments.seed,
-    )
     for path in report.write(arguments.report, data, force=arguments.force):
         _wrote(path, arguments)
+
+
+def _distances(path: str, predictions: "Predictions") -> "Tensor":
+    from softkin import SoftkinError, distances
+
+    if predictions.class_names is None:
+        raise SoftkinError(
+            f"--distances are matched by class names, and {predictions.name} has none; name them with --class-names."
+        )
+    return distances.load(path, class_names=predictions.class_names)
 
 
 def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
@@ -313,7 +368,7 @@ def _print_abstention(found: dict[str, Any]) -> None:
     print(f"\n{found['text']}")
     rules = found["candidates"]
     table = Table(box=None, pad_edge=False)
-    for heading in ("confidence above", "answered", "wrong", "at most, surely"):
+    for heading in ("confidence above", "answered", "wrong", "upper bound"):
         table.add_column(heading, justify="right")
     wanted = [rules[place] for place in sorted({round(j * (len(rules) - 1) / 9) for j in range(10)})]
     chosen = found["chosen"]

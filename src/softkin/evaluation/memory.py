@@ -159,12 +159,10 @@ DRAWS = 200  # sets of labels where the interval needed none
 
 def described(pool: scopes.Pool, ends: Mapping[str, Measured], settings: Settings) -> dict[str, Any]:
     """The winning scores' reliability in bins, and what it says in words."""
-    cells = binning.curve(pool.scores, pool.hits, binning.equal_width(sentence.CELLS))
     bins = binning.curve(pool.scores, pool.hits, binning.equal_width(settings.n_bins))
     gap, ece = ends["signed_gap"].interval, ends["ece_hist"].interval
-    sums = {part: getattr(cells, part).tolist() for part in ("count", "score_sum", "hit_sum")}
     return {
-        "verdict": sentence.verdict(gap, ece, sums),
+        "verdict": sentence.verdict(gap, ece, sentence.cells(pool)),
         "reliability": {
             "edges": bins.edges.tolist(),
             "count": [round(count) for count in bins.count.tolist()],

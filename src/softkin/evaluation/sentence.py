@@ -2,35 +2,58 @@
 
 from typing import Any
 
+from softkin import binning
 from softkin.metrics import Interval
+from softkin.metrics.scopes import Pool
 
 CELLS = 300  # of the sums: windows of ten points have whole numbers of them
 ENOUGH = 30  # answers in a window: fewer do not carry a sentence
+TELLING = 0.03  # an interval of the gap that reaches further from 0 could hide what matters
+VISIBLE = 0.0005  # a gap that is printed as 0.0 points is none, however sure it is
 
 
 def verdict(gap: Interval, ece: Interval, cells: dict[str, Any]) -> dict[str, Any]:
     """The headline and a sentence below it.
 
+    Over- or under-confident only where the gap's interval leaves out 0. Where neither interval tells anything, the
+    headline depends on how much the gap's interval could hide: "no evidence either way" if that is three points or
+    more, else "no sign that the confidences are wrong".
+
     Args:
         gap: Mean confidence minus accuracy (``signed_gap``), with its interval.
         ece: The histogram ECE of the prediction, with its interval.
         cells: The prediction's sums.
+
+    Returns:
+        ``kind`` ("over", "under", "mixed", "unknown" or "calibrated"), ``headline``, ``detail``, and ``at``, the
+        confidence in percent that the detail speaks of.
     """
     n, hits, scores = sum(cells["count"]), sum(cells["hit_sum"]), sum(cells["score_sum"])
     sure, right = scores / n, hits / n
-    if gap.low > 0 or gap.high < 0:
-        kind = "over" if gap > 0 else "under"
-        headline = f"{kind.capitalize()}-confident by {points(abs(gap))}"
-    elif ece.low > 0:
-        kind, headline = "mixed", f"Right on average, but off by {points(ece)} from one answer to the next"
-    else:
-        kind, headline = "calibrated", "No sign that the confidences are wrong"
     detail = f"On average {percent(sure)} sure and {percent(right)} right"
     near = window(cells)
     if near is not None:
         at, share, _ = near
         detail += f": of the answers given at about {at} %, {percent(share, 0)} are right"
+    reach = f"{signed_points(gap.low)} to {signed_points(gap.high)} points"
+    if (gap.low > 0 or gap.high < 0) and abs(gap) >= VISIBLE:
+        kind = "over" if gap > 0 else "under"
+        headline = f"{kind.capitalize()}-confident by {points(abs(gap))}"
+    elif ece.low > 0 and ece >= VISIBLE:
+        kind, headline = "mixed", f"Right on average, but off by {points(ece)} from one answer to the next"
+    elif max(-gap.low, gap.high) >= TELLING:
+        kind, headline = "unknown", "No evidence either way"
+        detail += f". {n:,} samples cannot tell: the gap may be anywhere from {reach}"
+    else:
+        kind, headline = "calibrated", "No sign that the confidences are wrong"
+        detail += f". If there is a gap, it is within {reach}"
     return {"kind": kind, "headline": headline, "detail": f"{detail}.", "at": None if near is None else near[0]}
+
+
+def cells(pool: Pool) -> dict[str, list[float]]:
+    """The sums of winning scores that ``verdict`` reads, in 300 cells."""
+    curve = binning.curve(pool.scores, pool.hits, binning.equal_width(CELLS))
+    return {part: getattr(curve, part).tolist() for part in ("count", "score_sum", "hit_sum")}
 
 
 def window(cells: dict[str, Any]) -> tuple[int, float, int] | None:
@@ -50,6 +73,12 @@ def points(share: float) -> str:
     """A difference of shares in percentage points."""
     shown = f"{100 * share:.0f}" if share >= 0.0995 else f"{100 * share:.1f}"
     return f"{shown} point{'' if shown in ('1', '1.0') else 's'}"
+
+
+def signed_points(share: float) -> str:
+    """A difference of shares in percentage points, with its sign and without the word."""
+    text = f"{100 * share:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
 
 
 def percent(share: float, digits: int = 1) -> str:

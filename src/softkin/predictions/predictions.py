@@ -58,6 +58,8 @@ class Predictions:
     """(M, N, K) probabilities of the members of an ensemble or the draws of a Bayesian network, where kept"""
     mutual_information: Tensor | None = None
     """(N,) nats: how much the members disagree; from ``members`` where those are there"""
+    images: Any = None
+    """(N, H, W) or (N, H, W, C) uint8, for the report; files of predictions do not hold them"""
 
     def __post_init__(self) -> None:
         logits = checks.logits(self.logits).cpu()
@@ -170,6 +172,7 @@ class Predictions:
             texts=None if self.texts is None else [self.texts[row] for row in places.tolist()],
             members=None if self.members is None else self.members[:, places],
             mutual_information=_rows(self.mutual_information, places),
+            images=None if self.images is None else self.images[places.numpy()],
         )
 
     def save(

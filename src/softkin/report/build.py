@@ -3,13 +3,14 @@
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import asdict
 from statistics import NormalDist
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from softkin import __version__, binning, calibrators, checks, metrics
+from softkin import __version__, abstention, binning, calibrators, checks, metrics
 from softkin.calibrators import Calibrator, TemperatureScaling
 from softkin.calibrators.selection import cross_fit
 from softkin.checks import Array
@@ -19,7 +20,7 @@ from softkin.metrics import catalogue, scopes, uncertainty
 from softkin.metrics.catalogue import Metric
 from softkin.predictions import Predictions
 from softkin.progress import track
-from softkin.report import curves, matrix, mistakes, plain
+from softkin.report import curves, matrix, mistakes, plain, rows
 
 CLASS_BINS = 15
 MOST_POINTS = 400  # of the risk–coverage curve: more than it has pixels
@@ -37,7 +38,10 @@ def build(
     texts: Sequence[str] | None = None,
     name: str | None = None,
     source: str | None = None,
+    n_bins: int = 15,
     confidence: float = 0.95,
+    abstain: float | None = None,
+    abstain_confidence: float = 0.95,
     candidates: Sequence[Calibrator] | None = None,
     alpha: float = 0.1,
     beta: float = 2.0,
@@ -55,11 +59,15 @@ def build(
     Args:
         predictions: With labels.
         distances: (K, K) class distances, for the heat-map and the smooth labels; without them the page has neither.
-        images: (N, H, W) or (N, H, W, C) uint8, for thumbnails of the mistakes.
-        texts: The samples' texts, to be shown with the mistakes.
+        images: (N, H, W) or (N, H, W, C) uint8, or ``report.attach.images``, for thumbnails; by default those that the
+            predictions carry.
+        texts: The samples' texts; by default those that the predictions carry.
         name: What to call the model; by default the predictions' own name.
         source: Where the numbers come from, such as a file's name; shown as text.
+        n_bins: Bins of the histograms, and where the page's slider of bins starts.
         confidence: The level of all intervals and bands.
+        abstain: The error rate that a threshold on the confidence shall keep; by default one that suits the model.
+        abstain_confidence: With which the threshold keeps it.
         candidates: Unfitted calibrators to choose from; None for ``calibrators.default_candidates()`` (the quick ones
             of them beyond 5 million scores), an empty list for none at all. Temperature scaling is always among them
             unless the list is empty.
@@ -75,20 +83,32 @@ def build(
     """
     y = predictions.known_labels
     level = checks.level(confidence)
+    checks.count(n_bins, "n_bins")
     p, k = predictions.probabilities, predictions.num_classes
     names = mistakes.display_names(predictions.class_names, k)
+    images = predictions.images if images is None else images
+    texts = predictions.texts if texts is None else texts
     pictures = None if images is None else mistakes.checked_images(images, len(p))
     words = None if texts is None else mistakes.checked_texts(texts, len(p))
     alike = None
     if distances is not None:
         alike = matrix.encoded(distances, num_classes=k, source=None, alpha=alpha, beta=beta, asymmetric=asymmetric)
-    options: dict[str, Any] = {"level": level, "resamples": resamples, "seed": seed}
-    variants = [{"key": "raw", "name": "As it is", "note": None} | _variant(p, y, **options)]
-    tried, calibrated = _calibrated(predictions, candidates, seed, progress)
+        alike["mistakes"] = matrix.near_mistakes(distances, p, y)
+    target = suited_target(p, y) if abstain is None else abstain
+    options: dict[str, Any] = {"n_bins": n_bins, "level": level, "resamples": resamples, "seed": seed}
+    threshold: dict[str, Any] = {"target": target, "abstain_confidence": abstain_confidence}
+    variants = [{"key": "raw", "name": "As it is", "note": None} | _variant(p, y, **options, **threshold)]
+    tried, calibrated = _calibrated(predictions, candidates, n_bins, seed, progress)
+    all_probabilities = [p, *(changed for _, changed in calibrated)]
     for about, changed in calibrated:
-        variants.append(about | _variant(changed, y, **options) | {"against_raw": _against(changed, p, y, **options)})
-    shown = [one["row"] for variant in variants for one in variant["mistakes"]]
+        against = {"against_raw": _against(changed, p, y, **options)}
+        if about["key"] == "best" and len(calibrated) > 1:
+            against["against_temperature"] = _against(changed, calibrated[0][1], y, **options)
+        variants.append(about | _variant(changed, y, **options, **threshold) | against)
+    shown = [mistake["row"] for variant in variants for mistake in variant["mistakes"]]
     shown += [row for variant in variants for lines in variant["classes"]["mistakes"] for row, _ in lines]
+    if pictures is not None or words is not None:  # the others as long as the budget lasts, wrong answers first
+        shown += (p.argmax(dim=1) == y).to(torch.int8).argsort(stable=True).tolist()
     return {
         "format": "softkin report",
         "version": plain.VERSION,
@@ -96,6 +116,7 @@ def build(
         "softkin": __version__,
         "name": name or predictions.name or source or "A model",
         "source": source,
+        "are_probabilities": predictions.are_probabilities,
         "num_samples": len(p),
         "num_classes": k,
         "class_names": names,
@@ -103,30 +124,61 @@ def build(
         "level": level,
         "quantile": NormalDist().inv_cdf((1 + level) / 2),
         "resamples": resamples,
-        "bins": list(curves.BINS),
+        "bins": sorted({*curves.BINS, n_bins}),
+        "n_bins": n_bins,
+        "abstain": {"target": target, "confidence": abstain_confidence, "asked": abstain is not None},
         "class_bins": CLASS_BINS,
         "metrics": [metric.described() for metric in shown_metrics(k)],
         "variants": variants,
         "calibrators": tried,
         "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
+        "rows": rows.encoded(all_probabilities, y, predictions.sample_ids),
         "similarity": alike,
     }
 
 
-def _variant(p: Tensor, y: Tensor, *, level: float, resamples: int, seed: int) -> dict[str, Any]:
+def suited_target(p: Tensor, y: Tensor) -> float | None:
+    """A round error rate of at most half of the model's own, for a threshold that nobody asked for."""
+    wrong = float((p.argmax(dim=1) != y).to(torch.float64).mean())
+    return next((rate for rate in ROUND_RATES if rate <= wrong / 2), None)
+
+
+ROUND_RATES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+
+
+def _variant(
+    p: Tensor,
+    y: Tensor,
+    *,
+    n_bins: int,
+    level: float,
+    resamples: int,
+    seed: int,
+    target: float | None,
+    abstain_confidence: float,
+) -> dict[str, Any]:
     """What the page shows of one set of probabilities."""
     p, y = scopes.checked(p, y)
     answers, outputs = scopes.pool(p, y, "prediction"), scopes.pool(p, y, "output")
-    how: dict[str, Any] = {"confidence": level, "resamples": resamples, "seed": seed}
+    how: dict[str, Any] = {"n_bins": n_bins, "confidence": level, "resamples": resamples, "seed": seed}
     values = {metric.key: _measured(metric, p, y, **how) for metric in shown_metrics(p.shape[1])}
-    ece, gap = (metrics.interval(key, p, y, **how) for key in ("ece_hist", "signed_gap"))
+    ece = metrics.interval("ece_hist", p, y, **how)
+    gap = metrics.interval("signed_gap", p, y, confidence=level, resamples=resamples, seed=seed)
     cells = curves.of_pool(answers)
+    certified, rule = None, None
+    if target is not None:
+        selection = abstention.select(answers.scores, answers.is_hit[:, 0], risk=target, confidence=abstain_confidence)
+        rule = selection.chosen
+        certified = {"rule": None if rule is None else asdict(rule), "text": str(selection)}
     return {
         "verdict": sentence.verdict(gap, ece, cells),
         "metrics": values,
-        "prediction": cells | {"bands": curves.bands(answers, level, seed=seed)},
-        "output": curves.of_pool(outputs) | {"bands": curves.bands(outputs, level, seed=seed)},
-        "risk_coverage": risk_coverage(answers.scores, answers.is_hit[:, 0]),
+        "prediction": curves.with_bins(answers, cells, n_bins, level, seed=seed),
+        "output": curves.with_bins(outputs, curves.of_pool(outputs), n_bins, level, seed=seed),
+        "risk_coverage": risk_coverage(
+            answers.scores, answers.is_hit[:, 0], keep=() if rule is None else (rule.answered,)
+        ),
+        "abstention": certified,
         "classes": _classes(p, y),
         "mistakes": mistakes.most_confident(p, y),
     }
@@ -137,35 +189,40 @@ def shown_metrics(num_classes: int | None = None) -> list[Metric]:
     return [*catalogue.shown("card", num_classes), *catalogue.shown("page", num_classes)]
 
 
-def _measured(metric: Metric, p: Tensor, y: Tensor, **how: Any) -> dict[str, Any]:
+def _measured(metric: Metric, p: Tensor, y: Tensor, *, n_bins: int, **how: Any) -> dict[str, Any]:
     """A metric: with an interval on a card or where that costs nothing, and what chance or smoothing alone shows."""
-    statistic = metric.statistic(p, y)
+    binned = metric.with_bins(n_bins)
+    statistic = metric.statistic(p, y, **binned)
     if "card" not in metric.shown and statistic.kind != "share":
-        found = settings.plain(statistic.value())
+        measured = settings.plain(statistic.value())
     else:
-        found = settings.plain(uncertainty.interval(statistic, **how))
+        measured = settings.plain(uncertainty.interval(statistic, **how))
         if metric.chance:
-            chance = metrics.when_calibrated(metric.key, p, confidence=how["confidence"], seed=how["seed"])
-            found["calibrated"] = settings.plain(chance)
+            chance = metrics.when_calibrated(metric.key, p, confidence=how["confidence"], seed=how["seed"], **binned)
+            measured["calibrated"] = settings.plain(chance)
     if metric.floor:
-        found["floor"] = number(statistic.floor())
+        measured["floor"] = number(statistic.floor())
     caveat = statistic.caveat()
-    return found if caveat is None else found | {"caveat": caveat}
+    return measured if caveat is None else measured | {"caveat": caveat}
 
 
-def _against(changed: Tensor, raw: Tensor, y: Tensor, *, level: float, resamples: int, seed: int) -> dict[str, Any]:
-    """Calibrated minus raw on the same samples, with its interval: where that holds 0, nothing is called better."""
-    found = {}
-    for metric in catalogue.shown("compare", raw.shape[1]):
-        c = metrics.compare(changed, raw, y, metric.key, confidence=level, resamples=resamples, seed=seed)
-        found[metric.key] = {part: number(getattr(c, part)) for part in ("difference", "low", "high")}
-    return found
+def _against(
+    changed: Tensor, other: Tensor, y: Tensor, *, n_bins: int, level: float, resamples: int, seed: int
+) -> dict[str, Any]:
+    """One minus the other on the same samples, with its interval: where that holds 0, nothing is called better."""
+    differences = {}
+    for metric in catalogue.shown("compare", other.shape[1]):
+        how: dict[str, Any] = {"confidence": level, "resamples": resamples, "seed": seed, **metric.with_bins(n_bins)}
+        c = metrics.compare(changed, other, y, metric.key, **how)
+        differences[metric.key] = {part: number(getattr(c, part)) for part in ("difference", "low", "high")}
+    return differences
 
 
-def risk_coverage(scores: Tensor, hits: Tensor) -> dict[str, Any]:
+def risk_coverage(scores: Tensor, hits: Tensor, *, keep: Sequence[int] = ()) -> dict[str, Any]:
     """Thresholds from strict to none: how many samples score at least that much, and how many of them are wrong.
 
-    Samples of equal score are accepted together. Of very many thresholds 400 are kept, evenly spread over coverage.
+    Samples of equal score are accepted together. Of very many thresholds 400 are kept, evenly spread over coverage,
+    and those with which just ``keep`` samples are answered.
     """
     values, group = torch.unique(scores, return_inverse=True)
     size = torch.bincount(group, minlength=len(values)).flip(0).cumsum(dim=0)
@@ -173,8 +230,9 @@ def risk_coverage(scores: Tensor, hits: Tensor) -> dict[str, Any]:
     thresholds = values.flip(0)
     if len(thresholds) > MOST_POINTS:
         wanted = torch.linspace(0, len(scores), MOST_POINTS + 1, dtype=torch.float64)[1:]
-        keep = torch.unique(torch.searchsorted(size.to(torch.float64), wanted).clamp_(max=len(size) - 1))
-        thresholds, size, right = thresholds[keep], size[keep], right[keep]
+        wanted = torch.cat([wanted, torch.tensor(keep, dtype=torch.float64)])
+        chosen = torch.unique(torch.searchsorted(size.to(torch.float64), wanted).clamp_(max=len(size) - 1))
+        thresholds, size, right = thresholds[chosen], size[chosen], right[chosen]
     return {
         "threshold": plain.numbers(thresholds.to(torch.float64)),
         "answered": size.tolist(),
@@ -203,7 +261,11 @@ def _classes(p: Tensor, y: Tensor) -> dict[str, Any]:
 
 
 def _calibrated(
-    predictions: Predictions, candidates: Sequence[Calibrator] | None, seed: int, progress: bool | None
+    predictions: Predictions,
+    candidates: Sequence[Calibrator] | None,
+    n_bins: int,
+    seed: int,
+    progress: bool | None,
 ) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], Tensor]]]:
     """(how every candidate did, [(what to call it, its cross-fitted probabilities)] of temperature and winner)."""
     given = predictions.given is not None
@@ -231,13 +293,13 @@ def _calibrated(
         about["warnings"] = sorted({str(one.message) for one in said})
         nll = metrics.nll(p, y)
         shown = catalogue.shown("compare", p.shape[1])
-        about |= {metric.key: number(metric.statistic(p, y).value()) for metric in shown}
+        about |= {metric.key: number(metric.statistic(p, y, **metric.with_bins(n_bins)).value()) for metric in shown}
         if isinstance(candidate, TemperatureScaling) and "temperature" not in kept:
             kept["temperature"] = (nll, candidate, p)
         if "best" not in kept or nll < kept["best"][0]:
             kept["best"] = (nll, candidate, p)
     tried.sort(key=lambda one: float(one.get("nll", "inf")))
-    found = []
+    calibrated = []
     for key, (_, candidate, p) in sorted(kept.items(), reverse=True):  # temperature first
         if key == "best" and "temperature" in kept and kept["temperature"][1] is candidate:
             continue
@@ -247,8 +309,11 @@ def _calibrated(
         if isinstance(candidate, TemperatureScaling):
             fitted = candidate.unfitted().fit(z, y, from_probabilities=given, floor=floor)
             note += f" Fitted on the whole file, T = {fitted.temperature_:.3f}."
-        found.append(({"key": key, "name": in_words(candidate), "note": note}, p))
-    return tried, found
+        about = {"key": key, "name": in_words(candidate), "code": repr(candidate), "note": note}
+        if isinstance(candidate, TemperatureScaling):
+            about["temperature"] = number(float(fitted.temperature_))
+        calibrated.append((about, p))
+    return tried, calibrated
 
 
 FOLDED = "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half."

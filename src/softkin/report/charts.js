@@ -58,15 +58,19 @@ function frame(width, height, options) {
 }
 
 // Pointer, touch and arrow keys choose one of `count()` parts; a tip beside it says what it is, aloud too.
-// Up and down go by `stride()` parts, where they lie in lines.
-function inspect(root, { count, at, pick, describe, mark, stride = () => 1 }) {
+// Up and down go by `stride()` parts, where they lie in lines. `open(i)`, where there is one, shows more of a part: a
+// click, Enter, or a second tap. What a finger chose stays until it chooses something else.
+function inspect(root, { count, at, pick, describe, mark, open, stride = () => 1 }) {
   const tip = el("div", { class: "tip", role: "status", "aria-live": "polite", hidden: true });
   let current = -1;
+  let byTouch = false;
+  let before = -1; // what was chosen when the finger came down
   const show = (i) => {
     if (i < 0 || i >= count()) return hide();
     if (i === current) return;
     current = i;
     const lines = describe(i);
+    if (open && open.possible(i)) lines.push(byTouch ? "tap again for the samples" : "click or Enter for the samples");
     tip.replaceChildren(...lines.map((line, place) => el(place ? "span" : "strong", {}, line)));
     tip.hidden = false;
     const { x, y } = at(i);
@@ -84,20 +88,34 @@ function inspect(root, { count, at, pick, describe, mark, stride = () => 1 }) {
     if (mark) mark(-1);
   };
   const over = (event) => {
+    byTouch = event.pointerType === "touch";
     const box = root.getBoundingClientRect();
     const scale = root.viewBox ? root.viewBox.baseVal.width / box.width : 1;
     show(pick((event.clientX - box.left) * scale, (event.clientY - box.top) * scale));
   };
+  const more = (i) => {
+    if (!open || i < 0 || !open.possible(i)) return;
+    open.run(i);
+  };
   root.setAttribute("tabindex", "0");
   root.addEventListener("pointermove", over);
-  root.addEventListener("pointerdown", over);
-  root.addEventListener("pointerleave", hide);
-  root.addEventListener("blur", hide);
+  root.addEventListener("pointerdown", (event) => {
+    before = current;
+    over(event);
+  });
+  root.addEventListener("pointerleave", (event) => event.pointerType === "touch" || hide());
+  root.addEventListener("click", () => (!byTouch || before === current) && more(current));
+  root.addEventListener("blur", () => byTouch || hide());
+  addEventListener("pointerdown", (event) => {
+    if (byTouch && event.target instanceof Node && !root.contains(event.target)) hide();
+  });
   root.addEventListener("keydown", (event) => {
+    byTouch = false;
     const step = { ArrowRight: 1, ArrowDown: stride(), ArrowLeft: -1, ArrowUp: -stride() }[event.key];
     if (event.key === "Escape") hide();
     else if (event.key === "Home" || event.key === "End") show(event.key === "Home" ? 0 : count() - 1);
     else if (step) show(current < 0 ? (step > 0 ? 0 : count() - 1) : Math.max(0, Math.min(count() - 1, current + step)));
+    else if (open && (event.key === "Enter" || event.key === " ")) more(current);
     else return;
     event.preventDefault();
   });
@@ -114,7 +132,8 @@ const nearest = (values, wanted) => {
   return best;
 };
 
-// Methods differ in colour, dash and marker, so that no one of them has to be told apart by colour alone.
+// Up to 20 methods differ in colour, dash and marker; those that share a colour share neither dash nor marker, so that
+// nobody has to tell colours apart. diagrams.py draws the same series.
 const DASHES = ["", "7 3", "2 2.5", "8 3 2 3", "4 2", "1 3", "12 3", "6 2 2 2 2 2", "3 5", "10 2 4 2"];
 const MARKERS = [
   (x, y, r) => `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`,
@@ -122,29 +141,25 @@ const MARKERS = [
   (x, y, r) => `M${x} ${y - r * 1.3}L${x + r * 1.3} ${y}L${x} ${y + r * 1.3}L${x - r * 1.3} ${y}Z`,
   (x, y, r) => `M${x} ${y - r * 1.2}L${x + r * 1.2} ${y + r}L${x - r * 1.2} ${y + r}Z`,
   (x, y, r) => `M${x} ${y + r * 1.2}L${x + r * 1.2} ${y - r}L${x - r * 1.2} ${y - r}Z`,
+  (x, y, r) => `M${x - r} ${y - r}L${x + r} ${y + r}M${x - r} ${y + r}L${x + r} ${y - r}`,
+  (x, y, r) => `M${x - r * 1.2} ${y}H${x + r * 1.2}M${x} ${y - r * 1.2}V${y + r * 1.2}`,
 ];
-const marker = (i, x, y, r = 3.4) => svg("path", { class: `mark m${i % 8}`, d: MARKERS[i % MARKERS.length](x, y, r) });
+const COLOURS = 8;
+function series(i) {
+  const round = Math.floor(i / COLOURS);
+  return { colour: i % COLOURS, dash: DASHES[(i + 3 * round) % DASHES.length], marker: (i + round) % MARKERS.length };
+}
+const marker = (i, x, y, r = 3.4) => svg("path", { class: `mark m${series(i).colour}`, d: MARKERS[series(i).marker](x, y, r) });
 
 function swatch(i) {
   return svg(
     "svg",
     { class: "swatch", viewBox: "0 0 30 12", width: 30, height: 12, "aria-hidden": "true" },
-    svg("path", { class: `line m${i % 8}`, "stroke-dasharray": DASHES[i % DASHES.length], d: "M0 6H30" }),
+    svg("path", { class: `line m${series(i).colour}`, "stroke-dasharray": series(i).dash, d: "M0 6H30" }),
     marker(i, 15, 6),
   );
 }
 
-// The patterns of gaps: over- and under-confidence lean different ways.
-function patterns() {
-  const hatch = (id, kind, turn) =>
-    svg(
-      "pattern",
-      { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: `rotate(${turn})` },
-      svg("rect", { class: `hatch-ground ${kind}`, width: 6, height: 6 }),
-      svg("line", { class: `hatch ${kind}`, x1: 0, y1: 0, x2: 0, y2: 6 }),
-    );
-  return svg("svg", { class: "patterns", width: 0, height: 0, "aria-hidden": "true" }, svg("defs", {}, hatch("hatch-over", "over", 45), hatch("hatch-under", "under", -45)));
-}
 
 // From pale to dark on light ground, the reverse on dark: one hue family, so lightness alone tells the order.
 const RAMPS = {

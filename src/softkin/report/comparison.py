@@ -19,10 +19,10 @@ from softkin.study import Result, StudyFolder, Table
 from softkin.study.methods import title
 from softkin.study.tables import values_in_words
 
-PARTS = ("curves", "sweep", "ood", "histories", "similarity")
+PARTS = ("curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs", "classes", "agreement")
 """Of the comparison's data; a part that is absent leaves out its section of the page"""
 NEEDED = ("name", "methods", "table", "num_samples", "num_classes")
-ALLOWED = (*NEEDED, *PARTS, "source", "notes", "recommendation", "seeds", "class_names")
+ALLOWED = (*NEEDED, *PARTS, "source", "notes", "recommendation", "seeds", "class_names", "subject")
 SCOPES: tuple[Scope, ...] = ("prediction", "output")
 LONGEST_HISTORY = 400  # points of a training curve; more than it has pixels
 
@@ -51,6 +51,7 @@ def build_comparison(
         "kind": "comparison",
         "softkin": __version__,
         "name": given["name"],
+        "subject": given.get("subject") or "methods",
         "source": given.get("source"),
         "notes": list(given.get("notes") or ()),
         "recommendation": list(given.get("recommendation") or ()),
@@ -142,7 +143,7 @@ def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) 
         "num_classes": first.num_classes,
         "class_names": first.class_names,
         "methods": methods,
-        "table": {"columns": list(shown["columns"]), "rows": [_row(row) for row in shown["rows"]]},
+        "table": {"columns": [_column(one) for one in shown["columns"]], "rows": [_row(row) for row in shown["rows"]]},
         "curves": {name: pooled(every) for name, every in tests.items()},
         "sweep": _sweep(by_method),
         "ood": _ood(kept.spec.ood, by_method),
@@ -162,6 +163,38 @@ def _saved_table(folder: StudyFolder, results: Sequence[Result]) -> dict[str, An
     except (SoftkinError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return saved if held == wanted else None
+
+
+def column_data(metric: Metric) -> dict[str, Any]:
+    """A column of the table, with what it means in words."""
+    return {
+        "key": metric.key,
+        "title": metric.short,
+        "percent": metric.percent,
+        "larger_is_better": metric.larger_is_better,
+        "signed": metric.signed,
+        "explained": _explained(metric),
+    }
+
+
+def _explained(metric: Metric) -> str:
+    name = metric.plain or metric.title
+    return f"{name}: {metric.about}" if metric.about else name
+
+
+def _column(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """A column of a study's table; one that a metric declares gets that metric's words."""
+    metric = catalogue.METRICS.get(saved["key"])
+    larger = saved["larger_is_better"] if "larger_is_better" in saved else saved.get("higher_is_better")
+    explained = UNKNOWN_DATA.get(saved["key"].partition(" ")[0], "") if metric is None else _explained(metric)
+    kept = {part: saved[part] for part in ("key", "title", "percent", "signed") if part in saved}
+    return {**kept, "larger_is_better": larger, "explained": explained}
+
+
+UNKNOWN_DATA = {
+    "auroc": "How often a known sample scores above one of no class.",
+    "fpr_at_95": "The share of samples of no class that are accepted where 95 % of the known ones are.",
+}
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:

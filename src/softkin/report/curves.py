@@ -59,3 +59,21 @@ def bands(pool: Pool, level: float, *, seed: int) -> dict[str, Any]:
         ends = resampled_band(Binned(pool, equal_width(m), norm=2), sums.view(RESAMPLES, 3, m, -1).sum(dim=3), level)
         found[str(m)] = [plain.numbers(end, 6) for end in ends]
     return found
+
+
+def with_bins(pool: Pool, cells: dict[str, Any], n_bins: int, level: float, *, seed: int) -> dict[str, Any]:
+    """Cells with bands; where ``n_bins`` is none of the slider's numbers, also the sums and the bands of just that."""
+    content = cells | {"bands": bands(pool, level, seed=seed)}
+    if n_bins in BINS:
+        return content
+    binned = Binned(pool, equal_width(n_bins))
+    curve = binned.curve()
+    content["bands"][str(n_bins)] = [plain.numbers(end, 6) for end in likelihood_band(binned, level, RESAMPLES, seed)]
+    content["exact"] = {
+        str(n_bins): {
+            "count": plain.whole(curve.count),
+            "score_sum": plain.numbers(curve.score_sum),
+            "hit_sum": plain.whole(curve.hit_sum),
+        }
+    }
+    return content

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from softkin import checks, diagrams, similarity
 from softkin.checks import Array
@@ -45,6 +46,21 @@ def encoded(
         "codes": base64.b64encode(codes.tobytes()).decode("ascii"),
         "order": diagrams.clustered(similarity.from_distances(d, 2.0, asymmetric=True)),
     }
+
+
+NEAREST = 5
+
+
+def near_mistakes(distances: Array, p: Tensor, y: Tensor) -> dict[str, Any]:
+    """How many wrong answers are among the classes nearest to the true one, beside what chance would make of it."""
+    d = checks.square(distances, "distances", without_diagonal=True).clone()
+    d.fill_diagonal_(float("inf"))
+    answer = p.argmax(dim=1)
+    wrong = answer != y
+    nearest = min(NEAREST, len(d) - 1)
+    near = d.argsort(dim=1, stable=True)[:, :nearest]
+    hits = (near[y[wrong]] == answer[wrong, None]).any(dim=1)
+    return {"nearest": nearest, "wrong": int(wrong.sum()), "near": int(hits.sum()), "chance": nearest / (len(d) - 1)}
 
 
 def decoded(content: dict[str, Any]) -> NDArray[np.float64]:

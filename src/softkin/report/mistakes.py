@@ -12,12 +12,15 @@ from torch import Tensor
 
 from softkin import checks
 from softkin.files import number
+from softkin.report.attach import LazyImages
 
 SHOWN = 48  # on the page
 FOR_A_CLASS = 4  # in its drill-down
 LARGEST = 96  # pixels of a thumbnail's longer side
 BUDGET = 1_500_000  # characters of thumbnails in all: half of what a page for 100 classes may weigh
 LONGEST = 500  # characters of a text
+TEXT_BUDGET = 3_000_000  # characters of all texts
+MOST_SAMPLES = 2000  # that are described although neither image nor text is left for them
 
 
 def most_confident(p: Tensor, y: Tensor) -> list[dict[str, Any]]:
@@ -72,36 +75,41 @@ def described(
     labels: Tensor,
     *,
     sample_ids: Tensor | Sequence[str] | None,
-    images: NDArray[np.uint8] | None,
+    images: Any,
     texts: Sequence[str] | None,
 ) -> dict[str, dict[str, Any]]:
-    """What the page tells of each sample it shows, by its row; thumbnails as long as the budget lasts."""
-    found: dict[str, dict[str, Any]] = {}
-    spent = 0
+    """What the page tells of each sample it shows, by its row; thumbnails and texts as long as their budgets last."""
+    samples: dict[str, dict[str, Any]] = {}
+    pictures, letters = 0, 0
     for row in rows:
-        if str(row) in found:
+        if str(row) in samples:
             continue
         about: dict[str, Any] = {"label": int(labels[row])}
         if sample_ids is not None:
             known = sample_ids[row]
             about["id"] = int(known) if isinstance(known, Tensor) else known
-        if texts is not None:
+        if texts is not None and letters < TEXT_BUDGET:
             about["text"] = texts[row] if len(texts[row]) <= LONGEST else texts[row][: LONGEST - 1] + "…"
-        if images is not None and spent < BUDGET:
+            letters += len(about["text"])
+        if images is not None and pictures < BUDGET:
             about["image"] = thumbnail(images[row])
-            spent += len(about["image"])
-        found[str(row)] = about
-    return found
+            pictures += len(about["image"])
+        if len(samples) > MOST_SAMPLES and "text" not in about and "image" not in about:
+            break  # the budgets are spent
+        samples[str(row)] = about
+    return samples
 
 
-def checked_images(images: Any, num_samples: int) -> NDArray[np.uint8]:
-    """Images as (N, H, W) or (N, H, W, C) uint8, C = 1, 3 or 4."""
-    array = images.cpu().numpy() if isinstance(images, Tensor) else np.asanyarray(images)
-    shape = tuple(array.shape)
-    if array.ndim not in (3, 4) or (array.ndim == 4 and shape[3] not in (1, 3, 4)):
-        raise ValueError(f"`images` must have shape (N, H, W) or (N, H, W, C) with C = 1, 3 or 4, got {shape}.")
-    if array.dtype != np.uint8:
-        raise TypeError(f"`images` must be uint8, from 0 to 255, got {array.dtype}.")
+def checked_images(images: Any, num_samples: int) -> Any:
+    """Images as (N, H, W) or (N, H, W, C) uint8, C = 1, 3 or 4, or such that are decoded when they are asked for."""
+    array: Any = images
+    if not isinstance(images, LazyImages):
+        array = images.cpu().numpy() if isinstance(images, Tensor) else np.asanyarray(images)
+        shape = tuple(array.shape)
+        if array.ndim not in (3, 4) or (array.ndim == 4 and shape[3] not in (1, 3, 4)):
+            raise ValueError(f"`images` must have shape (N, H, W) or (N, H, W, C) with C = 1, 3 or 4, got {shape}.")
+        if array.dtype != np.uint8:
+            raise TypeError(f"`images` must be uint8, from 0 to 255, got {array.dtype}.")
     if len(array) != num_samples:
         raise ValueError(f"`images` must be as many as the samples: got {len(array)} for {num_samples} samples.")
     return array

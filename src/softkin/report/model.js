@@ -1,35 +1,47 @@
-// The page of one model.
+// The page of one model. Its first screen is plain HTML, from answers.py; what follows it is drawn here.
 
 const variant = () => data.variants[state.variant];
 
 function modelPage() {
-  Object.assign(state, { variant: 0, bins: 15, sort: "adds", rising: false, filter: "", open: null, all: false });
-  masthead(
-    data.name,
-    [`${whole(data.num_samples)} samples`, `${whole(data.num_classes)} classes`, data.source && data.source !== data.name ? named(data.source, 80) : null],
-    [["reliability", "Reliability"], ["classes", "Classes"], ["mistakes", "Mistakes"], ["calibrators", "Calibrators"], ["abstain", "Abstaining"], data.similarity ? ["similarity", "Similarity"] : null].filter(Boolean),
-  );
-  const parts = [heroSection(), data.variants.length > 1 ? variantBar() : null, reliabilitySection(), confidenceSection(), classesSection(), mistakesSection(), calibratorsSection(), abstainSection()];
-  if (data.similarity) {
+  Object.assign(state, { variant: 0, bins: data.n_bins, sort: "adds", rising: false, filter: "", open: null, all: false, log: null });
+  addAddress({
+    key: "calibrator",
+    get: () => (state.variant ? variant().key : null),
+    set: (text) => {
+      const wanted = { ts: "temperature" }[text] || text;
+      const place = data.variants.findIndex((v) => v.key === wanted || v.name === text);
+      if (place >= 0) choose({ variant: place });
+    },
+  });
+  const worst = () => {
     const adds = classRows().map((c) => c.adds);
-    parts.push(similaritySection(data.similarity, adds.indexOf(Math.max(...adds))));
-  }
-  document.getElementById("main").replaceChildren(patterns(), ...parts.filter(Boolean));
-  foot([
-    `Brackets and bands are ${percent(data.level, 0)} intervals from ${whole(data.resamples)} resamples of whole samples. For calibration errors they are for the error over these bins; chance only ever adds to such an error.`,
-    "A bin is (low, high]; 0 lies in the first. The error of the whole output is a sum per sample, as in the paper's tables, so it can be larger than that of the answers.",
-  ]);
+    return adds.indexOf(Math.max(...adds));
+  };
+  drawPage(
+    "model",
+    [
+      { id: "variant", when: () => data.variants.length > 1, make: variantBar },
+      { id: "numbers", link: "Numbers", make: numbersSection },
+      { id: "reliability", link: "Reliability", make: reliabilitySection },
+      { id: "confidence", make: confidenceSection },
+      { id: "classes", link: "Classes", make: classesSection },
+      { id: "mistakes", link: "Mistakes", make: mistakesSection },
+      { id: "calibrators", link: "Calibrators", make: calibratorsSection },
+      { id: "abstain", link: "Abstaining", make: abstainSection },
+      { id: "similarity", link: "Similarity", when: () => data.similarity, make: () => similaritySection(data.similarity, worst()) },
+    ],
+    [
+      `Brackets and bands are ${percent(data.level, 0)} intervals from ${whole(data.resamples)} resamples of whole samples. For calibration errors they are for the error over these bins; chance only ever adds to such an error.`,
+      "A bin is (low, high]; 0 lies in the first. The error of the whole output is a sum per sample, as in the paper's tables, so it can be larger than that of the answers.",
+    ],
+  );
 }
+addPage("model", modelPage);
 
-function foot(notes) {
-  document.getElementById("foot").append(...notes.map((note) => el("p", {}, note)), el("p", {}, `Made with softkin ${data.softkin}. This file is complete: it asks nothing of any network.`));
-}
+// The few numbers that matter, each on a scale with its ends
 
-// Headline, sentence, and the few numbers that matter
-
-function heroSection() {
-  const kind = el("p", { class: "verdict-kind" });
-  const headline = el("h1", { id: "verdict" });
+function numbersSection() {
+  const headline = el("h2", { id: "numbers-title" });
   const detail = el("p", { class: "lead" });
   const cards = el("div", { class: "cards" });
   const more = asTable("More numbers", () => {
@@ -49,15 +61,17 @@ function heroSection() {
   cards.append(...made.map(({ node }) => node));
   watch(["variant"], () => {
     const v = variant();
-    kind.textContent = state.variant ? `With ${v.name.charAt(0).toLowerCase()}${v.name.slice(1)}` : "Verdict";
-    headline.textContent = v.verdict.headline;
-    headline.className = v.verdict.kind;
-    detail.textContent = v.verdict.detail;
+    headline.textContent = state.variant ? `With ${v.name.charAt(0).toLowerCase()}${v.name.slice(1)}: ${v.verdict.headline.charAt(0).toLowerCase()}${v.verdict.headline.slice(1)}` : "The numbers";
+    detail.textContent = state.variant ? v.verdict.detail : "The value, its interval, and in the frame what chance alone would show if the confidences were right.";
     made.forEach(({ show }) => show(v));
     more.refresh();
   });
-  return el("section", { class: "hero", "aria-labelledby": "verdict" }, kind, el("div", { "aria-live": "polite" }, headline, detail), cards, more);
+  return el("section", { id: "numbers", "aria-labelledby": "numbers-title" }, el("div", { "aria-live": "polite" }, headline, detail), cards, more);
 }
+
+// The end of a scale: the first round number that all values fit below.
+const ROUND = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100];
+const roundAbove = (v) => ROUND.find((r) => r >= v * 0.999) || 10 ** Math.ceil(Math.log10(v));
 
 function metricCard(metric) {
   const { key, name, about } = metric, text = textOf(metric);
@@ -69,18 +83,22 @@ function metricCard(metric) {
   const dot = el("span", { class: "dot" });
   const calm = el("span", { class: "calm" });
   const track = el("div", { class: "scale", "aria-hidden": "true" }, calm, range, dot);
-  const ends = data.variants.flatMap((v) => [v.metrics[key].value, v.metrics[key].low, v.metrics[key].high]).filter(given).map(Number).filter(Number.isFinite);
-  const low = Math.min(0, ...ends), high = metric.larger_is_better && given(metric.at_most) ? metric.at_most : Math.max(0, ...ends) * 1.06 || 0.01;
+  const ends = data.variants.flatMap((v) => [v.metrics[key].value, v.metrics[key].low, v.metrics[key].high, v.metrics[key].calibrated && v.metrics[key].calibrated.high]).filter(given).map(Number).filter(Number.isFinite);
+  const size = Math.max(0, ...ends.map(Math.abs));
+  const high = metric.larger_is_better && given(metric.at_most) ? metric.at_most : roundAbove(size || 0.01);
+  const low = metric.signed ? -high : 0;
   const at = (v) => `${Math.max(0, Math.min(100, (100 * (Number(v) - low)) / (high - low)))}%`;
   const span = (node, a, b) => {
     node.style.left = at(a);
     node.style.right = `calc(100% - ${at(b)})`;
   };
-  const zero = metric.signed ? el("span", { class: "zero" }) : null;
-  if (zero) {
+  if (metric.signed) {
+    const zero = el("span", { class: "zero" });
     zero.style.left = at(0);
     track.append(zero);
   }
+  const brief = (v) => (metric.percent ? `${metric.signed && v > 0 ? "+" : ""}${signed(String(Number((100 * v).toPrecision(3))))}${metric.signed ? "" : `${THIN}%`}` : signed(String(v)));
+  const axis = el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, brief(low)), metric.signed ? el("span", {}, "0") : null, el("span", {}, brief(high)));
   const show = (v) => {
     const m = v.metrics[key];
     number.show(m.value, text(m.value));
@@ -97,7 +115,7 @@ function metricCard(metric) {
     change.textContent = told === null || told === undefined ? "" : `${told ? (gain > 0 ? "better than" : "worse than") : "not told apart from"} ${text(data.variants[0].metrics[key].value)}`;
     change.className = told ? (gain > 0 ? "change good" : "change bad") : "change";
   };
-  return { node: el("div", { class: "card metric" }, el("span", { class: "metric-name" }, name), number, interval, track, change, note), show };
+  return { node: el("div", { class: "card metric", "data-metric": key }, el("span", { class: "metric-name" }, name), number, interval, track, axis, change, note), show };
 }
 
 function variantBar() {
@@ -118,8 +136,18 @@ function reliabilitySection() {
     const number = output(`reliability-${scope}`, { class: "big" });
     const live = { bins: [], bands: null };
     const samples = data.num_samples;
-    const drawn = chart((width) => reliabilityChart(width, live.bins, live.bands, scope, `Reliability of ${WORDS[scope].title.toLowerCase()}, ${state.bins} bins, calibration error ${percent(errorOf(live.bins, samples), 2)}. Arrow keys go through the bins.`));
-    const numbers = asTable("Bins as a table", () => binTable(live.bins, scope, live.bands));
+    const list = (b) =>
+      scope === "prediction"
+        ? showSamples(`Answers given with ${binName(b)}`, rowsWhere((answer, label, code) => binOf(code, state.bins) === b.bin))
+        : showSamples(`Samples with a score of ${binName(b)}`, rowsScoring(b.bin, state.bins), b.low < 0.2 ? `Looked for among the ${decodedRows().most} best classes of each sample.` : null);
+    const drawn = chart((width) => reliabilityChart(width, live.bins, live.bands, scope, `Reliability of ${WORDS[scope].title.toLowerCase()}, ${state.bins} bins, calibration error ${percent(errorOf(live.bins, samples), 2)}. Arrow keys go through the bins, Enter lists the samples.`, list));
+    const node = figureOf({
+      title: WORDS[scope].title,
+      note: WORDS[scope].note,
+      before: el("p", { class: "readout" }, number, el("span", { class: "note" }, " calibration error with these bins")),
+      drawn,
+      rows: () => binTable(live.bins, scope, live.bands),
+    });
     watch(["variant", "bins"], () => {
       const cells = variant()[scope];
       live.bins = binsOf(cells, state.bins);
@@ -127,18 +155,20 @@ function reliabilitySection() {
       const error = errorOf(live.bins, samples);
       number.show(error, percent(error, 2));
       drawn.redraw();
-      numbers.refresh();
+      node.refresh();
     });
-    return el("figure", { class: "card" }, el("figcaption", {}, el("h3", {}, WORDS[scope].title), el("p", { class: "note" }, WORDS[scope].note)), el("p", { class: "readout" }, number, el("span", { class: "note" }, " calibration error with these bins")), drawn, numbers);
+    return node;
   };
   return section(
     "reliability",
     "Is it as right as it is sure?",
-    el("p", { class: "lead" }, "Bars show how often scores of a size come true. On the dashed line they would be exactly as right as they claim."),
+    el("p", { class: "lead" }, `Bars show how often scores of a size come true. On the dashed line they would be exactly as right as they claim. Bins of fewer than ${FEW} scores are points.`),
     el("div", { class: "controls" }, binsSlider(), legend()),
     el("div", { class: "pair" }, figure("prediction"), figure("output")),
   );
 }
+
+const binName = (b) => `${fixed(100 * b.low, (100 * b.low) % 1 ? 1 : 0)} to ${percent(b.high, (100 * b.high) % 1 ? 1 : 0)}`;
 
 function legend() {
   const key = (kind, text) => el("li", {}, svg("svg", { class: "key", viewBox: "0 0 22 14", width: 22, height: 14, "aria-hidden": "true" }, ...kind), text);
@@ -154,20 +184,29 @@ function legend() {
 
 // How sure the answers are: right and wrong ones
 
+// One bar that holds most answers leaves nothing to see of the others: then the logarithm.
+const lopsided = (bins) => Math.max(...bins.map((b) => b.count)) > 0.6 * bins.reduce((sum, b) => sum + b.count, 0);
+
 function confidenceSection() {
   const live = { bins: [] };
   const sure = output("mean-confidence"), right = output("mean-accuracy");
+  const logarithmic = () => (state.log === null ? lopsided(live.bins) : state.log);
   const draw = (width) => {
+    const log = logarithmic();
     const most = Math.max(1, ...live.bins.map((b) => b.count));
+    const yTicks = log ? [0, ...Array.from({ length: Math.floor(Math.log10(most)) + 1 }, (_, i) => 10 ** i)] : niceTicks(0, most, 4);
     const f = frame(width, Math.max(200, Math.min(300, width * 0.34)), {
-      x: [0, 1], y: [0, most * 1.06], label: `Histogram of the confidence of ${whole(data.num_samples)} answers, the right and the wrong ones. Arrow keys go through the bins.`,
-      xTicks: sharesFor(width, 10), xFormat: (v) => percent(v, 0), yTicks: niceTicks(0, most, 4), yFormat: whole, xLabel: "confidence of the answer", yLabel: "answers", left: 64, bottom: 42,
+      x: [0, 1], y: [0, most * (log ? 1.3 : 1.06)], yScale: log ? (v) => Math.log10(1 + v) : undefined,
+      label: `Histogram of the confidence of ${whole(data.num_samples)} answers, the right and the wrong ones${log ? ", on a logarithmic scale" : ""}. Arrow keys go through the bins, Enter lists the samples.`,
+      xTicks: sharesFor(width, 10), xFormat: (v) => percent(v, 0), yTicks, yFormat: whole, xLabel: "confidence of the answer", yLabel: log ? "answers (log)" : "answers", left: 64, bottom: 42,
     });
     const zones = svg("g");
     for (const b of live.bins) {
-      const x = f.X(b.low), w = Math.max(1, f.X(b.high) - x - 1.5), hits = f.Y(b.hit), all = f.Y(b.count);
+      const x = f.X(b.low), w = Math.max(1, f.X(b.high) - x - 1.5), wrong = b.count - b.hit, all = f.Y(b.count);
+      // Wrong answers stand at the bottom, where both scales show their number true.
+      const split = f.Y(wrong);
       zones.append(svg("rect", { class: "zone", x, width: w + 1, y: f.top, height: f.base - f.top }));
-      f.root.append(svg("rect", { class: "bar", x, width: w, y: hits, height: f.base - hits }), svg("rect", { class: "gap over", x, width: w, y: all, height: hits - all }));
+      f.root.append(svg("rect", { class: "bar", x, width: w, y: all, height: split - all }), svg("rect", { class: "gap over", x, width: w, y: split, height: f.base - split }));
     }
     f.root.insertBefore(zones, f.root.childNodes[1]);
     const totals = live.bins.reduce((t, b) => ({ n: t.n + b.count, s: t.s + b.score, h: t.h + b.hit }), { n: 0, s: 0, h: 0 });
@@ -183,161 +222,36 @@ function confidenceSection() {
       pick: (x) => Math.floor(((x - f.left) / (f.width - f.left - f.right)) * live.bins.length),
       describe: (i) => {
         const b = live.bins[i];
-        return [`${percent(b.low, 1)} to ${percent(b.high, 1)}`, `${whole(b.hit)} right`, `${whole(b.count - b.hit)} wrong`];
+        return [binName(b), `${whole(b.hit)} right`, `${whole(b.count - b.hit)} wrong`];
       },
-      mark: (i) => zones.childNodes.forEach((zone, place) => zone.classList.toggle("on", place === i)),
+      mark: (i) => zones.childNodes.forEach((zone, place) => zone instanceof Element && zone.classList.toggle("on", place === i)),
+      open: haveRows() ? { possible: (i) => live.bins[i].count > 0, run: (i) => showSamples(`Answers given with ${binName(live.bins[i])}`, rowsWhere((answer, label, code) => binOf(code, state.bins) === i)) } : undefined,
     });
     return [f.root, tip];
   };
   const drawn = chart(draw);
-  const numbers = asTable("Histogram as a table", () => table("Answers by confidence", ["confidence", "right", "wrong"], live.bins.map((b) => [`${percent(b.low)} – ${percent(b.high)}`, whole(b.hit), whole(b.count - b.hit)])));
-  watch(["variant", "bins"], () => {
+  const node = figureOf({
+    title: "Answers by confidence",
+    drawn,
+    rows: () => table("Answers by confidence", ["confidence", "right", "wrong"], live.bins.map((b) => [binName(b), numeric(b.hit, whole(b.hit)), numeric(b.count - b.hit, whole(b.count - b.hit))])),
+  });
+  const scale = choice("Scale", "log", [{ value: "linear", text: "linear" }, { value: "log", text: "logarithmic" }], "linear", (value) => choose({ log: value === "log" }));
+  watch(["variant", "bins", "log"], () => {
     live.bins = binsOf(variant().prediction, state.bins);
     const n = data.num_samples, s = live.bins.reduce((t, b) => t + b.score, 0) / n, h = live.bins.reduce((t, b) => t + b.hit, 0) / n;
     sure.show(s, percent(s));
     right.show(h, percent(h));
+    scale.set(logarithmic() ? "log" : "linear");
     drawn.redraw();
-    numbers.refresh();
+    node.refresh();
   });
   return section(
     "confidence",
     "How sure it is",
-    el("p", { class: "lead" }, "On average ", sure, " sure and ", right, " right. Solid: right answers; hatched: wrong ones."),
-    el("figure", { class: "card" }, drawn, numbers),
+    el("p", { class: "lead" }, "On average ", sure, " sure and ", right, " right. Hatched: wrong answers; above them, solid, the right ones."),
+    el("div", { class: "controls" }, scale),
+    node,
   );
-}
-
-// Class by class
-
-const COLUMNS = [
-  { key: "name", text: "Class", of: (c) => c.name.toLowerCase(), words: true },
-  { key: "answered", text: "Answers", of: (c) => c.answered },
-  { key: "right", text: "Right", of: (c) => c.right },
-  { key: "sure", text: "Sure", of: (c) => c.sure },
-  { key: "gap", text: "Gap", of: (c) => c.gap },
-  { key: "adds", text: "Adds to the error", of: (c) => c.adds },
-  { key: "recall", text: "Found", of: (c) => c.recall },
-  { key: "ece", text: "Class-wise ECE", of: (c) => c.ece },
-];
-const SOME = 12;
-
-function classRows() {
-  const c = variant().classes;
-  return data.class_names.map((name, k) => {
-    const answered = c.answered[k], size = data.class_sizes[k];
-    const right = answered ? c.right[k] / answered : null, sure = answered ? c.score_sum[k] / answered : null;
-    return {
-      k, name, answered, right, sure, size,
-      gap: answered ? sure - right : null,
-      adds: Math.abs(c.score_sum[k] - c.right[k]) / data.num_samples,
-      recall: size ? c.right[k] / size : null,
-      ece: c.ece[k],
-    };
-  });
-}
-
-function classesSection() {
-  const body = el("tbody");
-  const more = el("button", { type: "button", class: "more", click: () => choose({ all: !state.all }) });
-  const found = el("span", { class: "note", role: "status" });
-  const heads = COLUMNS.map((column) => {
-    const button = el("button", { type: "button", "data-key": `sort-${column.key}`, click: () => choose({ sort: column.key, rising: state.sort === column.key ? !state.rising : Boolean(column.words) }) }, column.text);
-    return { column, th: el("th", { scope: "col", class: column.key }, button) };
-  });
-  const id = fresh("filter");
-  const filter = el("input", { id, type: "search", autocomplete: "off", spellcheck: "false", placeholder: "part of a name", "data-key": "class-filter" });
-  filter.addEventListener("input", () => choose({ filter: filter.value.trim().toLowerCase() }));
-  watch(["variant", "sort", "rising", "filter", "open", "all"], () => {
-    const column = COLUMNS.find((c) => c.key === state.sort);
-    const turn = state.rising ? 1 : -1;
-    const rows = classRows().filter((c) => !state.filter || c.name.toLowerCase().includes(state.filter));
-    // Classes without a value come last, whichever way; ties keep the order of the classes.
-    rows.sort((a, b) => {
-      const x = column.of(a), y = column.of(b);
-      if (x === null || y === null) return (x === null) - (y === null);
-      return x < y ? -turn : x > y ? turn : 0;
-    });
-    heads.forEach(({ column: { key }, th }) => (key === state.sort ? th.setAttribute("aria-sort", state.rising ? "ascending" : "descending") : th.removeAttribute("aria-sort")));
-    const shown = state.all ? rows : rows.slice(0, SOME);
-    body.replaceChildren(...shown.flatMap(classRow));
-    more.hidden = rows.length <= SOME;
-    more.textContent = state.all ? `Show ${SOME}` : `Show all ${whole(rows.length)}`;
-    found.textContent = state.filter ? `${whole(rows.length)} of ${whole(data.num_classes)} classes` : "";
-  });
-  return section(
-    "classes",
-    "Class by class",
-    el("p", { class: "lead" }, "Answers with a class, how often they are right (dot) and how sure they are (tick). Open a class to see more of it."),
-    el("div", { class: "controls" }, el("div", { class: "search inline" }, el("label", { for: id }, "Find a class"), filter, found)),
-    el("div", { class: "scroll card flush", tabindex: "0", role: "region", "aria-label": "Classes" }, el("table", { class: "classes" }, el("thead", {}, el("tr", {}, heads.map(({ th }) => th))), body)),
-    more,
-  );
-}
-
-function dumbbell(c) {
-  if (c.right === null) return "–";
-  const over = c.gap > 0, at = (v) => 4 + 112 * v;
-  return svg(
-    "svg",
-    { class: "dumbbell", viewBox: "0 0 120 14", width: 120, height: 14, role: "img", "aria-label": `right ${percent(c.right)}, sure ${percent(c.sure)}` },
-    svg("line", { class: "grid", x1: 4, x2: 116, y1: 7, y2: 7 }),
-    svg("line", { class: over ? "span over" : "span under", x1: at(c.right), x2: at(c.sure), y1: 7, y2: 7 }),
-    svg("circle", { class: "truth", cx: at(c.right), cy: 7, r: 3.5 }),
-    svg("line", { class: over ? "end over" : "end under", x1: at(c.sure), x2: at(c.sure), y1: 1.5, y2: 12.5 }),
-  );
-}
-
-function classRow(c) {
-  const open = state.open === c.k;
-  const panel = `class-${c.k}`;
-  const button = el("button", { type: "button", class: "disclose", "aria-expanded": String(open), "aria-controls": panel, "data-class": c.k, click: () => choose({ open: open ? null : c.k }) }, named(c.name, 40));
-  const row = el(
-    "tr",
-    { class: open ? "open" : null },
-    el("th", { scope: "row" }, button),
-    el("td", {}, whole(c.answered)),
-    el("td", {}, percent(c.right)),
-    el("td", {}, percent(c.sure)),
-    el("td", { class: "gap" }, dumbbell(c), el("span", { class: c.gap > 0 ? "over-text" : "under-text" }, c.gap === null ? "" : points(c.gap))),
-    el("td", {}, percent(c.adds, 3)),
-    el("td", { class: "recall" }, percent(c.recall)),
-    el("td", { class: "ece" }, percent(c.ece, 3)),
-  );
-  if (!open) return [row];
-  const detail = el("tr", { class: "detail", id: panel }, el("td", { colspan: COLUMNS.length }, classPanel(c)));
-  return [row, detail];
-}
-
-function classPanel(c) {
-  const about = variant().classes;
-  const m = data.class_bins;
-  const bins = Array.from({ length: m }, (_, bin) => ({ bin, low: bin / m, high: (bin + 1) / m, count: 0, score: 0, hit: 0, confidence: NaN, likelihood: NaN }));
-  for (const [bin, count, score, hit] of about.bins[c.k]) Object.assign(bins[bin], { count, score, hit, confidence: score / count, likelihood: hit / count });
-  const pairs = (lists, empty) => (lists.length ? el("ol", {}, lists.map(([k, n]) => el("li", {}, named(className(k), 40), ` ${whole(n)}×`))) : el("p", { class: "note" }, empty));
-  const wrong = about.mistakes[c.k].map(([row, score]) => miniature(row, score));
-  const who = isolated(c.name, 40);
-  return el(
-    "div",
-    { class: "panel" },
-    el("figure", {}, el("figcaption", {}, el("strong", {}, "Reliability of this class’s score"), el("span", { class: "note" }, ` its score for all ${whole(data.num_samples)} samples, ${m} bins`)), chart((width) => reliabilityChart(Math.min(width, 420), bins, null, "output", `Reliability of the score of ${cut(c.name, 60)}`))),
-    el(
-      "div",
-      { class: "stack" },
-      el("p", {}, `Of ${whole(c.size)} samples of ${who}, ${whole(about.right[c.k])} were found. Of ${whole(c.answered)} answers ${who}, ${whole(c.answered - about.right[c.k])} are wrong.`),
-      el("div", { class: "two" }, el("div", {}, el("h4", {}, "Answered instead"), pairs(about.instead[c.k], "Never missed.")), el("div", {}, el("h4", {}, "What the wrong answers were"), pairs(about.truly[c.k], "No wrong answers."))),
-      wrong.length ? el("div", {}, el("h4", {}, "Surest mistakes"), el("div", { class: "minis" }, wrong)) : null,
-    ),
-  );
-}
-
-function picture(about, size) {
-  if (!about.image) return null;
-  return el("img", { src: about.image, width: size, height: size, alt: `sample ${cut(String(about.id ?? ""), 40)}`, decoding: "async" });
-}
-
-function miniature(row, score) {
-  const about = data.samples[row];
-  return el("figure", { class: "mini" }, picture(about, 56), el("figcaption", {}, named(className(about.label), 22), el("span", { class: "note" }, ` ${percent(score)}`)));
 }
 
 // The wrong answers that it was most sure of
@@ -345,40 +259,17 @@ function miniature(row, score) {
 function mistakesSection() {
   const grid = el("div", { class: "mistakes" });
   const few = matchMedia("(max-width: 44rem)").matches ? 6 : 12;
-  const more = el("button", { type: "button", class: "more", click: () => choose({ allMistakes: !state.allMistakes }) });
+  const more = el("button", { type: "button", class: "more", "data-focus": "more-mistakes", click: () => choose({ allMistakes: !state.allMistakes }) });
   const lead = el("p", { class: "lead" });
   watch(["variant", "allMistakes"], () => {
     const every = variant().mistakes;
     const high = variant().risk_coverage;
     lead.textContent = every.length ? "Wrong answers, the surest first. Look here for wrong labels and for classes that cannot be told apart." : `Not one of the ${whole(high.answered[high.answered.length - 1])} answers is wrong.`;
-    grid.replaceChildren(...(state.allMistakes ? every : every.slice(0, few)).map(mistakeCard));
+    grid.replaceChildren(...(state.allMistakes ? every : every.slice(0, few)).map((one) => sampleCard({ ...data.samples[one.row], ...one })));
     more.hidden = every.length <= few;
     more.textContent = state.allMistakes ? `Show ${few}` : `Show ${every.length}`;
   });
   return section("mistakes", "Surest mistakes", lead, grid, more);
-}
-
-function mistakeCard(mistake) {
-  const about = data.samples[mistake.row];
-  const bars = mistake.best.slice(0, 3).map(([k, p]) => {
-    const fill = el("span", { class: k === about.label ? "fill own" : k === mistake.answer ? "fill wrong" : "fill" });
-    fill.style.width = `${100 * p}%`;
-    return el("div", { class: "barline small" }, el("span", { class: "who" }, named(className(k), 22)), el("span", { class: "track" }, fill), el("span", { class: "num" }, percent(p)));
-  });
-  return el(
-    "article",
-    { class: "card mistake" },
-    picture(about, 72),
-    el(
-      "div",
-      {},
-      el("p", { class: "claim-text" }, el("strong", {}, percent(mistake.confidence)), " sure of ", el("strong", { class: "over-text" }, named(className(mistake.answer), 40))),
-      el("p", {}, "It is ", el("strong", {}, named(className(about.label), 40)), el("span", { class: "note" }, `, given ${percent(mistake.truth)}`)),
-      el("p", { class: "note" }, "Sample ", el("bdi", {}, cut(String(about.id ?? mistake.row), 60))),
-    ),
-    about.text ? el("blockquote", { dir: "auto" }, cut(about.text, 300)) : null,
-    el("div", { class: "bars" }, bars),
-  );
 }
 
 // What calibrators would do
@@ -389,7 +280,7 @@ function calibratorsSection() {
   }
   const raw = data.variants[0].metrics;
   const compared = data.metrics.filter(({ shown }) => shown.includes("compare"));
-  const exact = ({ percent: inPercent }) => (inPercent ? (v) => percent(v, 2) : (v) => fixed(v, 4));
+  const exact = ({ percent: inPercent }) => (v) => numeric(v, inPercent ? percent(v, 2) : fixed(v, 4));
   const rows = data.calibrators.map((one) => {
     const place = data.variants.findIndex((v) => v.name === one.name);
     const show = place > 0 ? el("button", { type: "button", class: "chip", "data-show": place, click: () => choose({ variant: place }) }, "Show") : "";
@@ -401,126 +292,12 @@ function calibratorsSection() {
     ];
   });
   const first = ["As it is", ...compared.map((metric) => exact(metric)(raw[metric.key].value)), el("button", { type: "button", class: "chip", "data-show": 0, click: () => choose({ variant: 0 }) }, "Show")];
-  const shown = [first, ...rows].map((cells) => cells[1 + compared.length]).filter(Boolean);
+  const shown = [first, ...rows].map((cells) => cells[1 + compared.length]).filter((cell) => cell instanceof HTMLElement);
   watch(["variant"], () => shown.forEach((button) => button.setAttribute("aria-pressed", String(Number(button.dataset.show) === state.variant))));
   return section(
     "calibrators",
     "What calibration would do",
     el("p", { class: "lead" }, "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half, so no sample is judged by a fit that saw it. Sorted by log loss; the first was chosen on these very numbers, so expect a little less of it."),
-    el("div", { class: "card flush" }, table("Calibrators, cross-fitted in two folds", ["calibrator", ...compared.map(({ name }) => name.toLowerCase()), ""], [first, ...rows])),
-  );
-}
-
-// Answer only where sure: the risk–coverage curve
-
-// Wilson's interval of a share; the normal quantile of the level comes with the data.
-function wilson(rate, n) {
-  const z = data.quantile, grow = 1 + (z * z) / n;
-  const centre = (rate + (z * z) / (2 * n)) / grow;
-  const half = (z / grow) * Math.sqrt((rate * (1 - rate)) / n + (z * z) / (4 * n * n));
-  return [Math.max(0, centre - half), Math.min(1, centre + half)];
-}
-
-function abstainSection() {
-  const n = data.num_samples;
-  const curve = () => variant().risk_coverage;
-  state.point = curve().threshold.length - 1;
-  const threshold = output("threshold", { class: "big" }), coverage = output("coverage", { class: "big" }), risk = output("risk", { class: "big" });
-  const between = el("span", { class: "note" }), wrong = el("span", { class: "note" }), kept = el("span", { class: "note" });
-  const range = slider("Threshold", {
-    min: 0, max: 1, step: 1, value: 0, key: "threshold", change: (point) => choose({ point }),
-    text: (i) => (curve().threshold[i] === undefined ? "" : `answer from ${percent(curve().threshold[i])}`),
-  });
-  const input = range.querySelector("input");
-  const draw = (width) => {
-    const c = curve();
-    const risks = c.wrong.map((w, i) => w / c.answered[i]), covers = c.answered.map((a) => a / n);
-    const most = Math.max(0.001, ...risks) * 1.12;
-    const f = frame(width, Math.max(260, Math.min(360, width * 0.5)), {
-      x: [0, 1], y: [0, most], label: "Share of wrong answers against the share of samples that are answered. The slider below moves the threshold.",
-      xTicks: sharesFor(width), xFormat: (v) => percent(v, 0), yTicks: niceTicks(0, most, 5), yFormat: (v) => percent(v, most < 0.05 ? 1 : 0), xLabel: "samples that are answered", yLabel: "wrong among them", left: 62, bottom: 42,
-    });
-    const line = covers.map((x, i) => [f.X(x), f.Y(risks[i])]);
-    f.root.append(svg("path", { class: "area", d: `${path(line)}L${line[line.length - 1][0]} ${f.base}L${line[0][0]} ${f.base}Z` }), svg("path", { class: "curve", d: path(line) }));
-    const [x, y] = line[state.point];
-    f.root.append(svg("line", { class: "rule claimed", x1: x, x2: x, y1: f.top, y2: f.base }), svg("circle", { class: "handle", cx: x, cy: y, r: 9 }));
-    const drag = (event) => {
-      const box = f.root.getBoundingClientRect();
-      const at = ((event.clientX - box.left) * (f.width / box.width) - f.left) / (f.width - f.left - f.right);
-      choose({ point: nearest(covers, at) });
-    };
-    f.root.classList.add("draggable");
-    f.root.addEventListener("pointerdown", (event) => {
-      // The drawing is replaced while it is dragged, so its parent listens.
-      const holder = drawn;
-      drag(event);
-      const stop = () => {
-        removeEventListener("pointermove", move);
-        removeEventListener("pointerup", stop);
-        removeEventListener("pointercancel", stop);
-      };
-      const move = (next) => {
-        const current = holder.querySelector("svg").getBoundingClientRect();
-        const at = ((next.clientX - current.left) * (f.width / current.width) - f.left) / (f.width - f.left - f.right);
-        choose({ point: nearest(covers, at) });
-      };
-      addEventListener("pointermove", move);
-      addEventListener("pointerup", stop);
-      addEventListener("pointercancel", stop);
-      event.preventDefault();
-    });
-    return f.root;
-  };
-  const drawn = chart(draw);
-  const numbers = asTable("Curve as a table", () => {
-    const c = curve(), every = Math.ceil(c.threshold.length / 40);
-    const rows = c.threshold.map((t, i) => [percent(t, 2), percent(c.answered[i] / n, 1), percent(c.wrong[i] / c.answered[i], 2)]).filter((_, i) => i % every === 0 || i === c.threshold.length - 1);
-    return table("Threshold, coverage, error", ["threshold", "answered", "wrong among them"], rows);
-  });
-  const aims = [0.1, 0.05, 0.02, 0.01].map((aim) =>
-    el("button", { type: "button", class: "chip", "data-aim": aim, click: () => {
-      const c = curve();
-      let point = -1;
-      c.wrong.forEach((w, i) => w <= aim * c.answered[i] && (point = i));
-      if (point >= 0) choose({ point });
-    } }, `at most ${percent(aim, 0)} wrong`),
-  );
-  watch(["variant"], () => {
-    const c = curve();
-    input.max = c.threshold.length - 1;
-    state.point = Math.min(state.point, c.threshold.length - 1);
-    choose({ point: state.point });
-    numbers.refresh();
-  });
-  watch(["point", "variant"], () => {
-    const c = curve(), i = state.point;
-    range.set(i);
-    const rate = c.wrong[i] / c.answered[i], limits = wilson(rate, c.answered[i]);
-    threshold.show(c.threshold[i], percent(c.threshold[i]));
-    coverage.show(c.answered[i] / n, percent(c.answered[i] / n));
-    risk.show(rate, percent(rate, 2));
-    between.textContent = `wrong among them, ${percent(limits[0], 2)} to ${percent(limits[1], 2)}`;
-    wrong.textContent = `of the samples are answered: ${whole(c.answered[i])}, of which ${whole(c.wrong[i])} wrongly`;
-    kept.textContent = `or more confidence is asked for; ${whole(n - c.answered[i])} samples are passed on`;
-    drawn.redraw();
-  });
-  return section(
-    "abstain",
-    "Answer only when sure",
-    el("p", { class: "lead" }, "If answers below a threshold are passed on to somebody else, how many are left, and how many of those are wrong? Drag the point, or use the slider."),
-    el(
-      "div",
-      { class: "pair wide-left" },
-      el("figure", { class: "card" }, drawn, range, numbers),
-      el(
-        "div",
-        { class: "stack" },
-        el("div", { class: "card metric" }, threshold, kept),
-        el("div", { class: "card metric" }, coverage, wrong),
-        el("div", { class: "card metric" }, risk, between),
-        el("div", { class: "chips" }, aims),
-        el("p", { class: "note" }, "The interval is for a threshold chosen beforehand. One that was chosen on these samples keeps its promise only with a margin: softkin evaluate --abstain computes it."),
-      ),
-    ),
+    el("div", { class: "card flush" }, table("Calibrators, cross-fitted in two folds", ["calibrator", ...compared.map(({ name }) => name.toLowerCase()), "on the page"], [first, ...rows])),
   );
 }

@@ -1,4 +1,18 @@
 // Elements, texts, numbers and state: what every part of the page uses. All texts become text nodes, never markup.
+//
+// The data are those of the JSON file beside the page; types.d.ts states their form, docs/report.md says what they mean.
+// All files of this folder are put together into one closure (render.SCRIPTS has their order) and share these names:
+// the checkers (`npm run check`) see them as one program.
+//
+// To add a section to a page: put its data into the dictionary from report.build or report.build_comparison under a key
+// of your own (report.write keeps it), add a file to render.SCRIPTS before start.js, and in it
+//
+//   addSection("model", { id: "decisions", link: "Decisions", after: "abstain", when: () => data.decisions, make: decisionsSection });
+//
+// `make` returns an element, best from section(id, title, ...children). Draw charts with figureOf(…): it gives each its
+// table, SVG, PNG and CSV. Samples are listed by showSamples(title, rows). What the reader can set belongs into `state`
+// by choose(); addAddress(…) puts it into the page's address. A page of a new kind: addPage("kind", draw), and in Python
+// an entry of answers.FIRST_SCREENS for the part that reads without a script.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
@@ -63,8 +77,20 @@ const state = {};
 const watchers = [];
 
 function choose(changes) {
+  const focused = document.activeElement instanceof HTMLElement || document.activeElement instanceof SVGElement ? document.activeElement : null;
   Object.assign(state, changes);
   for (const { keys, run } of watchers) if (keys.some((key) => key in changes)) run();
+  keepFocus(focused);
+  if (typeof writeAddress === "function") writeAddress();
+}
+
+// What had the focus may have been drawn anew: its successor has the same data-focus, or is named by data-focus-else.
+function keepFocus(focused) {
+  if (!focused || focused.isConnected || !focused.dataset) return;
+  for (const key of [focused.dataset.focus, focused.dataset.focusElse]) {
+    const next = key && document.querySelector(`[data-focus="${CSS.escape(key)}"]`);
+    if (next instanceof HTMLElement || next instanceof SVGElement) return next.focus({ preventScroll: true });
+  }
 }
 
 function watch(keys, run) {
@@ -120,6 +146,9 @@ function section(id, title, ...children) {
   return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), children);
 }
 
+// A cell with a number in full behind what is shown: for tests, and for CSV files.
+const numeric = (value, text) => el("span", { "data-value": value }, text);
+
 function table(caption, head, rows, attributes) {
   return el(
     "div",
@@ -134,7 +163,7 @@ function table(caption, head, rows, attributes) {
   );
 }
 
-// Every chart has its numbers as a table too; it is made when somebody opens it.
+// A chart's numbers as a table, made when somebody opens it.
 function asTable(summary, make) {
   const body = el("div");
   const node = el("details", { class: "numbers" }, el("summary", {}, summary), body);
@@ -185,15 +214,56 @@ function themeButton() {
   return button;
 }
 
-function masthead(title, facts, links) {
-  document.getElementById("top").append(
+function masthead(links) {
+  document.getElementById("top").prepend(
     el(
       "div",
       { class: "bar" },
       el("span", { class: "mark" }, "softkin"),
       el("nav", { "aria-label": "Sections" }, links.map(([id, text]) => el("a", { href: `#${id}` }, text))),
-      el("span", { class: "tools" }, el("button", { type: "button", class: "quiet", click: () => print() }, "Print"), themeButton()),
+      el("span", { class: "tools" }, cardButton(), el("button", { type: "button", class: "quiet", click: () => print() }, "Print"), themeButton()),
     ),
-    el("p", { class: "eyebrow" }, named(title, 120), ...facts.filter(Boolean).map((fact) => el("span", {}, fact))),
   );
+}
+
+// Pages by kind, and the sections that other files add to them.
+const PAGES = {};
+const ADDED = {};
+const addPage = (kind, draw) => (PAGES[kind] = draw);
+const addSection = (kind, section) => (ADDED[kind] = [...(ADDED[kind] || []), section]);
+
+// The sections of a page in their order: its own, and the added ones behind those that they name.
+function arranged(kind, own) {
+  const all = [...own];
+  for (const one of ADDED[kind] || []) {
+    const place = all.findIndex(({ id }) => id === one.after);
+    all.splice(place < 0 ? all.length : place + 1, 0, one);
+  }
+  return all.filter(({ when }) => !when || when());
+}
+
+function drawPage(kind, own, notes) {
+  const all = arranged(kind, own);
+  masthead(all.filter(({ link }) => link).map(({ id, link }) => [id, link]));
+  document.querySelectorAll(".no-script, noscript").forEach((node) => node.remove());
+  document.getElementById("main").append(...all.map(({ make }) => make()).filter(Boolean));
+  document.getElementById("foot").append(...notes.map((note) => el("p", {}, note)), el("p", {}, `Made with softkin ${data.softkin}. This file is complete: it asks nothing of any network.`));
+  copyButtons();
+}
+
+// A button beside each piece of code of the first screen.
+function copyButtons() {
+  document.querySelectorAll(".code pre").forEach((pre) => {
+    const button = el("button", { type: "button", class: "chip copy" }, "Copy");
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(pre.textContent);
+        button.textContent = "Copied";
+      } catch {
+        getSelection().selectAllChildren(pre); // without a clipboard, as in a page from a file, at least select it
+        button.textContent = "Selected";
+      }
+    });
+    pre.after(button);
+  });
 }

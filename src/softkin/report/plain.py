@@ -6,7 +6,7 @@ from torch import Tensor
 
 from softkin.files import number
 
-VERSION = 2
+VERSION = 3
 """Of the data's form: it changes when a field changes its meaning or goes away"""
 
 

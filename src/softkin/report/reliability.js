@@ -1,10 +1,18 @@
 // Cells → bins → what a reliability diagram shows.
 
 const CELLS = 300;
-const FEW = 10; // scores in a bin: fewer say little, and are pale
+const FEW = 10; // scores in a bin: fewer are a point and no bar, which would look like as much as any other
 
-// The sums of M bins from those of the cells; M divides 300, so that edges of bins are edges of cells.
+// The sums of M bins from those of the cells: where M divides 300, edges of bins are edges of cells. Of another M that
+// was asked for, the data hold the very sums.
 function binsOf(cells, m) {
+  const exact = cells.exact && cells.exact[m];
+  if (exact) {
+    return exact.count.map((count, bin) => {
+      const score = exact.score_sum[bin], hit = exact.hit_sum[bin];
+      return { bin, low: bin / m, high: (bin + 1) / m, count, score, hit, confidence: score / count, likelihood: hit / count };
+    });
+  }
   const size = CELLS / m;
   return Array.from({ length: m }, (_, bin) => {
     let count = 0, score = 0, hit = 0;
@@ -35,7 +43,7 @@ function binWords(b, scope, band) {
 }
 
 // Bars up to the share of hits, hatched from there to what was claimed; beneath, how many scores each bin holds.
-function reliabilityChart(width, bins, bands, scope, label) {
+function reliabilityChart(width, bins, bands, scope, label, open = null) {
   const side = Math.min(width, 460), below = 74;
   const height = side * 0.86 + below;
   const f = frame(width, height, {
@@ -46,7 +54,9 @@ function reliabilityChart(width, bins, bands, scope, label) {
   bins.forEach((b, i) => {
     const x = f.X(b.low), w = Math.max(1, f.X(b.high) - x - 1);
     const group = svg("g", { class: b.count < FEW ? "bin few" : "bin" });
-    if (b.count) {
+    if (b.count && b.count < FEW) {
+      group.append(svg("circle", { class: "few-point", cx: x + w / 2, cy: f.Y(b.likelihood), r: 3 }));
+    } else if (b.count) {
       const top = f.Y(b.likelihood), claimed = f.Y(b.confidence), over = b.confidence > b.likelihood;
       group.append(
         svg("rect", { class: "bar", x, width: w, y: top, height: f.base - top }),
@@ -69,6 +79,7 @@ function reliabilityChart(width, bins, bands, scope, label) {
     pick: (x) => Math.floor(((x - f.left) / (f.width - f.left - f.right)) * bins.length),
     describe: (i) => binWords(bins[i], scope, bands && given(bands[0][i]) ? [bands[0][i], bands[1][i]] : null),
     mark: (i) => zones.childNodes.forEach((zone, place) => zone.classList.toggle("on", place === i)),
+    open: open && haveRows() ? { possible: (i) => bins[i].count > 0, run: (i) => open(bins[i]) } : undefined,
   });
   return [f.root, tip];
 }
@@ -96,18 +107,22 @@ function countStrip(f, bins, base, height, scope) {
 function binTable(bins, scope, bands) {
   const rows = bins.map((b, i) => [
     `${fixed(100 * b.low, 1)}–${percent(b.high)}`,
-    whole(b.count),
-    b.count ? percent(b.confidence, 2) : "–",
-    b.count ? percent(b.likelihood, 2) : "–",
+    numeric(b.count, whole(b.count)),
+    b.count ? numeric(b.confidence, percent(b.confidence, 2)) : "–",
+    b.count ? numeric(b.likelihood, percent(b.likelihood, 2)) : "–",
     bands && given(bands[0][i]) ? `${percent(bands[0][i])} – ${percent(bands[1][i])}` : "–",
-    b.count ? points(b.confidence - b.likelihood, 2) : "–",
+    b.count ? numeric(b.confidence - b.likelihood, points(b.confidence - b.likelihood, 2)) : "–",
   ]);
   return table(`${WORDS[scope].title}, bin by bin`, ["bin", WORDS[scope].what, "claimed", "true", "between", "gap, points"], rows);
 }
 
 function binsSlider() {
-  return slider("Bins", {
+  const node = slider("Bins", {
     min: 0, max: data.bins.length - 1, step: 1, value: data.bins.indexOf(state.bins), key: "bins",
     text: (i) => String(data.bins[i]), change: (i) => choose({ bins: data.bins[i] }),
   });
+  const first = state.bins;
+  addAddress({ key: "bins", get: () => (state.bins === first ? null : String(state.bins)), set: (text) => data.bins.includes(Number(text)) && choose({ bins: Number(text) }) });
+  watch(["bins"], () => node.set(data.bins.indexOf(state.bins)));
+  return node;
 }

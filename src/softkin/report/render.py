@@ -10,16 +10,35 @@ from pathlib import Path
 from typing import Any
 
 from softkin import files
+from softkin.report import answers
 
-SCRIPTS = ("page.js", "charts.js", "reliability.js", "similarity.js", "model.js", "comparison.js", "start.js")
+SCRIPTS = (
+    "page.js",
+    "address.js",
+    "save.js",
+    "charts.js",
+    "samples.js",
+    "reliability.js",
+    "similarity.js",
+    "classes.js",
+    "abstain.js",
+    "model.js",
+    "lines.js",
+    "table.js",
+    "sweep.js",
+    "models.js",
+    "comparison.js",
+    "start.js",
+)
 """The page's own code, one closure when put together; it uses no library"""
 
 
 def page(data: dict[str, Any]) -> str:
     """The HTML of a report.
 
-    The data are JSON in a block that browsers do not run; ``<`` is written as an escape, so that no text in it can
-    end the block, and the script puts texts on the page as text only. The page's content policy, which allows the
+    The first screen is plain HTML (``report.answers``), which reads without the script. The data are JSON in a block
+    that browsers do not run; ``<`` is written as an escape, so that no text in it can end the block, and the script
+    puts texts on the page as text only. The page's content policy, which allows the
     very script and style below and images from data URIs, forbids every request.
     """
     script = '"use strict";\n(() => {\n' + "".join(_file(name) for name in SCRIPTS) + "})();\n"
@@ -29,6 +48,8 @@ def page(data: dict[str, Any]) -> str:
         f"script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'",
         "title": html.escape(f"{data['name'][:200]} · softkin"),
         "style": style,
+        "header": answers.header(data),
+        "main": answers.first_screen(data),
         "script": script,
         "data": embedded(data),
     }

@@ -54,17 +54,21 @@ function similaritySection(content, own, id = "similarity") {
     return kept.get(own);
   };
   const s = (own) => similarityRow(z(own), own, state.beta);
-  const place = new Array(k);
-  content.order.forEach((own, i) => (place[own] = i));
-  Object.assign(state, { alpha: content.alpha, beta: content.beta, own, window: k });
-
-  const map = heatMap(content.order, place, s);
-  const zoom = k > 24
+  Object.assign(state, { alpha: content.alpha, beta: content.beta, own, window: k, order: "clustered", pair: null });
+  const orders = {
+    clustered: content.order,
+    named: Array.from({ length: k }, (_, j) => j).sort((a, b) => className(a).localeCompare(className(b))),
+    given: Array.from({ length: k }, (_, j) => j),
+  };
+  const map = heatMap(orders, s);
+  const zoom = k > 12
     ? slider("Show", {
         min: 12, max: k, step: 1, value: k, key: "window", change: (window) => choose({ window }),
         text: (n) => (n === k ? `all ${k}` : `${n} around it`),
       })
     : null;
+  const arrange = choice("Order", "order", [{ value: "clustered", text: "alike side by side" }, { value: "named", text: "by name" }, { value: "given", text: "as in the file" }], "clustered", (order) => choose({ order }));
+  addAddress({ key: "similar", get: () => (state.own === own ? null : className(state.own)), set: (text) => data.class_names.includes(text) && choose({ own: data.class_names.indexOf(text) }) });
   return section(
     id,
     "Class similarity",
@@ -73,7 +77,20 @@ function similaritySection(content, own, id = "similarity") {
     el(
       "div",
       { class: "pair wide-right" },
-      el("figure", {}, el("figcaption", {}, "Similarity of each class (line) to the others"), map, zoom),
+      figureOf({
+        title: "Similarity of each class (line) to the others",
+        note: "Choose a line to see its label.",
+        before: el("div", { class: "controls" }, arrange, zoom),
+        drawn: map.node,
+        after: map.legend,
+        rows: () => {
+          const shown = map.shown();
+          return table("Similarity, line by line", ["class", ...shown.map((j) => cut(className(j), 30))], shown.map((i) => {
+            const line = s(i);
+            return [named(className(i), 30), ...shown.map((j) => (i === j ? "" : numeric(line[j], share(line[j]))))];
+          }));
+        },
+      }),
       el(
         "div",
         { class: "stack" },
@@ -101,7 +118,7 @@ function classSearch() {
     for (let k = 0; k < data.class_names.length && hits.length < 200; k++) if (className(k).toLowerCase().includes(wanted)) hits.push(k);
     found.textContent = hits.length === 1 ? "1 class" : `${hits.length === 200 ? "200 or more" : hits.length} classes`;
     list.replaceChildren(
-      ...hits.slice(0, 12).map((k) => el("li", {}, el("button", { type: "button", class: "chip", click: () => choose({ own: k }) }, named(className(k), 40)))),
+      ...hits.slice(0, 12).map((k) => el("li", {}, el("button", { type: "button", class: "chip", click: () => choose({ own: k, window: Math.min(state.window, 40) }) }, named(className(k), 40)))),
     );
   };
   input.addEventListener("input", show);
@@ -114,7 +131,7 @@ function classSearch() {
 }
 
 function labelBars(s, k) {
-  const title = el("h3", { "aria-live": "polite" });
+  const title = el("h3", { "aria-live": "polite", tabindex: "-1", "data-focus": "label-title" });
   const bars = el("div", { class: "bars" });
   const rest = output("rest", { class: "note" });
   const most = Math.min(10, k - 1);
@@ -133,7 +150,7 @@ function labelBars(s, k) {
     const line = (j, size, kind) => {
       const fill = el("span", { class: `fill ${kind}` });
       fill.style.width = `${100 * size}%`;
-      const who = j === own ? el("strong", {}, named(className(j), 26)) : el("button", { type: "button", class: "link", click: () => choose({ own: j }) }, named(className(j), 26));
+      const who = j === own ? el("strong", {}, named(className(j), 26)) : el("button", { type: "button", class: "link", "data-focus": `label-${j}`, "data-focus-else": "label-title", click: () => choose({ own: j }) }, named(className(j), 26));
       return el("div", { class: "barline" }, el("span", { class: "who" }, who), el("span", { class: "track" }, fill), el("span", { class: "num", "data-class": j, "data-label": label[j] }, fixed(label[j], 4)));
     };
     bars.replaceChildren(line(own, label[own], "own"), ...order.map((j) => line(j, 0.6 * (label[j] / scale), "other")));
@@ -154,26 +171,45 @@ function labelBars(s, k) {
   ];
 }
 
-// Alike classes stand next to each other. Colour is the logarithm, as similarities span many powers of ten.
-function heatMap(order, place, s) {
-  const k = order.length;
+// Colour is the logarithm, as similarities span many powers of ten. Names stand beside the lines and above the columns:
+// all of them where there is room, else every n-th; the slider and the search lead to fewer classes.
+function heatMap(orders, s) {
+  const k = orders.clustered.length;
   const canvas = el("canvas", { class: "heat", role: "img", "data-key": "heat", "aria-label": "Similarity of the classes" });
   const context = canvas.getContext("2d");
   const cursor = el("span", { class: "cursor", "aria-hidden": "true" });
-  const holder = el("div", { class: "chart heat-holder" });
+  const square = el("div", { class: "heat-square" });
+  const lines = svg("svg", { class: "heat-names", "aria-hidden": "true" });
+  const columns = svg("svg", { class: "heat-names", "aria-hidden": "true" });
+  const holder = el("div", { class: "chart heat-holder" }, el("div", { class: "heat-corner" }), el("div", { class: "heat-columns" }, columns), el("div", { class: "heat-lines" }, lines), square);
   const legend = el("div", { class: "ramp" });
-  let shown = [];
+  let shown = orders.clustered;
   let cell = null; // the place last pointed at: [line, column] within the window
   const view = () => {
-    const size = state.window, middle = place[state.own];
+    const order = orders[state.order];
+    const size = Math.min(k, state.window), middle = order.indexOf(state.own);
     const start = Math.max(0, Math.min(k - size, middle - (size >> 1)));
     return order.slice(start, start + size);
+  };
+  const names = () => {
+    const side = square.clientWidth, n = shown.length, room = 13;
+    if (!side) return;
+    const every = Math.max(1, Math.ceil((room * n) / side));
+    const wide = lines.parentElement.clientWidth, high = columns.parentElement.clientHeight;
+    const most = Math.max(4, Math.floor(wide / 6.2));
+    for (const [node, w, h] of [[lines, wide, side], [columns, side, high]]) Object.entries({ viewBox: `0 0 ${w} ${h}`, width: w, height: h }).forEach(([key, value]) => node.setAttribute(key, value));
+    const picked = shown.map((j, i) => [j, i]).filter(([j, i]) => i % every === 0 || j === state.own);
+    const at = (i) => ((i + 0.5) * side) / n;
+    const own = picked.find(([j]) => j === state.own);
+    const clear = picked.filter(([j, i]) => j === state.own || !own || Math.abs(at(i) - at(own[1])) >= room - 1);
+    lines.replaceChildren(...clear.map(([j, i]) => svg("text", { class: j === state.own ? "own" : null, x: wide - 5, y: at(i) + 4, "text-anchor": "end" }, isolated(className(j), most))));
+    columns.replaceChildren(...clear.map(([j, i]) => svg("text", { class: j === state.own ? "own" : null, transform: `translate(${at(i) + 4} ${high - 4}) rotate(-90)` }, isolated(className(j), Math.max(4, Math.floor(high / 6.2))))));
   };
   let drawn = "";
   const draw = () => {
     shown = view();
     const n = shown.length;
-    const key = [shown[0], n, state.beta, dark()].join();
+    const key = [state.order, shown[0], n, state.beta, dark()].join();
     if (key !== drawn) {
       drawn = key;
       canvas.width = canvas.height = n;
@@ -208,6 +244,7 @@ function heatMap(order, place, s) {
     cursor.style.top = `${(100 * line) / n}%`;
     cursor.style.height = `${100 / n}%`;
     canvas.setAttribute("aria-label", `Similarity of ${n} classes. Chosen: ${cut(className(state.own), 60)}. Arrow keys move, Enter chooses the line.`);
+    names();
   };
   const at = (x, y) => {
     const box = canvas.getBoundingClientRect();
@@ -239,7 +276,7 @@ function heatMap(order, place, s) {
       event.preventDefault();
     }
   });
-  holder.append(canvas, cursor, tip);
+  square.append(canvas, cursor, tip);
   // A thousand classes are a million exponentials: only for those who look, and once a frame at most.
   let seen = false, waiting = false;
   const later = () => {
@@ -257,7 +294,24 @@ function heatMap(order, place, s) {
       later();
     }
   }, { rootMargin: "400px" }).observe(holder);
-  watch(["own", "beta", "window", "theme"], later);
+  new ResizeObserver(() => seen && names()).observe(square);
+  watch(["own", "beta", "window", "order", "theme"], later);
   watch(["printing"], () => state.printing !== undefined && draw());
-  return [holder, legend];
+  // As a drawing of its own, for the files: the picture and the names.
+  holder.picture = () => {
+    draw();
+    const side = square.clientWidth, left = lines.parentElement.clientWidth, top = columns.parentElement.clientHeight;
+    const part = (node, x, y) => {
+      const copy = node.cloneNode(true);
+      Object.entries({ x, y }).forEach(([name, value]) => copy.setAttribute(name, value));
+      return copy;
+    };
+    const root = svg("svg", { viewBox: `0 0 ${left + side} ${top + side}`, width: left + side, height: top + side });
+    root.append(svg("image", { href: canvas.toDataURL(), x: left, y: top, width: side, height: side, style: "image-rendering:pixelated", preserveAspectRatio: "none" }), part(lines, 0, top), part(columns, left, 0));
+    root.classList.add("aside"); // the style sheet must reach it while it is copied
+    holder.append(root);
+    requestAnimationFrame(() => root.remove());
+    return root;
+  };
+  return { node: holder, legend, shown: () => shown };
 }

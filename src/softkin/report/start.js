@@ -1,7 +1,9 @@
-// Draw, listen to the printer, and say when the page can be used.
+// Draw, go to what the address asks for, listen to the printer, and say when the page can be used.
 
-if (data.kind === "comparison") comparisonPage();
-else modelPage();
+PAGES[data.kind]();
+readAddress();
+if (location.hash.length > 1 && !location.hash.includes("=")) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+addEventListener("hashchange", readAddress);
 addEventListener("beforeprint", () => choose({ printing: true }));
 addEventListener("afterprint", () => choose({ printing: false }));
 requestAnimationFrame(() => performance.mark("softkin-interactive"));

@@ -1,0 +1,55 @@
+"""``softkin report``: pages that were written, shown in a browser."""
+
+import argparse
+from pathlib import Path
+
+from softkin.cli.arguments import within
+
+SUMMARY = "show the pages of a folder in a browser, loaded again when they change"
+DESCRIPTION = """\
+Serve the pages that `softkin evaluate --report` and `softkin compare` wrote, to browsers on this machine only. An open
+page is loaded again when its file changes; the page of a study that still runs is made anew as its results come in."""
+EXAMPLE = "softkin report serve study/"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """One command below this one."""
+    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
+    serve = actions.add_parser(
+        "serve",
+        help="serve a folder of pages on the loopback address",
+        description="Serve a folder of pages on the loopback address until Ctrl-C.",
+        epilog=f"example:\n  {EXAMPLE}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    serve.add_argument("folder", type=Path, metavar="FOLDER", help="pages, or studies that write some")
+    serve.add_argument("--port", type=int, default=0, help="of this machine (default: any that is free)")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    within(arguments.port, "--port", 0, 65535)
+    if not arguments.folder.is_dir():
+        raise ValueError(f"FOLDER must be a folder of pages, and {arguments.folder} is none.")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Serve until interrupted."""
+    import threading
+
+    from softkin.report import serve
+
+    server = serve.PageServer(arguments.folder, port=arguments.port)
+    stop = threading.Event()
+
+    def say(sentence: str) -> None:
+        print(sentence, flush=True)
+
+    watcher = threading.Thread(target=serve.watch_studies, args=(arguments.folder, stop, say), daemon=True)
+    watcher.start()
+    say(f"Serving {arguments.folder} at {server.url} until Ctrl-C")
+    try:
+        server.serve_forever()
+    finally:
+        stop.set()
+        server.server_close()

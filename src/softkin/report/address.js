@@ -1,0 +1,40 @@
+// What the reader has chosen, in the page's address: #class=fox&calibrator=temperature.
+// A link with it opens the page in the same state; a plain #reliability still leads to a section.
+
+const ADDRESS = [];
+// key: in the address; keys: of the state; get: text, or null while it is as it was at first; set: from such a text.
+const addAddress = (entry) => ADDRESS.push(entry);
+let reading = false;
+let due = 0;
+
+function writeAddress() {
+  if (reading || due) return;
+  due = requestAnimationFrame(() => {
+    due = 0;
+    const parts = ADDRESS.map(({ key, get }) => [key, get()]).filter(([, text]) => given(text));
+    const text = parts.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&");
+    if (!text && !location.hash.includes("=")) return; // nothing to say, and perhaps a section's name to keep
+    try {
+      history.replaceState(null, "", text ? `#${text}` : "#");
+      if (parent !== window) parent.postMessage({ softkin: text ? `#${text}` : "" }, "*"); // softkin report serve keeps it
+    } catch {
+      // a browser that lets no page from a file change its address: the page works without
+    }
+  });
+}
+
+function readAddress() {
+  if (!location.hash.includes("=")) return;
+  reading = true;
+  try {
+    for (const part of location.hash.slice(1).split("&")) {
+      const [key, ...rest] = part.split("=");
+      const entry = ADDRESS.find((one) => one.key === key);
+      if (entry) entry.set(decodeURIComponent(rest.join("=")));
+    }
+  } catch {
+    // an address that was cut or mistyped: what could be read of it holds
+  } finally {
+    reading = false;
+  }
+}

@@ -1,0 +1,447 @@
+"""The first screen as plain HTML, which reads without a script: can I trust it, where not, what to do.
+
+All texts that come from outside pass through ``_text``, which cleans and escapes them.
+"""
+
+import html
+import math
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from statistics import NormalDist
+from typing import Any
+
+from softkin.files import from_number
+from softkin.report import curves
+
+FEW = 10  # scores in a bin: fewer are a point and no bar
+WORST = 5  # classes that are named
+_UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def header(data: Mapping[str, Any]) -> str:
+    """What the page is about."""
+    facts = [f"{data['num_samples']:,} samples", f"{data['num_classes']:,} classes"]
+    if data["kind"] == "comparison":
+        seeds = len(data["seeds"])
+        facts = [f"{len(data['methods'])} {data['subject']}", *([_count(seeds, "seed")] if seeds else []), *facts]
+    elif data.get("source") and data["source"] != data["name"]:
+        facts.append(_name(data["source"], 80))
+    return f'<p class="eyebrow">{_name(data["name"], 120)}' + "".join(f"<span>{fact}</span>" for fact in facts) + "</p>"
+
+
+def first_screen(data: Mapping[str, Any]) -> str:
+    """The answers, by the kind of page."""
+    return FIRST_SCREENS[data["kind"]](data)
+
+
+# One model
+
+
+def _of_model(data: Mapping[str, Any]) -> str:
+    raw = data["variants"][0]
+    verdict = raw["verdict"]
+    return (
+        '<section class="hero" id="answers" aria-labelledby="headline">'
+        f'<h1 id="headline" class="{verdict["kind"]}">{_text(verdict["headline"])}</h1>'
+        f'<p class="lead">{_text(verdict["detail"])}</p>'
+        f'<div class="answers">{_trust(data)}{_where(data)}{_what_to_do(data)}</div>'
+        f"{_numbers(data, raw)}</section>"
+    )
+
+
+def _trust(data: Mapping[str, Any]) -> str:
+    raw, after = data["variants"][0], _variant(data, "temperature")
+    n_bins = data["n_bins"] if data["n_bins"] in curves.BINS else 15
+
+    def figure(variant: Mapping[str, Any], name: str) -> str:
+        ece = variant["metrics"]["ece_hist"]
+        between = f", {_percent(ece['low'])} to {_percent(ece['high'])}" if "low" in ece else ""
+        return (
+            f"<figure>{reliability_svg(variant['prediction'], n_bins, name)}<figcaption><strong>{_text(name)}</strong>"
+            f" calibration error {_percent(ece['value'])}{between}</figcaption></figure>"
+        )
+
+    figures = figure(raw, "As it is") + ("" if after is None else figure(after, "After temperature scaling"))
+    return (
+        '<div class="card answer" id="answer-trust"><h2>Can I trust it?</h2>'
+        f'<div class="two">{figures}</div><p class="note">Bars: how often answers of a confidence are right. On the '
+        "dashed line they would be as right as they claim. Hatched: the gap.</p></div>"
+    )
+
+
+def _where(data: Mapping[str, Any]) -> str:
+    worst = worst_classes(data)
+    classes = data["variants"][0]["classes"]
+    lines = []
+    for k in worst:
+        n = classes["answered"][k]
+        right, sure = classes["right"][k] / n, classes["score_sum"][k] / n
+        kind = "over" if sure > right else "under"
+        mixed = classes["truly"][k][:1]
+        truly = f" Most often it is {_name(data['class_names'][mixed[0][0]], 30)} ({mixed[0][1]}×)." if mixed else ""
+        lines.append(
+            f'<li><a href="#class={_address(data["class_names"][k])}">{_name(data["class_names"][k], 40)}</a>: '
+            f'<span class="{kind}-text">{_percent(sure)} sure, {_percent(right)} right</span> '
+            f'<span class="note">{_count(n, "answer")}.{truly}</span></li>'
+        )
+    if lines:
+        note = (
+            "Classes whose share of right answers is off their confidence beyond chance, after a look at all "
+            f"{data['num_classes']:,}; those that add most to the error first."
+        )
+        said = f'<ol>{"".join(lines)}</ol><p class="note">{note}</p>'
+    else:
+        said = (
+            f"<p>No single class stands out beyond chance among {data['num_classes']:,}.</p>"
+            '<p class="note">With more samples of each class smaller faults would show.</p>'
+        )
+    return f'<div class="card answer" id="answer-where"><h2>Where not?</h2>{said}</div>'
+
+
+def worst_classes(data: Mapping[str, Any]) -> list[int]:
+    """The answers "class k" whose mean confidence lies outside Wilson's interval of their accuracy.
+
+    The interval's level is adjusted for as many looks as there are classes (Bonferroni).
+    """
+    classes = data["variants"][0]["classes"]
+    tail = (1 - data["level"]) / max(1, data["num_classes"])
+    z = NormalDist().inv_cdf(1 - tail / 2)
+    beyond = []
+    for k, n in enumerate(classes["answered"]):
+        if n:
+            low, high = wilson(classes["right"][k] / n, n, z)
+            sure = classes["score_sum"][k] / n
+            if not low <= sure <= high:
+                beyond.append((abs(classes["score_sum"][k] - classes["right"][k]), k))
+    return [k for _, k in sorted(beyond, key=lambda pair: (-pair[0], pair[1]))[:WORST]]
+
+
+def wilson(rate: float, n: int, z: float) -> tuple[float, float]:
+    """Wilson's interval of a share."""
+    grow = 1 + z * z / n
+    centre = (rate + z * z / (2 * n)) / grow
+    half = z / grow * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    return centre - half, centre + half
+
+
+def _what_to_do(data: Mapping[str, Any]) -> str:
+    advice = [*_calibration_advice(data), *_rule_advice(data), *_similarity_advice(data)]
+    items = "".join(f"<li>{line}</li>" for line in advice)
+    return f'<div class="card answer" id="answer-do"><h2>What to do</h2><ul>{items}</ul>{_code(data)}</div>'
+
+
+def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
+    after = _variant(data, "temperature")
+    if after is None:
+        return ["Nothing was fitted: there are too few samples, or it was not asked for."]
+    raw, temperature = data["variants"][0], from_number(after["temperature"])
+    before, then = (variant["metrics"]["ece_hist"]["value"] for variant in (raw, after))
+    moved = after["against_raw"]["ece_hist"]
+    action = f"Divide the logits by {temperature:.3f}"
+    if data["are_probabilities"]:
+        action = f"Raise the probabilities to the power {1 / temperature:.3f} and rescale each row to sum to 1"
+    lines = []
+    if from_number(moved["high"]) < 0:
+        lines.append(f"<strong>{action}</strong>: calibration error {_number_pair(before, then)}, cross-fitted.")
+    elif from_number(moved["low"]) > 0:
+        lines.append(
+            f"Temperature scaling makes it worse: calibration error {_number_pair(before, then)}, cross-fitted."
+        )
+    else:
+        lines.append(
+            f"Temperature scaling (T = {temperature:.3f}) changes nothing that {data['num_samples']:,} samples tell."
+        )
+    best = _variant(data, "best")
+    if best is not None and "against_temperature" in best:
+        gain = best["against_temperature"]["nll"]
+        if from_number(gain["high"]) < 0:
+            nlls = [from_number(variant["metrics"]["nll"]["value"]) for variant in (after, best)]
+            lines.append(
+                f"{_text(best['name'])} does better still: log loss {nlls[0]:.3f} → {nlls[1]:.3f} (the best of "
+                f"{len(data['calibrators'])} on these samples; expect a little less)."
+            )
+    return lines
+
+
+def _rule_advice(data: Mapping[str, Any]) -> list[str]:
+    """What abstaining would add, certified."""
+    certified = data["variants"][0]["abstention"]
+    if certified is None:
+        return []
+    asked = data["abstain"]
+    limit = f"at most {100 * asked['target']:g} % wrong, with {100 * asked['confidence']:g} % confidence"
+    rule = certified["rule"]
+    if rule is None:
+        return [f"No threshold on the confidence keeps {limit}."]
+    return [
+        f"Or answer only above {rule['threshold']:.6f} and pass the rest on: {100 * rule['coverage']:.1f} % are "
+        f'answered, {limit} (<a href="#abstain">curve</a>).'
+    ]
+
+
+def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
+    """What labels by class similarity would add."""
+    alike = data["similarity"]
+    if alike is None or not alike["mistakes"]["wrong"]:
+        return [
+            "Class similarity was not looked at: with <code>--distances</code> the page shows whether mistakes stay "
+            "among alike classes."
+        ]
+    near = alike["mistakes"]
+    share = near["near"] / near["wrong"]
+    says = f"{100 * share:.0f} % of the wrong answers are among the {near['nearest']} classes most like the true one"
+    chance = f"(by chance {100 * near['chance']:.0f} %)"
+    low, _ = wilson(share, near["wrong"], data["quantile"])
+    if low > near["chance"]:
+        return [
+            f"{says} {chance}: training with class-similarity labels puts α there, instead of on all classes alike."
+        ]
+    return [f"{says} {chance}: these distances do not explain the mistakes, so labels by similarity promise little."]
+
+
+def _code(data: Mapping[str, Any]) -> str:
+    scores = "probabilities" if data["are_probabilities"] else "logits"
+    option = ", from_probabilities=True" if data["are_probabilities"] else ""
+    python = (
+        "from softkin import calibrators, predictions\n\n"
+        'val = predictions.load("validation.npz")  # not the samples you report on\n'
+        "cal = calibrators.TemperatureScaling()\n"
+        f"cal.fit(val.{scores}, val.labels{option})\n"
+        f"P = cal.predict_proba({scores}{option})"
+    )
+    file = shlex.quote(data["source"]) if data.get("source") else "test.npz"
+    shell = (
+        "softkin calibrate fit validation.npz --method temperature --output cal/\n"
+        f"softkin calibrate apply cal/ {file} --output calibrated.npz"
+    )
+    return (
+        f'<details class="code"><summary>In Python</summary><pre><code>{_text(python, 4000)}</code></pre></details>'
+        f'<details class="code"><summary>In the shell</summary><pre><code>{_text(shell, 4000)}</code></pre></details>'
+    )
+
+
+def _numbers(data: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
+    """The cards' numbers as a table, for readers without a script; the script shows them as cards."""
+    rows = []
+    for metric in data["metrics"]:
+        measured = raw["metrics"].get(metric["key"])
+        if measured is None or "card" not in metric["shown"]:
+            continue
+        value, low, high = (_metric_text(metric, measured.get(part)) for part in ("value", "low", "high"))
+        chance = _metric_text(metric, measured["calibrated"]["value"]) if "calibrated" in measured else ""
+        between = f"{low} to {high}" if "low" in measured else ""
+        rows.append(
+            f'<tr><th scope="row">{_text(metric["name"])}</th><td>{value}</td><td>{between}</td><td>{chance}</td></tr>'
+        )
+    return (
+        '<div class="scroll no-script"><table><caption>The model as it is, with '
+        f'{100 * data["level"]:g} % intervals</caption><thead><tr><th scope="col">metric</th><th scope="col">value</th>'
+        '<th scope="col">interval</th><th scope="col">if calibrated, chance alone</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def reliability_svg(cells: Mapping[str, Any], n_bins: int, name: str) -> str:
+    """A small reliability diagram, from the cells; bins with fewer than 10 scores are points."""
+    width, height, left, base, top = 196, 190, 30, 158, 10
+    curve = curves.of_cells(dict(cells), n_bins)
+    total = sum(cells["count"])
+
+    def x(value: float) -> float:
+        return round(left + value * (width - left - 14), 2)
+
+    def y(value: float) -> float:
+        return round(base - value * (base - top), 2)
+
+    marks = []
+    for m, count in enumerate(curve.count.tolist()):
+        if not count:
+            continue
+        share, claimed = float(curve.likelihood[m]), float(curve.confidence[m])
+        if count < FEW:
+            marks.append(f'<circle class="few-point" cx="{x(claimed)}" cy="{y(share)}" r="2.4"/>')
+            continue
+        x0, span = x(m / n_bins), round(x((m + 1) / n_bins) - x(m / n_bins) - 0.8, 2)
+        kind = "over" if claimed > share else "under"
+        high, low = max(share, claimed), min(share, claimed)
+        marks.append(
+            f'<rect class="bar" x="{x0}" width="{span}" y="{y(share)}" height="{round(base - y(share), 2)}"/>'
+            f'<rect class="gap {kind}" x="{x0}" width="{span}" y="{y(high)}" height="{round(y(low) - y(high), 2)}"/>'
+        )
+    ticks = "".join(
+        f'<text x="{x(v)}" y="{base + 14}" text-anchor="middle">{100 * v:.0f}</text>'
+        f'<text x="{left - 5}" y="{y(v) + 4}" text-anchor="end">{100 * v:.0f}</text>'
+        for v in (0, 0.5, 1)
+    )
+    label = (
+        f"Reliability of {total:,} answers, {name[0].lower()}{name[1:]}: share that is right by confidence, in percent"
+    )
+    return (
+        f'<svg class="small-chart" viewBox="0 0 {width} {height}" role="img" aria-label="{_text(label)}">'
+        f'<line class="axis" x1="{left}" x2="{width - 14}" y1="{base}" y2="{base}"/>{"".join(marks)}'
+        f'<line class="diagonal" x1="{x(0)}" y1="{y(0)}" x2="{x(1)}" y2="{y(1)}"/>{ticks}'
+        f'<text class="title" x="{(left + width - 14) / 2}" y="{height - 2}" text-anchor="middle">confidence, %</text>'
+        "</svg>"
+    )
+
+
+# A study, or several models
+
+
+def _of_comparison(data: Mapping[str, Any]) -> str:
+    advice = " ".join(_text(line, 400) for line in data["recommendation"])
+    source = f'<p class="note">{_name(data["source"], 300)}</p>' if data.get("source") else ""
+    items = "".join(f"<li>{line}</li>" for line in findings(data))
+    return (
+        '<section class="hero" id="answers" aria-labelledby="headline">'
+        + (f'<p class="lead recommendation" id="recommendation">{advice}</p>' if advice else "")
+        + f'<h1 id="headline" class="calm-title">{headline(data)}</h1>{source}'
+        + (f'<ul class="findings">{items}</ul>' if items else "")
+        + f"{_verdicts(data)}{_table(data)}</section>"
+    )
+
+
+def leader(data: Mapping[str, Any], key: str) -> dict[str, Any] | None:
+    """Who is best by a metric, who is not told apart from it, and whether the others are worse beyond chance.
+
+    ``proved`` needs a p-value for each of the others: without one, as with a single seed, nobody is ahead of anybody.
+    """
+    rows = [row for row in data["table"]["rows"] if key in row["cells"]]
+    best = next((row for row in rows if row["cells"][key].get("best")), None)
+    if best is None:
+        return None
+    level = [row["method"] for row in rows if row is not best and row["cells"][key].get("tie")]
+    others = [row["cells"][key] for row in rows if row is not best and not row["cells"][key].get("tie")]
+    proved = bool(others) and all(cell.get("p_value") is not None for cell in others)
+    return {"best": best["method"], "level": level, "proved": proved}
+
+
+def headline(data: Mapping[str, Any]) -> str:
+    """The result in a few words: who is best calibrated, if anybody is."""
+    lead = leader(data, "ece_hist")
+    names = {method["key"]: _name(method["name"], 40) for method in data["methods"]}
+    if lead is None:
+        return _name(data["name"], 120)
+    if len(lead["level"]) > 2:
+        return f"{len(lead['level']) + 1} {data['subject']} are level in calibration"
+    if lead["level"]:
+        together = " and ".join(names[key] for key in (lead["best"], *lead["level"]))
+        return f"Best calibrated: {together}, which are level"
+    if not lead["proved"]:
+        return f"Lowest calibration error: {names[lead['best']]}, without evidence that it is lower"
+    return f"Best calibrated: {names[lead['best']]}"
+
+
+def findings(data: Mapping[str, Any]) -> list[str]:
+    """A sentence for each metric that names a winner."""
+    names = {method["key"]: _name(method["name"], 40) for method in data["methods"]}
+    lines = []
+    for metric in data["metrics"]:
+        lead = leader(data, metric["key"]) if metric["winner"] else None
+        if lead is None:
+            continue
+        tail = (
+            ", ahead of all others beyond chance"
+            if lead["proved"]
+            else "; whether it is better than others is not known"
+        )
+        if lead["level"]:
+            tail = f", not told apart from {', '.join(names[key] for key in lead['level'])}"
+        lines.append(f"{_text(metric['winner'])}: {names[lead['best']]}{tail}.")
+    return lines
+
+
+def _verdicts(data: Mapping[str, Any]) -> str:
+    if not data.get("verdicts"):
+        return ""
+    items = "".join(
+        f"<li>{_name(method['name'], 80)}: <strong>{_text(data['verdicts'][method['key']]['headline'])}</strong></li>"
+        for method in data["methods"]
+    )
+    return f'<ul class="findings verdicts">{items}</ul>'
+
+
+def _table(data: Mapping[str, Any]) -> str:
+    """The table for readers without a script; the script puts one that sorts in its place."""
+    columns = data["table"]["columns"]
+    heads = "".join(f'<th scope="col">{_text(column["title"])}</th>' for column in columns)
+    names = {method["key"]: _name(method["name"], 60) for method in data["methods"]}
+    rows = []
+    for row in data["table"]["rows"]:
+        cells = []
+        for column in columns:
+            cell = row["cells"].get(column["key"])
+            text = "–" if cell is None else _metric_text(column, cell["mean"])
+            if cell is not None and cell.get("best"):
+                text = f"<strong>{text}</strong>"
+            elif cell is not None and cell.get("tie"):
+                text += " ≈"
+            cells.append(f"<td>{text}</td>")
+        rows.append(f'<tr><th scope="row">{names[row["method"]]}</th>{"".join(cells)}</tr>')
+    notes = "".join(f'<li class="note">{_text(note, 600)}</li>' for note in data["notes"])
+    meanings = "".join(
+        f"<dt>{_text(column['title'])}</dt><dd>{_text(column['explained'])}</dd>"
+        for column in columns
+        if column.get("explained")
+    )
+    return (
+        '<div class="no-script"><div class="scroll"><table class="results"><thead><tr><th scope="col">Method</th>'
+        f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<ul class="notes">{notes}</ul><dl class="meanings">{meanings}</dl></div>'
+    )
+
+
+FIRST_SCREENS: dict[str, Callable[[Mapping[str, Any]], str]] = {"model": _of_model, "comparison": _of_comparison}
+"""What each kind of page shows without a script; another kind adds its own function"""
+
+
+# Texts and numbers
+
+
+def _variant(data: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
+    return next((variant for variant in data["variants"] if variant["key"] == key), None)
+
+
+def _text(text: str, most: int = 300) -> str:
+    """Text from anywhere as HTML: without control and direction marks, cut, escaped."""
+    keeps = "\n" if most > 1000 else ""
+    clean = _UNSAFE.sub(lambda hit: hit[0] if hit[0] == keeps else "\ufffd", text[: 4 * most])
+    return html.escape(clean if len(clean) <= most else clean[: most - 1] + "…")
+
+
+def _name(text: str, most: int) -> str:
+    return f'<bdi class="name">{_text(text, most)}</bdi>'
+
+
+def _address(text: str) -> str:
+    from urllib.parse import quote
+
+    return html.escape(quote(text[:400].encode("utf-8", errors="replace"), safe=""))
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _percent(value: Any) -> str:
+    share = 100 * from_number(value)
+    return f"{share:.1f}\u202f%" if abs(share) >= 9.95 or share == 0 else f"{share:.2f}\u202f%"
+
+
+def _number_pair(before: Any, then: Any) -> str:
+    first, second = (100 * from_number(value) for value in (before, then))
+    return f"{first:.1f} → {second:.1f}\u202f%"
+
+
+def _metric_text(metric: Mapping[str, Any], value: Any) -> str:
+    if value is None:
+        return "–"
+    number = from_number(value)
+    if math.isinf(number):
+        return "∞"
+    if not metric["percent"]:
+        return f"{number:.3f}".replace("-", "−")
+    if metric.get("signed"):
+        return f"{100 * number:+.1f}\u202fpts".replace("-", "−")
+    return _percent(number).replace("-", "−")

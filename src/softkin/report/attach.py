@@ -1,0 +1,153 @@
+"""Images, texts and class names of samples, from files, for the page: read when they are shown."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softkin import SoftkinError, files
+from softkin.data import images as decoding
+
+Ids = Tensor | Sequence[str] | None
+
+IMAGE_COLUMNS = ("image", "img", "images", "picture")
+TEXT_COLUMNS = ("text", "sentence", "content", "review", "texts")
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
+
+
+class LazyImages:
+    """Images that are decoded one by one, when a thumbnail of them is made."""
+
+    def __init__(self, count: int, read: Callable[[int], tuple[str, bytes | Path]]) -> None:
+        self.count = count
+        self.read = read
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, row: int) -> NDArray[np.uint8]:
+        """(height, width, 3) of one sample."""
+        pieces = decoding.decoded([self.read(row)], total=1, size=None, progress=False)
+        return np.asarray(next(iter(pieces))[0])
+
+
+def images(path: str | Path, ids: Ids, num_samples: int) -> LazyImages:
+    """The samples' images from a folder or from a parquet file.
+
+    A folder's files belong to the samples whose ids are their names, with or without the ending, or their paths below
+    the folder. Where the predictions have no such ids there must be just as many files as samples, in the order of
+    their names. A parquet file has a row for each sample, or the ids are its row numbers.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _from_folder(path, ids, num_samples)
+    if path.suffix.lower() != ".parquet":
+        raise SoftkinError(f"--images must name a folder of images or a .parquet file, got {path}.")
+    cells = _parquet_column(path, IMAGE_COLUMNS, "an image column")
+    content: list[Any] = [cell.get("bytes") if isinstance(cell, dict) else cell for cell in cells]
+    if not all(isinstance(cell, bytes) for cell in content):
+        raise SoftkinError(f"{path} must hold encoded images as bytes in each row.")
+    place = _places(len(content), ids, num_samples, str(path), "images")
+    return LazyImages(num_samples, lambda row: (f"{path}, row {place(row)}", content[place(row)]))
+
+
+def _from_folder(folder: Path, ids: Ids, num_samples: int) -> LazyImages:
+    inside = sorted(
+        file for file in folder.rglob("*") if file.suffix.lower() in ENDINGS and not file.name.startswith(".")
+    )
+    if isinstance(ids, Tensor) or ids is None:
+        names = [str(value) for value in ids.tolist()] if isinstance(ids, Tensor) else None
+    else:
+        names = list(ids)
+    by_name: dict[str, Path] = {}
+    for file in inside:
+        below = file.relative_to(folder)
+        for name in (file.stem, file.name, str(below.with_suffix("")), str(below)):
+            by_name.setdefault(name, file)
+    if names is not None and all(name in by_name for name in names):
+        known = names
+        return LazyImages(num_samples, lambda row: (str(by_name[known[row]]), by_name[known[row]]))
+    if len(inside) == num_samples:
+        return LazyImages(num_samples, lambda row: (str(inside[row]), inside[row]))
+    example = "" if names is None else f", and none is called {next(n for n in names if n not in by_name)!r}"
+    raise SoftkinError(
+        f"{folder} must hold an image for each of the {num_samples:,} samples, named by the sample ids or in their "
+        f"order; it holds {len(inside):,}{example}."
+    )
+
+
+def texts(path: str | Path, ids: Ids, num_samples: int) -> list[str]:
+    """The samples' texts: a .txt file with one a line, or the text column of a .csv, .jsonl or .parquet file."""
+    path = Path(path)
+    form = path.suffix.lower()
+    if form == ".txt":
+        cells: list[Any] = files.read_bytes(path, "texts").decode("utf-8", errors="replace").splitlines()
+    elif form == ".parquet":
+        cells = _parquet_column(path, TEXT_COLUMNS, "a text column")
+    elif form in (".csv", ".tsv", ".jsonl"):
+        cells = list(_text_cells(path, form))
+    else:
+        raise SoftkinError(f"--texts must name a .txt, .csv, .tsv, .jsonl or .parquet file, got {path}.")
+    place = _places(len(cells), ids, num_samples, str(path), "texts")
+    return [str(cells[place(row)] or "") for row in range(num_samples)]
+
+
+def _text_cells(path: Path, form: str) -> Iterator[Any]:
+    import csv
+    import io
+
+    content = files.read_bytes(path, "texts").decode("utf-8", errors="replace")
+    if form == ".jsonl":
+        for number, line in enumerate(content.splitlines(), start=1):
+            if line.strip():
+                row = files.parse_json(line.encode(), f"{path}, line {number}", "jsonl")
+                yield row if isinstance(row, str) else _chosen(row, str(path))
+        return
+    reader = csv.DictReader(io.StringIO(content, newline=""), delimiter="\t" if form == ".tsv" else ",")
+    for row in reader:
+        yield _chosen(row, str(path))
+
+
+def _chosen(row: Any, path: str) -> Any:
+    name = next((name for name in TEXT_COLUMNS if isinstance(row, dict) and name in row), None)
+    if name is None:
+        raise SoftkinError(f"{path} must have a text column, called one of {', '.join(TEXT_COLUMNS)}.")
+    return row[name]
+
+
+def class_names(path: str | Path) -> list[str]:
+    """Class names: a .txt file with one a line, in the order of the classes, or a JSON list."""
+    path = Path(path)
+    content = files.read_bytes(path, "class names").decode("utf-8-sig", errors="replace")
+    if path.suffix.lower() == ".json":
+        names = files.parse_json(content.encode(), str(path), "json")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise SoftkinError(f"{path} must be a list of texts, got {json.dumps(names)[:80]}.")
+        return list(names)
+    return [line.strip() for line in content.splitlines() if line.strip()]
+
+
+def _places(count: int, ids: Ids, num_samples: int, name: str, what: str) -> Callable[[int], int]:
+    """Which row of a file belongs to each sample: the same, or the one that its id counts."""
+    if count == num_samples:
+        return lambda row: row
+    if isinstance(ids, Tensor) and int(ids.min()) >= 0 and int(ids.max()) < count:
+        known = ids
+        return lambda row: int(known[row])
+    raise SoftkinError(f"{name} must hold as many {what} as there are samples: it holds {count:,} for {num_samples:,}.")
+
+
+def _parquet_column(path: Path, wanted: Sequence[str], what: str) -> list[Any]:
+    import pyarrow.parquet as pq
+
+    files.require_regular(path)
+    with files.reading(path, "parquet"):
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+        name = next((name for name in wanted if name in file.schema_arrow.names), None)
+        if name is None:
+            raise SoftkinError(f"{path} must have {what}, called one of {', '.join(wanted)}.")
+        return list(file.read(columns=[name])[name].to_pylist())

@@ -1,0 +1,70 @@
+"""All samples in few bytes, so that every bar, bin and class of the page can list its own.
+
+A score becomes one 16-bit code: its cell of the 300 (exact: the very cell that the sums count it in) and 218 steps
+within it. The page adds cells up to bins, so the samples that it lists for a bin are those that the bin counts.
+"""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softkin.binning import equal_width
+from softkin.report.curves import CELLS
+
+STEPS = 218  # in a cell: 300 · 218 codes fit into 16 bits
+BEST = 4  # classes of a sample
+MANY = 20_000  # samples: of more only the winning class is kept
+
+
+def encoded(all_probabilities: Sequence[Tensor], labels: Tensor, ids: Tensor | Sequence[str] | None) -> dict[str, Any]:
+    """Labels, ids, and of each variant the best classes with their scores, row by row.
+
+    ``best`` of a variant is None where it ranks as the first one does, as after temperature scaling.
+    """
+    n, k = all_probabilities[0].shape
+    most = min(BEST if n <= MANY else 1, k)
+    variants: list[dict[str, Any]] = []
+    first: Tensor | None = None
+    for p in all_probabilities:
+        top = p.topk(most, dim=1)
+        same = first is not None and torch.equal(first, top.indices)
+        first = top.indices if first is None else first
+        variants.append(
+            {
+                "best": None if same else _packed(top.indices.numpy()),
+                "score": _packed(codes(top.values)),
+            }
+        )
+    return {
+        "count": n,
+        "most": most,
+        "steps": STEPS,
+        "label": _packed(labels.numpy()),
+        "ids": _plain_ids(ids),
+        "variants": variants,
+    }
+
+
+def codes(scores: Tensor) -> NDArray[np.int64]:
+    """The cell of each score times 218, plus how far into the cell it lies."""
+    s = scores.to(torch.float64)
+    edges = equal_width(CELLS).edges.to(torch.float64)
+    cell = (torch.searchsorted(edges, s.contiguous(), side="left") - 1).clamp_(0, CELLS - 1)
+    within = ((s - edges[cell]) * CELLS * STEPS).floor_().clamp_(0, STEPS - 1)
+    return (cell * STEPS + within.to(torch.int64)).numpy()
+
+
+def _packed(values: NDArray[Any]) -> str:
+    """Base64 of little-endian 16-bit numbers; there are no more classes than that on a page."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype="<u2").tobytes()).decode("ascii")
+
+
+def _plain_ids(ids: Tensor | Sequence[str] | None) -> list[Any] | None:
+    if isinstance(ids, Tensor):
+        return None if torch.equal(ids, torch.arange(len(ids))) else list(ids.tolist())
+    return None if ids is None else list(ids)

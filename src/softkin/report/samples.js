@@ -1,0 +1,137 @@
+// The samples behind a bar, a bin, a class or a pair of classes: listed, and saved as CSV.
+
+// Rows as the data hold them, decoded when somebody first asks.
+const decodedRows = (() => {
+  let made = null;
+  const words = (text) => {
+    const raw = atob(text);
+    const bytes = new Uint8Array(raw.length);
+    for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+    return new Uint16Array(bytes.buffer); // little-endian, as every machine that runs a browser is
+  };
+  return () => {
+    if (made || !data.rows) return made;
+    const first = words(data.rows.variants[0].best);
+    made = {
+      count: data.rows.count,
+      most: data.rows.most,
+      label: words(data.rows.label),
+      variants: data.rows.variants.map(({ best, score }) => ({ best: best === null ? first : words(best), score: words(score) })),
+    };
+    return made;
+  };
+})();
+
+// One sample as it is in the variant that is shown: its label, answer, confidence and best classes.
+function sampleOf(row) {
+  const { label, most, variants } = decodedRows(), { best, score } = variants[state.variant];
+  const about = data.samples[row] || {};
+  const scores = Array.from({ length: most }, (_, j) => [best[row * most + j], (score[row * most + j] + 0.5) / (CELLS * data.rows.steps)]);
+  const id = about.id ?? (data.rows.ids ? data.rows.ids[row] : row);
+  return { row, id, label: label[row], answer: scores[0][0], confidence: scores[0][1], best: scores, text: about.text, image: about.image };
+}
+
+const cellOf = (code) => Math.floor(code / data.rows.steps);
+// The bin of a score's code: whole cells where the bins are made of such, else by the score itself.
+const binOf = (code, m) => (CELLS % m === 0 ? Math.floor(cellOf(code) / (CELLS / m)) : Math.min(m - 1, Math.floor(((code + 0.5) / (CELLS * data.rows.steps)) * m)));
+
+// Rows for which test(answer, label, code of the confidence, row) holds.
+function rowsWhere(test) {
+  const { count, most, label, variants } = decodedRows(), { best, score } = variants[state.variant];
+  const hits = [];
+  for (let row = 0; row < count; row++) if (test(best[row * most], label[row], score[row * most], row)) hits.push(row);
+  return hits;
+}
+
+// Rows that give one of their best classes a score in a bin; `k` asks for one class.
+function rowsScoring(bin, m, k = null) {
+  const { count, most, variants } = decodedRows(), { best, score } = variants[state.variant];
+  const hits = [];
+  for (let row = 0; row < count; row++) {
+    for (let j = row * most; j < (row + 1) * most; j++) {
+      if ((k === null || best[j] === k) && binOf(score[j], m) === bin) {
+        hits.push(row);
+        break;
+      }
+    }
+  }
+  return hits;
+}
+
+const haveRows = () => Boolean(data.rows);
+const PAGE_OF_SAMPLES = 24;
+
+// A list of samples over the page; the focus returns to where it was when it closes.
+function showSamples(title, rows, note = null) {
+  const ordered = rows.map((row) => sampleOf(row)).sort((a, b) => (a.answer === a.label) - (b.answer === b.label) || b.confidence - a.confidence);
+  const wrong = ordered.filter((one) => one.answer !== one.label).length;
+  const list = el("div", { class: "mistakes" });
+  let shown = 0;
+  const more = el("button", { type: "button", class: "more" });
+  const add = () => {
+    list.append(...ordered.slice(shown, shown + PAGE_OF_SAMPLES).map(sampleCard));
+    shown = Math.min(ordered.length, shown + PAGE_OF_SAMPLES);
+    more.hidden = shown >= ordered.length;
+    more.textContent = `Show more of ${whole(ordered.length)}`;
+  };
+  more.addEventListener("click", add);
+  const id = fresh("samples");
+  const dialog = el(
+    "dialog",
+    { class: "samples", "aria-labelledby": id },
+    el("h2", { id }, title),
+    el("p", { class: "note" }, `${whole(ordered.length)} sample${ordered.length === 1 ? "" : "s"}, ${whole(wrong)} answered wrongly; wrong ones first, the surest first.`, note ? ` ${note}` : ""),
+    el(
+      "p",
+      { class: "chips" },
+      el("button", { type: "button", class: "chip", "data-key": "save-samples", click: () => download(fileName(title, "csv"), samplesCsv(ordered), "text/csv") }, "Save as CSV"),
+      el("button", { type: "button", class: "chip", "data-key": "close-samples", click: () => dialog.close() }, "Close"),
+    ),
+    list,
+    more,
+  );
+  add();
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // beside it
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+function samplesCsv(samples) {
+  const most = decodedRows().most;
+  const extra = Array.from({ length: most - 1 }, (_, j) => [`class ${j + 2}`, `score ${j + 2}`]).flat();
+  const head = ["row", "id", "true class", "answer", "confidence", "right", ...extra, "text"];
+  const lines = samples.map((one) => [one.row, one.id, className(one.label), className(one.answer), one.confidence.toFixed(5), one.answer === one.label ? 1 : 0, ...one.best.slice(1).flatMap(([k, p]) => [className(k), p.toFixed(5)]), one.text || ""]);
+  return csvText([head, ...lines]);
+}
+
+function picture(about, size) {
+  if (!about.image) return null;
+  return el("img", { src: about.image, width: size, height: size, alt: `sample ${cut(String(about.id ?? ""), 40)}`, decoding: "async", loading: "lazy" });
+}
+
+// A sample: what was answered, what it is, and its best classes.
+function sampleCard(one) {
+  const right = one.answer === one.label;
+  const bars = one.best.slice(0, 3).map(([k, p]) => {
+    const fill = el("span", { class: k === one.label ? "fill own" : k === one.answer ? "fill wrong" : "fill" });
+    fill.style.width = `${100 * p}%`;
+    return el("div", { class: "barline small" }, el("span", { class: "who" }, named(className(k), 22)), el("span", { class: "track" }, fill), el("span", { class: "num" }, percent(p)));
+  });
+  const truth = one.best.find(([k]) => k === one.label);
+  const score = given(one.truth) ? one.truth : truth ? truth[1] : null;
+  return el(
+    "article",
+    { class: "card mistake", "data-row": one.row },
+    picture(one, 72),
+    el(
+      "div",
+      {},
+      el("p", { class: "claim-text" }, el("strong", {}, percent(one.confidence)), " sure of ", el("strong", { class: right ? null : "over-text" }, named(className(one.answer), 40))),
+      right ? el("p", {}, "It is.") : el("p", {}, "It is ", el("strong", {}, named(className(one.label), 40)), score === null ? null : el("span", { class: "note" }, `, given ${percent(score)}`)),
+      el("p", { class: "note" }, "Sample ", el("bdi", {}, cut(String(one.id ?? one.row), 60))),
+    ),
+    one.text ? el("blockquote", { dir: "auto" }, cut(one.text, 300)) : null,
+    el("div", { class: "bars" }, bars),
+  );
+}

@@ -1,0 +1,138 @@
+// Charts, tables and a card as files: SVG with its styles inside, PNG, CSV.
+
+const PLAIN = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linejoin", "opacity", "font", "text-anchor", "paint-order", "visibility"];
+
+function download(name, content, type) {
+  const url = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
+  const link = el("a", { href: url, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+const fileName = (title, ending) => `${cut(`${data.name} ${title}`, 80).replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").toLowerCase() || "chart"}.${ending}`;
+
+// A copy of a drawing that looks the same without the page's style sheet.
+function standalone(root) {
+  const copy = root.cloneNode(true);
+  const dress = (from, to) => {
+    const style = getComputedStyle(from);
+    for (const property of PLAIN) {
+      const value = style.getPropertyValue(property);
+      if (value && value !== "none" && value !== "normal") to.setAttribute(property === "font" ? "style" : property, property === "font" ? `font:${value}` : value.replace(/url\("?[^#"]*(#[^")]+)"?\)/, "url($1)"));
+      else if (property === "fill" && value === "none") to.setAttribute("fill", "none");
+    }
+    Array.from(from.children).forEach((child, i) => dress(child, to.children[i]));
+  };
+  dress(root, copy);
+  copy.querySelectorAll(".zone, .ring:not(.chosen)").forEach((node) => node.remove());
+  const { width, height } = root.viewBox.baseVal;
+  const defs = document.querySelector(".patterns defs").cloneNode(true);
+  dress(document.querySelector(".patterns defs"), defs);
+  copy.prepend(defs, svg("rect", { width, height, fill: getComputedStyle(document.documentElement).getPropertyValue("--card").trim() }));
+  copy.removeAttribute("tabindex");
+  copy.setAttribute("xmlns", SVG);
+  copy.setAttribute("width", width);
+  copy.setAttribute("height", height);
+  return copy;
+}
+
+const svgText = (root) => new XMLSerializer().serializeToString(root);
+
+// As a picture, twice as large, so that it is sharp on paper; the promise gives a Blob.
+function pngOf(root, scale = 2) {
+  const { width, height } = root.viewBox.baseVal;
+  return new Promise((done, failed) => {
+    const image = new Image();
+    image.addEventListener("load", () => {
+      const canvas = el("canvas", { width: Math.round(width * scale), height: Math.round(height * scale) });
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      canvas.toBlob(done, "image/png");
+    });
+    image.addEventListener("error", failed);
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svgText(root))}`;
+  });
+}
+
+// A cell that a spreadsheet would compute gets a quote in front, as softkin.escape.csv_cell gives it.
+const csvCell = (text) => {
+  const safe = /^'*[=+\-@\t\r]/.test(text) && !/^-?[\d.]+(e-?\d+)?$/i.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+};
+const csvText = (rows) => rows.map((cells) => cells.map((cell) => csvCell(String(cell ?? ""))).join(",")).join("\r\n") + "\r\n";
+
+// A table as CSV: numbers in full where the page knows them.
+function csvOf(node) {
+  const rows = Array.from(node.querySelectorAll("tr"), (row) =>
+    Array.from(row.children, (cell) => {
+      const full = cell.querySelector("[data-value]");
+      return full ? full.dataset.value : cell.textContent.replaceAll("\u202f", " ").replaceAll("\u2212", "-").trim();
+    }),
+  );
+  return csvText(rows);
+}
+
+// A chart with its title, note, table and files. `drawn` is from chart(); `rows` makes its table.
+function figureOf({ title, note = null, drawn, rows, before = null, after = null, heading = "h3" }) {
+  const numbers = asTable("As a table", rows);
+  const root = () => drawn.picture ? drawn.picture() : drawn.querySelector("svg");
+  const button = (text, label, run) => el("button", { type: "button", class: "take", "aria-label": `${title}: save as ${label}`, "data-take": text.toLowerCase(), click: run }, text);
+  const tools = el(
+    "span",
+    { class: "takes" },
+    button("SVG", "a drawing (SVG)", () => root() && download(fileName(title, "svg"), svgText(standalone(root())), "image/svg+xml")),
+    button("PNG", "a picture (PNG)", async () => root() && download(fileName(title, "png"), await pngOf(standalone(root())), "image/png")),
+    button("CSV", "a table (CSV)", () => download(fileName(title, "csv"), csvOf(rows()), "text/csv")),
+  );
+  const node = el(
+    "figure",
+    { class: "card" },
+    el("figcaption", {}, el(heading, {}, title), note ? el("p", { class: "note" }, note) : null),
+    before,
+    drawn,
+    el("div", { class: "under" }, numbers, tools),
+    after,
+  );
+  node.refresh = numbers.refresh;
+  return node;
+}
+
+// A picture of the result, of the size that chats and social networks show beside a link.
+function cardButton() {
+  return el("button", { type: "button", class: "quiet", "data-key": "card", "aria-label": "Save a picture of the result, 1200 by 630 pixels", click: async () => download(fileName("card", "png"), await pngOf(card(), 1), "image/png") }, "Card");
+}
+
+function card() {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+  const font = (size, weight = 400, family = "sans") => `font:${weight} ${size}px ${colour(family)}`;
+  const root = svg("svg", { viewBox: "0 0 1200 630", width: 1200, height: 630, xmlns: SVG });
+  const say = (text, x, y, size, options = {}) => svg("text", { x, y, fill: options.fill || colour("ink"), style: font(size, options.weight, options.family), "text-anchor": options.anchor || "start" }, text);
+  const lines = (text, most) => text.split(" ").reduce((all, word) => {
+    const last = all[all.length - 1];
+    return last !== undefined && `${last} ${word}`.length <= most ? [...all.slice(0, -1), `${last} ${word}`] : [...all, word];
+  }, []);
+  root.append(svg("rect", { width: 1200, height: 630, fill: colour("paper") }), svg("rect", { width: 1200, height: 12, fill: colour("accent") }));
+  root.append(say(cut(data.name, 60), 60, 82, 28, { weight: 600 }), say("softkin", 1140, 82, 26, { family: "serif", weight: 600, anchor: "end", fill: colour("soft") }));
+  const title = document.getElementById("headline").textContent;
+  const detail = document.querySelector("#answers .lead");
+  const charts = Array.from(document.querySelectorAll("#answer-trust svg"));
+  const room = charts.length ? 30 : 46;
+  let y = 160;
+  for (const line of lines(cut(title, 120), room).slice(0, 3)) {
+    root.append(say(line, 60, y, 54, { family: "serif", weight: 600 }));
+    y += 62;
+  }
+  for (const line of lines(cut(detail ? detail.textContent : "", 260), charts.length ? 50 : 84).slice(0, 5)) {
+    root.append(say(line, 60, y, 24, { fill: colour("soft") }));
+    y += 34;
+  }
+  y = 560;
+  root.append(say(Array.from(document.querySelectorAll(".eyebrow > span"), (node) => node.textContent).map((text) => cut(text, 40)).join("  ·  "), 60, y, 24, { fill: colour("soft") }));
+  charts.slice(-2).forEach((chart, i) => {
+    const copy = standalone(chart);
+    const caption = chart.parentNode.querySelector("figcaption").textContent;
+    Object.entries({ x: charts.length > 1 ? 640 : 700, y: 120 + i * 232, width: 440, height: 216 }).forEach(([key, value]) => copy.setAttribute(key, value));
+    root.append(copy, ...lines(cut(caption, 90), 20).slice(0, 5).map((line, place) => say(line, 1000, 170 + i * 232 + place * 24, 18, { fill: colour("soft") })));
+  });
+  return root;
+}

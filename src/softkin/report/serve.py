@@ -1,0 +1,175 @@
+"""Pages of a folder in a browser, on this machine only, loaded again when they change.
+
+Each page is shown in a frame that shares nothing with the server's own pages: a file in the folder that is no report of
+ours cannot read the others. A frame around it asks now and then whether the file has changed.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import threading
+import urllib.parse
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from pathlib import Path
+
+from softkin import SoftkinError
+from softkin.report.comparison import write_comparison
+from softkin.study.outputs import PAGE
+from softkin.study.records import RECORD, STUDY
+
+ADDRESS = "127.0.0.1"  # loopback only: there is no option for another
+DEEP = 3  # folders below the one that is served
+SECONDS = 30.0  # at least, between two pages that are made of a study that runs
+
+FRAME = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>{style}</style></head>
+<body><iframe title="{title}" src="{source}" sandbox="{sandbox}"></iframe><p role="status" id="said"></p>
+<script>{script}</script></body></html>"""
+STYLE = resources.files(__package__).joinpath("serve.css").read_text(encoding="utf-8")
+SCRIPT = resources.files(__package__).joinpath("serve_frame.js").read_text(encoding="utf-8")
+SANDBOX = "allow-scripts allow-downloads allow-modals"
+
+
+def pages(folder: Path) -> list[str]:
+    """The HTML files in a folder and below, by their paths from it."""
+    inside = [path for depth in range(DEEP + 1) for path in folder.glob("/".join(["*"] * depth + ["*.html"]))]
+    return sorted(str(path.relative_to(folder).as_posix()) for path in inside if _allowed(folder, path))
+
+
+def _allowed(folder: Path, path: Path) -> bool:
+    """Whether a path is a page of the folder: no hidden file, nothing that a link leads out to."""
+    inside = path.resolve()
+    below = folder.resolve()
+    return (
+        path.suffix == ".html"
+        and inside.is_file()
+        and inside.is_relative_to(below)
+        and not any(part.startswith(".") for part in inside.relative_to(below).parts)
+    )
+
+
+class PageServer(ThreadingHTTPServer):
+    """The server of a folder's pages; ``serve_forever`` runs it."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: str | Path, *, port: int = 0) -> None:
+        """Bind to the port of this machine's loopback address; 0 takes any that is free."""
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            raise SoftkinError(f"{folder} must be a folder of pages, and it is not.")
+        try:
+            super().__init__((ADDRESS, port), _Handler)
+        except OSError as error:
+            raise SoftkinError(f"port {port} of {ADDRESS} cannot be used: {error.strerror}.") from error
+
+    @property
+    def url(self) -> str:
+        """Where the pages are."""
+        return f"http://{ADDRESS}:{self.server_address[1]}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer
+    server_version = "softkin"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """Answer with the list, a frame, a page, or a page's stamp."""
+        port = self.server.server_address[1]
+        if self.headers.get("Host") not in (f"{ADDRESS}:{port}", f"localhost:{port}"):
+            return self._send(403, "text/plain", b"Another site led here.")  # by a name that it made point here
+        parts = urllib.parse.urlsplit(self.path).path.lstrip("/")
+        kind, _, quoted = parts.partition("/")
+        if not parts:
+            return self._html(_list(pages(self.server.folder)))
+        name = urllib.parse.unquote(quoted)
+        if kind not in ("view", "page", "stamp") or name not in pages(self.server.folder):
+            return self._send(404, "text/plain", b"There is no such page.")
+        path = self.server.folder / name
+        try:
+            if kind == "stamp":
+                about = path.stat()
+                return self._send(200, "application/json", json.dumps([about.st_mtime_ns, about.st_size]).encode())
+            if kind == "page":
+                return self._send(200, "text/html; charset=utf-8", path.read_bytes(), policy=f"sandbox {SANDBOX}")
+        except OSError:
+            return self._send(404, "text/plain", b"The page has just gone.")
+        source = html.escape(f"/page/{urllib.parse.quote(name)}")
+        return self._html(
+            FRAME.format(title=html.escape(name), source=source, style=STYLE, script=SCRIPT, sandbox=SANDBOX)
+        )
+
+    def _html(self, text: str) -> None:
+        policy = (
+            "default-src 'none'; frame-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+            f"frame-ancestors 'none'; style-src 'sha256-{_digest(STYLE)}'; script-src 'sha256-{_digest(SCRIPT)}'"
+        )
+        self._send(200, "text/html; charset=utf-8", text.encode("utf-8", errors="replace"), policy=policy)
+
+    def _send(self, status: int, kind: str, content: bytes, *, policy: str = "default-src 'none'") -> None:
+        self.send_response(status)
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": str(len(content)),
+            "Content-Security-Policy": policy,
+            "X-Content-Type-Options": "nosniff",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-store",
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Requests once a second are no news."""
+
+
+def _list(names: list[str]) -> str:
+    items = "".join(
+        f'<li><a href="/view/{html.escape(urllib.parse.quote(name))}">{html.escape(name)}</a></li>' for name in names
+    )
+    body = f"<ul>{items}</ul>" if names else "<p>There is no page yet. This list does not change by itself.</p>"
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>softkin</title>'
+        f"<style>{STYLE}</style></head><body><main><h1>Pages</h1>{body}</main></body></html>"
+    )
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def refresh_studies(folder: Path, done: dict[Path, int], say: Callable[[str], None]) -> None:
+    """Make the pages of the studies in a folder anew that have more results than when it last looked.
+
+    Args:
+        folder: A study's, or one that holds studies.
+        done: How many runs each study had done; changed in place.
+        say: Gets a sentence for each page that was made.
+    """
+    for study in (path.parent for pattern in (STUDY, f"*/{STUDY}") for path in sorted(folder.glob(pattern))):
+        records = sum(1 for _ in study.glob(f"runs/*/{RECORD}"))
+        page = study / PAGE
+        if records == done.get(study, records if page.exists() else 0):
+            done[study] = records
+            continue
+        done[study] = records
+        try:
+            write_comparison(page, study)
+        except (SoftkinError, ValueError, KeyError, OSError):
+            continue  # no method is done yet, or a record is being written: the next look will tell
+        say(f"Wrote {page}, {records} runs done")
+
+
+def watch_studies(folder: Path, stop: threading.Event, say: Callable[[str], None]) -> None:
+    """Call ``refresh_studies`` every half minute until ``stop`` is set."""
+    done: dict[Path, int] = {}
+    while not stop.is_set():
+        refresh_studies(folder, done, say)
+        stop.wait(SECONDS)

@@ -1,0 +1,121 @@
+// The table of methods, or of models: sortable, with what each column means.
+
+const place = (method) => data.methods.findIndex((m) => m.key === method);
+const methodName = (method) => data.methods[place(method)].name;
+const shownMethods = () => data.methods.filter((m) => state.methods.has(m.key)).map((m) => m.key);
+
+function cellText(column, cell) {
+  const scale = column.percent ? 100 : 1, digits = column.percent ? (column.key.startsWith("ece") ? 2 : 1) : 3;
+  const text = (v) => `${column.signed && v > 0 ? "+" : ""}${fixed(v === null ? null : scale * Number(v), digits)}`;
+  const beside = [given(cell.calibrated) ? fixed(scale * Number(cell.calibrated), digits) : "", given(cell.floor) ? `floor ${fixed(scale * Number(cell.floor), digits)}` : ""].filter(Boolean);
+  const spread = given(cell.std) ? `±${THIN}${fixed(scale * Number(cell.std), digits)}` : "";
+  const between = data.subject === "models" && given(cell.low) ? `${text(cell.low)} to ${text(cell.high)}` : "";
+  return [text(cell.mean), spread, beside.join(", "), between];
+}
+
+function tableSection() {
+  const { rows } = data.table;
+  const columns = data.table.columns.filter((c) => !data.ood || !/^(auroc|fpr_at_95) /.test(c.key)); // they have their own section
+  state.tableSort = null;
+  state.tableRising = false;
+  const body = el("tbody");
+  const wish = (column) => (column.larger_is_better === true ? "more is better" : column.larger_is_better === false ? "less is better" : column.signed ? "0 is best" : "no winner");
+  const heads = columns.map((column) => {
+    const button = el("button", { type: "button", "data-key": `table-${column.key}`, click: () => choose({ tableSort: column.key, tableRising: state.tableSort === column.key ? !state.tableRising : column.larger_is_better !== true }) }, cut(column.title, 40));
+    return { column, th: el("th", { scope: "col" }, button, el("span", { class: "note wish" }, wish(column))) };
+  });
+  const sorted = () => {
+    const key = state.tableSort, turn = state.tableRising ? 1 : -1;
+    const mean = (r) => (r.cells[key] && given(r.cells[key].mean) ? Number(r.cells[key].mean) : null);
+    return key === null ? rows : [...rows].sort((a, b) => (mean(a) === null || mean(b) === null ? Number(mean(a) === null) - Number(mean(b) === null) : turn * (mean(a) - mean(b))));
+  };
+  watch(["tableSort", "tableRising"], () => {
+    heads.forEach(({ column, th }) => (column.key === state.tableSort ? th.setAttribute("aria-sort", state.tableRising ? "ascending" : "descending") : th.removeAttribute("aria-sort")));
+    body.replaceChildren(
+      ...sorted().map((row) =>
+        el(
+          "tr",
+          { "data-method": row.method },
+          el("th", { scope: "row" }, swatch(place(row.method)), " ", named(methodName(row.method), 60), row.chosen ? el("span", { class: "note chosen" }, cut(row.chosen, 80)) : null),
+          columns.map((column) => {
+            const cell = row.cells[column.key];
+            if (!cell) return el("td", {}, "–");
+            const [text, std, calm, between] = cellText(column, cell);
+            const mark = cell.best ? "best" : cell.tie ? "tie" : null;
+            return el(
+              "td",
+              { "data-column": column.key, "data-value": cell.mean },
+              el("span", { class: mark, "data-value": cell.mean }, text),
+              cell.tie && !cell.best ? el("span", { class: "tie-mark", title: "not significantly worse than the best" }, " ≈") : null,
+              std ? el("span", { class: "std" }, ` ${std}`) : null,
+              between ? el("span", { class: "note" }, between) : null,
+              calm ? el("span", { class: "note" }, `(${calm})`) : null,
+            );
+          }),
+        ),
+      ),
+    );
+  });
+  addAddress({
+    key: "sort",
+    get: () => (state.tableSort === null ? null : `${state.tableRising ? "" : "-"}${state.tableSort}`),
+    set: (text) => columns.some(({ key }) => key === text.replace(/^-/, "")) && choose({ tableSort: text.replace(/^-/, ""), tableRising: !text.startsWith("-") }),
+  });
+  const results = el("table", { class: "results" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, data.subject === "models" ? "Model" : "Method"), heads.map(({ th }) => th))), body);
+  const save = el("button", { type: "button", class: "take", "aria-label": "Table: save as CSV", click: () => download(fileName("table", "csv"), csvOf(results), "text/csv") }, "CSV");
+  const meant = columns.filter(({ explained }) => explained);
+  return section(
+    "table",
+    "All numbers",
+    el("div", { class: "scroll card flush", tabindex: "0", role: "region", "aria-label": `Table of ${data.subject}` }, results),
+    el("div", { class: "under" }, save),
+    el("details", { class: "numbers", open: columns.length <= 12 }, el("summary", {}, "What the columns mean"), el("dl", { class: "meanings" }, meant.flatMap((column) => [el("dt", {}, cut(column.title, 40)), el("dd", {}, `${cut(column.explained, 400)} (${wish(column)})`)]))),
+    el("ul", { class: "notes" }, data.notes.map((note) => el("li", { class: "note" }, cut(note, 600)))),
+  );
+}
+
+// Which methods the charts show. One tab stop: arrow keys move, Space switches, as in a toolbar.
+function methodBar() {
+  const boxes = data.methods.map((m, i) => {
+    const input = el("input", { type: "checkbox", value: m.key, checked: state.methods.has(m.key), "data-method": m.key, tabindex: i ? "-1" : "0" });
+    input.addEventListener("change", () => {
+      if (input.checked) state.methods.add(m.key);
+      else state.methods.delete(m.key);
+      choose({ methods: state.methods });
+    });
+    return { input, node: el("label", {}, input, swatch(i), named(m.name, 24)) };
+  });
+  const inputs = boxes.map(({ input }) => input);
+  const move = (to) => {
+    inputs.forEach((input, i) => input.setAttribute("tabindex", i === to ? "0" : "-1"));
+    inputs[to].focus();
+  };
+  const show = (keys) => {
+    state.methods = new Set(keys);
+    choose({ methods: state.methods });
+  };
+  watch(["methods"], () => inputs.forEach((input) => (input.checked = state.methods.has(input.value))));
+  addAddress({
+    key: "methods",
+    get: () => (state.methods.size === data.methods.length ? null : [...state.methods].join(",")),
+    set: (text) => show(text.split(",").filter((key) => place(key) >= 0)),
+  });
+  const node = el(
+    "fieldset",
+    {
+      class: "methods",
+      keydown: (event) => {
+        const at = inputs.indexOf(event.target);
+        const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: inputs.length - 1 }[event.key];
+        if (at < 0 || to === undefined) return;
+        event.preventDefault();
+        move((to + inputs.length) % inputs.length);
+      },
+    },
+    el("legend", {}, `${data.subject === "models" ? "Models" : "Methods"} on the charts`),
+    boxes.map(({ node: label }) => label),
+    el("button", { type: "button", class: "chip", "data-key": "all-methods", click: () => show(data.methods.map((m) => m.key)) }, "All"),
+    el("button", { type: "button", class: "chip", "data-key": "no-methods", click: () => show([]) }, "None"),
+  );
+  return el("div", { class: "sticky" }, node);
+}
