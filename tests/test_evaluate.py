@@ -348,7 +348,7 @@ def test_output_report_and_force(capsys, tmp_path):
         (["GOOD", "--resamples", "10"], 2, "--resamples must be at least 100, got 10"),
         (["GOOD", "--n-bins", "0"], 2, "--n-bins must be at least 1, got 0"),
         (["GOOD", "--logits", "--probs"], 2, "not allowed with argument"),
-        (["GOOD", "GOOD", "--report", "x.html"], 2, "--report makes the page of one file, got 2"),
+        (["GOOD"] * 21 + ["--report", "x.html"], 2, "--report shows at most 20 files on one page, got 21"),
         (["GOOD", "--report", "x.pdf"], 2, "--report must end in .html"),
         (["-", "-"], 2, "standard input (-) can be read once only"),
         ([], 2, "the following arguments are required: FILE"),

@@ -39,7 +39,7 @@ DASHES: tuple[Any, ...] = (
     (0, (6, 1, 2, 1)),
 )
 SMALL = 7  # points: readable when the figure is 3 inches wide
-LINE = 0.165  # inches that a line of the legend takes
+LINE = 0.2  # inches that a line of the legend takes
 RESAMPLES = 200
 FEW = 10  # scores in a bin
 
