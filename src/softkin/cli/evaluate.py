@@ -107,7 +107,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     choices.path(
         command.add_argument("--texts", metavar="FILE", help="for the page: .txt, one a line, or a table's text column")
     )
-    choices.path(command.add_argument("--class-names", metavar="FILE", help="class names, one a line, or a JSON list"))
     choices.path(
         command.add_argument("--distances", metavar="FILE", help="for the page: class distances that softkin saved")
     )
@@ -174,7 +173,7 @@ def run(arguments: argparse.Namespace) -> None:
             **settings,
         )
         _notice(model)
-        models.append(model if arguments.class_names is None else _renamed(model, arguments.class_names))
+        models.append(model)
     compared = compare_files(models, **settings) if len(models) > 1 else []
     if arguments.abstain is not None:
         _abstain(models, arguments)
@@ -252,18 +251,6 @@ def _told_apart(data: dict[str, Any]) -> list[str]:
         for unknown in data.get("out_of_distribution", ())
         for name, measured in unknown["scores"].items()
     ]
-
-
-def _renamed(model: "Evaluated", path: str) -> "Evaluated":
-    """The same with the classes named by a file."""
-    from dataclasses import replace
-
-    from softkin import checks
-    from softkin.report import attach
-
-    names = checks.class_names(attach.class_names(path), num_classes=model.data["num_classes"])
-    known = None if model.predictions is None else replace(model.predictions, class_names=names)
-    return replace(model, data=model.data | {"class_names": names}, predictions=known)
 
 
 def _report(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments: argparse.Namespace) -> None:

@@ -1,6 +1,5 @@
-"""Images, texts and class names of samples, from files, for the page: read when they are shown."""
+"""Images and texts of samples, from files, for the page; images are decoded when they are shown."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -117,18 +116,6 @@ def _chosen(row: Any, path: str) -> Any:
     if name is None:
         raise SoftkinError(f"{path} must have a text column, called one of {', '.join(TEXT_COLUMNS)}.")
     return row[name]
-
-
-def class_names(path: str | Path) -> list[str]:
-    """Class names: a .txt file with one a line, in the order of the classes, or a JSON list."""
-    path = Path(path)
-    content = files.read_bytes(path, "class names").decode("utf-8-sig", errors="replace")
-    if path.suffix.lower() == ".json":
-        names = files.parse_json(content.encode(), str(path), "json")
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise SoftkinError(f"{path} must be a list of texts, got {json.dumps(names)[:80]}.")
-        return list(names)
-    return [line.strip() for line in content.splitlines() if line.strip()]
 
 
 def _places(count: int, ids: Ids, num_samples: int, name: str, what: str) -> Callable[[int], int]:
