@@ -404,7 +404,7 @@ def test_command_runs_prints_and_draws(tmp_path, capsys):
 def test_command_shows_what_is_not_done(tmp_path, capsys):
     assert main(["paper", "table", "table2", "--output", str(tmp_path / "none")]) == 0
     out = capsys.readouterr().out
-    assert "tiny-imagenet-wrn: 30 results are not done; `softkin paper run table2 --scale small` goes on." in out
+    assert "tiny-imagenet-wrn: 30 results are missing; `softkin paper run table2 --scale small` resumes." in out
     assert "4.21" in out
     assert not (tmp_path / "none").exists()
 

@@ -6,7 +6,7 @@ With :math:`\hat p_i` the winning probability of validation row i of n, and α_t
           \alpha_{t+1} = \min(\alpha_{\max}, \max(0, \alpha_t + r \, g_t))
 
 An over-confident network is smoothed more in the next epoch, an under-confident one less. docs/auto_alpha.md has
-what was measured: why nothing else is needed, and when α ends at 0.
+the measurements: why nothing more elaborate is needed, and when α ends at 0.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from softkin import checks, ranks
 from softkin.checks import Array
 
 Alpha: TypeAlias = "float | AutoAlpha | Literal['auto']"
-"""A smoothing factor that stays, or one that moves"""
+"""A fixed smoothing factor, or one that moves"""
 CHUNK = 2**22  # logits turned into float64 at a time: 32 MB
 
 
@@ -52,12 +52,12 @@ class AutoAlpha:
             raise ValueError(f"`start` must not exceed `most`, {self.most:g}, got {self.start:g}.")
 
     def moved(self, alpha: float, gap: float) -> float:
-        """α of the next epoch, from that of the last and the validation gap behind it."""
+        """α of the next epoch, from that of the last epoch and the validation gap after it."""
         return min(self.most, max(0.0, alpha + self.rate * gap))
 
 
-SHARE = 0.6  # of the gap of one-hot training, that α came to: docs/auto_alpha.md
-ONE_SEED = 0.005  # the deviation of a gap, where it cannot be known
+SHARE = 0.6  # of one-hot training's gap: where α ended on average, docs/auto_alpha.md
+ONE_SEED = 0.005  # assumed standard error of a gap where a single seed cannot show it
 
 
 def what_a_gap_implies(gap: float, deviation: float) -> str:
@@ -208,7 +208,7 @@ class AdjustableLabels(nn.Module):
         return self.own if self._is_sparse else self.soft_labels.diagonal()
 
     def _adjust_from(self, auto: AutoAlpha | None) -> None:
-        """Let ``auto`` move α, or nobody; the labels are registered already."""
+        """Set α up to be moved by ``auto``, or to stay where that is None; the labels must be registered."""
         self._auto = auto
         if auto is None:
             return
@@ -230,7 +230,7 @@ class AdjustableLabels(nn.Module):
 
     @torch.no_grad()
     def set_alpha(self, alpha: float) -> None:
-        """Put ``alpha="auto"`` at ``alpha``, as a loop does that goes on from a checkpoint of its own."""
+        """Put ``alpha="auto"`` at ``alpha``, for loops that resume from checkpoints of their own."""
         # In place, so that compiled graphs and cached casts see the new labels.
         with torch.inference_mode(False):
             self.auto_alpha.fill_(alpha)

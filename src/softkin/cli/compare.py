@@ -25,8 +25,8 @@ Without options: scikit-learn's digits, all ten columns of the paper, each netwo
 five seeds, about two minutes on two cores. One-hot training comes first, and what it implies for smoothing is said
 before the other methods are trained. It ends with what to use here, what that costs, and what may be chance.
 
-What is done is kept in the folder: the same command goes on after any interruption, and more processes, also on other
-machines that see the folder, may join with the same command."""
+Finished runs are kept in the folder: the same command resumes after any interruption, and more processes, also on
+other machines that see the folder, may join with the same command."""
 EXAMPLE = "softkin compare --methods one-hot,ts,we --seeds 1 --beta 2 --epochs 5 --output study/"
 
 DEFAULT_FOLDER = Path("softkin-compare")
@@ -44,7 +44,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--size", type=int, help="resize images to this many pixels, square")
     what.add_argument(
-        "--max-per-class", "--per-class", type=int, help="at most so many training images a class (digits: 10)"
+        "--max-per-class", "--per-class", type=int, help="maximum number of training images of each class (digits: 10)"
     )
     what.add_argument("--validation", type=int, help="rows for choosing and calibrating")
     what.add_argument("--test", type=int, help="rows for the table")
@@ -76,9 +76,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=_values,
         help="of the similarity; a list is tried; auto: by what one-hot training confuses (default: auto)",
     )
-    what.add_argument("--top-m", type=int, help="keep the similarity of so many most similar classes (default: all)")
+    what.add_argument("--top-m", type=int, help="how many most similar classes keep their similarity (default: all)")
     what.add_argument(
-        "--mixing", type=_numbers, help="of mixup; a list is tried (default: as many as beta, around 0.2)"
+        "--mixing", type=_numbers, help="mixup's a; a list is tried (default: as many values as beta has, around 0.2)"
     )
     choices.choose(
         what.add_argument("--select"),
@@ -90,7 +90,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--accuracy-budget",
         type=float,
         metavar="POINTS",
-        help="choose the lowest output ECE that loses at most this much",
+        help="choose the lowest output ECE among values that lose at most this much accuracy",
     )
     vectors = what.add_argument("--vectors")
     choices.choose(vectors, "for WE: {} or a file of word vectors (default: minilm)", choices.word_vectors, files=True)

@@ -24,8 +24,8 @@ The study of Liu and JaJa, Class-Similarity Based Label Smoothing for Confidence
 NAME is table1 (CIFAR-100), table2 (Tiny-ImageNet), alpha, beta, ood, reliability, or a .toml file of the same form.
 Scale full trains the paper's networks for 200 epochs, for GPUs; scale small what two cores finish in a few hours;
 scale trial, of table1, one seed at fixed values: 25 minutes of one core a training.
-What is done is kept in the folder: the same command goes on after any interruption, and nothing that two of them
-share runs twice."""
+Finished runs are kept in the folder: the same command resumes after any interruption, and runs that tables and figures
+share are done once."""
 EXAMPLE = "softkin paper list"
 
 ACTIONS = ("list", "run", "table", "figure")

@@ -6,12 +6,12 @@ from typing import Any
 
 def add_options(options: argparse._ActionsContainer) -> None:
     """Where runs are done, by whom, and how the table is printed."""
-    options.add_argument("--device", help="where to train, such as cuda (default: the best there is)")
+    options.add_argument("--device", help="where to train, such as cuda (default: an accelerator if there is one)")
     options.add_argument("--workers", type=int, help="runs at a time (default: one for each core or GPU)")
     options.add_argument("--engine", default="local", help="local, or ray for a cluster (default: local)")
     options.add_argument("--address", help="of the Ray cluster, such as ray://head:10001 (default: a local one)")
-    options.add_argument("--cpus", type=float, default=1, help="that Ray gives each run (default: 1)")
-    options.add_argument("--gpus", type=float, default=0, help="that Ray gives each run (default: 0)")
+    options.add_argument("--cpus", type=float, default=1, help="CPUs that Ray gives each run (default: 1)")
+    options.add_argument("--gpus", type=float, default=0, help="GPUs that Ray gives each run (default: 0)")
     options.add_argument(
         "--trust-model",
         action="append",
@@ -38,7 +38,7 @@ def aliases(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Refuse options of ``add_options`` that cannot be."""
+    """Refuse values of ``add_options`` that are impossible or contradict each other."""
     from softkin import checks
     from softkin.names import require
     from softkin.study.run import ENGINES, MOST_WORKERS
@@ -72,7 +72,7 @@ def how(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def seeds(text: str) -> int | list[int]:
-    """How many, or which."""
+    """How many seeds, or which."""
     try:
         parts = [int(part) for part in text.split(",")]
     except ValueError:

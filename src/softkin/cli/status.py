@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-SUMMARY = "what of a study is done, running, failed and left"
+SUMMARY = "which runs of a study are done, running, failed and left"
 DESCRIPTION = """\
-Say what of the study in FOLDER is done, running (and where), failed (and why), damaged and left; of each of them in a
-folder of `softkin paper`. Nothing is changed, and the study may be running."""
+Say which runs of the study in FOLDER are done, running (and where), failed (and why), damaged or left; in a folder of
+`softkin paper`, for each of its studies. Nothing is changed, and the study may be running."""
 EXAMPLE = "softkin status study/"
 
 

@@ -26,7 +26,7 @@ Tiny-ImageNet as their makers ship them, text with a label column.
 METHOD is a way to label ({LABELS}), a way to mix ({MIXES}), or one
 of each joined by +, such as similarity+mixup.
 
-The same command with the same --output goes on where it was stopped, and comes to the same weights.
+The same command with the same --output resumes where it was stopped, and ends with the same weights.
 Under `accelerate launch -m softkin` or `torchrun -m softkin` the processes share every batch."""
 EXAMPLE = "softkin train digits --max-per-class 10 --method similarity --distance l2 --epochs 5 --output run/"
 

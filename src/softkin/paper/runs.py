@@ -40,9 +40,9 @@ class Line:
     floor: float | None
     """What smoothing alone adds to KDE O"""
     parameter: str
-    """The chosen or given values, such as α = 0.1, β = 2"""
+    """The values that were chosen or fixed, such as α = 0.1, β = 2"""
     network: str
-    """That was trained"""
+    """The network that was trained"""
     recipe: str
     data: str
 
@@ -142,7 +142,7 @@ def _text(line: Line, name: str) -> str:
 def run(
     spec: PaperSpec, folder: str | Path, *, scale: str = "small", options: Mapping[str, Any] | None = None, **how: Any
 ) -> PaperTable:
-    """Do all studies of ``spec`` at ``scale`` in folders below ``folder``, or go on with them.
+    """Run or resume all studies of ``spec`` at ``scale``, in folders below ``folder``.
 
     Args:
         spec: A table or a figure.
@@ -173,7 +173,7 @@ def table(
         done = {(result.method, result.seed) for result in results}
         left = len(part.study.methods) * len(part.study.seeds) - len(done)
         if left:
-            notes.append(f"{part.study.name}: {left} results are not done; {_advice(spec, scale)} goes on.")
+            notes.append(f"{part.study.name}: {left} results are missing; {_advice(spec, scale)} resumes.")
         for metric in ("accuracy", *METRICS, *_ood_metrics(part)):
             for method in part.study.methods:
                 lines.append(

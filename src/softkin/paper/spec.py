@@ -45,13 +45,13 @@ class Part:
     """Which network of the paper it stands for: DN, RN or WRN"""
     study: StudySpec
     value: float | None = None
-    """Of the parameter that a sweep goes through"""
+    """The value of a sweep's parameter"""
     known_as: str = ""
-    """What tells it apart from other studies, wherever its data lie: names its folder"""
+    """A digest of the study that does not depend on where its data are; part of the folder's name"""
 
     @property
     def folder(self) -> str:
-        """Named by the study's content: what two figures share is run once, and a changed spec begins anew."""
+        """Named by the study's content: a study that two figures share runs once, and a changed spec starts afresh."""
         return f"{self.study.name}-{self.known_as}"
 
 
@@ -76,9 +76,9 @@ class PaperSpec:
     """What the paper says of a figure that prints no numbers"""
     notes: tuple[str, ...] = ()
     beside: Path | None = None
-    """Where specs lie that this one names; None: among softkin's own"""
+    """The folder of specs that this one refers to; None: softkin's own"""
     trust_model: tuple[str, ...] = ()
-    """What files there may name as a network"""
+    """Networks given as code that files there may name"""
 
     def value(self, row: str, metric: str, method: str) -> float | None:
         """What the paper prints, in %; None where it prints nothing."""
@@ -203,7 +203,7 @@ def load(name: str | Path, *, trust_model: str | Sequence[str] = ()) -> PaperSpe
 
     Raises:
         ValueError: A name that is not known.
-        SoftkinError: A file that cannot be read, or that says something else than a spec must say.
+        SoftkinError: A file that cannot be read, or that is no valid spec.
     """
     path = Path(name)
     if path.suffix == ".toml":
