@@ -336,43 +336,43 @@ COMMANDS = [
 2 | similarity names.txt --top 1000000000000000000000000000000 | --top
 2 | similarity names.txt --distance l3 | --distance
 2 | similarity names.txt --distance wrods | --distance
-1 | similarity names.txt --distance l1 | distance
-1 | similarity names.txt --distance autoencoder | distance
+2 | similarity names.txt --distance l1 | distance
+2 | similarity names.txt --distance autoencoder | distance
 2 | similarity names.txt --alias x | --alias
 2 | similarity names.txt --alias =y | --alias
 2 | similarity names.txt --prefer entities | --prefer
-1 | similarity names.txt --size 8 | --size
-1 | similarity names.txt --max-per-class 8 | --max-per-class
+2 | similarity names.txt --size 8 | --size
+2 | similarity names.txt --max-per-class 8 | --max-per-class
 2 | similarity names.txt --max-per-class 1 | --max-per-class
 2 | similarity names.txt --seed -1 | --seed
 1 | similarity names.txt --vectors absent.txt | absent.txt could not be read: there is no such file
 1 | similarity names.txt --vectors binary.txt | binary.txt, after line 0: not UTF-8 text
 2 | similarity names.txt --output there.json | --output
-1 | similarity names.txt --device cuda | --device
-1 | similarity digits --device nonsense | device
+2 | similarity names.txt --device cuda | --device
+2 | similarity digits --device nonsense | device
 2 | similarity digits --size 0 | --size
-1 | similarity digits --size 100000000000000000000 | size
+2 | similarity digits --size 100000000000000000000 | size
 2 | similarity digits --max-per-class 1000000000000000000000000000000000 | --max-per-class
-1 | similarity digits --vectors names.txt | vectors
-1 | similarity digits --alias a=b | alias
-1 | similarity images.npz --distance autoencoder --max-per-class 5 | max_per_class
+2 | similarity digits --vectors names.txt | vectors
+2 | similarity digits --alias a=b | alias
+2 | similarity images.npz --distance autoencoder --max-per-class 5 | max_per_class
 1 | similarity twice.txt | twice.txt: `class_names` must differ
 1 | similarity empty.txt | at least 2 classes
 1 | similarity one.txt | at least 2 classes
-1 | similarity unknown.txt | 'qqqzzq'
+2 | similarity unknown.txt | 'qqqzzq'
 1 | similarity utf16.txt | utf16.txt could not be read as UTF-8 text
 1 | similarity binary.txt | binary.txt could not be read as UTF-8 text
-1 | similarity long.txt | has no vector: 'xxx
+2 | similarity long.txt | has no vector: 'xxx
 1 | similarity absent.txt | absent.txt could not be read: there is no such file
 1 | similarity absent | absent
-1 | similarity gap.npz | every class must have samples
+2 | similarity gap.npz | every class must have samples
 1 | similarity odd.xyz | odd.xyz is of no known form: class names come in a .txt file, images, features or text in
 1 | similarity good.npz | good.npz must hold `images` or `features`
 1 | similarity pipe.npz | pipe.npz could not be read: it is a pipe, not a file
 1 | similarity s.safetensors | s.safetensors holds similarity, not distances
 1 | similarity cut.safetensors | cut.safetensors could not be read as a class matrix that softkin wrote
 1 | similarity no.safetensors | no.safetensors could not be read as a class matrix that softkin wrote
-1 | similarity asymmetric.csv | must be symmetric
+2 | similarity asymmetric.csv | must be symmetric
 1 | similarity negative.csv | negative.csv is not a class matrix: `matrix` must not be negative
 1 | similarity nan.csv | nan.csv is not a class matrix: `matrix` must be finite
 1 | similarity oblong.csv | oblong.csv must name its rows and columns alike and in one order
@@ -410,7 +410,7 @@ COMMANDS = [
 1 | train digits --device nonsense | device
 2 | train digits --recipe papr | recipe
 2 | train digits --validation 0 | validation
-1 | train digits --test 100000000000000000000 | test
+2 | train digits --test 100000000000000000000 | test
 2 | train digits --max-per-class 0 | max_per_class
 2 | train digits --ood unifrm | unifrm
 2 | train digits --checkpoint-every -1 | checkpoint_every
@@ -427,7 +427,7 @@ COMMANDS = [
 1 | train empty.npz | empty.npz could not be read as .npz: it is no such file, or it was cut off
 1 | train no.parquet | no.parquet could not be read as parquet
 1 | train names.txt | names.txt is of no known form
-1 | train images.npz --validation 29 | validation
+2 | train images.npz --validation 29 | validation
 2 | compare --methods one-hott | methods
 2 | compare --methods , | --methods
 2 | compare --methods one-hot,one-hot | methods

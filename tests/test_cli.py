@@ -155,7 +155,7 @@ def test_synonyms_aliases_and_other_vectors(capsys, tmp_path, shared_data):
     path = tmp_path / "names.txt"
     path.write_text("gasmask\ncat\ndog\n")
     code, _, errors = run(capsys, "similarity", path, "--vectors", "glove")
-    assert code == 1
+    assert code == 2
     assert "pass aliases={'gasmask': 'gas mask'}" in errors
     assert run(capsys, "similarity", path, "--vectors", "glove", "--alias", "gasmask=gas mask", "--beta", 1)[0] == 0
     vectors = tmp_path / "v.txt"
@@ -201,7 +201,7 @@ def test_doubts_about_names(capsys, tmp_path):
         ),
         (
             ["similarity", "NAMES", "--distance", "l1"],
-            1,
+            2,
             "the distance 'l1' needs images, features or text, and the data hold names; use words.",
         ),
         (["similarity", "absent.txt"], 1, "could not be read"),
@@ -229,10 +229,10 @@ def test_options_that_do_not_fit_are_refused(capsys, tmp_path, names):
     (tmp_path / "utf16.txt").write_text("cat\ndog\n", encoding="utf-16")
     (tmp_path / "names.md").write_text("cat\ndog\n")
     for arguments, code, words in (
-        ([names, "--size", 8], 1, "--size must be left out: distances of names need no samples"),
-        ([names, "--max-per-class", 8], 1, "--max-per-class must be left out"),
-        (["digits", "--device", "cuda"], 1, "the device cuda cannot be used"),
-        (["digits", "--device", "nonsense"], 1, "the device nonsense cannot be used"),
+        ([names, "--size", 8], 2, "--size must be left out: distances of names need no samples"),
+        ([names, "--max-per-class", 8], 2, "--max-per-class must be left out"),
+        (["digits", "--device", "cuda"], 2, "the device cuda cannot be used"),
+        (["digits", "--device", "nonsense"], 2, "the device nonsense cannot be used"),
         ([names, "--output", names], 2, "--output must be a folder"),
         ([tmp_path / "img"], 1, "must hold one folder of images for each class, but no image was found"),
         ([tmp_path / "utf16.txt"], 1, "; save it in that encoding"),

@@ -89,11 +89,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"softkin {arguments.command}: {one_line(in_words(error))}", file=sys.stderr)
         if isinstance(error, OSError):
             _silence()  # what could not be written now would be tried again, and complained about, at the exit
-        return code if isinstance(error, EXPECTED) else 1
+        if isinstance(error, ValueError | TypeError):  # of an argument; files raise SoftkinError
+            return 2
+        return code if isinstance(error, SoftkinError | OSError) else 1
     return 0
-
-
-EXPECTED = (SoftkinError, ValueError, TypeError, OSError)
 
 
 def in_words(error: Exception) -> str:

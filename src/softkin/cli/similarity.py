@@ -230,6 +230,8 @@ def _read_names(path: Path) -> "ClassNames":
     for line in lines:
         first, tab, synonyms = line.partition("\t")
         names.append([name.strip() for name in synonyms.split(",") if name.strip()] if tab else first)
+    if len(ids) < 2:
+        raise SoftkinError(f"{path} must name at least 2 classes, one a line, it names {len(ids)}.")
     try:
         return ClassNames(checks.class_names(ids), names)
     except ValueError as error:
