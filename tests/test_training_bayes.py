@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from softkin import bayes, data, metrics, models, study, training
+from softkin import bayes, data, metrics, models, smoothing, study, training
 from softkin.training import Method, Recipe
 from softkin.training.companions import cost
 from softkin.training.loop import refined_nll
@@ -169,6 +169,7 @@ FEW = {
     "laplace": Method("laplace"),
     "laplace, sampled": Method("laplace", passes=4),
     "ensemble": Method("ensemble", members=2),
+    "distilled": Method("distilled", members=2),
     "distance": Method("distance", passes=2),
     "class-adaptive": Method("class-adaptive"),
     "stop by refined NLL": Method("one-hot"),
@@ -183,7 +184,7 @@ class Cut(Exception):
 def test_a_run_that_was_cut_off_predicts_the_same_to_the_bit(split, tmp_path, name):
     options = {"stop_by": "refined-nll"} if name.startswith("stop") else {}
     whole = fit(split, FEW[name], **options)
-    steps = 8 * 2 * (2 if name == "ensemble" else 1)
+    steps = 8 * 2 * {"ensemble": 2, "distilled": 3}.get(name, 1)
     for last in (3, steps // 2 + 1, steps - 1):
         left = iter(range(last))
 
@@ -232,6 +233,18 @@ def test_the_first_member_is_the_network_of_one_hot(split):
     assert not torch.equal(members[0].logits, members[1].logits)
 
 
+def test_a_distilled_network_learns_what_the_ensemble_takes_classes_for(split):
+    ensemble, distilled = fit(split, FEW["ensemble"]), fit(split, FEW["distilled"])
+    s = bayes.distilled_similarity(training.predict(ensemble, split.validation))
+    method = Method("similarity", soft_labels=smoothing.similarity_labels(s, 0.1), distance="ensemble")
+    twin = training.fit(build(1), split.train, split.validation, method=method, recipe=Recipe.named("small", epochs=8),
+                        device="cpu", seed=1, progress=False)  # fmt: skip
+    first, second = (training.predict(trained, split.test) for trained in (twin, distilled))
+    assert torch.equal(first.logits, second.logits)
+    assert cost(distilled) == {"passes": 1, "memory": 1.0, "networks": 3}
+    assert distilled.effective_target.startswith("class-similarity smoothing, α = 0.1: 0.9 on the true class")
+
+
 def test_laplace_of_a_training_is_that_of_its_network(split):
     trained = fit(split, "laplace")
     plain = fit(split, "one-hot")
@@ -276,13 +289,17 @@ def test_the_refined_nll_is_the_least_over_temperatures():
 def test_costs_are_counted():
     net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.2), nn.Linear(4, 2))
     plain = 3 * 4 + 4 + 4 * 2 + 2
-    assert cost(net) is None
-    assert cost(bayes.McDropout(net, passes=7)) == {"passes": 7, "memory": 1.0, "networks": 1}
-    assert cost(bayes.Ensemble([net, net, net])) == {"passes": 3, "memory": 3.0, "networks": 3}
+
+    def of(model, **record):
+        return cost(training.Trained(model, [], 0.0, "", False, training.Standardisation((0.0,), (1.0,)), [], record))
+
+    assert of(net) is None
+    assert of(bayes.McDropout(net, passes=7)) == {"passes": 7, "memory": 1.0, "networks": 1}
+    assert of(bayes.Ensemble([net, net, net]), networks=3) == {"passes": 3, "memory": 3.0, "networks": 3}
     held = plain * (1 + 2 + 5) + 1  # weights, two moments, five deviations, and how many were collected
-    assert cost(bayes.Swag(net, rank=5, samples=9)) == {"passes": 9, "memory": held / plain, "networks": 1}
+    assert of(bayes.Swag(net, rank=5, samples=9)) == {"passes": 9, "memory": held / plain, "networks": 1}
     factors = 2 + 4 + 4 + 16 + 2  # of G and A, δ and the likelihood
-    assert cost(bayes.Laplace(net)) == {"passes": 1, "memory": (plain + factors) / plain, "networks": 1}
+    assert of(bayes.Laplace(net)) == {"passes": 1, "memory": (plain + factors) / plain, "networks": 1}
 
 
 METHODS = ["one-hot", "ts", "mc-dropout", "swag", "laplace", "ensemble", "distance", "swag+ts"]

@@ -44,8 +44,9 @@ def distilled_similarity(predictions: Predictions) -> Tensor:
     """What an ensemble takes the classes for, as similarity between them: (K, K) rows that sum to 1, diagonal 0.
 
     Row k is the mean over the samples of class k of the ensemble's probabilities, without those of class k itself and
-    scaled to sum to 1. Smooth labels (1−α)·e_k + α·s_k from it distil the ensemble into one network class by class;
-    sample by sample, ``losses.SoftLabelCrossEntropy`` takes the probabilities themselves as targets.
+    scaled to sum to 1; uniform where there is nothing to go by. Smooth labels (1−α)·e_k + α·s_k from it distil the
+    ensemble into one network class by class, as the training method "distilled" does; sample by sample,
+    ``losses.SoftLabelCrossEntropy`` takes the probabilities themselves as targets.
 
     Args:
         predictions: Of the ensemble for held-out samples, with labels.
@@ -65,11 +66,7 @@ def distilled_similarity(predictions: Predictions) -> Tensor:
     p, labels = predictions.probabilities, predictions.known_labels
     k = p.shape[1]
     mine = nn.functional.one_hot(labels, k).to(p.dtype)
-    counts = mine.sum(dim=0)
-    if bool((counts == 0).any()):
-        absent = int((counts == 0).nonzero()[0])
-        raise ValueError(f"`predictions` must have a sample of every class, but there is none of class {absent}.")
-    rows = mine.T @ p / counts[:, None]
+    rows = mine.T @ p / mine.sum(dim=0).clamp_min(1)[:, None]
     rows.fill_diagonal_(0.0)
     sums = rows.sum(dim=1, keepdim=True)
     even = (1.0 - nn.functional.one_hot(labels.new_tensor(range(k)), k).to(p.dtype)) / (k - 1)

@@ -98,7 +98,8 @@ def _networks(method: str) -> float:
     training = registry.named(method).training
     if training is None or not training.several:
         return 1
-    return next(parameter.default for parameter in training.parameters if parameter.name == "members")
+    members = next(parameter.default for parameter in training.parameters if parameter.name == "members")
+    return members + training.distils
 
 
 def _seconds_of_training(plan: Plan, device: str | None) -> float:

@@ -260,7 +260,7 @@ def _training(
         "effective_target": trained.effective_target,
         "found": _found(spec["values"], method, trained.history),
         "training_seconds": trained.seconds,
-        "cost": cost(trained.model),
+        "cost": cost(trained),
         "resumed": trained.resumed,
         "metrics": measured,
         "history": trained.history,

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from softkin.bayes import Companion, Ensemble, Laplace, McDropout, Prototypes, Swag
+from softkin import smoothing
+from softkin.bayes import Companion, Ensemble, Laplace, McDropout, Prototypes, Swag, distilled_similarity
 from softkin.training.batches import key
 from softkin.training.loop import Trained, fit
-from softkin.training.methods import Method
+from softkin.training.methods import SIMILARITY, Method
+from softkin.training.prediction import predict
 from softkin.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -47,36 +49,49 @@ def fit_method(
         options: Others of ``fit``.
     """
     wanted = {} if method.labelling.network_options is None else method.labelling.network_options(method)
-    members = int(method.values.get("members", 0))
-    if not method.labelling.several:
-        network = build(seed, **wanted)
-        return fit(network, train, validation, method=method, recipe=recipe, seed=seed, folder=folder, **options)
-    trained = []
-    for place in range(max(1, members)):
-        own = seed if place == 0 else key(seed, "member", place)
-        where = None if folder is None else Path(folder) / f"member-{place}" if place else Path(folder)
-        alone = Method("one-hot")
-        trained.append(
-            fit(build(own), train, validation, method=alone, recipe=recipe, seed=own, folder=where, **options)
+    where = None if folder is None else Path(folder)
+
+    def trained(one: Method, own: int, part: str | None = None) -> Trained:
+        place = where if where is None or part is None else where / part
+        return fit(
+            build(own, **wanted), train, validation, method=one, recipe=recipe, seed=own, folder=place, **options
         )
-    first = trained[0]
-    target = method.effective_target(len(first.class_names))
+
+    if not method.labelling.several:
+        return trained(method, seed)
+    seeds = [seed, *(key(seed, "member", place) for place in range(1, int(method.values["members"])))]
+    members = [trained(Method("one-hot"), own, f"member-{place}" if place else None) for place, own in enumerate(seeds)]
+    ensemble = replace(members[0], model=Ensemble([member.model for member in members]).eval())
+    networks = members
+    if method.labelling.distils:
+        networks = [*members, trained(_taught(method, ensemble, validation), seed, "student")]
+    target = method.effective_target(len(ensemble.class_names))
+    about = {"method": method.to_dict(), "effective_target": target, "networks": len(networks)}
     return replace(
-        first,
-        model=Ensemble([member.model for member in trained]).eval(),
-        seconds=sum(member.seconds for member in trained),
-        resumed=any(member.resumed for member in trained),
+        networks[-1] if method.labelling.distils else ensemble,
+        seconds=sum(member.seconds for member in networks),
+        resumed=any(member.resumed for member in networks),
         effective_target=target,
-        record={**first.record, "method": method.to_dict(), "effective_target": target},
+        record={**networks[-1].record, **about, "seed": seed},
     )
 
 
-def cost(model: nn.Module) -> dict[str, float] | None:
-    """What a prediction takes beside one of the plain network: passes through it, and times its memory."""
+def _taught(method: Method, ensemble: Trained, validation: "Labelled | None") -> Method:
+    """Class-similarity smoothing by what the ensemble says of the validation rows."""
+    if validation is None or len(validation.labels) == 0:
+        raise ValueError(f"the method {method.label} needs validation rows to ask the ensemble about, but has none.")
+    s = distilled_similarity(predict(ensemble, validation))
+    return Method(
+        SIMILARITY.name, soft_labels=smoothing.similarity_labels(s, method.values["alpha"]), distance="ensemble"
+    )
+
+
+def cost(trained: Trained) -> dict[str, float] | None:
+    """What a method takes beside the plain network: passes for a prediction, times its memory, networks trained."""
+    model, networks = trained.model, trained.record.get("networks", 1)
     if not isinstance(model, Companion):
-        return None
+        return None if networks == 1 else {"passes": 1, "memory": 1.0, "networks": networks}
     plain = sum(tensor.numel() for tensor in model.network.state_dict().values())
-    networks = model.count if isinstance(model, Ensemble) else 1
     return {"passes": model.passes, "memory": model.held / max(1, plain), "networks": networks}
 
 

@@ -99,6 +99,8 @@ class TrainingMethod:
     """What the network is to be built with, where it has such options"""
     several: bool = False
     """Whether it trains several networks, as many as its parameter ``members`` says"""
+    distils: bool = False
+    """Whether one more network learns from what those say"""
 
     @property
     def mixes(self) -> bool:
@@ -169,6 +171,8 @@ class Method:
     - "distance": e_k, logits are minus the distances from the class centres, see ``bayes.Prototypes`` (Xing et al.,
       2019)
     - "mc-dropout", "swag", "laplace", "ensemble": e_k, and predictions that average over networks, see ``bayes``
+    - "distilled": (1−α)·e_k + α·s_k, α = 0.1, s_k what an ensemble takes validation rows of class k for, see
+      ``bayes.distilled_similarity`` (Hinton et al., 2015, by class)
 
     One λ serves a whole batch, and b is another place of the same batch, as in the authors' code.
 
@@ -584,6 +588,14 @@ def _ensemble(method: Method, k: int) -> str:
     return f"one-hot labels, the mean of {method.values['members']:g} networks trained alike"
 
 
+def _distilled(method: Method, k: int) -> str:
+    alpha = method.values["alpha"]
+    return (
+        f"class-similarity smoothing, α = {alpha:g}: {1 - alpha:.4g} on the true class, the rest by what an ensemble "
+        f"of {method.values['members']:g} networks takes validation rows of the class for"
+    )
+
+
 def _distance(method: Method, k: int) -> str:
     return f"one-hot labels, logits are minus the distances from the class centres ({method.values['passes']:g} draws)"
 
@@ -627,14 +639,26 @@ declare(
         companion=_around("laplace"),
     )
 )
+MEMBERS = Parameter("members", "M", 5, "how many networks are trained", "count")
 declare(
     TrainingMethod(
         "ensemble",
         "ensemble",
         _ensemble,
         _loss("Objective"),
-        parameters=(Parameter("members", "M", 5, "how many networks are trained", "count"),),
+        parameters=(MEMBERS,),
         several=True,
+    )
+)
+declare(
+    TrainingMethod(
+        "distilled",
+        "distilled",
+        _distilled,
+        _loss("Objective"),
+        parameters=(_alpha(0.1, automatic=False), MEMBERS),
+        several=True,
+        distils=True,
     )
 )
 declare(
