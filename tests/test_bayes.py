@@ -379,10 +379,23 @@ def test_prototypes_predict_by_the_distance_from_the_class_means():
     x, y = (torch.cat(parts) for parts in zip(*loader, strict=True))
     with torch.no_grad():
         found, h = prototypes(x).exp(), body(x)
-        spread = (0.5 * prototypes.confidence(h)).exp()
+        spread = (3 * (prototypes.confidence(h) / 6).tanh()).exp()
     centres = torch.stack([h[y == k].mean(0) for k in range(3)])
     expected = torch.zeros(len(x), 3)
     for epsilon in normal(8, 2, "prototypes", rows=4):
         expected += (-torch.cdist(h + spread * epsilon, centres)).softmax(1) / 4
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
     assert prototypes.train()(x).shape == (len(x), prototypes.outputs)
+
+
+def test_a_confidence_model_that_runs_away_leaves_numbers():
+    prototypes = bayes.Prototypes(network(dropout=0.0), 3).train()
+    with torch.no_grad():
+        prototypes.confidence[-1].bias.fill_(1e4)
+    x, y = (torch.cat(parts) for parts in zip(*rows(), strict=True))
+    loss = distance_loss(prototypes(x), y, 3, torch.randn(len(x), 8, generator=torch.Generator().manual_seed(0)))
+    loss.backward()
+    assert math.isfinite(loss.item())
+    assert all(bool(torch.isfinite(weights.grad).all()) for weights in prototypes.parameters())
+    prototypes.end_epoch(1.0, rows, looked_at=True)
+    assert bool(torch.isfinite(prototypes.eval()(x)).all())

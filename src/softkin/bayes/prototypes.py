@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from softkin.bayes.posterior import Companion, TrainingRows, check_count, check_network, last_layer, normal
 from softkin.seeding import seeded
 
+WIDEST = 6.0  # the bound of |ln σ²|: σ stays below 20
 NEAR = 1e-12  # added to squared distances, whose root has no slope at 0
 
 
@@ -20,9 +21,9 @@ class Prototypes(Companion):
     .. math:: p(y{=}k|x) = \frac1U \sum_u \mathrm{softmax}_k\big(-\lVert h(x) + \sigma(x) \odot \varepsilon_u -
               c_k \rVert\big), \qquad \varepsilon_u \sim N(0, I)
 
-    σ² = exp g(h) comes from a confidence model g with one hidden layer, which learns only from training samples that
-    lie nearest to another class's centre: for those it makes σ so wide that the true class becomes likely. So samples
-    that resemble the errors of the training get low confidence. The ε are drawn once, by the seed.
+    σ² = exp g(h), |g| < 6, comes from a confidence model g with one hidden layer, which learns only from training
+    samples that lie nearest to another class's centre: for those it makes σ so wide that the true class becomes likely.
+    So samples that resemble the errors of the training get low confidence. The ε are drawn once, by the seed.
 
     In training, ``forward`` gives (h, ln σ²) side by side and ``distance_loss`` takes them; else ln p.
 
@@ -62,7 +63,8 @@ class Prototypes(Companion):
     def forward(self, *inputs: Any, **named: Any) -> Tensor:
         output = self.network(*inputs, **named)
         h: Tensor = getattr(output, "logits", output)
-        log_variance: Tensor = self.confidence(h.detach())
+        # Bounded smoothly: the loss of an error falls as σ grows, and the authors clip gradients where we do not.
+        log_variance: Tensor = WIDEST * torch.tanh(self.confidence(h.detach()) / WIDEST)
         if self.training:
             return torch.cat([h, log_variance], dim=1)
         spread = (0.5 * log_variance).exp()
