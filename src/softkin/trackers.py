@@ -21,7 +21,7 @@ def log_figure(figure: "Figure", tracker: Any, name: str, *, step: int = 0) -> b
     writer = _writer(tracker)
     if hasattr(writer, "add_figure"):  # TensorBoard
         writer.add_figure(name, figure, global_step=step, close=False)
-    elif hasattr(tracker, "log_image"):  # Lightning's logger for Weights & Biases
+    elif hasattr(tracker, "log_image") and hasattr(tracker, "experiment"):  # Lightning's logger for Weights & Biases
         tracker.log_image(key=name, images=[figure], step=step)
     elif hasattr(tracker, "run_id") and hasattr(writer, "log_figure"):  # Lightning's logger for MLflow
         writer.log_figure(tracker.run_id, figure, f"{name}-{step:06d}.png")

@@ -1,0 +1,28 @@
+"""A CSV from somebody else's tool: semicolons, decimal commas, rounded rows, a label column of its own name, texts.
+
+``python examples/csv_from_elsewhere.py [FOLDER]`` draws ``csv_from_elsewhere.png``. On the command line:
+``softkin evaluate export.csv --probs --label-column truth --renormalise``.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from softkin import diagrams, metrics, predictions
+
+folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+generator = np.random.default_rng(0)
+p = generator.dirichlet([0.4] * 4, 400)
+labels = [generator.choice(4, p=row**0.6 / (row**0.6).sum()) for row in p]
+names = ["billing", "delivery", "returns", "other"]
+lines = ["text;truth;" + ";".join(names)]
+for place, (row, label) in enumerate(zip(p, labels, strict=True)):
+    scores = ";".join(f"{value:.2f}".replace(".", ",") for value in row)
+    lines.append(f'"message {place}; as it came";{names[label]};{scores}')
+(folder / "export.csv").write_text("\n".join(lines), encoding="utf-8")
+
+preds = predictions.load(folder / "export.csv", kind="probs", label_column="truth", renormalise=True)
+print(preds, "first text:", preds.texts[0])
+print("ECE of the prediction:", metrics.ece_hist(preds.probabilities, preds.known_labels, confidence=0.95))
+diagrams.reliability(preds.probabilities, preds.known_labels).savefig(folder / "csv_from_elsewhere.png")

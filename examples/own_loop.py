@@ -1,0 +1,36 @@
+"""My own training loop: one line changes. ``python examples/own_loop.py [FOLDER]`` draws ``own_loop.png``."""
+
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from softkin import data, diagrams, metrics
+from softkin.losses import ClassSimilarityLoss
+
+folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+digits = data.load("digits")
+images, labels = torch.from_numpy(digits.values).flatten(1) / 16, torch.from_numpy(digits.labels)
+order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+train, validation, test = order[:100], order[100:700], order[700:]
+shown = {}
+for name in ("cross-entropy", "similarity"):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    loss_fn = nn.CrossEntropyLoss()
+    if name == "similarity":
+        loss_fn = ClassSimilarityLoss.from_names(digits.class_names, alpha="auto")  # the one line
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss_fn(model(images[train]), labels[train]).backward()
+        optimizer.step()
+        if name == "similarity":
+            with torch.no_grad():
+                loss_fn.adjust(model(images[validation]), labels[validation])
+    with torch.no_grad():
+        shown[name] = model(images[test]).double().softmax(1)
+    p = shown[name]
+    print(f"{name}: accuracy {metrics.accuracy(p, labels[test]):.3f}, ECE {metrics.ece_hist(p, labels[test]):.3f}")
+diagrams.reliability(shown, labels[test]).savefig(folder / "own_loop.png")
