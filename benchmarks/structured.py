@@ -1,9 +1,10 @@
 """Structured scaling, with and without class similarity, on 20 random halves of each network in ../shared/data/logits.
 
-    python benchmarks/structured.py --records structured.jsonl --output docs/structured.md
+    python benchmarks/structured.py --records structured.json > tables.md
 
-Half of the samples are fitted on, half measured. Each (network, split) is one line of the records, written when it is
-done: a run that was stopped goes on where it ended. With two threads about a minute a split of CIFAR-100.
+Half of the samples are fitted on, half measured. The records are written after each split of each network: a run that
+was stopped goes on where it ended. All single fits come first (about 10 seconds a split of CIFAR-100 on one core), then
+the searches by cross-validation (about a minute).
 """
 
 import argparse
@@ -12,6 +13,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,7 @@ from torch import Tensor
 from softkin import calibrators, distances, files, metrics, similarity
 from softkin.calibrators import StructuredMatrixScaling, StructuredVectorScaling
 from softkin.calibrators.ensemble import Members, nll_weights
-from softkin.calibrators.structured import KINSHIP, confusions
+from softkin.calibrators.structured import KINSHIP, STRENGTHS, Scaled, confusions, log_mixture
 from softkin.calibrators.temperature import below_top
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -46,6 +48,11 @@ METHODS = {
     "SMS-words": "structured matrix, similarity of the class names",
     "SMS-outputs": "structured matrix, similarity by the model's own confusions",
 }
+
+
+Row = dict[str, float]
+Record = dict[str, Row]
+"""The rows of one split of a network, by method"""
 
 
 class AlwaysKin(StructuredMatrixScaling):
@@ -88,133 +95,161 @@ def kin_ensemble(z: Tensor, y: Tensor, new: Tensor, s: Tensor, objective: str) -
     return w[0] * new_scaled + w[1] * torch.softmax(new, dim=1) + w[2] * (new_scaled @ s)
 
 
-def split(z: Tensor, y: Tensor, names: list[str], seed: int) -> dict[str, dict[str, float]]:
-    """Each method's NLL, Brier score, ECE and accuracy on the half that it was not fitted on."""
-    order = torch.randperm(len(z), generator=torch.Generator().manual_seed(seed))
-    fit, test = order[: len(z) // 2], order[len(z) // 2 :]
-    zf, yf, zt, yt = z[fit], y[fit], z[test], y[test]
-    words = similarity.from_distances(distances.from_words(names))
-    outputs = confusions(torch.softmax(zf, dim=1), yf)
+@dataclass(frozen=True)
+class Halves:
+    """The samples to fit on and those to measure on, with the similarity of the class names."""
 
-    def fitted(cal: calibrators.Calibrator) -> Tensor:
-        p: Tensor = cal.fit(zf, yf).predict_proba(zt)
-        return p
+    z: Tensor
+    y: Tensor
+    new_z: Tensor
+    new_y: Tensor
+    words: Tensor
 
-    by_words = StructuredMatrixScaling(similarity=words)
-    by_outputs = AlwaysKin(similarity="outputs")
-    plain: dict[str, Callable[[], Tensor]] = {
-        "uncalibrated": lambda: torch.softmax(zt, dim=1),
-        "TS": lambda: fitted(calibrators.TemperatureScaling()),
-        "ETS-mse": lambda: fitted(calibrators.EnsembleTemperatureScaling()),
-        "ETS": lambda: fitted(calibrators.EnsembleTemperatureScaling(objective="nll")),
-        "ETS-kin-mse": lambda: kin_ensemble(zf, yf, zt, words, "mse"),
-        "ETS-kin": lambda: kin_ensemble(zf, yf, zt, words, "nll"),
-        "ETS-kin-outputs": lambda: kin_ensemble(zf, yf, zt, outputs, "nll"),
-        "vector": lambda: fitted(calibrators.VectorScaling()),
-        **({"Dir-ODIR": lambda: fitted(calibrators.DirichletCalibration())} if seed < DIRICHLET_SPLITS else {}),
-        "SVS": lambda: fitted(StructuredVectorScaling(strength=1.0)),
-        "SVS-cv": lambda: fitted(StructuredVectorScaling()),
-        "SMS": lambda: fitted(StructuredMatrixScaling(strength=1.0)),
-        "SMS-words": lambda: fitted(by_words),
-        "SMS-outputs-always": lambda: fitted(by_outputs),
-    }
-    results: dict[str, dict[str, float]] = {}
+    @classmethod
+    def of(cls, z: Tensor, y: Tensor, names: list[str], seed: int) -> "Halves":
+        order = torch.randperm(len(z), generator=torch.Generator().manual_seed(seed))
+        fit, test = order[: len(z) // 2], order[len(z) // 2 :]
+        return cls(z[fit], y[fit], z[test], y[test], similarity.from_distances(distances.from_words(names)))
 
-    def measure(key: str, call: Callable[[], Tensor]) -> None:
+    def fitted(self, calibrator: calibrators.Calibrator) -> Row:
+        return self.measured(lambda: calibrator.fit(self.z, self.y).predict_proba(self.new_z))
+
+    def measured(self, call: Callable[[], Tensor]) -> Row:
+        """NLL, Brier score, ECE and accuracy on the second half."""
         start = time.perf_counter()
         p = call()
-        results[key] = {
-            "nll": metrics.nll(p, yt),
-            "brier": metrics.brier(p, yt),
-            "ece": metrics.ece_hist(p, yt),
-            "accuracy": metrics.accuracy(p, yt),
+        return {
+            "nll": metrics.nll(p, self.new_y),
+            "brier": metrics.brier(p, self.new_y),
+            "ece": metrics.ece_hist(p, self.new_y),
+            "accuracy": metrics.accuracy(p, self.new_y),
             "seconds": time.perf_counter() - start,
         }
 
-    for key, call in plain.items():
-        measure(key, call)
-    # The search without similarity is that with it at ω = 0; the one by outputs has those places too.
-    rows = [row for row in by_words.sweep() if row.kinship == 0]
-    without = min(rows, key=lambda row: row.nll)
-    measure("SMS-cv", lambda: fitted(StructuredMatrixScaling(strength=without.strength)))
-    kin = min((row for row in by_outputs.sweep()), key=lambda row: row.nll)
-    if kin.nll < without.nll and math.isfinite(kin.strength):
-        results["SMS-outputs"] = results["SMS-outputs-always"]
-    else:
-        results["SMS-outputs"] = results["SMS-cv"]
-    for key, strength, kinship in (
-        ("SMS-cv", without.strength, 0.0),
-        ("SMS-words", by_words.strength_, by_words.kinship_),
-        ("SMS-outputs-always", by_outputs.strength_, by_outputs.kinship_),
+
+def single_fits(halves: Halves) -> dict[str, Row]:
+    """Everything that takes no search: a row for each method, and for each λ without and with similarity."""
+    z, y, new, words = halves.z, halves.y, halves.new_z, halves.words
+    outputs = confusions(torch.softmax(z, dim=1), y)
+    results = {
+        "uncalibrated": halves.measured(lambda: torch.softmax(new, dim=1)),
+        "TS": halves.fitted(calibrators.TemperatureScaling()),
+        "ETS-mse": halves.fitted(calibrators.EnsembleTemperatureScaling()),
+        "ETS": halves.fitted(calibrators.EnsembleTemperatureScaling(objective="nll")),
+        "ETS-kin-mse": halves.measured(lambda: kin_ensemble(z, y, new, words, "mse")),
+        "ETS-kin": halves.measured(lambda: kin_ensemble(z, y, new, words, "nll")),
+        "ETS-kin-outputs": halves.measured(lambda: kin_ensemble(z, y, new, outputs, "nll")),
+        "vector": halves.fitted(calibrators.VectorScaling()),
+        "SVS": halves.fitted(StructuredVectorScaling(strength=1.0)),
+    }
+    scaled = Scaled.of(z, y)
+    x = log_mixture(new, scaled.temperature, scaled.mixing)
+    for key, cal in (
+        ("none", StructuredMatrixScaling()),
+        ("words", AlwaysKin(similarity=words)),
+        ("outputs", AlwaysKin(similarity="outputs")),
     ):
-        results[key] = results[key] | {"strength": min(strength, 1e9), "kinship": kinship}
+        for (strength, _), end in cal._path(scaled):
+            p = torch.softmax(cal._logits(x, end.parameters), dim=1)
+            results[f"{key} {strength:g}"] = halves.measured(lambda p=p: p)  # type: ignore[misc]
+    results["SMS"] = results["none 1"]
     return results
 
 
-def differences(records: list[dict], a: str, b: str, metric: str) -> tuple[float, float, int]:
-    """Mean and standard deviation over splits of a − b, and in how many splits a is less."""
-    d = np.array([record["results"][a][metric] - record["results"][b][metric] for record in records])
-    return float(d.mean()), float(d.std(ddof=1)) if len(d) > 1 else math.nan, int((d < 0).sum())
+def searches(halves: Halves, *, dirichlet: bool) -> dict[str, Row]:
+    """What chooses its strength by cross-validation."""
+    by_words = StructuredMatrixScaling(similarity=halves.words)
+    by_outputs = AlwaysKin(similarity="outputs")
+    results = {"SVS-cv": halves.fitted(StructuredVectorScaling()), "SMS-words": halves.fitted(by_words)}
+    if dirichlet:
+        results["Dir-ODIR"] = halves.fitted(calibrators.DirichletCalibration())
+    # The search without similarity is that with it at ω = 0; the one by outputs has those places too.
+    without = min((row for row in by_words.sweep() if row.kinship == 0), key=lambda row: row.nll)
+    results["SMS-cv"] = halves.fitted(StructuredMatrixScaling(strength=without.strength))
+    always = halves.fitted(by_outputs)
+    kin = min(by_outputs.sweep(), key=lambda row: row.nll)
+    results["SMS-outputs"] = always if kin.nll < without.nll and math.isfinite(kin.strength) else results["SMS-cv"]
+    results["SMS-cv"] |= {"strength": min(without.strength, 1e9), "kinship": 0.0}
+    results["SMS-words"] |= {"strength": min(by_words.strength_, 1e9), "kinship": by_words.kinship_}
+    return results
 
 
-def table(records: list[dict]) -> list[str]:
-    """The Markdown of all networks."""
-    lines: list[str] = []
-    for name in NETWORKS:
-        mine = [record for record in records if record["network"] == name]
-        if not mine:
-            continue
-        lines += ["", f"### {name} ({len(mine)} splits)", "", "| method | NLL | Brier | ECE % | accuracy % |"]
-        lines.append("| --- | --- | --- | --- | --- |")
-        for key in ("uncalibrated", *METHODS):
-            rows = [record["results"][key] for record in mine if key in record["results"]]
-            mean = {metric: float(np.mean([row[metric] for row in rows])) for metric in rows[0]}
+def differences(records: list[Record], a: str, b: str, metric: str) -> tuple[float, float, int, int]:
+    """Mean and standard deviation over splits of a − b, in how many splits a is less, and how many there are."""
+    both = [record for record in records if a in record and b in record]
+    d = np.array([record[a][metric] - record[b][metric] for record in both])
+    if len(d) == 0:
+        return math.nan, math.nan, 0, 0
+    return float(d.mean()), float(d.std(ddof=1)) if len(d) > 1 else math.nan, int((d < 0).sum()), len(d)
+
+
+PAIRS = (
+    ("SMS", "TS"), ("SMS-cv", "SMS"), ("SMS-words", "SMS-cv"), ("SMS-outputs", "SMS-cv"), ("SMS-outputs", "TS"),
+    ("SVS-cv", "SVS"), ("ETS-kin", "ETS"), ("ETS-kin-outputs", "ETS"),
+)  # fmt: skip
+
+
+def table(name: str, records: list[Record]) -> list[str]:
+    """The Markdown of a network."""
+    lines = ["", f"### {name}", "", "| method | NLL | Brier | ECE % | accuracy % | splits |"]
+    lines.append("| --- | --- | --- | --- | --- | --- |")
+    for key in ("uncalibrated", *METHODS):
+        rows = [record[key] for record in records if key in record]
+        if rows:
+            mean = {m: float(np.mean([row[m] for row in rows])) for m in ("nll", "brier", "ece", "accuracy")}
             label = f"{key}: {METHODS[key]}" if key in METHODS else key
-            label += f" ({len(rows)} splits only)" if len(rows) < len(mine) else ""
             lines.append(
                 f"| {label} | {mean['nll']:.4f} | {mean['brier']:.4f} | {100 * mean['ece']:.2f} "
-                f"| {100 * mean['accuracy']:.2f} |"
+                f"| {100 * mean['accuracy']:.2f} | {len(rows)} |"
             )
-        lines += [
-            "",
-            "| NLL of … minus that of … | mean | deviation over splits | less in |",
-            "| --- | --- | --- | --- |",
-        ]
-        pairs = [
-            ("SMS", "TS"), ("SMS-cv", "SMS"), ("SMS-words", "SMS-cv"), ("SMS-outputs", "SMS-cv"), ("SMS-outputs", "TS"),
-            ("SVS-cv", "SVS"), ("ETS-kin", "ETS"), ("ETS-kin-outputs", "ETS"),
-        ]  # fmt: skip
-        for a, b in pairs:
-            d, spread, less = differences(mine, a, b, "nll")
-            lines.append(f"| {a} − {b} | {d:+.5f} | {spread:.5f} | {less} of {len(mine)} |")
-        d, spread, less = differences(mine, "ETS-kin-mse", "ETS-mse", "brier")
-        lines.append(
-            f"| Brier: ETS-kin − ETS, both by squared error | {d:+.6f} | {spread:.6f} | {less} of {len(mine)} |"
-        )
+    lines += ["", "NLL of structured matrices at fixed λ:", ""]
+    lines += ["| λ | no similarity | names − none | less in | outputs − none | less in |", "|" + " --- |" * 6]
+    for strength in STRENGTHS:
+        key = f"{strength:g}"
+        rows = [record[f"none {key}"]["nll"] for record in records if f"none {key}" in record]
+        cells = [f"{np.mean(rows):.4f}" if rows else "–"]
+        for kind in ("words", "outputs"):
+            d, spread, less, count = differences(records, f"{kind} {key}", f"none {key}", "nll")
+            cells += [f"{d:+.5f} ± {spread:.5f}", f"{less} of {count}"]
+        lines.append(f"| {key} | " + " | ".join(cells) + " |")
+    lines += ["", "| NLL of … minus that of … | mean | deviation over splits | less in |", "| --- | --- | --- | --- |"]
+    for a, b in PAIRS:
+        d, spread, less, count = differences(records, a, b, "nll")
+        lines.append(f"| {a} − {b} | {d:+.5f} | {spread:.5f} | {less} of {count} |")
+    d, spread, less, count = differences(records, "ETS-kin-mse", "ETS-mse", "brier")
+    lines.append(f"| Brier: ETS-kin − ETS, both by squared error | {d:+.6f} | {spread:.6f} | {less} of {count} |")
     return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=Path, required=True, help="one JSON line for each split that is done")
+    parser.add_argument("--records", type=Path, required=True, help="JSON of the splits that are done")
     parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--no-searches", action="store_true", help="only what takes a single fit")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no split after these")
     parser.add_argument("--only-table", action="store_true", help="fit nothing, print the table of the records")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    text = arguments.records.read_text() if arguments.records.exists() else ""
-    records = [json.loads(line) for line in text.splitlines()]
-    done = {(record["network"], record["seed"]) for record in records}
+    began = time.perf_counter()
+    done: dict[str, dict[str, Record]] = {name: {} for name in NETWORKS}
+    if arguments.records.exists():
+        done |= json.loads(arguments.records.read_text())
+    stages = [("SVS", lambda halves, seed: single_fits(halves))]
+    if not arguments.no_searches:
+        stages.append(("SMS-cv", lambda halves, seed: searches(halves, dirichlet=seed < DIRICHLET_SPLITS)))
     data = {} if arguments.only_table else {name: network(file) for name, file in NETWORKS.items()}
-    for seed in range(arguments.splits):  # all networks of a split, so that a part of the run is a fair part
-        for name, (z, y, names) in data.items():
-            if (name, seed) in done:
-                continue
-            start = time.perf_counter()
-            record = {"network": name, "seed": seed, "results": split(z, y, names, seed)}
-            records.append(record)
-            files.write(arguments.records, "".join(json.dumps(r) + "\n" for r in records).encode())
-            print(f"{name}, split {seed}: {time.perf_counter() - start:.0f} s", flush=True)
-    print("\n".join(table(records)))
+    for last, stage in stages:  # all single fits first: they are quick
+        for seed in range(arguments.splits):
+            for name, content in data.items():
+                record = done[name].setdefault(str(seed), {})
+                if last in record or time.perf_counter() - began > arguments.seconds:
+                    continue
+                start = time.perf_counter()
+                record |= stage(Halves.of(*content, seed), seed)
+                files.write(arguments.records, json.dumps(done).encode())
+                print(f"{name}, split {seed}, {last}: {time.perf_counter() - start:.0f} s", flush=True)
+    for name, records in done.items():
+        print("\n".join(table(name, list(records.values()))))
 
 
 if __name__ == "__main__":
