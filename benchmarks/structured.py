@@ -1,6 +1,6 @@
 """Structured scaling, with and without class similarity, on 20 random halves of each network in ../shared/data/logits.
 
-    python benchmarks/structured.py --records structured.json > tables.md
+    python benchmarks/structured.py --records structured.json --document docs/structured.md
 
 Half of the samples are fitted on, half measured. The records are written after each split of each network: a run that
 was stopped goes on where it ended. All single fits come first (about 10 seconds a split of CIFAR-100 on one core), then
@@ -50,6 +50,7 @@ METHODS = {
 }
 
 
+TABLES = "## Tables\n"  # where docs/structured.md ends and they begin
 Row = dict[str, float]
 Record = dict[str, Row]
 """The rows of one split of a network, by method"""
@@ -191,16 +192,17 @@ PAIRS = (
 
 def table(name: str, records: list[Record]) -> list[str]:
     """The Markdown of a network."""
-    lines = ["", f"### {name}", "", "| method | NLL | Brier | ECE % | accuracy % | splits |"]
-    lines.append("| --- | --- | --- | --- | --- | --- |")
+    lines = ["", f"### {name}", "", "| method | NLL | NLL − that of TS | Brier | ECE % | accuracy % | splits |"]
+    lines.append("|" + " --- |" * 7)
     for key in ("uncalibrated", *METHODS):
         rows = [record[key] for record in records if key in record]
         if rows:
             mean = {m: float(np.mean([row[m] for row in rows])) for m in ("nll", "brier", "ece", "accuracy")}
             label = f"{key}: {METHODS[key]}" if key in METHODS else key
+            paired = differences(records, key, "TS", "nll")[0]
             lines.append(
-                f"| {label} | {mean['nll']:.4f} | {mean['brier']:.4f} | {100 * mean['ece']:.2f} "
-                f"| {100 * mean['accuracy']:.2f} | {len(rows)} |"
+                f"| {label} | {mean['nll']:.4f} | {paired:+.4f} | {mean['brier']:.4f} "
+                f"| {100 * mean['ece']:.2f} | {100 * mean['accuracy']:.2f} | {len(rows)} |"
             )
     lines += ["", "NLL of structured matrices at fixed λ:", ""]
     lines += ["| λ | no similarity | names − none | less in | outputs − none | less in |", "|" + " --- |" * 6]
@@ -227,6 +229,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--no-searches", action="store_true", help="only what takes a single fit")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no split after these")
+    parser.add_argument("--document", type=Path, help="replace the tables at the end of this Markdown")
     parser.add_argument("--only-table", action="store_true", help="fit nothing, print the table of the records")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -248,8 +251,11 @@ def main() -> None:
                 record |= stage(Halves.of(*content, seed), seed)
                 files.write(arguments.records, json.dumps(done).encode())
                 print(f"{name}, split {seed}, {last}: {time.perf_counter() - start:.0f} s", flush=True)
-    for name, records in done.items():
-        print("\n".join(table(name, list(records.values()))))
+    text = "\n".join(line for name, records in done.items() for line in table(name, list(records.values())))
+    print(text)
+    if arguments.document:
+        head, _, _ = arguments.document.read_text().partition(TABLES)
+        arguments.document.write_text(f"{head}{TABLES}{text}\n")
 
 
 if __name__ == "__main__":
