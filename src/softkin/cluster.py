@@ -51,7 +51,7 @@ def _job(imports_here: bool) -> Any:
     """
     from ray.job_config import JobConfig
 
-    class WithoutCurrentFolder(JobConfig):
+    class WithoutCurrentFolder(JobConfig):  # type: ignore[misc]
         def _runtime_env_has_working_dir(self) -> bool:
             return True  # Ray asks this before it adds the current folder and the script's
 

@@ -24,12 +24,12 @@ from softkin.auto_alpha import AdjustableLabels
 try:
     from lightning.pytorch import Callback
 except ImportError:  # the older package, of the same classes
-    from pytorch_lightning import Callback  # type: ignore[assignment]
+    from pytorch_lightning import Callback
 
 __all__ = ["CalibrationCallback"]
 
 
-class CalibrationCallback(Callback):
+class CalibrationCallback(Callback):  # type: ignore[misc]
     """Log calibration after each validation, exactly also where several processes share the rows.
 
     After each validation it logs ``accuracy``, ``nll``, ``ece_hist`` (of the prediction) and ``ece_hist_output`` below
