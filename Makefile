@@ -26,6 +26,7 @@ bench: .venv/dev
 	$(RUN) benchmarks/core.py
 	$(RUN) benchmarks/metrics.py
 	$(RUN) benchmarks/calibrators.py
+	$(RUN) benchmarks/decisions.py
 	$(RUN) benchmarks/data.py
 	$(RUN) benchmarks/training.py
 	$(RUN) benchmarks/alpha_cost.py

@@ -115,6 +115,20 @@ def test_a_whole_rule_by_brute_force(name, conditional):
         assert value.low <= value <= value.high
 
 
+@pytest.mark.parametrize("conditional", [None, "class"])
+def test_float32_decides_as_float64_does(conditional):
+    """Also where many classes lie within the rounding of the limit."""
+    generator = torch.Generator().manual_seed(0)
+    z = 3 * torch.randn(4000, 8, generator=generator)
+    z[::2] = z[1::2] + 3e-7 * torch.randn(2000, 8, generator=generator)  # near-copies: many scores near each other
+    y = torch.distributions.Categorical(logits=z).sample()
+    rough = decisions.PredictionSets(0.8, conditional=conditional).fit(z, y)
+    exact = decisions.PredictionSets(0.8, conditional=conditional).fit(z.double(), y)
+    assert (rough.limits_ == exact.limits_).all()
+    t = z + 1e-7 * torch.randn(4000, 8, generator=generator)
+    assert (rough.predict(t) == exact.predict(t.double())).all()
+
+
 def test_unlikeness_by_hand():
     S = torch.tensor([[0, 0.8, 0.2], [0.5, 0, 0.5], [0.01, 0.99, 0]], dtype=torch.float64)
     unlike = kin.unlikeness(S)

@@ -177,7 +177,8 @@ def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
     )
     if not tensor.is_floating_point():
         tensor = tensor.to(torch.float64 if tensor.device.type != "mps" else torch.float32)
-    wide = torch.float64 if tensor.device.type == "cpu" else None
+    is_half = tensor.dtype in (torch.float16, torch.bfloat16)
+    wide = torch.float64 if is_half and tensor.device.type == "cpu" else None  # a float32 sum is five times as fast
     if not bool(torch.isfinite(tensor.sum(dtype=wide))):  # settles the usual case in one pass; it may also overflow
         finite(tensor, name)
     return tensor

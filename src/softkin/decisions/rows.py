@@ -56,6 +56,22 @@ class Rows:
             block = self.values[rows]
             yield rows, block.double() if self.are_probabilities else torch.softmax(block, dim=1, dtype=torch.float64)
 
+    @property
+    def are_float32(self) -> bool:
+        """Whether these are logits of float32, whose softmax in float32 is good to about 1e-6."""
+        return not self.are_probabilities and self.values.dtype == torch.float32
+
+    def exact(self) -> "Rows":
+        """The same in float64."""
+        return Rows(self.values.double(), self.are_probabilities, self.uniforms)
+
+    def rough_blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """(which rows, their probabilities in float32)."""
+        step = max(1, 2 * BLOCK // self.num_classes)
+        for start in range(0, len(self), step):
+            rows = slice(start, min(start + step, len(self)))
+            yield rows, torch.softmax(self.values[rows], dim=1)
+
     def logit_blocks(self) -> Iterator[tuple[slice, Tensor]]:
         """The same with float64 logits."""
         step = max(1, BLOCK // self.num_classes)

@@ -15,6 +15,7 @@ from softkin.decisions.rows import Rows, like, set_apart
 from softkin.decisions.set_scores import SCORES, Scoring
 from softkin.similarity import SparseRows
 
+ROUNDING = 1e-5, 1e-8  # of a probability in float32, relative and absolute: what is nearer to a limit is computed again
 TUNING = 0.25  # of the rows choose the weight of the penalty, but no more than
 MOST_TUNING = 2000
 
@@ -176,13 +177,18 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             else:
                 self.weight_ = float(self.weight)
         scores = self._own_scores(rows, labels, unlike)
+        is_rough = self._can_be_rough(rows, unlike)
         limits = torch.empty(int(groups.max()) + 1, dtype=torch.float64)
         group = groups[labels]
         sizes = torch.bincount(group, minlength=len(limits))
         smallest = int(sizes.argmin())
         self._require(int(sizes[smallest]), self._called(smallest), len(rows))
-        for place, part in enumerate(scores[group.argsort(stable=True)].split(sizes.tolist())):
-            limits[place] = bounds.conformal_limit(part, self.coverage)
+        for place, inside in enumerate(group.argsort(stable=True).split(sizes.tolist())):
+            limits[place] = bounds.conformal_limit(scores[inside], self.coverage)
+            if is_rough:  # rows further off keep their side of the limit, so its rank is that of exact scores
+                near = inside[(scores[inside] - limits[place]).abs() <= 10 * _rounding(1 - limits[place])]
+                scores[near] = self._own_scores(rows.take(near).exact(), labels[near], None)
+                limits[place] = bounds.conformal_limit(scores[inside], self.coverage)
         self.limits_ = limits[groups]
 
     def _called(self, group: int) -> str:
@@ -207,9 +213,17 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             f"{'' if self.conditional is None else ' for each limit'}, {have}; {remedy}."
         )
 
+    def _can_be_rough(self, rows: Rows, unlike: Tensor | None) -> bool:
+        """Whether float32 is enough for all rows that are not near a limit: for 1 − p of float32 logits."""
+        return unlike is None and not SCORES[self.score].cumulates and rows.are_float32
+
     def _own_scores(self, rows: Rows, labels: Tensor, unlike: Tensor | None) -> Tensor:
-        """(N,) the scores of the true classes."""
+        """(N,) the scores of the true classes; rough ones where that is enough."""
         scores = torch.empty(len(rows), dtype=torch.float64)
+        if self._can_be_rough(rows, unlike):
+            for place, p in rows.rough_blocks():
+                scores[place] = 1 - p.gather(1, labels[place][:, None])[:, 0].double()
+            return scores
         for place, p in rows.blocks():
             y = labels[place]
             u = None if rows.uniforms is None else rows.uniforms[place]
@@ -274,6 +288,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
     def _predict(self, rows: Rows) -> Tensor:
         members = torch.empty(rows.values.shape, dtype=torch.bool)
         unlike = self._penalty_matrix()
+        if self._can_be_rough(rows, unlike) and self.allow_empty:
+            return self._predict_roughly(rows, members)
         for place, p in rows.blocks():
             u = None if rows.uniforms is None else rows.uniforms[place]
             extra = None if unlike is None else p @ unlike
@@ -281,6 +297,24 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             if not self.allow_empty:
                 block.scatter_(1, p.argmax(dim=1, keepdim=True), True)
             members[place] = block
+        return members
+
+    def _predict_roughly(self, rows: Rows, members: Tensor) -> Tensor:
+        """LAC's sets in float32, but for rows with a class near its limit."""
+        least = 1 - self.limits_
+        sure, possible = ((least + sign * _rounding(least)).float() for sign in (1, -1))
+        if bool((least == least[0]).all()):  # one number is compared faster than a row of equal ones
+            sure, possible = sure[0], possible[0]
+        doubtful = []
+        for place, p in rows.rough_blocks():
+            inside = torch.ge(p, sure, out=members[place])
+            outer = torch.ge(p, possible)
+            if not torch.equal(outer, inside):
+                is_near = (outer != inside).any(dim=1)
+                doubtful.append(is_near.nonzero()[:, 0] + place.start)
+        if doubtful:
+            again = torch.cat(doubtful)
+            members[again] = self._predict(rows.take(again).exact())
         return members
 
     def guarantee(self) -> str:
@@ -345,3 +379,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             return inside
 
         return formula, [self.limits_, *([unlike] if unlike is not None else [])]
+
+
+def _rounding(p: Tensor) -> Tensor:
+    """How far a probability near ``p`` may be off in float32, with room to spare."""
+    return ROUNDING[0] * p.abs() + ROUNDING[1]
