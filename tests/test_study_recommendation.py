@@ -1,11 +1,14 @@
 """What a table recommends: by its own marks, with what it costs, and never on the strength of chance."""
 
+from dataclasses import replace
+
 import pytest
 
 from softkin.auto_alpha import what_a_gap_implies
 from softkin.study import methods
+from softkin.study.notes import values_in_words
 from softkin.study.recommendation import recommend
-from softkin.study.tables import Cell, Row, values_in_words
+from softkin.study.tables import Cell, Row
 
 
 def row(method, hist, nll, accuracy, *, marks="", gap=0.0, n=5, std=(0.0, 0.0, 0.0), shift=0):
@@ -106,6 +109,16 @@ def test_a_simpler_method_within_one_standard_error_is_taken():
 def test_a_method_that_is_level_in_calibration_only_for_lack_of_seeds_is_not_recommended():
     said = recommend(demo(without=("mixup+ts",), ets=((2.53, 0.505, 85.7), (0.48, 0.019, 1.7), "Hna")))
     assert said[1].startswith("Use Dir-ODIR: ")  # and not mixup, with the lowest NLL and three times the Hist P
+
+
+def test_several_networks_are_recommended_with_their_price():
+    rows = demo()
+    ensemble = row("ets", 0.02, 0.25, 0.92, marks="HNA")  # stands for a method of five networks
+    rows.append(replace(ensemble, method="ets", title="ensemble", cost={"passes": 5, "memory": 5.0, "networks": 5}))
+    said = recommend([other for other in rows if other.title != "ETS"])
+    assert said[1].startswith("Use ensemble: Hist P 2.0 %")
+    assert said[1].endswith("A prediction takes 5 passes through a network and 5 times the memory, and 5 trainings.")
+    assert any(sentence.startswith("For one network and one pass, take mixup+TS (Hist P 2.1 %).") for sentence in said)
 
 
 def test_infinite_losses_do_not_lead():

@@ -17,7 +17,7 @@ from softkin.predictions import Predictions
 from softkin.report import curves, matrix, mistakes, plain, render
 from softkin.study import Result, StudyFolder, Table
 from softkin.study.methods import title
-from softkin.study.tables import values_in_words
+from softkin.study.notes import values_in_words
 
 PARTS = ("curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs", "classes", "agreement")
 """Of the comparison's data; a part that is absent leaves out its section of the page"""

@@ -26,7 +26,7 @@ def recommend(rows: "Sequence[Row]") -> tuple[str, ...]:
     one with the lowest NLL leads, because NLL is a proper score: it counts accuracy and calibration. A simpler method
     is recommended instead only if it is worse than the leader by no more than one standard error of the seeds' paired
     differences in each of the three. From simple to complex: one-hot as it is, one-hot with a calibrator, another
-    training, another training with a calibrator.
+    training, another training with a calibrator, several passes or networks.
 
     Args:
         rows: Of methods that have all their results.
@@ -39,10 +39,12 @@ def recommend(rows: "Sequence[Row]") -> tuple[str, ...]:
     chosen = _simplest_of_the_best(candidates)
     sentences = [] if plain is None else [f"One-hot training is {_baseline(plain.cells['signed_gap'])}."]
     sentences += [_use(chosen, plain), *_chance(rows, chosen)]
-    if _effort(chosen.method) >= 2:
+    if _effort(chosen) >= 4:
+        sentences += _alternative("For one network and one pass", candidates, chosen, efforts=(0, 1, 2, 3))
+    if _effort(chosen) in (2, 3):
         sentences += _alternative("To keep the one-hot network as it is", candidates, chosen, efforts=(0, 1))
     if registry.parts(chosen.method)[1] is not None:
-        sentences += _alternative("Where no calibrator can follow the network", candidates, chosen, efforts=(0, 2))
+        sentences += _alternative("Where no calibrator can follow the network", candidates, chosen, efforts=(0, 2, 4))
     return tuple(sentences)
 
 
@@ -61,9 +63,9 @@ def _candidates(ranked: "Sequence[Row]") -> "list[Row]":
 
 
 def _simplest_of_the_best(candidates: "Sequence[Row]") -> "Row":
-    leader = min(candidates, key=lambda row: (row.cells["nll"].mean, _effort(row.method)))
+    leader = min(candidates, key=lambda row: (row.cells["nll"].mean, _effort(row)))
     level = [row for row in candidates if all(_level(row, leader, metric) for metric in DECIDING)]
-    return min(level, key=lambda row: (_effort(row.method), row.cells["nll"].mean))
+    return min(level, key=lambda row: (_effort(row), row.cells["nll"].mean))
 
 
 def _level(row: "Row", leader: "Row", metric: str) -> bool:
@@ -82,10 +84,14 @@ def _in_the_lead(row: "Row", metric: str) -> bool:
     return row.cells[metric].best or row.cells[metric].tie
 
 
-def _effort(method: str) -> int:
-    """0 for one-hot as it is, 1 with a calibrator, 2 for another training, 3 for that with a calibrator."""
-    base, calibrator = registry.parts(method)
-    return 2 * (base != registry.ONE_HOT) + (calibrator is not None)
+def _effort(row: "Row") -> int:
+    """0 for one-hot as it is, 1 with a calibrator, 2 for another training, 3 for that with a calibrator.
+
+    4 and 5 where a prediction takes several passes or networks.
+    """
+    base, calibrator = registry.parts(row.method)
+    several = row.cost is not None and max(row.cost["passes"], row.cost["networks"]) > 1
+    return (4 if several else 2 * (base != registry.ONE_HOT)) + (calibrator is not None)
 
 
 def _loss(row: "Row", metric: str) -> float:
@@ -106,10 +112,19 @@ def _use(chosen: "Row", plain: "Row | None") -> str:
         f"Hist P {_percent(cells[CALIBRATION])}, accuracy {_percent(cells['accuracy'])}, NLL {_nats(cells['nll'])}"
     )
     if plain is None:
-        return f"Use {chosen.title}: {numbers}."
+        return f"Use {chosen.title}: {numbers}.{_price(chosen)}"
     if chosen is plain:
         return f"Use one-hot training as it is ({numbers}): no method is better by more than chance."
-    return f"Use {chosen.title}: {numbers}. {_against(chosen, plain)}"
+    return f"Use {chosen.title}: {numbers}. {_against(chosen, plain)}{_price(chosen)}"
+
+
+def _price(row: "Row") -> str:
+    """What a prediction takes beside one-hot's, where that is more."""
+    if row.cost is None or max(row.cost.values()) <= 1:
+        return ""
+    passes, memory, networks = (row.cost[key] for key in ("passes", "memory", "networks"))
+    trained = f", and {networks:g} trainings" if networks > 1 else ""
+    return f" A prediction takes {passes:g} passes through a network and {memory:.3g} times the memory{trained}."
 
 
 def _against(row: "Row", other: "Row") -> str:
@@ -156,7 +171,7 @@ def _chance(rows: "Sequence[Row]", chosen: "Row") -> list[str]:
 
 def _alternative(when: str, rows: "Sequence[Row]", chosen: "Row", efforts: tuple[int, ...]) -> list[str]:
     """The method to take under a condition that excludes the recommended one, if a candidate meets the condition."""
-    others = [row for row in rows if row is not chosen and _effort(row.method) in efforts]
+    others = [row for row in rows if row is not chosen and _effort(row) in efforts]
     if not others:
         return []
     best = _simplest_of_the_best(others)

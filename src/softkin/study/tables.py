@@ -12,18 +12,14 @@ from typing import Any
 from softkin import SoftkinError, escape, files
 from softkin.metrics import catalogue
 from softkin.predictions import Predictions
-from softkin.study import measure, significance
+from softkin.study import measure, notes, significance
 from softkin.study import methods as registry
 from softkin.study.folder import Result, StudyFolder
+from softkin.study.notes import NOT_RANKED, TIE
 from softkin.study.recommendation import recommend
 from softkin.study.significance import RESAMPLES, Resamples, Verdict
 from softkin.study.spec import StudySpec
-from softkin.training.methods import Value, in_words
-
-TIE = "≈"
-NOT_RANKED = "†"
-INTERVALS = ("nll", "ece_hist")
-"""The columns whose intervals a table of one seed spells out"""
+from softkin.training.methods import Value
 
 
 @dataclass(frozen=True)
@@ -184,15 +180,15 @@ def build(
         if per_seed
     )
     finished = len(complete) == len(spec.methods)
-    notes = (
-        *_notes(spec, results, data or {}, finished),
-        *_caveats(shown, by_method),
-        *_one_seed(spec, shown, verdicts),
-        *_chosen(rows),
-        *_costs(rows),
+    sentences = (
+        *notes.about(spec, results, data or {}, finished),
+        *notes.caveats(shown, by_method),
+        *notes.of_one_seed(spec, shown, verdicts),
+        *notes.values(rows),
+        *notes.costs(rows),
     )
     advice = recommend(rows) if finished else ()
-    return Table(tuple(shown), rows, notes, spec, data or {}, finished, advice)
+    return Table(tuple(shown), rows, sentences, spec, data or {}, finished, advice)
 
 
 def columns(spec: StudySpec) -> list[Column]:
@@ -295,68 +291,6 @@ def _floor(results: list[Result]) -> float:
     return statistics.fmean(result.metrics["kde_output_floor"] for result in results)
 
 
-def _notes(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], finished: bool) -> list[str]:
-    """What a reader must know to read the numbers."""
-    seeds = len(spec.seeds)
-    notes = [f"{data.get('source', spec.data)}, {data.get('rows', '')}; network {spec.model}; {_times(seeds)}."]
-    notes += [
-        "In % (NLL: nats)" + (", mean ± standard deviation over seeds." if seeds > 1 else "."),
-        "Hist P: how far confidence is from accuracy, over 15 bins of the winning scores; 0 is calibrated.",
-        "Hist O: the same over all scores of all classes, summed per sample; about twice Hist P where a network is "
-        "over-confident.",
-        "KDE P, KDE O: the same with smooth curves instead of bins. KDE O has no winner: its floor is what smoothing "
-        "alone adds.",
-        "Gap: mean confidence − accuracy; above 0 is over-confident, below 0 under-confident.",
-        "In brackets: what perfect calibration would show with as many samples.",
-    ]
-    notes.append(f"Bold: best. {TIE}: not significantly worse than the best ({significance.in_words(seeds)}).")
-    if "auto" in spec.alpha:
-        notes.append(
-            "α of auto: moved after each epoch by half of the validation gap, in the one training of a method."
-        )
-    if spec.trials > 1:
-        by = spec.select
-        if spec.accuracy_budget is not None:
-            against = "one-hot" if spec.search == "grid" and registry.ONE_HOT in spec.bases() else "the best trial"
-            by = f"lowest output ECE that loses at most {spec.accuracy_budget:g} points of accuracy to {against}"
-        where = "on each seed" if spec.tuning == "each seed" else "on the first seed"
-        trials = f"{spec.trials} trials for each method with values to try"
-        notes.append(f"Values chosen by {by} of validation rows {where}, {trials}.")
-    if not finished:
-        due = len(spec.methods) * seeds
-        notes.append(f"Unfinished: {len(results)} of {due} results are in; winners only among methods that have all.")
-    return notes
-
-
-def _caveats(columns: Sequence[Column], by_method: Mapping[str, Sequence[Result]]) -> list[str]:
-    """Which numbers cannot win, and why."""
-    notes = []
-    for column in columns:
-        caveat_of = {
-            registry.title(name): result.metrics["caveats"][column.key]
-            for name, results_of_method in by_method.items()
-            for result in results_of_method
-            if column.key in result.metrics.get("caveats", ())
-        }
-        for caveat in dict.fromkeys(caveat_of.values()):
-            names = ", ".join(name for name, text in caveat_of.items() if text == caveat)
-            notes.append(f"{NOT_RANKED} {column.title} of {names} is no winner: {caveat}.")
-    return notes
-
-
-def _costs(rows: Sequence[Row]) -> list[str]:
-    """What methods that need more than one network as it is take beside one-hot."""
-    priced = [(row, row.cost) for row in rows if row.cost is not None]
-    if not priced:
-        return []
-    words = []
-    for row, cost in priced:
-        passes = "1 pass" if cost["passes"] == 1 else f"{cost['passes']:g} passes"
-        trained = f", {cost['networks']:g} trainings" if cost["networks"] > 1 else ""
-        words.append(f"{row.title} {passes}, {cost['memory']:.3g} × memory{trained}")
-    return [f"Cost beside one-hot (passes through the network for one prediction, numbers held): {'; '.join(words)}."]
-
-
 def times(folder: str | Path | StudyFolder) -> str | None:
     """How long methods took beside one-hot, training and predicting, in one sentence; None where there is no such.
 
@@ -378,55 +312,6 @@ def times(folder: str | Path | StudyFolder) -> str | None:
         if name != registry.ONE_HOT
     )
     return f"Time beside one-hot's {usual:.2g} s, training and predicting (measured): {', '.join(ratios)}."
-
-
-def _one_seed(spec: StudySpec, shown: Sequence[Column], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """What a single seed can say."""
-    if len(spec.seeds) > 1:
-        return []
-    notes = []
-    for column in shown:
-        verdict = verdicts.get(column.key)
-        if verdict is None or not verdict.differences or column.key not in INTERVALS:
-            continue
-        scale, digits = (100.0, 2) if column.percent else (1.0, 3)
-        intervals = (
-            f"{registry.title(name)} {low * scale:+.{digits}f} to {high * scale:+.{digits}f}"
-            for name, (low, high) in verdict.differences.items()
-        )
-        best, sentence = registry.title(verdict.best), significance.ONE_SEED
-        notes.append(
-            f"{sentence[0].upper()}{sentence[1:]}; the samples' interval alone is, {column.title} minus "
-            f"that of {best}: {', '.join(intervals)}."
-        )
-    return notes
-
-
-def _chosen(rows: Sequence[Row]) -> list[str]:
-    """Which values the numbers stand for, once for each network."""
-    networks = {registry.parts(row.method)[0]: row for row in reversed(rows)}  # of equals the first
-    texts = {row.title: values_in_words(row.chosen, row.found) for row in reversed(networks.values())}
-    said = [f"{title} {text}" for title, text in texts.items() if text]
-    return [f"Values: {'; '.join(said)}."] if said else []
-
-
-def values_in_words(chosen: Sequence[Mapping[str, Value]], settled: Sequence[Mapping[str, float]] = ()) -> str:
-    """The values of all seeds, with the range of what "auto" came to.
-
-    Example:
-        >>> values_in_words([{"alpha": "auto", "beta": 2.0}] * 2, [{"alpha": 0.031}, {"alpha": 0.0468}])
-        'α = auto (0.031 to 0.0468), β = 2'
-    """
-    text = " or ".join(dict.fromkeys(map(in_words, chosen)))
-    for name in dict.fromkeys(name for values in settled for name in values):
-        ends = [f"{end([values[name] for values in settled if name in values]):.3g}" for end in (min, max)]
-        auto = in_words({name: "auto"})
-        text = text.replace(auto, f"{auto} ({' to '.join(dict.fromkeys(ends))})")
-    return text
-
-
-def _times(seeds: int) -> str:
-    return f"{seeds} seeds" if seeds > 1 else "1 seed"
 
 
 # Texts
