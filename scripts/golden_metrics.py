@@ -201,7 +201,6 @@ def _evaluated(how: str, data: dict[str, Any]) -> Iterator[tuple[str, float]]:
                 yield f"{how} {key} {part}", measured[part]
         if "when_calibrated" in measured:
             yield f"{how} {key} when_calibrated", measured["when_calibrated"]["value"]
-    yield f"{how} verdict", data["verdict"]["headline"] + ". " + data["verdict"]["detail"]  # type: ignore[misc]
 
 
 def main(data: str, path: str) -> None:

@@ -253,11 +253,11 @@ def class_curves(probabilities: Tensor, labels: Tensor, bins: Bins) -> Reliabili
     sums = torch.zeros(3, k * m, dtype=torch.float64, device=probabilities.device)
     rows = max(1, max(CHUNK, k * m) // k)
     for start in range(0, n, rows):
-        some = probabilities[start : start + rows]
-        index = _compared(some, bins) + column
+        block = probabilities[start : start + rows]
+        index = _compared(block, bins) + column
         flat = index.reshape(-1)
         sums[0] += torch.bincount(flat, minlength=k * m)
-        sums[1].scatter_add_(0, flat.to(torch.int64), some.reshape(-1).to(torch.float64))
+        sums[1].scatter_add_(0, flat.to(torch.int64), block.reshape(-1).to(torch.float64))
         own = index.gather(1, labels[start : start + rows, None]).flatten()
         sums[2] += torch.bincount(own, minlength=k * m)
     return ReliabilityCurve(bins.edges, *sums.view(3, k, m).cpu())

@@ -202,7 +202,7 @@ def scores(values: Any, name: str) -> Tensor:
 def option(value: Any, name: str, allowed: Sequence[Any]) -> None:
     """Refuse what is not among a few allowed values."""
     if value not in allowed or isinstance(value, bool):
-        *first, last = (repr(one) for one in allowed)
+        *first, last = (repr(value) for value in allowed)
         raise ValueError(f"`{name}` must be {', '.join(first)}{' or ' if first else ''}{last}, got {value!r}.")
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def connected(address: str | None = None, *, imports_here: bool = False) -> "Iterator[ModuleType]":
-    """Ray, connected to the cluster at ``address``; one that is connected already is used and left as it is.
+    """The module ``ray``, connected to the cluster at ``address``; an existing connection is used and left open.
 
     Args:
         address: Such as "auto" or "ray://head:10001"; None starts a cluster on this machine.

@@ -249,7 +249,7 @@ class Sums:
 
     @classmethod
     def zeros(cls, size: int) -> Self:
-        """Of nothing yet, in ``size`` cells."""
+        """Empty sums in ``size`` cells."""
         return cls(torch.zeros(6 * size + 6, dtype=torch.float64))
 
     def add(self, scores: Tensor, hits: Tensor) -> None:
@@ -265,11 +265,11 @@ class Sums:
 
     @property
     def count(self) -> int:
-        """How many scores there are."""
+        """The number of scores."""
         return int(self.moments[0, 0])
 
     def radius(self, rule: str | float) -> float:
-        """What ``bandwidth`` gives for all scores."""
+        """The bandwidth of all scores."""
         if not isinstance(rule, str):
             return bandwidth(rule, self.flat[:0], self.flat[:0])
         deviations = [_deviation_from(*line) for line in self.moments.tolist()]
@@ -291,7 +291,7 @@ class Sums:
         return float(integrals(self.cells[0], self.cells[1], self.count, radius, boundary))
 
     def floor(self, rule: str | float, boundary: Boundary, widened: float = 1.0) -> float:
-        """What smoothing alone shows, per score; 0 of scores that are all equal."""
+        """The error that smoothing alone shows, per score; 0 if all scores are equal."""
         radius = widened * self.radius(rule)
         if radius == 0:
             return 0.0
@@ -340,7 +340,7 @@ def calibration_error(
 def _by_windows(
     scores: Tensor, own: Tensor, share: Tensor | None, size: int, radius: float, boundary: Boundary
 ) -> float:
-    """The same on a grid too fine to hold: sorted scores, window after window, those without scores left out."""
+    """``calibration_error`` on a grid too fine to hold: sorted scores, one window at a time, empty windows skipped."""
     count = len(scores)
     if boundary == "reflect":
         scores, _ = _with_images(scores, None, radius)

@@ -305,13 +305,13 @@ def sha256(content: Any) -> str:
 
 
 def sha256_of_file(path: str | Path) -> str:
-    """The same of a file's content."""
+    """The hexadecimal SHA-256 of a file's content."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sha256_of_json(data: Any) -> str:
-    """The same of plain data, whatever the order of their keys."""
+    """The hexadecimal SHA-256 of plain data, independent of the order of keys."""
     return sha256(canonical_json(data))
 
 

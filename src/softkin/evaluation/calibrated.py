@@ -1,4 +1,4 @@
-"""Calibrators by their names, applied to predictions, and all of them side by side."""
+"""Calibrators by name, applied to predictions; and a comparison of all of them."""
 
 import time
 import warnings
@@ -75,7 +75,7 @@ def compare_methods(
         metric: By which they are ordered, one of ``orders()``: "nll", "brier", "ece_hist" or "ece_hist_output".
         confidence: The level of all intervals.
         resamples: How many make one.
-        seed: Of the resampling.
+        seed: The seed of the resampling.
         progress: Show a bar; by default on a terminal.
 
     Returns:
@@ -122,8 +122,8 @@ def compare_methods(
         line |= _line(p, test, settings)
         kept[name] = p
         if said:
-            line["warnings"] = sorted({str(one.message) for one in said})
-    lines.sort(key=lambda one: _order(one, metric))
+            line["warnings"] = sorted({str(warning.message) for warning in said})
+    lines.sort(key=lambda line: _order(line, metric))
     names = [line["method"] for line in lines if line["method"] in kept]
     winner = names[0]
     rivals = dict.fromkeys([*names[1:2], *(["uncalibrated"] if winner != "uncalibrated" else [])])
@@ -153,7 +153,7 @@ def _order(line: dict[str, Any], metric: str) -> float:
 def _against(
     kept: dict[str, torch.Tensor], winner: str, rival: str, test: Predictions, metric: str, settings: Settings
 ) -> dict[str, Any]:
-    found = measures.compare(
+    difference = measures.compare(
         kept[winner],
         kept[rival],
         test.known_labels,
@@ -166,9 +166,9 @@ def _against(
         "a": winner,
         "b": rival,
         "metric": metric,
-        "difference": number(found.difference),
-        "low": number(found.low),
-        "high": number(found.high),
-        "p_value": found.p_value,
-        "significant": found.low > 0 or found.high < 0,  # neither where infinities leave no interval
+        "difference": number(difference.difference),
+        "low": number(difference.low),
+        "high": number(difference.high),
+        "p_value": difference.p_value,
+        "significant": difference.low > 0 or difference.high < 0,  # neither where infinities leave no interval
     }

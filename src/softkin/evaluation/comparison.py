@@ -1,4 +1,4 @@
-"""Models on the same samples, two by two."""
+"""Paired comparisons of models on the same samples."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -26,8 +26,8 @@ def compare(models: Sequence[Predictions], **settings: Any) -> list[dict[str, An
     chosen = Settings(**settings)
     first, *others = models
     in_order = [first, *(aligned(first, other) for other in others)]
-    made = [statistics(one.probabilities, one.known_labels, chosen) for one in in_order]
-    return paired(made, [one.name or f"model {place}" for place, one in enumerate(models, start=1)], chosen)
+    made = [statistics(model.probabilities, model.known_labels, chosen) for model in in_order]
+    return paired(made, [model.name or f"model {place}" for place, model in enumerate(models, start=1)], chosen)
 
 
 def statistics(p: torch.Tensor, y: torch.Tensor, settings: Settings) -> dict[str, Statistic]:
@@ -73,22 +73,22 @@ def _listed(ids: Any) -> list[Any]:
 
 def _order(wanted: list[Any], present: list[Any], a: str, b: str) -> torch.Tensor:
     """Where each wanted id is among those present."""
-    place = {one: row for row, one in enumerate(present)}
+    place = {sample: row for row, sample in enumerate(present)}
     for ids, name in ((place, b), (set(wanted), a)):
         if len(ids) != len(present if name == b else wanted):
             raise SoftkinError(f"{name} must name each sample once in its sample_ids, but some stand there twice.")
-    missing = [one for one in wanted if one not in place]
+    missing = [sample for sample in wanted if sample not in place]
     if missing or len(wanted) != len(present):
         example = f"{missing[0]!r} is not in {b}" if missing else f"{b} has {len(present) - len(wanted):,} more"
         raise SoftkinError(
             f"{a} and {b} must be of the same samples: {len(wanted):,} and {len(present):,} sample_ids, {example}. "
             f"{PARTS}"
         )
-    return torch.tensor([place[one] for one in wanted], dtype=torch.int64)
+    return torch.tensor([place[sample] for sample in wanted], dtype=torch.int64)
 
 
 def paired(models: Sequence[Mapping[str, Statistic]], names: Sequence[str], settings: Settings) -> list[dict[str, Any]]:
-    """Every two models in every metric that all have: difference with interval and p-value, and whether that is news.
+    """Every two models in every metric that all have: difference with interval and p-value, and its significance.
 
     ``significant`` holds after as many comparisons as there are pairs (Holm's rule, within each metric), and only where
     the interval agrees.
@@ -98,9 +98,9 @@ def paired(models: Sequence[Mapping[str, Statistic]], names: Sequence[str], sett
     for key in (key for key in models[0] if all(key in model for model in models)):
         own: list[dict[str, Any]] = []
         for a, b in combinations(range(len(models)), 2):
-            found = uncertainty.compared(models[a][key], models[b][key], level, settings.resamples, settings.seed)
-            numbers = {part: number(getattr(found, part)) for part in ("difference", "low", "high", "p_value")}
-            apart = found.low > 0 or found.high < 0
+            comparison = uncertainty.compared(models[a][key], models[b][key], level, settings.resamples, settings.seed)
+            numbers = {part: number(getattr(comparison, part)) for part in ("difference", "low", "high", "p_value")}
+            apart = comparison.low > 0 or comparison.high < 0
             own.append({"metric": key, "a": names[a], "b": names[b], **numbers, "significant": apart})
         holds = True
         for rank, line in enumerate(sorted(own, key=lambda one: float(one["p_value"]))):

@@ -138,12 +138,12 @@ def answers(rule: Rule, predictions: Predictions) -> Tensor:
     Raises:
         SoftkinError: The predictions have other classes than the rule, or the same in another order.
     """
-    known, given = rule.class_names_, predictions.class_names
-    if known is not None and given is not None and known != given and len(known) == len(given):
-        place = next(k for k, (a, b) in enumerate(zip(known, given, strict=True)) if a != b)
+    known, theirs = rule.class_names_, predictions.class_names
+    if known is not None and theirs is not None and known != theirs and len(known) == len(theirs):
+        place = next(k for k, (a, b) in enumerate(zip(known, theirs, strict=True)) if a != b)
         raise SoftkinError(
             f"{predictions.name} must have the rule's classes in its order, but class {place} is "
-            f"{escape.terminal(given[place])!r} and not {escape.terminal(known[place])!r}."
+            f"{escape.terminal(theirs[place])!r} and not {escape.terminal(known[place])!r}."
         )
     try:
         result: Tensor = rule.predict(predictions.scores, from_probabilities=predictions.are_probabilities)

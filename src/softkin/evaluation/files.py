@@ -23,21 +23,21 @@ SCORES = 2**24
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What one file gave."""
+    """The evaluation of one file, or of one set of files."""
 
     name: str
     data: dict[str, Any]
-    """As ``evaluation.evaluate`` returns it"""
+    """The plain data that ``evaluation.evaluate`` returns"""
     predictions: Predictions | None
-    """None where there are too many to keep"""
+    """None if there are too many rows to keep"""
     notes: dict[str, Any]
-    """What softkin wrote into the file beside the numbers"""
+    """Notes that softkin wrote into the file beside the numbers"""
     answers: "tuple[Tensor, Tensor]"
     """(N,) winning scores, and whether each was right"""
     statistics: "dict[str, Statistic]" = field(default_factory=dict)
     labels: "Tensor | None" = None
     ids_digest: str | None = None
-    """Of the sample ids in their order, where there were too many rows to keep them"""
+    """A digest of the sample ids in their order, if there were too many rows to keep the ids"""
 
 
 def evaluate_file(
@@ -60,9 +60,9 @@ def evaluate_file(
             "shards/*.parquet", stands for all its files, in the order of their names, as one set.
         name: What to call the model; by default the file's name.
         progress: Show a bar; by default on a terminal.
-        jobs: Processes that share out the files of a large set. The numbers are the same, to the bit.
-        engine: "ray" shares them out on a Ray cluster, whose nodes must see the files under the same paths.
-        address: Of the cluster; by default one that is connected, or one on this machine.
+        jobs: Worker processes that share the files of a large set. The numbers are the same, to the bit.
+        engine: "ray" runs the workers on a Ray cluster, whose nodes must see the files under the same paths.
+        address: The cluster's address; by default a cluster that is connected, or a new one on this machine.
         options: Those of ``predictions.Reading`` (``kind``, ``labels``, ``label_column`` …) and of ``evaluate``.
     """
     checks.count(jobs, "jobs")
@@ -100,7 +100,7 @@ ENGINES = ("local", "ray")
 
 
 def _fits(files: Sequence[PredictionFile]) -> bool:
-    """Whether the files are known to be small enough to be held."""
+    """Whether the files are known to fit in memory."""
     rows = [file.num_rows for file in files]
     return None not in rows and not _too_large(sum(map(int, rows)), files[0].num_classes)  # type: ignore[arg-type]
 
@@ -112,7 +112,7 @@ def _too_large(rows: int, num_classes: int) -> bool:
 def _collected(
     files: Sequence[PredictionFile], chosen: Settings, progress: bool | None
 ) -> list[Block] | streams.Stream:
-    """All blocks, or where they are too large to be held the stream of them, each run of files summed up by itself."""
+    """All blocks; or, if they are too large to hold, their stream, with each run of files summed separately."""
     num_classes = files[0].num_classes
     kept: list[tuple[int, PredictionFile, Block, int]] = []
     streaming, rows = False, 0
@@ -157,7 +157,9 @@ def _of_stream(stream: streams.Stream, title: str, files: Sequence[PredictionFil
     known = None if stream.ids is None else f"{stream.ids:016x}"
     data, made, truth, answers = stream.finish(title, files[0].class_names)
     compared = {metric.key for metric in catalogue.shown("compare")}
-    statistics = {key: one for key, one in made.items() if key in compared and one.no_resampling is None}
+    statistics = {
+        key: statistic for key, statistic in made.items() if key in compared and statistic.no_resampling is None
+    }
     return Evaluated(title, data, None, files[0].notes, answers, statistics, truth, known)
 
 

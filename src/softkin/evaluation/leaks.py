@@ -1,4 +1,4 @@
-"""Whether a calibrator has seen what it is judged on: by the content of the rows, so that renaming hides nothing.
+"""Whether a calibrator has seen the rows it is judged on: found by the rows' content, so renaming hides nothing.
 
 A key of each row is kept with the calibrator: a digest of its scores, as float32, and its label. Rows of different
 samples can be equal, though: saturated ones, and those of coarse scores such as a forest's. So a row speaks for itself
@@ -95,14 +95,14 @@ def between(fitted: Predictions, measured: Predictions) -> str | None:
 
 
 def note(common: int, num_samples: int, method: str) -> dict[str, Any]:
-    """What a calibrated file remembers of its calibration."""
+    """What a calibrated file records about its calibration."""
     return {"calibration": json.dumps({"method": method, "common": common, "num_samples": num_samples})}
 
 
 def told(notes: dict[str, Any], name: str) -> str | None:
-    """What a calibrated file says of its own calibration, as a sentence to warn with."""
+    """The warning that a calibrated file's own record asks for, or None."""
     try:
-        found = files.parse_json(notes["calibration"], name, "a note of its calibration")
-        return notice(int(found["common"]), int(found["num_samples"]), str(found["method"]), name)
+        kept = files.parse_json(notes["calibration"], name, "a note of its calibration")
+        return notice(int(kept["common"]), int(kept["num_samples"]), str(kept["method"]), name)
     except (SoftkinError, KeyError, TypeError, ValueError, AttributeError):
         return None

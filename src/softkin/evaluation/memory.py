@@ -35,11 +35,11 @@ def evaluate(
 
     Args:
         predictions: With labels.
-        n_bins: Of the histograms.
+        n_bins: The number of bins of each histogram.
         confidence: The level of the intervals.
         resamples: How many resamples of the rows make an interval; the same rows for all metrics.
-        seed: Of the resampling.
-        kde_interval: Also an interval for the KDE ECE of the output, which takes longer than all others together.
+        seed: The seed of the resampling.
+        kde_interval: Also compute the interval of the KDE ECE of the output, which takes longer than all others.
 
     Returns:
         Plain data: ``metrics`` maps each key to ``value``, ``low``, ``high`` and, for errors, ``when_calibrated`` with
@@ -93,7 +93,7 @@ def halved_threads() -> Iterator[None]:
 
 
 def statistics(p: Tensor, y: Tensor, settings: Settings) -> dict[str, Statistic]:
-    """Every metric that these predictions allow, ready to be resampled."""
+    """Every metric that these predictions allow, as a statistic that can be resampled."""
     return {
         metric.key: metric.statistic(p, y, **metric.with_bins(settings.n_bins))
         for metric in catalogue.shown("evaluate", p.shape[1])
@@ -119,7 +119,7 @@ def measure(made: Mapping[str, Statistic], settings: Settings) -> dict[str, Meas
 
 
 def no_interval(key: str, statistic: Statistic, settings: Settings) -> str | None:
-    """Why a metric gets no interval; None where it gets one."""
+    """Why a metric gets no interval; None if it gets one."""
     if METRICS[key].interval == "asked" and not settings.kde_interval:
         return "it takes longer than all others together; --kde-interval (kde_interval=True) asks for it"
     numbers = getattr(statistic, "width", 1) * settings.resamples
@@ -133,7 +133,7 @@ MOST_RESAMPLED = 2**27
 
 
 def summary(made: Mapping[str, Statistic], ends: Mapping[str, Measured], settings: Settings) -> dict[str, Any]:
-    """The metrics as plain data, errors with what a calibrated model would show."""
+    """The metrics as plain data; errors include what a calibrated model would show."""
     data: dict[str, Any] = {}
     for key, statistic in made.items():
         metric = METRICS[key]
@@ -158,7 +158,7 @@ DRAWS = 200  # sets of labels where the interval needed none
 
 
 def described(pool: scopes.Pool, ends: Mapping[str, Measured], settings: Settings) -> dict[str, Any]:
-    """The winning scores' reliability in bins, and what it says in words."""
+    """The reliability of the winning scores in bins, and the verdict in words."""
     bins = binning.curve(pool.scores, pool.hits, binning.equal_width(settings.n_bins))
     gap, ece = ends["signed_gap"].interval, ends["ece_hist"].interval
     return {

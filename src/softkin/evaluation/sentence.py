@@ -43,7 +43,7 @@ def verdict(gap: Interval, ece: Interval, cells: dict[str, Any]) -> dict[str, An
         kind, headline = "mixed", f"Right on average, but off by {points(ece)} from one answer to the next"
     elif max(-gap.low, gap.high) >= TELLING:
         kind, headline = "unknown", "No evidence either way"
-        detail += f". {n:,} samples cannot tell: the gap may be anywhere from {reach}"
+        detail += f". {n:,.0f} samples cannot tell: the gap may be anywhere from {reach}"
     else:
         kind, headline = "calibrated", "No sign that the confidences are wrong"
         detail += f". If there is a gap, it is within {reach}"

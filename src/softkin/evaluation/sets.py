@@ -1,7 +1,7 @@
-"""Several files of predictions as one set, summed up here, by processes of this machine, or on a Ray cluster.
+"""Several files of predictions as one set, read by this process, by several processes, or on a Ray cluster.
 
 The files are taken in contiguous runs, at most 32, whatever the number of processes. Each run is one ``Stream``; the
-streams are merged in the order of the files. So the numbers do not depend on who summed up what, to the bit.
+streams are merged in the order of the files. So the numbers are the same to the bit, whoever reads which file.
 """
 
 import glob
@@ -46,26 +46,28 @@ def expand(path: str | Path) -> list[Path] | None:
         return None
     if Path(path).is_dir():
         inside = (file for file in Path(path).iterdir() if not file.name.startswith("."))
-        found = [file for file in inside if file.is_file() and by_suffix(file.suffix) is not None]
+        matches = [file for file in inside if file.is_file() and by_suffix(file.suffix) is not None]
     elif glob.has_magic(text):
-        found = [Path(name) for name in glob.glob(text, recursive=True) if Path(name).is_file()]
+        matches = [Path(name) for name in glob.glob(text, recursive=True) if Path(name).is_file()]
     else:
         return None
-    if Path(path).is_dir() and {file.suffix for file in found} != {".json"}:
-        found = [file for file in found if file.suffix != ".json"]  # something about the others, such as their schema
+    if Path(path).is_dir() and {file.suffix for file in matches} != {".json"}:
+        matches = [
+            file for file in matches if file.suffix != ".json"
+        ]  # something about the others, such as their schema
     # An .npy file of labels belongs to one of scores.
-    found = [file for file in found if file.suffix != ".npy" or formats.kind_in_words(file.stem) is not None]
-    if not found:
+    matches = [file for file in matches if file.suffix != ".npy" or formats.kind_in_words(file.stem) is not None]
+    if not matches:
         raise SoftkinError(f"{text} must stand for files of predictions, and there is none.")
-    kinds = sorted({by_suffix(file.suffix) or file.suffix for file in found})
+    kinds = sorted({by_suffix(file.suffix) or file.suffix for file in matches})
     if len(kinds) > 1:
         raise SoftkinError(f"{text} must stand for files of one format, it has {' and '.join(kinds)}.")
-    return sorted(found, key=lambda file: [(piece.isdigit(), int(piece) if piece.isdigit() else 0, piece)
+    return sorted(matches, key=lambda file: [(piece.isdigit(), int(piece) if piece.isdigit() else 0, piece)
                                            for piece in re.split(r"(\d+)", str(file))])  # fmt: skip
 
 
 def opened(paths: Sequence[Path], reading: Reading) -> list[PredictionFile]:
-    """All files of a set, which must agree on what they hold."""
+    """All files of a set, opened; they must agree on kind of scores, classes and class names."""
     files = [formats.open_as(path, reading) for path in paths]
     first = files[0]
     for other in files[1:]:
@@ -75,9 +77,9 @@ def opened(paths: Sequence[Path], reading: Reading) -> list[PredictionFile]:
             ("class names", first.class_names, other.class_names),
         ):
             if a != b:
-                told = f": {a} and {b}" if what != "class names" else ""
+                both = f": {a} and {b}" if what != "class names" else ""
                 raise SoftkinError(f"the files of a set must have the same {what}, and {first.name} and {other.name} "
-                                   f"differ in it{told}.")  # fmt: skip
+                                   f"differ in it{both}.")  # fmt: skip
     return files
 
 
@@ -89,7 +91,7 @@ def runs_of(count: int) -> list[range]:
 
 @dataclass(frozen=True)
 class Task:
-    """A run of files to be summed up by another process."""
+    """A run of files for another process to read."""
 
     paths: list[str]
     reading: dict[str, Any]
@@ -99,10 +101,10 @@ class Task:
     """Rows before them; −1 where only the rows are to be counted"""
     settings: dict[str, Any]
     metrics: list[str]
-    """The keys that the streams must have in common"""
+    """Keys of the metrics; every process must know the same ones"""
 
     def perform(self) -> bytes:
-        """The stream of the files, or how many rows each has."""
+        """The stream of the files as bytes, or the number of rows of each file as JSON."""
         unknown = set(self.metrics) - set(catalogue.METRICS)
         if unknown:
             raise ValueError(
@@ -144,7 +146,7 @@ def summed(
     address: str | None,
     progress: bool | None,
 ) -> Stream:
-    """The stream of all files, summed up by ``jobs`` processes, or by the nodes of a cluster."""
+    """The stream of all files, read by ``jobs`` processes or by the nodes of a cluster."""
     first = files[0]
     keys = [metric.key for metric in catalogue.shown("evaluate", first.num_classes)]
     counts = [file.num_rows for file in files]
@@ -172,7 +174,7 @@ def summed(
     return total
 
 
-# Who performs tasks. Each gives the results in the order of the tasks, and holds few of them at a time.
+# Two ways to perform tasks. Both return results in the order of the tasks, and hold few of them at a time.
 
 
 def _performer(engine: str, jobs: int, address: str | None) -> "_Processes | _Cluster":
@@ -180,7 +182,7 @@ def _performer(engine: str, jobs: int, address: str | None) -> "_Processes | _Cl
 
 
 class _Processes:
-    """Processes of this machine, one task at a time each; they import nothing from the current folder."""
+    """Worker processes on this machine, each with one task at a time; they import nothing from the current folder."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
@@ -221,7 +223,7 @@ class _Processes:
 
 
 class _Process:
-    """``python -P -m softkin.evaluation``: a task a line on its standard input, the results on the output."""
+    """``python -P -m softkin.evaluation``: one task per line on its standard input, results on its output."""
 
     def __init__(self, jobs: int) -> None:
         threads = str(max(1, (os.cpu_count() or 1) // jobs))
@@ -262,7 +264,7 @@ class _Process:
         return content
 
     def stop(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self.process.kill()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.errors):
@@ -273,7 +275,7 @@ class _Process:
 class _Cluster:
     """The nodes of a Ray cluster, which must see the files under the same paths.
 
-    A task whose node dies is given to another one; so is one whose result was still on that node.
+    A task whose node dies, or whose result was lost with a node, is given to another node.
     """
 
     def __init__(self, address: str | None) -> None:

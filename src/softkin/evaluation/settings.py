@@ -1,4 +1,4 @@
-"""What changes the numbers of an evaluation, and how numbers become plain data."""
+"""The options of an evaluation, and the conversion of numbers to plain data."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from softkin.metrics.uncertainty import Interval
 
 @dataclass(frozen=True)
 class Settings:
-    """What changes the numbers, or how sure they are."""
+    """Options that change the numbers or their intervals."""
 
     n_bins: int = 15
     confidence: float = 0.95

@@ -1,12 +1,12 @@
-"""One model with more predictions than memory should hold: sums for groups of rows, and a few numbers for each row.
+"""One model with more predictions than memory should hold: a few numbers for each row, and sums over groups of rows.
 
-Of each row the winning score stays, whether it was right, the label, and the row's part in each average (log loss,
-square loss …); of all N·K scores the sums in the bins of each class. Values are those of all rows. For intervals the
-rows are dealt at random to up to 1,000 groups, and the groups are resampled instead of the rows: with so many rows
-their sums vary as the rows' do (to about 2 % of an interval's width), and the work no longer grows with the rows.
+Each row keeps its winning score, whether that was right, its label, and its term of each average (log loss, square
+loss …). All N·K scores are only summed, by bin and class. Values are exact. For intervals the rows are dealt at random
+to up to 1,000 groups, and groups are resampled instead of rows: with so many rows the sums of groups vary as those of
+rows do (to about 2 % of an interval's width), and the work no longer grows with the number of rows.
 
-A ``Stream`` is started, fed with blocks of rows, merged with the streams of later rows, and read. Which group a row
-falls in depends on its place among all rows alone, so that it does not matter who fed it.
+A ``Stream`` is started, fed with blocks of rows, merged with the streams of later rows, and read. The group of a row
+depends only on the row's position among all rows, so the result does not depend on which process fed it.
 """
 
 import zlib
@@ -30,7 +30,7 @@ from softkin.metrics.uncertainty import multiplicities
 GROUPS = 1000
 CELLS = 2**22  # groups × classes × bins that are kept, at most
 KDE_CELLS = 2**19
-NO_GROUPS = "with so many rows only its value is summed up, and not what resampling needs"
+NO_GROUPS = "with so many rows only its value is summed, and not what resampling needs"
 
 
 class Grouped(Statistic):
@@ -39,7 +39,7 @@ class Grouped(Statistic):
     kind: ClassVar[Kind] = "error"
 
     def __init__(self, whole: Statistic, groups: Statistic, calibrated: Statistic | None = None) -> None:
-        """``groups`` has a row for each group; ``calibrated`` is the same with labels drawn from the scores."""
+        """``groups`` has a row for each group; so has ``calibrated``, with labels drawn from the scores."""
         self.whole, self.groups, self.calibrated = whole, groups, calibrated
         self.num_samples, self.device = groups.num_samples, groups.device
         self.columns, self.width = getattr(whole, "columns", 1), getattr(groups, "width", 1)
@@ -134,7 +134,7 @@ class GroupSums(Statistic):
 
 
 class ValueOnly(Statistic):
-    """A metric of which only the value is known, and perhaps its floor."""
+    """A metric that has a value, perhaps a floor, and no interval."""
 
     kind: ClassVar[Kind] = "error"
 
@@ -159,12 +159,12 @@ class ValueOnly(Statistic):
 
 
 class Stream:
-    """What stays of rows that come in blocks.
+    """The state of an evaluation whose rows come in blocks.
 
     Args:
         num_classes: K.
-        settings: Those of ``evaluate``.
-        start: How many rows come before those of this stream, where several streams share them out.
+        settings: The options of ``evaluate``.
+        start: The number of rows before those of this stream, if several streams share the rows.
     """
 
     def __init__(self, num_classes: int, settings: Settings, *, start: int = 0) -> None:
@@ -184,7 +184,7 @@ class Stream:
         self.rows: dict[str, list[Tensor]] = {name: [] for name in ("winning", "right", "labels", *rows)}
 
     def add(self, values: Tensor, labels: Tensor, kind: str, ids: Iterable[Any] | None = None) -> None:
-        """A block of rows, of logits or "probs", perhaps with the samples' ids."""
+        """Add a block of rows of logits or "probs", optionally with sample ids."""
         n, k = len(values), self.num_classes
         if kind == "probs":
             p = checks.probabilities(values).to(torch.float64)
@@ -219,7 +219,7 @@ class Stream:
         return Dealt((group * self.groups).to(torch.int64), self.groups, drawn.clamp_(max=self.num_classes - 1))
 
     def merge(self, later: "Stream") -> None:
-        """Add what another stream has seen of the rows that follow."""
+        """Add the stream of the rows that follow."""
         for name, parts in self.rows.items():
             parts += later.rows[name]
         for key, part in self.running.items():
@@ -229,7 +229,7 @@ class Stream:
             self.ids = (self.ids or 0) + later.ids & 2**64 - 1
 
     def to_bytes(self) -> bytes:
-        """All that it has seen, to be sent to another process."""
+        """The whole state as bytes, to send to another process."""
         from safetensors.torch import save
 
         ids = np.array([] if self.ids is None else [self.ids], dtype=np.uint64).view(np.int64)
@@ -240,7 +240,7 @@ class Stream:
 
     @classmethod
     def from_bytes(cls, content: bytes, num_classes: int, settings: Settings) -> Self:
-        """The stream behind ``to_bytes``."""
+        """The stream that ``to_bytes`` wrote."""
         from safetensors.torch import load
 
         tensors, made = load(content), cls(num_classes, settings)
@@ -255,7 +255,7 @@ class Stream:
     def finish(
         self, name: str, class_names: list[str] | None
     ) -> tuple[dict[str, Any], dict[str, Statistic], Tensor, tuple[Tensor, Tensor]]:
-        """(the plain data, the statistics behind them, the labels, winning scores and whether right) of all blocks."""
+        """(plain data, the statistics behind them, labels, (winning scores, whether each was right)) of all rows."""
         settings = self.settings
         rows = {name: torch.cat(self.rows.pop(name)) for name in list(self.rows)}
         winning, right = rows["winning"], rows["right"]
@@ -278,11 +278,11 @@ class Stream:
     def _statistics(
         self, winners: Pool, right: Tensor, rows: Mapping[str, Tensor]
     ) -> tuple[dict[str, Statistic], dict[str, str]]:
-        """(each metric, ready to be resampled; why the others are absent)."""
+        """(each metric as a statistic that can be resampled, the reason for each absent one)."""
         n, winning = self.num_samples, winners.scores
         generator = np.random.default_rng(self.settings.seed + 1)
         groups = min(self.groups, n)
-        order = torch.from_numpy(generator.permutation(n)[: n // groups * groups])  # a rest of less than a row each
+        order = torch.from_numpy(generator.permutation(n)[: n // groups * groups])  # drops fewer than ``groups`` rows
         hits_drawn = torch.from_numpy(generator.random(n)) < winning
 
         def grouped(values: Tensor) -> Tensor:
@@ -327,7 +327,7 @@ class Stream:
         return GroupedMean(whole, seen) if whole.kind == "mean" else Grouped(whole, seen, drawn)
 
     def _of_groups(self, key: str, groups: int) -> Grouped:
-        place = torch.arange(self.groups) % groups  # few rows of very many classes have fewer groups
+        place = torch.arange(self.groups) % groups  # a few rows of very many classes have fewer groups
         seen, difference = self._totals(key)
         made = []
         for sums in (seen, seen + difference):
@@ -349,7 +349,7 @@ class Stream:
 
 
 def _ids_in_order(ids: Iterable[Any], start: int) -> int:
-    """A sum over samples that another order, or other ids, would change: rows can be added up in any portions."""
+    """A sum over samples that changes with their order and their ids; the sums of portions add up."""
     codes = np.array([zlib.crc32(str(name).encode()) for name in ids], dtype=np.uint64)
     mixed: Any = codes * np.uint64(0x9E3779B97F4A7C15) + np.arange(start, start + len(codes), dtype=np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finish of splitmix64

@@ -161,8 +161,8 @@ def when_calibrated(
     level = checks.level(confidence)
     checks.count(draws, "draws")
     # Any labels will do for a start; a bandwidth from the labels' hits would make a difference, so they are drawn too.
-    every = Pool(p.reshape(-1), torch.empty(0), *p.shape)
-    start = next(every.redrawn(np.random.default_rng(seed), 1))[0][0]
+    scores = Pool(p.reshape(-1), torch.empty(0), *p.shape)
+    start = next(scores.redrawn(np.random.default_rng(seed), 1))[0][0]
     return uncertainty.when_calibrated(known.statistic(p, start, **options), level, draws, seed + 1)
 
 

@@ -1,4 +1,4 @@
-"""Calibration errors over bins as statistics: pooled, and class by class."""
+"""Binned calibration errors as statistics: pooled, and class by class."""
 
 import math
 from typing import ClassVar, Literal, Self
@@ -21,7 +21,7 @@ NEEDS_ALL = "the edges of equal-mass bins need all scores; use binning='width'"
 
 
 class Binned(PooledSums):
-    """What one reliability curve yields: an ECE of any norm, the debiased one, or a part of the signed gap."""
+    """A metric of one reliability curve: an ECE of any norm, the debiased one, or a part of the signed gap."""
 
     kind: ClassVar[Kind] = "error"
 
@@ -54,7 +54,7 @@ class Binned(PooledSums):
         return 2.0 if self.norm == 1 else math.sqrt(2) if self.norm in (2, "debiased") else 1.0
 
     def curve(self) -> ReliabilityCurve:
-        """The curve itself."""
+        """The reliability curve."""
         return binning.curve(self.pool.scores, self.pool.hits, self.bins)
 
     def value(self) -> float:
@@ -86,7 +86,7 @@ class Binned(PooledSums):
 
     @staticmethod
     def of_curve(curve: ReliabilityCurve, norm: BinnedNorm, n: float) -> Tensor:
-        """The number that a curve yields, its sums divided by n."""
+        """The metric of a curve, with its sums divided by n."""
         difference = curve.score_sum - curve.hit_sum
         if norm == "net":
             return difference.sum(dim=-1) / n
@@ -114,7 +114,7 @@ class Binned(PooledSums):
         return rows[1] - rows[2] if self._by_difference else rows.transpose(0, 1).flatten(1)
 
     def _row_sums(self, part: slice) -> Tensor:
-        """(3, n, M): count, scores and hits that each row brings to each bin."""
+        """(3, n, M): the count, scores and hits that each row adds to each bin."""
         scores = self.pool.rows[part].to(torch.float64)
         index = binning.assign(scores.flatten(), self.bins).view(scores.shape).to(torch.int64)
         rows = torch.zeros(3, len(scores), self.bins.n_bins, dtype=torch.float64, device=scores.device)
@@ -135,7 +135,7 @@ class Binned(PooledSums):
     def size(self, sums: Tensor) -> Tensor:
         if self.norm != "debiased":
             return self.of(sums)
-        # A population has no chance to take off.
+        # The error of a population contains no sampling noise to subtract.
         curve = ReliabilityCurve(self.bins.edges, *sums.view(len(sums), 3, -1).unbind(dim=1))
         return curve.error(2, samples=self.denominator)
 
@@ -212,7 +212,7 @@ class Classwise(RowSums):
         return float(curves.error(self.norm, samples=num_samples).sum()) / self.divide_by
 
     def of_curves(self, curves: ReliabilityCurve) -> Tensor:
-        """(…): the number that curves of shape (…, K, M) yield."""
+        """(…): the metric of curves of shape (…, K, M)."""
         return curves.error(self.norm, samples=self.num_samples).sum(dim=-1) / self.divide_by
 
     @property
@@ -242,14 +242,14 @@ class Classwise(RowSums):
 
     def _first_and_others(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Scores minus hits: (N, K) of the first bins, and (row, column, number) of the others."""
-        p, every = self.p.to(torch.float32), torch.arange(self.num_samples, device=self.device)
+        p, rows = self.p.to(torch.float32), torch.arange(self.num_samples, device=self.device)
         index = binning.assign(self.p, self.bins)
         above = index > 0
         row, k = above.nonzero(as_tuple=True)
         first = p.masked_fill(above, 0.0)
-        own = above[every, self.labels]
-        first[every[~own], self.labels[~own]] -= 1
-        hit, label = every[own], self.labels[own]
+        own = above[rows, self.labels]
+        first[rows[~own], self.labels[~own]] -= 1
+        hit, label = rows[own], self.labels[own]
         places = [k * self.bins.n_bins + index[row, k], label * self.bins.n_bins + index[hit, label]]
         values = torch.cat([p[row, k], -torch.ones_like(label, dtype=torch.float32)])
         return first, torch.cat([row, hit]), torch.cat(places), values
@@ -285,10 +285,10 @@ class Classwise(RowSums):
         n, k = self.p.shape
         m = self.bins.n_bins
         curves = binning.class_curves(self.p, self.labels, self.bins)
-        every = Pool(self.p.reshape(-1), self.labels, n, k)
+        pool = Pool(self.p.reshape(-1), self.labels, n, k)
         places = self._places(slice(None))
         values = []
-        for drawn, _ in every.redrawn(generator, times):
+        for drawn, _ in pool.redrawn(generator, times):
             own = places[torch.arange(n, device=drawn.device), drawn]
             flat = own + torch.arange(len(drawn), device=drawn.device)[:, None] * (k * m)
             size = len(drawn) * k * m

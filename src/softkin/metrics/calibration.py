@@ -76,7 +76,7 @@ def ece_hist(
         convention: A preset that matches a source, see ``softkin.metrics.conventions``.
         confidence: A level such as 0.95 for an ``Interval``; see ``softkin.metrics.interval``.
         resamples: How many resamples make the interval.
-        seed: Of the resampling.
+        seed: The seed of the resampling.
 
     Returns:
         A fraction, at least 0; with ``confidence`` an ``Interval``, which is a float too.
@@ -159,7 +159,7 @@ def ece_kde(
         convention: "paper" or "mix-n-match".
         confidence: A level such as 0.95 for an ``Interval``; the bandwidth is kept.
         resamples: How many resamples make the interval.
-        seed: Of the resampling.
+        seed: The seed of the resampling.
 
     References:
         Zhang et al., Mix-n-Match, 2020, Sec. 4; Liu and JaJa 2021, Sec. 3.3 and 6.1.
@@ -318,7 +318,7 @@ def classwise_ece(
         convention: "kull2019" or none.
         confidence: A level such as 0.95 for an ``Interval``.
         resamples: How many resamples make the interval.
-        seed: Of the resampling.
+        seed: The seed of the resampling.
     """
     p, y = probabilities, labels
     chosen = conventions.resolve(

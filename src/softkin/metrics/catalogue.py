@@ -1,4 +1,4 @@
-"""Every metric, declared once beside its formula; what lists, tables and pages show is a view of this.
+"""The catalogue of metrics: each is declared once, beside its formula; lists, tables and pages are views of it.
 
 ``@metric(…)`` stands above a function from checked probabilities and labels to a ``Statistic``. It registers the metric
 under the function's name, and makes of it the public function, which also checks its input and takes ``confidence``,
@@ -48,7 +48,7 @@ class Sureness(TypedDict, total=False):
     resamples: int
     """How many resamples make the interval; by default 1000"""
     seed: int
-    """Of the resampling; by default 0"""
+    """The seed of the resampling; by default 0"""
 
 
 SURENESS = {"confidence": None, "resamples": 1000, "seed": 0}
@@ -56,7 +56,7 @@ SURENESS = {"confidence": None, "resamples": 1000, "seed": 0}
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: how it is computed, and all that lists, tables and pages need to know of it."""
+    """One metric: how it is computed, and everything that lists, tables and pages show about it."""
 
     key: str
     make: Callable[..., Statistic]
@@ -66,9 +66,9 @@ class Metric:
     short: str
     """At the head of a column, such as "Hist P" """
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Those that the key stands for"""
+    """The options that this key fixes"""
     function: Callable[..., float] | None = None
-    """The public one, where there is one for just this key"""
+    """The public function, if there is one for just this key"""
     percent: bool = True
     """Whether people read it in percent"""
     larger_is_better: bool | None = False
@@ -84,7 +84,7 @@ class Metric:
     interval: Literal["always", "asked"] = "always"
     """"asked": it takes longer than all others together, so it is computed only on request"""
     least_classes: int = 2
-    """With fewer it is not shown"""
+    """It is not shown for fewer classes"""
     shown: frozenset[Place] = frozenset()
     plain: str = ""
     """What the page calls it; by default the title"""
@@ -95,10 +95,10 @@ class Metric:
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """The options of its own, without those that the key fixes."""
+        """The metric's own options, without those that the key fixes."""
         _, _, *others = inspect.signature(self.make).parameters.values()
-        own = (one for one in others if one.kind is not inspect.Parameter.VAR_KEYWORD)
-        return {one.name: one for one in own if one.name not in self.options}
+        own = (parameter for parameter in others if parameter.kind is not inspect.Parameter.VAR_KEYWORD)
+        return {parameter.name: parameter for parameter in own if parameter.name not in self.options}
 
     def statistic(self, probabilities: Tensor, labels: Tensor, **options: Any) -> Statistic:
         """The statistic of checked probabilities and labels."""
@@ -110,16 +110,16 @@ class Metric:
 
     @property
     def _takes_any(self) -> bool:
-        """Whether its other options are those of another metric, which checks them."""
+        """Whether other options are passed on to another metric, which checks them."""
         *_, last = inspect.signature(self.make).parameters.values()
         return last.kind is inspect.Parameter.VAR_KEYWORD and last.annotation is Any
 
     def with_bins(self, n_bins: int) -> dict[str, int]:
-        """The options that set its number of bins, where it has bins."""
+        """The option that sets the number of bins, if the metric has bins."""
         return {"n_bins": n_bins} if "n_bins" in self.parameters else {}
 
     def described(self) -> dict[str, Any]:
-        """What a page needs to show it, as plain data."""
+        """Plain data for a page that shows the metric."""
         return {
             "key": self.key,
             "name": self.plain or self.title,
@@ -175,17 +175,18 @@ def metric(
 
 
 def _public_signature(make: Callable[..., Statistic]) -> inspect.Signature:
-    """That of the function that users call: any array, the metric's options, and how sure it is."""
+    """The signature of the public function: any arrays, the metric's options, and the options of its interval."""
     probabilities, labels, *options = inspect.signature(make).parameters.values()
-    rest = [one for one in options if one.kind is inspect.Parameter.VAR_KEYWORD and one.annotation is Any]
-    own = [one for one in options if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    variable = inspect.Parameter.VAR_KEYWORD
+    rest = [parameter for parameter in options if parameter.kind is variable and parameter.annotation is Any]
+    own = [parameter for parameter in options if parameter.kind is not variable]
     types = Sureness.__annotations__
     sure = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[name])
         for name, default in SURENESS.items()
     ]
     named = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    data = [one.replace(annotation=Array, kind=named) for one in (probabilities, labels)]
+    data = [parameter.replace(annotation=Array, kind=named) for parameter in (probabilities, labels)]
     return inspect.Signature([*data, *own, *sure, *rest], return_annotation=float)
 
 
@@ -206,16 +207,16 @@ def declare(
 
 
 def shown(place: Place, num_classes: int | None = None) -> list[Metric]:
-    """The metrics of a place, in the order of their declaration, that so many classes allow."""
+    """The metrics shown in ``place``, in the order of declaration, that ``num_classes`` classes allow."""
     return [
-        one
-        for one in METRICS.values()
-        if place in one.shown and (num_classes is None or num_classes >= one.least_classes)
+        metric
+        for metric in METRICS.values()
+        if place in metric.shown and (num_classes is None or num_classes >= metric.least_classes)
     ]
 
 
 def of(metric: str | Callable[..., float]) -> Metric | None:
-    """A metric by its name or its function; None for a function that is none of them."""
+    """A metric by its name or its function; None for a function that is no registered metric."""
     if isinstance(metric, str) and metric in METRICS:
         return METRICS[metric]
     name = metric if isinstance(metric, str) else getattr(metric, "__name__", "")
@@ -227,11 +228,11 @@ def of(metric: str | Callable[..., float]) -> Metric | None:
     if isinstance(metric, str):
         guess = did_you_mean(metric, METRICS.spellings)
         raise ValueError(f"`metric` must be one of {', '.join(METRICS)} or a function, got {metric!r}{guess}")
-    return next((one for one in METRICS.values() if one.function is metric), None)
+    return next((known for known in METRICS.values() if known.function is metric), None)
 
 
 def named(metric: str | Callable[..., float]) -> Metric:
-    """The same, where a function of the caller's own will not do."""
+    """Like ``of``, but a function that is no registered metric is refused."""
     known = of(metric)
     if known is None:
         raise ValueError(f"`metric` must be one of {', '.join(METRICS)}, got {metric!r}.")

@@ -18,7 +18,7 @@ ONE_VALUE = "all scores are equal: the number only says how far they are from th
 
 
 class Kernel(PooledSums):
-    """The KDE ECE; resampled with the bandwidth of the data as they are."""
+    """The KDE ECE; resamples keep the bandwidth of the whole data."""
 
     kind: ClassVar[Kind] = "error"
     NODES_PER_RADIUS = 8  # for resampling: the integral to about 1e-4 of itself, far below its spread
@@ -49,7 +49,7 @@ class Kernel(PooledSums):
 
     @cached_property
     def radius(self) -> float:
-        """The kernel's; not looked at where only totals are wanted, as a batch may lack the spread that all have."""
+        """The kernel's radius. Computed on demand: a batch that is only summed may have no spread of its own."""
         if self._known_radius is not None:
             return self._known_radius
         return self.widened * density.bandwidth(self.bandwidth, self.pool.scores, self.pool.hits)
@@ -82,7 +82,7 @@ class Kernel(PooledSums):
         return self.scale * density.calibration_error(self.pool.scores, self.pool.hits, self.radius, self.boundary)
 
     def floor(self) -> float:
-        """What it would show if every score were exactly its own likelihood: what smoothing alone adds."""
+        """The error if every score were exactly its own likelihood: what smoothing alone adds."""
         scores = self.pool.scores
         alone = density.calibration_error(scores, self.pool.hits, self.radius, self.boundary, weights=scores)
         return alone * self.scale
@@ -120,8 +120,8 @@ class Kernel(PooledSums):
         """The sums of calibrated scores."""
         kernels = self._kernels()
         if self._smoothing is None and kernels is not None:
-            one = torch.ones(1, self.num_samples, device=self.device)
-            self._smoothing = self._at_nodes(kernels, one, self.pool.scores.to(torch.float32)[None])
+            once = torch.ones(1, self.num_samples, device=self.device)
+            self._smoothing = self._at_nodes(kernels, once, self.pool.scores.to(torch.float32)[None])
         if self._smoothing is None:
             total = torch.zeros(1, self.width, dtype=torch.float64, device=self.device)
             for part in self.parts() if self.radius else []:
@@ -177,9 +177,9 @@ class Kernel(PooledSums):
         self._check_resampling()
         kernels = self._kernels()
         if kernels is not None:
-            one = torch.ones(1, self.num_samples, device=self.device)
+            once = torch.ones(1, self.num_samples, device=self.device)
             drawn_hits = (hit.to(torch.float32) for _, hit in pool.redrawn(generator, times))
-            return torch.cat([self.of(self._at_nodes(kernels, one, hits)) for hits in drawn_hits])
+            return torch.cat([self.of(self._at_nodes(kernels, once, hits)) for hits in drawn_hits])
         size = math.ceil(self.CELLS_PER_RADIUS / self.radius)
         everything = density.cells(pool.scores, size)
         values = []

@@ -37,8 +37,8 @@ class RiskCoverage(Statistic):
         end = last.nonzero()[:, 0] + 1
         start = torch.cat([end.new_zeros(1), end[:-1]])
         errors = torch.cat([self.wrong.new_zeros(1), self.wrong]).to(torch.float64).cumsum(dim=0)
-        some = errors[end] > errors[start]
-        self.start, self.end = start[some], end[some]
+        with_errors = errors[end] > errors[start]
+        self.start, self.end = start[with_errors], end[with_errors]
         self.is_single = bool((self.end - self.start == 1).all())
         # H_j − H_i is what Σ 1/(i+1) … 1/j comes to.
         one_over = 1 / torch.arange(1, len(winning) + 1, dtype=torch.float64, device=self.device)
@@ -179,7 +179,7 @@ def auroc(
         unknown: (M,) scores of samples from elsewhere.
         confidence: A level such as 0.95 for an ``Interval``; both sets are resampled.
         resamples: How many resamples make the interval.
-        seed: Of the resampling.
+        seed: The seed of the resampling.
 
     Example:
         >>> auroc(torch.tensor([0.9, 0.8, 0.4]), torch.tensor([0.4, 0.1]))

@@ -42,8 +42,8 @@ def wins(probabilities: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     rows = np.flatnonzero(same & (best <= 0.51))
     step = max(1, TIES_AT_ONCE // p.shape[1])
     for start in range(0, len(rows), step):
-        some = rows[start : start + step]
-        same[some] = p.take(some, axis=0).argmax(axis=1) == y[some]
+        tied = rows[start : start + step]
+        same[tied] = p.take(tied, axis=0).argmax(axis=1) == y[tied]
     return winning, torch.from_numpy(same)
 
 
@@ -102,24 +102,24 @@ class Pool:
             # Whole 32-bit numbers below 2^32·p: a third of the time that floats take, and right to 2^-32.
             threshold = (rows[:, 0] * 2**32).clamp(max=2**32 - 1).numpy().astype(np.uint32)
             column = torch.zeros(1, 1, dtype=torch.int64, device=device)
-            for some in blocks(times, n):
-                hit = generator.integers(0, 2**32, (some, n), dtype=np.uint32) < threshold
-                yield column.expand(some, n), torch.from_numpy(hit).to(device)
+            for count in blocks(times, n):
+                hit = generator.integers(0, 2**32, (count, n), dtype=np.uint32) < threshold
+                yield column.expand(count, n), torch.from_numpy(hit).to(device)
             return
         cumulative = rows.cumsum(dim=1)
-        every = torch.ones(1, 1, dtype=torch.bool, device=device)
-        for some in blocks(times, n):
-            u = torch.from_numpy(generator.random((n, some))) * cumulative[:, -1:]
+        always = torch.ones(1, 1, dtype=torch.bool, device=device)
+        for count in blocks(times, n):
+            u = torch.from_numpy(generator.random((n, count))) * cumulative[:, -1:]
             drawn = torch.searchsorted(cumulative, u, right=True).clamp_(max=self.columns - 1)
-            yield drawn.T.to(device), every.expand(some, n)
+            yield drawn.T.to(device), always.expand(count, n)
 
 
 ONE_WINNER = Pool(torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int64), 1, 1, winners=True)
-"""Of a single sample, to ask whether a metric is one of winning scores"""
+"""The pool of one sample; a metric that accepts it needs winning scores only"""
 
 
 def blocks(times: int, size: int) -> list[int]:
-    """``times`` in portions: times × size numbers that a cache holds, but no fewer than 16 at once."""
+    """``times`` split into portions such that portion × size numbers fit a cache, but at least 16 at once."""
     step = min(times, max(16, 2**19 // size))
     return [min(step, times - start) for start in range(0, times, step)]
 
@@ -135,7 +135,7 @@ def pool(probabilities: Tensor, labels: Tensor, scope: Scope) -> Pool:
 
 
 def checked(probabilities: Any, labels: Any) -> tuple[Tensor, Tensor]:
-    """Both inputs of nearly every metric, checked, on one device."""
+    """Checked probabilities and labels on one device."""
     p = checks.probabilities(probabilities)
     y = checks.class_labels(labels, num_samples=len(p), num_classes=p.shape[1])
     return p, y.to(p.device)

@@ -107,7 +107,7 @@ def neighbourhood_mass(
             k/(K−1).
         confidence: A level such as 0.95 for an ``Interval``.
         resamples: How many resamples make the interval.
-        seed: Of the resampling.
+        seed: The seed of the resampling.
     """
     p, y = probabilities, labels
     checks.option(of, "of", ("all", "rest"))
@@ -197,10 +197,10 @@ def severity_curve(
     places = wrong.cpu()
     severities, correlations = [], []
     for weights in multiplicities(len(p), resamples, np.random.default_rng(seed)):
-        some = weights[:, places].to(torch.float64)
-        counts, totals = _in_bins(index, distance, n_bins, some)
+        drawn = weights[:, places].to(torch.float64)
+        counts, totals = _in_bins(index, distance, n_bins, drawn)
         severities.append(totals / counts)
-        correlations.append(_spearman(winning, distance, some))
+        correlations.append(_spearman(winning, distance, drawn))
     ends = torch.tensor([tail, 1 - tail], dtype=torch.float64)
     low, high = torch.nanquantile(torch.cat(severities), ends, dim=0)
     off_diagonal = checks.square(distances, "distances")[~torch.eye(p.shape[1], dtype=torch.bool)]

@@ -41,13 +41,13 @@ class Statistic(ABC):
     kind: ClassVar[Kind]
     """"error": not negative, 0 if calibrated, biased upwards; "mean": an average; "share": an average of 0 and 1"""
     needs_all: str | None = "it needs all samples at once"
-    """Why the metric cannot be had from totals of parts of the rows; None where it can"""
+    """Why the metric cannot be computed from totals of batches; None if it can"""
     num_samples: int
     device: torch.device
 
     @property
     def no_resampling(self) -> str | None:
-        """Why it has no interval; None where it has one."""
+        """Why the metric has no interval; None if it has one."""
         return None
 
     @property
@@ -62,7 +62,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def value(self) -> float:
-        """The metric of the data as they are."""
+        """The metric of all rows, each counted once."""
 
     @abstractmethod
     def sums(self, weights: Tensor) -> Tensor:
@@ -111,11 +111,11 @@ class Statistic(ABC):
         raise TypeError("labels redrawn from the scores say something of calibration errors only.")
 
     def caveat(self) -> str | None:
-        """What a reader must know before this value is called good; None where there is nothing to say."""
+        """What a reader must know before calling this value good; None if there is nothing to say."""
         return None
 
     def floor(self) -> float:
-        """What smoothing alone shows; for kernels only."""
+        """The error that smoothing alone would show; for kernels only."""
         raise TypeError("only an error over a kernel density has a floor.")
 
     # Streaming: a batch is a statistic of its rows; ``totals`` of batches add up, and any of them can ``read`` the sum.
@@ -155,7 +155,7 @@ class Statistic(ABC):
         return self.floor()
 
     def on(self, pool: Pool) -> Self | None:
-        """The same metric of other winning scores, bins and bandwidth kept; None where it looks at more than those."""
+        """This metric for other winning scores, with the same bins and bandwidth; None if it needs more than those."""
         return None
 
     def influence(self) -> Tensor | None:
@@ -169,7 +169,7 @@ def added(sums: Tensor, into: Tensor | None) -> Tensor:
 
 
 class Averaged(Statistic):
-    """A statistic of the sums of one or two numbers for each row."""
+    """A statistic of the sums of one or two numbers per row."""
 
     kind: ClassVar[Kind] = "mean"
     needs_all = None
@@ -182,7 +182,7 @@ class Averaged(Statistic):
 
     @classmethod
     def of_rows(cls, rows: Tensor) -> Self:
-        """The statistic of such ``rows`` as another of its class has."""
+        """The statistic of precomputed ``rows``, for a class whose constructor computes them."""
         made = cls.__new__(cls)
         Averaged.__init__(made, rows)
         return made
@@ -192,7 +192,7 @@ class Averaged(Statistic):
 
 
 class Mean(Averaged):
-    """The average of one number for each row."""
+    """The average of one number per row."""
 
     def read(self, totals: Tensor, num_samples: int) -> float:
         return float(totals) / num_samples
@@ -255,7 +255,7 @@ class RowSums(Statistic):
 
     @abstractmethod
     def row_block(self, part: slice) -> Tensor:
-        """(n, F) what some of the rows bring."""
+        """(n, F) the terms that a block of rows adds to the sums."""
 
     def sums(self, weights: Tensor) -> Tensor:
         if self.num_samples * self.width <= KEEP:
@@ -279,5 +279,5 @@ class PooledSums(RowSums):
     pool: Pool
 
     def _hits_in_a_row(self) -> int:
-        """How many scores of a row another label makes hits, or no longer hits."""
+        """How many scores of a row change between hit and miss when its label changes."""
         return 1 if self.pool.columns == 1 else 2

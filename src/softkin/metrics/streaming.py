@@ -1,4 +1,4 @@
-"""Metrics of data that come in batches, or on several machines: totals that add up."""
+"""Metrics of batches, and of rows spread over several processes: totals that add up."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,18 +26,18 @@ class Running:
     metric: Metric
     options: Mapping[str, Any]
     cells: int
-    """Of [0, 1], where a density is summed"""
+    """Cells of [0, 1] in which a density is summed"""
     totals: Tensor | None = None
 
     def feed(self, statistic: Statistic, dealt: Dealt | None = None) -> None:
-        """Add a batch, as the metric's statistic of it; with ``dealt`` to the sums of the groups of its rows."""
+        """Add a batch, given as the metric's statistic; with ``dealt``, add it to the sums of groups."""
         if dealt is None:
             self.totals = statistic.totals(self.cells, self.totals)
         else:
             self.totals = statistic.by_group(dealt, self.totals)
 
     def merge(self, other: "Running") -> None:
-        """Add what another one has seen."""
+        """Add the rows that another one has seen."""
         if other.totals is not None:
             self.totals = other.totals.clone() if self.totals is None else self.totals + other.totals
 
@@ -46,18 +46,18 @@ class Running:
         return self.metric.statistic(p, y, **self.options)
 
     def reader(self, num_classes: int) -> Statistic:
-        """A statistic of so many classes, to read totals with: that of a single row, which stands for none."""
+        """A statistic with ``num_classes`` classes that can read totals; it is made from one arbitrary row."""
         p = torch.full((1, num_classes), 1 / num_classes, dtype=torch.float64)
         return self.of(p, torch.zeros(1, dtype=torch.int64))
 
     def check(self) -> None:
-        """Refuse options that are wrong, and metrics that cannot stream, before the first batch."""
+        """Refuse wrong options, and metrics that cannot stream, before the first batch."""
         parameters = self.metric.parameters.values()
         required = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
         missing = [name for name in required if name not in self.options]
         if missing:
             raise TypeError(f"`{self.metric.key}` needs the option `{missing[0]}`.")
-        if required:  # matrices of classes, which say only with a batch whether they fit
+        if required:  # matrices of classes; whether they fit shows only with the first batch
             return
         counts = [value for value in self.options.values() if isinstance(value, int)]
         trial = self.reader(1 + max(5, *counts, 2))
@@ -112,7 +112,7 @@ class Accumulator:
         self.num_classes = num_classes
 
     def update(self, probabilities: Array, labels: Array) -> None:
-        """Add a batch of (N, K) probabilities and (N,) labels; a batch that is refused leaves nothing behind."""
+        """Add a batch of (N, K) probabilities and (N,) labels; a refused batch changes nothing."""
         p = checks.probabilities(probabilities, least=0)
         y = checks.class_labels(labels, num_samples=len(p), num_classes=p.shape[1]).to(p.device)
         if self.num_classes not in (None, p.shape[1]):
@@ -146,7 +146,7 @@ class Accumulator:
             part.totals = None
 
     def compute(self) -> dict[str, float]:
-        """Each metric over all batches, of all ranks where there are several."""
+        """Each metric over all batches of all ranks."""
         seen = {k for k in ranks.gather(self.num_classes) if k is not None}
         if len(seen) > 1:
             raise ValueError(f"all ranks must have the same classes, got {sorted(seen)}.")

@@ -1,4 +1,4 @@
-"""How sure a metric is: intervals by resampling rows, paired comparisons, and what calibration itself would show."""
+"""Uncertainty of metrics: intervals by resampling rows, paired comparisons, and errors under perfect calibration."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ class Interval(float):
     level: float
 
     def __new__(cls, value: float, low: float, high: float, level: float) -> "Interval":
-        """The value as the float, the rest beside it."""
+        """The float is the value; the other numbers are attributes."""
         self = super().__new__(cls, value)
         self.low, self.high, self.level = float(low), float(high), float(level)
         return self
@@ -63,8 +63,8 @@ class Comparison:
 
 def multiplicities(num_samples: int, times: int, generator: np.random.Generator) -> Iterator[Tensor]:
     """How often each row is drawn in each of ``times`` resamples of N rows: (r, N) blocks, counts as float32."""
-    for some in blocks(times, num_samples):
-        counts = np.empty((some, num_samples), dtype=np.float32)
+    for count in blocks(times, num_samples):
+        counts = np.empty((count, num_samples), dtype=np.float32)
         for line in counts:
             line[:] = np.bincount(generator.integers(0, num_samples, num_samples), minlength=num_samples)
         yield torch.from_numpy(counts)
@@ -72,8 +72,8 @@ def multiplicities(num_samples: int, times: int, generator: np.random.Generator)
 
 def resampled_sums(statistic: Statistic, times: int, generator: np.random.Generator) -> Tensor:
     """(times, F) the sums behind the statistic for resampled rows: whole rows, with replacement."""
-    every = multiplicities(statistic.num_samples, times, generator)
-    return torch.cat([statistic.sums(counts.to(statistic.device)) for counts in every])
+    drawn = multiplicities(statistic.num_samples, times, generator)
+    return torch.cat([statistic.sums(counts.to(statistic.device)) for counts in drawn])
 
 
 def answer(statistic: Statistic, confidence: float | None, resamples: int, seed: int) -> float:
@@ -103,15 +103,15 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
 
 
 class Measured(NamedTuple):
-    """A statistic's interval, and what else came up on the way to it."""
+    """A statistic's interval, and the redrawn values that were computed for it."""
 
     interval: Interval
     redrawn: Tensor | None
-    """The values with labels redrawn from the scores that decided over the lower end; None where none were needed"""
+    """Values with labels redrawn from the scores, which decided the lower end; None if none were needed"""
 
 
 def measured(statistics: Sequence[Statistic], confidence: float, resamples: int, seed: int) -> list[Measured]:
-    """What ``interval`` gives for each of several statistics of the same rows, which are resampled once for all."""
+    """Like ``interval`` for several statistics of the same rows, which are resampled once for all of them."""
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
     checks.count(seed, "seed", least=0)
@@ -125,7 +125,7 @@ def measured(statistics: Sequence[Statistic], confidence: float, resamples: int,
         for place, statistic in enumerate(drawn):
             block = statistic.sums(moved)
             total = totals[place]
-            if total is None:  # one for all blocks: putting them together at the end would take twice the memory
+            if total is None:  # allocated once: concatenating blocks at the end would take twice the memory
                 total = totals[place] = block.new_empty(resamples, block.shape[1])
             total[done : done + len(block)] = block
         done += len(moved)
@@ -140,7 +140,7 @@ def measured(statistics: Sequence[Statistic], confidence: float, resamples: int,
 
 
 def around(value: float, low: float, high: float, level: float) -> Interval:
-    """The interval from low to high, or as far as its own value, which it always holds."""
+    """The interval from low to high, extended if necessary to contain the value."""
     return Interval(value, min(low, value), max(high, value), level)
 
 
@@ -175,7 +175,7 @@ def _sizes(
     """The smallest and the largest error, along ``factors`` times the sums, that could well have shown ``seen``."""
     linear, of = statistic.probe(seen)
     moved = linear(noise)
-    lines = torch.empty_like(moved)  # one for all: making it anew takes longer than filling it
+    lines = torch.empty_like(moved)  # allocated once: a new allocation takes longer than filling it
 
     def sums(size: float) -> Tensor:
         return statistic.scaled(base, size * factors)
@@ -214,10 +214,10 @@ def rejects_calibration(
     enough = math.ceil(math.log(1e-5) / math.log(level))
     rejected = True
     while done < draws:
-        some = min(draws - done, enough)
-        values.append(statistic.redrawn(generator, some).cpu())
+        count = min(draws - done, enough)
+        values.append(statistic.redrawn(generator, count).cpu())
         as_large += int((values[-1] >= seen - 1e-12).sum())
-        done += some
+        done += count
         rejected = 1 + as_large <= (1 - level) * (1 + draws)
         if not rejected or (as_large == 0 and done >= enough):
             break
@@ -262,8 +262,8 @@ def compared(
     if test == "equal metric":
         return _comparison(difference, errors, level)
     swapped = []
-    for some in blocks(resamples, n):
-        swap = torch.from_numpy(generator.integers(0, 2, (some, n), dtype=np.uint8)).to(device, torch.float32)
+    for count in blocks(resamples, n):
+        swap = torch.from_numpy(generator.integers(0, 2, (count, n), dtype=np.uint8)).to(device, torch.float32)
         shift_a, shift_b = a.sums(swap), b.sums(swap)
         swapped.append((a.of(total_a - shift_a + shift_b) - b.of(total_b - shift_b + shift_a)).cpu())
     centre = float(a.of(total_a) - b.of(total_b))

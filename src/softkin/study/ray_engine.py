@@ -41,10 +41,10 @@ def drive(
         folder: Of the study, where this process can write.
         device: Where to train; by default "cuda" if GPUs are asked for, else the CPU.
         update: Told how far it is.
-        address: Of the cluster, such as "auto" or "ray://head:10001"; None starts one on this machine, unless one is
-            connected already.
-        num_cpus: That each run asks for.
-        num_gpus: The same.
+        address: The cluster's address, such as "auto" or "ray://head:10001"; None uses a cluster that is connected,
+            or starts one on this machine.
+        num_cpus: CPUs that each run asks for.
+        num_gpus: GPUs that each run asks for.
         retries: How often a run is tried again whose node or process died.
     """
     model = folder.kept.spec.model
