@@ -140,6 +140,8 @@ def test_streams_show_the_same(tmp_path, network_logits, monkeypatch):
     for key, one in whole.data["metrics"].items():
         other = streamed.data["metrics"][key]
         assert other["value"] == pytest.approx(one["value"], rel=1e-6), key
+        if key in ("accuracy", "signed_gap"):  # by formula from the winning scores, which a stream keeps
+            assert (other["low"], other["high"]) == pytest.approx((one["low"], one["high"]), abs=1e-12), key
         if "low" in one and key != "mce":
             width, other_width = one["high"] - one["low"], other["high"] - other["low"]
             assert other_width == pytest.approx(width, rel=0.35), key

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softkin import metrics
+from softkin.metrics.catalogue import METRICS
 
 FUNCTIONS = {
     "accuracy": metrics.accuracy,
@@ -192,3 +193,42 @@ def test_known_against_unknown(seed, n, m):
     assert metrics.auroc(np.tile(known, 2), np.tile(unknown, 3)) == pytest.approx(area)
     assert metrics.auroc(rng.permutation(known), unknown) == pytest.approx(area)
     assert metrics.fpr_at_95(np.exp(known), np.exp(unknown)) == metrics.fpr_at_95(known, unknown)
+
+
+KNOW_CLASSES = {
+    "superclass_ece": lambda p, y, near, groups: metrics.superclass_ece(p, y, groups),
+    "superclass_ece output": lambda p, y, near, groups: metrics.superclass_ece(p, y, groups, scope="output"),
+    "neighbourhood_mass": lambda p, y, near, groups: metrics.neighbourhood_mass(p, y, near, k=1),
+    "neighbourhood_mass rest": lambda p, y, near, groups: metrics.neighbourhood_mass(p, y, near, k=1, of="rest"),
+    "mistake_severity": lambda p, y, near, groups: metrics.mistake_severity(p, y, 1 - near),
+}
+
+
+@settings(max_examples=15, deadline=None)
+@given(cases(), st.integers(0, 2**31), st.integers(2, 3))
+def test_metrics_that_know_classes_follow_their_classes_and_samples(case, seed, times):
+    """Renamed classes with renamed matrices, other orders and copies of all samples change none of them."""
+    logits, y = case
+    rng = np.random.default_rng(seed)
+    k = logits.shape[1]
+    near = rng.random((k, k))
+    near = (near + near.T) / 2 * (1 - np.eye(k))
+    groups = np.arange(k) % 2
+    p = softmax(untied(logits))
+    if any(len(set(row)) < len(row) for row in p):
+        return
+    new_place, order = rng.permutation(k), rng.permutation(len(y))
+    renamed = np.empty_like(p)
+    renamed[:, new_place] = p
+    old_place = np.argsort(new_place)
+    for name, function in KNOW_CLASSES.items():
+        expected = function(p, y, near, groups)
+        same(name, function(p[order], y[order], near, groups), expected)
+        same(name, function(np.tile(p, (times, 1)), np.tile(y, times), near, groups), expected)
+        moved = near[np.ix_(old_place, old_place)]
+        same(name, function(renamed, new_place[y], moved, groups[old_place]), expected)
+
+
+def test_no_metric_is_left_out():
+    tried = {name.split()[0] for name in (*FUNCTIONS, *KNOW_CLASSES)} | {"top_k_accuracy"}
+    assert {metric.function.__name__ for metric in METRICS.values() if metric.function is not None} <= tried

@@ -155,7 +155,7 @@ class Statistic(ABC):
         return self.floor()
 
     def on(self, pool: Pool) -> Self | None:
-        """This metric for other winning scores, with the same bins and bandwidth; None if it needs more than those."""
+        """The metric of other winning scores, with the same bins and bandwidth; None if it needs more than those."""
         return None
 
     def influence(self) -> Tensor | None:
