@@ -149,7 +149,7 @@ def test_top_m_accounts_for_all_mass(k, m, beta, seed):
 
 def test_close_vectors_far_from_the_origin(monkeypatch):
     """Nearest neighbours are where ‖x‖² + ‖y‖² − 2xy cancels."""
-    monkeypatch.setattr(similarity, "BLOCK", 64)  # several blocks of rows
+    monkeypatch.setattr(similarity.vectors, "BLOCK", 64)  # several blocks of rows
     rng = np.random.default_rng(0)
     V = 1e5 * np.repeat(rng.normal(size=(10, 6)), 3, axis=0)
     V += 1e-4 * rng.normal(size=V.shape)

@@ -95,7 +95,7 @@ def disagreement(
     ]
     if not suspects:
         return ""
-    others = _elsewhere(class_names, opened(vectors), aliases)
+    others = list(elsewhere(class_names, vectors, aliases).values())
     doubtful = [
         f"{names[j]!r} for {names[k]!r}"
         for k, j in suspects
@@ -123,18 +123,22 @@ def _in_wordnet(names: Sequence[str], aliases: Mapping[str, str]) -> list[int]:
     return kinds
 
 
-def _elsewhere(
-    class_names: Sequence[str | Sequence[str]], vectors: WordVectors | Mapping[str, Any], aliases: Mapping[str, str]
-) -> list[Tensor]:
-    """The class vectors in the other shipped sets that know all names."""
-    found = []
-    for other in map(WordVectors.shipped, SHIPPED):
-        if other is not vectors:
+def elsewhere(
+    class_names: Sequence[str | Sequence[str]],
+    vectors: WordVectors | Mapping[str, Any] | str | Path | None,
+    aliases: Mapping[str, str],
+) -> dict[str, Tensor]:
+    """The class vectors at unit length in the shipped sets other than ``vectors`` that know all names, by set."""
+    own = opened(vectors)
+    rows = {}
+    for name in SHIPPED:
+        other = WordVectors.shipped(name)
+        if other is not own:
             try:
-                found.append(torch.nn.functional.normalize(class_vectors(class_names, other, aliases=aliases), dim=1))
+                rows[name] = torch.nn.functional.normalize(class_vectors(class_names, other, aliases=aliases), dim=1)
             except ValueError:  # a word without a vector
                 continue
-    return found
+    return rows
 
 
 def _is_near(rows: Tensor, k: int, j: int) -> bool:

@@ -479,3 +479,37 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
             for sentence in doubts.doubts(class_names, similarity, beta, vectors=vectors, aliases=aliases):
                 warnings.warn(sentence, stacklevel=2)
         return cls(similarity, alpha, **options)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        class_names: Sequence[str],
+        alpha: Alpha | None = None,
+        beta: Beta | None = None,
+        *,
+        asymmetric: bool = False,
+        **options: Any,
+    ) -> Self:
+        """From a file that says how alike the classes are, such as ``softkin similarity`` and its audition write.
+
+        Args:
+            path: Of distances, similarity, smooth labels, a confusion matrix or a taxonomy.
+            class_names: In the order of the labels; the file's classes are put in that order by name.
+            alpha: None takes what the file suggests, or else 0.1.
+            beta: Of distances, by default 2; a similarity has its β in it already.
+            asymmetric: Allow distances that differ by direction.
+            options: Of the loss.
+        """
+        from softkin import distances  # here, as a loss from a matrix needs no distances
+
+        content = distances.read_file(path, checks.class_names(class_names), class_names)
+        if alpha is None:
+            alpha = content.about.get("alpha", 0.1)
+        if content.kind == "distances":
+            beta = 2.0 if beta is None else beta
+            asymmetric = asymmetric or content.about.get("asymmetric") is True
+            return cls.from_distances(content.values, alpha, beta, asymmetric=asymmetric, **options)
+        if beta is not None:
+            raise ValueError(f"`beta` must be left out: {path} holds a similarity, which has its β in it already.")
+        return cls(content.values, alpha, **options)

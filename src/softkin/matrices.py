@@ -7,8 +7,8 @@ its header can be read too. Whoever loads one says for which classes.
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,8 +17,10 @@ from torch import Tensor
 
 from softkin import SoftkinError, __version__, checks, escape, files, tensor_files
 
-MatrixKind = Literal["distances", "similarity", "labels"]
+MatrixKind = Literal["distances", "similarity", "labels", "confusion"]
 MODULES: dict[str, str] = {"distances": "distances", "similarity": "similarity", "labels": "smoothing"}
+KINDS = (*MODULES, "confusion")
+RESERVED = ("kind", "class_names", "source", "version")
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class ClassMatrix:
     class_names: list[str]
     kind: str
     source: str
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What else its maker wrote down, plain data: sources and their weights, β, a suggested α, corrections"""
 
 
 class MatrixFiles:
@@ -37,43 +41,45 @@ class MatrixFiles:
     def __init__(self, kind: MatrixKind) -> None:
         self.kind = kind
 
-    def content(self, matrix: Any, *, class_names: Sequence[str], source: str) -> bytes:
+    def content(
+        self, matrix: Any, *, class_names: Sequence[str], source: str, about: Mapping[str, Any] | None = None
+    ) -> bytes:
         """What ``save`` writes."""
         if not source.strip():
             raise ValueError("`source` must say what the matrix was made from and how, got an empty text.")
         values = checks.square(matrix, self.kind)
         names = checks.class_names(class_names, num_classes=len(values))
-        about = {"kind": self.kind, "class_names": names, "source": source, "version": __version__}
-        return tensor_files.encoded({"matrix": values}, about)
+        texts = {"kind": self.kind, "class_names": names, "source": source, "version": __version__}
+        return tensor_files.encoded({"matrix": values}, {**(about or {}), **texts})
 
-    def save(self, path: str | Path, matrix: Any, *, class_names: Sequence[str], source: str) -> None:
+    def save(
+        self,
+        path: str | Path,
+        matrix: Any,
+        *,
+        class_names: Sequence[str],
+        source: str,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write a matrix to ``path`` (.safetensors), whole or not at all.
 
-        ``source`` says what the matrix was made from and how; it is kept with the class names.
+        ``source`` says what the matrix was made from and how; it is kept with the class names, and so is ``about``,
+        plain data by name.
         """
         path = Path(path)
         if path.suffix != ".safetensors":
             raise ValueError(
                 f"`path` must end in .safetensors, which keeps the class names with the matrix, got {path.name!r}."
             )
-        files.write(path, self.content(matrix, class_names=class_names, source=source))
+        files.write(path, self.content(matrix, class_names=class_names, source=source, about=about))
 
     def read(self, path: str | Path) -> ClassMatrix:
         """Read a matrix with its class names and its source, in the order of the file."""
-        path, kind = Path(path), self.kind
-        files.require_regular(path)
-        raw = _read_csv(path, kind) if path.suffix.lower() == ".csv" else _read_safetensors(path)
-        if raw.kind != kind:
-            raise SoftkinError(
-                f"{path} holds {raw.kind}, not {kind}; load it with softkin.{MODULES.get(raw.kind, raw.kind)}.load."
-            )
-        try:
-            checks.class_names(raw.class_names)
-            values = checks.square(raw.values, "matrix")
-            checks.class_names(raw.class_names, num_classes=len(values))
-        except (TypeError, ValueError) as error:
-            raise SoftkinError(f"{path} is not a class matrix: {error}") from error
-        return ClassMatrix(values, raw.class_names, raw.kind, raw.source)
+        matrix = read_any(path, kind=self.kind)
+        if matrix.kind != self.kind:
+            loader = f"; load it with softkin.{MODULES[matrix.kind]}.load" if matrix.kind in MODULES else ""
+            raise SoftkinError(f"{path} holds {matrix.kind}, not {self.kind}{loader}.")
+        return matrix
 
     def load(self, path: str | Path, *, class_names: Sequence[str]) -> Tensor:
         """Read the matrix of just these classes, in this order.
@@ -81,19 +87,37 @@ class MatrixFiles:
         A file for the same classes in another order is reordered by name; one for other classes is refused.
         """
         wanted = checks.class_names(class_names)
-        matrix = self.read(path)
-        place = {name: k for k, name in enumerate(matrix.class_names)}
-        missing = [name for name in wanted if name not in place]
-        extra = sorted(set(matrix.class_names) - set(wanted))
-        if missing or extra:
-            parts = [
-                f"{label} {', '.join(map(repr, names[:5]))}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
-                for label, names in (("it lacks", missing), ("it has besides", extra))
-                if names
-            ]
-            raise SoftkinError(f"{path} was made for other classes: {'; '.join(parts)}.")
-        order = torch.tensor([place[name] for name in wanted])
-        return matrix.values[order][:, order]
+        return in_order_of(self.read(path), wanted, path)
+
+
+def read_any(path: str | Path, *, kind: str = "distances") -> ClassMatrix:
+    """Read a class matrix of whatever kind; ``kind`` is that of a CSV which does not say so in its corner."""
+    path = Path(path)
+    files.require_regular(path)
+    raw = _read_csv(path, kind) if path.suffix.lower() == ".csv" else _read_safetensors(path)
+    try:
+        checks.class_names(raw.class_names)
+        values = checks.square(raw.values, "matrix")
+        checks.class_names(raw.class_names, num_classes=len(values))
+    except (TypeError, ValueError) as error:
+        raise SoftkinError(f"{path} is not a class matrix: {error}") from error
+    return ClassMatrix(values, raw.class_names, raw.kind, raw.source, raw.about)
+
+
+def in_order_of(matrix: ClassMatrix, class_names: Sequence[str], path: str | Path) -> Tensor:
+    """The values of just these classes, in this order; ``path`` is where the matrix was read from, for messages."""
+    place = {name: k for k, name in enumerate(matrix.class_names)}
+    missing = [name for name in class_names if name not in place]
+    extra = sorted(set(matrix.class_names) - set(class_names))
+    if missing or extra:
+        parts = [
+            f"{label} {', '.join(map(repr, names[:5]))}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
+            for label, names in (("it lacks", missing), ("it has besides", extra))
+            if names
+        ]
+        raise SoftkinError(f"{path} was made for other classes: {'; '.join(parts)}.")
+    order = torch.tensor([place[name] for name in class_names])
+    return matrix.values[order][:, order]
 
 
 def _read_safetensors(path: Path) -> ClassMatrix:
@@ -103,11 +127,15 @@ def _read_safetensors(path: Path) -> ClassMatrix:
         names, kind, source = (file.texts[key] for key in ("class_names", "kind", "source"))
         if not isinstance(names, list) or not isinstance(kind, str) or not isinstance(source, str):
             raise SoftkinError(f"{path} is not {what}: its class names must be a list, its kind and source texts.")
-        return ClassMatrix(file.whole("matrix"), names, kind, source)
+        about = {key: value for key, value in file.texts.items() if key not in RESERVED}
+        return ClassMatrix(file.whole("matrix"), names, kind, source, about)
 
 
-def _read_csv(path: Path, kind: MatrixKind) -> ClassMatrix:
-    """A header of class names, then one row of numbers a class; the first column may repeat the names."""
+def _read_csv(path: Path, kind: str) -> ClassMatrix:
+    """A header of class names, then one row of numbers a class; the first column may repeat the names.
+
+    The cell in the corner may say what kind of matrix it is.
+    """
     with files.reading(path, "CSV"):
         text = files.read_bytes(path, "CSV").decode("utf-8-sig")
         lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
@@ -120,8 +148,7 @@ def _read_csv(path: Path, kind: MatrixKind) -> ClassMatrix:
         raise SoftkinError(f"{path} must begin with a header of class names, but its first line holds numbers.")
     if len(header) == len(body) + 1:  # a column of names
         corner, *header = header
-        if corner in MODULES and corner != kind:
-            raise SoftkinError(f"{path} holds {corner}, not {kind}.")
+        kind = corner if corner in KINDS else kind
         if [line[0] for line in body] != header:
             raise SoftkinError(f"{path} must name its rows and columns alike and in one order, but they differ.")
         body = [line[1:] for line in body]

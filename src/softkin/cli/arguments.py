@@ -37,6 +37,15 @@ class CommandParser(argparse.ArgumentParser):
             self.error(f"unknown command {value!r}{listed}{did_you_mean(str(value), names)}")
         self.error(f"{label(action)} must be one of {', '.join(names)}, got {value!r}{did_you_mean(str(value), names)}")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; where no command below this one is named, the usual one is meant."""
+        usual = next((action.usual for action in subcommands(self) if hasattr(action, "usual")), None)
+        if usual is not None and args is not None:
+            action = next(subcommands(self))
+            if not args or args[0] not in (*action.choices, "-h", "--help"):
+                args = [usual, *args]
+        return super().parse_known_args(args, namespace)
+
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, and refuse options that do not exist with the nearest that does."""
         result, unknown = self.parse_known_args(args, namespace)

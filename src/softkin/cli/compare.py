@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin.cli import choices, running
+from softkin.cli import choices, running, sources
 from softkin.cli.text import width
 
 if TYPE_CHECKING:
@@ -92,9 +92,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="POINTS",
         help="choose the lowest output ECE among values that lose at most this much accuracy",
     )
-    vectors = what.add_argument("--vectors")
-    choices.choose(vectors, "for WE: {} or a file of word vectors (default: minilm)", choices.word_vectors, files=True)
-    running.add_alias(what)
+    sources.add_word_options(what)
+    sources.add_options(what, encoder=False)
     what.add_argument(
         "--ood", type=_names, help="out-of-distribution sets: uniform, gaussian, any data; comma-separated"
     )
@@ -152,6 +151,8 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
         recipe["stop_by"] = arguments.stop_by
     if recipe:
         values["recipe"] = recipe
+    if typed := sources.options(arguments):
+        values["sources"] = {**values.get("sources", {}), **typed}
     if arguments.alias:
         values["aliases"] = {**values.get("aliases", {}), **running.aliases(arguments)}
     return StudySpec.from_dict(values)

@@ -105,10 +105,12 @@ def candidates(parser: argparse.ArgumentParser, words: list[str]) -> Iterator[tu
         elif word.startswith("-") and word != "-":
             pending = None if "=" in word else _taking_a_value(parser, word)
         elif places and isinstance(places[0], argparse._SubParsersAction):
-            if word not in places[0].choices:
+            usual = getattr(places[0], "usual", None)
+            if word not in places[0].choices and usual is None:
                 return
-            parser = places[0].choices[word]
-            places = _places(parser)
+            named = word in places[0].choices
+            parser = places[0].choices[word if named else str(usual)]
+            places = _places(parser) if named else _places(parser)[1:]
         elif places and places[0].nargs not in ("+", "*"):
             places = places[1:]
     option, equals, value = current.partition("=")
@@ -139,6 +141,8 @@ def _values(action: argparse.Action, current: str) -> Iterator[tuple[str, str]]:
     if isinstance(action, argparse._SubParsersAction):
         about = {command.dest: command.help or "" for command in action._choices_actions}
         yield from ((name, about.get(name, "")) for name in action.choices if name.startswith(current))
+        if hasattr(action, "usual"):  # whose first argument may stand here too
+            yield from _values(_places(action.choices[action.usual])[0], current)
         return
     names = [str(choice) for choice in action.choices or ()]
     if hasattr(action, "names"):

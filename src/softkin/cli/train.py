@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin.cli import choices, running
+from softkin.cli import choices, running, sources
 from softkin.names import require
 from softkin.training import AUGMENTATIONS, CHECKPOINT_EVERY, PRECISIONS, SCHEDULES, STOPS
 from softkin.training.methods import METHODS, parameters
@@ -86,11 +86,10 @@ def _add_labels(labels: argparse._ArgumentGroup) -> None:
     for name in parameters():
         labels.add_argument(f"--{name.replace('_', '-')}", type=_value, metavar="NUMBER", help=_help(name))
     distance = labels.add_argument("--distance")
-    choices.choose(distance, "{} or a file of distances (default: words)", choices.distances, files=True)
-    vectors = labels.add_argument("--vectors")
-    words = "for --distance words: {} or a file of word vectors (default: minilm)"
-    choices.choose(vectors, words, choices.word_vectors, files=True)
-    running.add_alias(labels)
+    words = "{} or a file of distances, similarity or a taxonomy (default: words)"
+    choices.choose(distance, words, choices.distances, files=True)
+    sources.add_word_options(labels)
+    sources.add_options(labels)
 
 
 def _add_run(run: argparse._ArgumentGroup) -> None:
@@ -135,6 +134,7 @@ def _session(arguments: argparse.Namespace) -> "Session":
         **{name: getattr(arguments, name) for name in SESSION},
         values={name: getattr(arguments, name) for name in parameters()},
         aliases=running.aliases(arguments),
+        distance_options=sources.options(arguments),
         recipe_changes={name: value for name, value in changes.items() if value is not None},
         trackers=arguments.tracker,
     )

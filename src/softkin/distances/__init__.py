@@ -1,12 +1,22 @@
-"""Class images, features or names → how far apart the classes are.
+"""What is known of classes → how far apart they are.
 
 Each function returns D, a (K, K) float64 tensor on the CPU: row and column k are class k, and larger is less
-alike. ``similarity.from_distances`` turns it into what the labels need; the units cancel there. ``SOURCES`` holds the
-ways to measure by name, and ``measure`` takes one of them to labelled data.
+alike. ``similarity.from_distances`` turns it into what the labels need; the units cancel there.
+
+- of samples: ``from_images``, ``from_features``, ``from_autoencoder``, ``from_class_means``
+- of names: ``from_words``, ``from_encoder``, ``from_taxonomy``
+- of a trained model: ``from_weights``, and ``from_similarity`` of ``similarity.from_outputs`` or ``from_confusion``
+- of several of these: ``mixture``
+
+``SOURCES`` holds the ways to measure by name, and ``measure`` takes one of them to labelled data.
 """
 
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
+from softkin.distances.combined import from_similarity, mixture
+from softkin.distances.encoders import encoder_vectors, from_encoder
+from softkin.distances.files import read_file
 from softkin.distances.inputs import from_features, from_images
+from softkin.distances.prototypes import from_class_means, from_weights
 from softkin.distances.sources import (
     SOURCES,
     ClassDistances,
@@ -16,6 +26,8 @@ from softkin.distances.sources import (
     measure,
     source,
 )
+from softkin.distances.taxonomy import Taxonomy, from_superclasses, from_taxonomy
+from softkin.distances.taxonomy_files import read_taxonomy
 from softkin.distances.words import from_words, name_vectors
 from softkin.matrices import ClassMatrix, MatrixFiles
 from softkin.word_vectors import WordVectors
@@ -27,16 +39,27 @@ __all__ = [
     "ClassMatrix",
     "ClassNames",
     "DistanceSource",
+    "Taxonomy",
     "WordVectors",
     "default_source",
+    "encoder_vectors",
     "from_autoencoder",
+    "from_class_means",
+    "from_encoder",
     "from_features",
     "from_images",
+    "from_similarity",
+    "from_superclasses",
+    "from_taxonomy",
+    "from_weights",
     "from_words",
     "load",
     "measure",
+    "mixture",
     "name_vectors",
     "read",
+    "read_file",
+    "read_taxonomy",
     "save",
     "source",
 ]

@@ -6,7 +6,7 @@ which options they take. A new source is one function with ``@source`` above it.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -15,10 +15,17 @@ import torch
 from torch import Tensor
 
 from softkin import checks
+from softkin.checks import Array
+from softkin.distances import files as readers
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
+from softkin.distances.combined import from_similarity
+from softkin.distances.encoders import TEMPLATE, Encoder, from_encoder
 from softkin.distances.inputs import from_features, from_images
+from softkin.distances.prototypes import from_class_means, from_weights
+from softkin.distances.taxonomy import Edges, TaxonomyMeasure, from_taxonomy
 from softkin.distances.words import from_words
 from softkin.names import Registry
+from softkin.similarity import from_confusion, from_outputs
 from softkin.word_vectors import WordVectors, opened
 
 Need = Literal["images", "features", "text", "names"]
@@ -70,6 +77,12 @@ class ClassDistances:
     """How it was measured, in words: "mean L1, all pairs\""""
     autoencoder: AutoencoderFit | None = None
     """The autoencoder behind it, where there is one"""
+    similarity: Tensor | None = None
+    """S itself, where a file holds that and not distances: β is in it already"""
+    asymmetric: bool = False
+    """Whether d(k, k') ≠ d(k', k) is meant, as in what a model confuses"""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What else such a file says: a suggested α, the sources of a mixture"""
 
 
 @dataclass(frozen=True)
@@ -85,6 +98,8 @@ class DistanceSource:
     """The kinds of data that it is the default for"""
     function: Callable[..., ClassDistances]
     """Called with the data and its options"""
+    required: tuple[str, ...] = ()
+    """Options without which it has nothing to measure"""
 
     @cached_property
     def options(self) -> tuple[str, ...]:
@@ -112,12 +127,19 @@ SOURCES: Registry[DistanceSource] = Registry("distance")
 
 
 def source(
-    name: str, *, title: str, needs: Sequence[Need], default_for: Sequence[Need] = (), aliases: Sequence[str] = ()
+    name: str,
+    *,
+    title: str,
+    needs: Sequence[Need],
+    default_for: Sequence[Need] = (),
+    aliases: Sequence[str] = (),
+    required: Sequence[str] = (),
 ) -> Callable[[Callable[..., ClassDistances]], Callable[..., ClassDistances]]:
     """Declare the function below as the distance source ``name``; its keyword arguments are the source's options."""
 
     def declare(function: Callable[..., ClassDistances]) -> Callable[..., ClassDistances]:
-        SOURCES.add(name, DistanceSource(name, title, tuple(needs), tuple(default_for), function), aliases=aliases)
+        declared = DistanceSource(name, title, tuple(needs), tuple(default_for), function, tuple(required))
+        SOURCES.add(name, declared, aliases=aliases)
         return function
 
     return declare
@@ -149,43 +171,35 @@ def measure(distance: str, data: ClassData, **options: Any) -> ClassDistances:
             takers = " and ".join(other for other, candidate in SOURCES.items() if name in candidate.options)
             hint = f"it is an option of {takers}" if takers else "no distance has such an option"
             raise TypeError(f"`{name}` must be left out for the distance {known.name!r}: {hint}.")
+    lacking = [name for name in known.required if name not in chosen]
+    if lacking:
+        raise ValueError(f"the distance {known.name!r} needs `{lacking[0]}` (--{lacking[0].replace('_', '-')}).")
     return known.function(data, **chosen)
 
 
-def _pairs(data: ClassData, p: Literal[1, 2], **options: Any) -> ClassDistances:
-    device, most = options.pop("device"), options["max_per_class"]
-    values = checks.on_device(checks.as_tensor(data.values, data.kind), device)
-    if p == 2 and data.kind != "images":
-        matrix = from_features(values, data.labels, class_names=data.class_names, **options)
-    else:
-        matrix = from_images(values, data.labels, p=p, class_names=data.class_names, **options)
-    return ClassDistances(matrix, f"mean L{p}, " + ("all pairs" if most is None else f"{most} a class at most"))
+def _declare_pairs(name: str, p: Literal[1, 2], default_for: Need) -> None:
+    @source(name, title=f"L{p}", needs=("images", "features", "text"), default_for=(default_for,))
+    def mean_of_pairs(
+        data: ClassData,
+        *,
+        max_per_class: int | None = None,
+        seed: int = 0,
+        device: str | torch.device | None = None,
+        progress: bool | None = None,
+    ) -> ClassDistances:
+        """Mean L1 or L2 distance of all pairs of inputs."""
+        values = checks.on_device(checks.as_tensor(data.values, data.kind), device)
+        options: Any = {"class_names": data.class_names, "max_per_class": max_per_class, "seed": seed}
+        if p == 2 and data.kind != "images":
+            matrix = from_features(values, data.labels, **options, progress=progress)
+        else:
+            matrix = from_images(values, data.labels, p=p, **options, progress=progress)
+        pairs = "all pairs" if max_per_class is None else f"{max_per_class} a class at most"
+        return ClassDistances(matrix, f"mean L{p}, {pairs}")
 
 
-@source("l1", title="L1", needs=("images", "features", "text"), default_for=("images",))
-def _l1(
-    data: ClassData,
-    *,
-    max_per_class: int | None = None,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    progress: bool | None = None,
-) -> ClassDistances:
-    """Mean L1 distance of all pairs of inputs."""
-    return _pairs(data, 1, max_per_class=max_per_class, seed=seed, device=device, progress=progress)
-
-
-@source("l2", title="L2", needs=("images", "features", "text"), default_for=("features",))
-def _l2(
-    data: ClassData,
-    *,
-    max_per_class: int | None = None,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    progress: bool | None = None,
-) -> ClassDistances:
-    """Mean L2 distance of all pairs of inputs."""
-    return _pairs(data, 2, max_per_class=max_per_class, seed=seed, device=device, progress=progress)
+_declare_pairs("l1", 1, "images")
+_declare_pairs("l2", 2, "features")
 
 
 @source("autoencoder", title="AE", needs=("images", "features"), aliases=("ae",))
@@ -231,3 +245,96 @@ def _words(
     matrix = from_words(data.synonyms, vectors, aliases=aliases, prefer=prefer)
     origin = f" from {vectors.source}" if isinstance(vectors, WordVectors) else ""
     return ClassDistances(matrix, f"class names: L2 of word vectors{origin}")
+
+
+@source("class-means", title="CM", needs=("images", "features", "text"), aliases=("cm",))
+def _class_means(data: ClassData) -> ClassDistances:
+    """L2 distance of the classes' mean inputs or features."""
+    matrix = from_class_means(data.values, data.labels, num_classes=len(data.class_names))
+    return ClassDistances(matrix, "L2 of the class means")
+
+
+@source("taxonomy", title="Tree", needs=("names",), aliases=("tree",), required=("tree",))
+def _taxonomy(
+    data: ClassData,
+    *,
+    tree: Edges | None = None,
+    measure: TaxonomyMeasure = "lca",
+    aliases: Mapping[str, str] | None = None,
+) -> ClassDistances:
+    """Distance in a taxonomy."""
+    assert tree is not None
+    origin = Path(tree).name if isinstance(tree, str | Path) else getattr(tree, "name", "given edges")
+    matrix = from_taxonomy(tree, data.synonyms, measure, aliases=aliases)
+    return ClassDistances(matrix, f"taxonomy {origin}: {measure}{_in_words(aliases)}")
+
+
+@source("encoder", title="Enc", needs=("names",), required=("encoder",))
+def _encoder(
+    data: ClassData, *, encoder: Encoder | str | Path | None = None, template: str | Sequence[str] | None = None
+) -> ClassDistances:
+    """L2 distance of what a text encoder makes of the class names."""
+    assert encoder is not None
+    names = [entry if isinstance(entry, str) else entry[0] for entry in data.synonyms]
+    names = names if len(set(names)) == len(names) else data.class_names
+    matrix = from_encoder(names, encoder, template or TEMPLATE)
+    model = (
+        str(encoder) if isinstance(encoder, str | Path) else getattr(encoder, "__qualname__", type(encoder).__name__)
+    )
+    return ClassDistances(matrix, f"class names as {template or TEMPLATE!r}: L2 of the encoder {model}")
+
+
+@source("outputs", title="Out", needs=("names",), required=("outputs",))
+def _outputs(data: ClassData, *, outputs: tuple[Array, Array] | None = None) -> ClassDistances:
+    """Minus the logarithm of a model's mean calibrated output for each class."""
+    assert outputs is not None
+    probabilities, labels = outputs
+    _same_count(len(data.class_names), checks.as_tensor(probabilities, "outputs").shape[-1], "outputs")
+    s = from_outputs(probabilities, labels)
+    how = f"a model's mean calibrated outputs on {len(labels):,} held-out rows"
+    return ClassDistances(from_similarity(s), how, asymmetric=True)
+
+
+@source("confusion", title="Conf", needs=("names",), required=("confusion",))
+def _confusion(data: ClassData, *, confusion: Array | str | Path | None = None) -> ClassDistances:
+    """Minus the logarithm of the shares of a confusion matrix."""
+    assert confusion is not None
+    from_path = isinstance(confusion, str | Path)
+    counts = readers.read_confusion(confusion, data.class_names) if isinstance(confusion, str | Path) else confusion
+    _same_count(len(data.class_names), len(counts), "confusion")
+    origin = f" {Path(str(confusion)).name}" if from_path else ""
+    return ClassDistances(from_similarity(from_confusion(counts)), f"confusion matrix{origin}", asymmetric=True)
+
+
+@source("weights", title="LW", needs=("names",), required=("weights",))
+def _weights(data: ClassData, *, weights: Array | str | Path | None = None) -> ClassDistances:
+    """L2 distance of the directions of a last layer's rows."""
+    assert weights is not None
+    from_path, count = isinstance(weights, str | Path), len(data.class_names)
+    rows = readers.read_weights(weights, count) if isinstance(weights, str | Path) else weights
+    _same_count(count, len(rows), "weights")
+    origin = f" {Path(str(weights)).name}" if from_path else ""
+    return ClassDistances(from_weights(rows), f"last-layer weights{origin}: L2 of their directions")
+
+
+@source("file", title="File", needs=("names",), required=("matrix",))
+def _file(data: ClassData, *, matrix: str | Path | None = None) -> ClassDistances:
+    """Distances, similarity or a taxonomy from a file."""
+    assert matrix is not None
+    content = readers.read_file(matrix, data.class_names, data.synonyms)
+    how = f"{Path(matrix).name}: {content.source}"
+    if content.kind == "distances":
+        asymmetric = content.about.get("asymmetric") is True
+        return ClassDistances(content.values, how, asymmetric=asymmetric, about=content.about)
+    return ClassDistances(from_similarity(content.values), how, similarity=content.values, about=content.about)
+
+
+def _same_count(classes: int, given: int, name: str) -> None:
+    if classes != given:
+        raise ValueError(
+            f"`{name}` covers {given} classes but the data have {classes}; was it made for another data set?"
+        )
+
+
+def _in_words(aliases: Mapping[str, str] | None) -> str:
+    return f" ({', '.join(f'{word} as {other}' for word, other in aliases.items())})" if aliases else ""

@@ -8,13 +8,24 @@ First plain data, then the page: ``build`` makes a dictionary of numbers and tex
 - ``build_comparison``, ``write_comparison``: the methods of a study side by side
 - ``attach``: images and texts from files
 - ``log``: hand a written page to TensorBoard, MLflow or Weights & Biases
+- ``build_inspection``: a similarity of classes
 """
 
 from softkin.report import attach
 from softkin.report.build import build
 from softkin.report.comparison import build_comparison, write_comparison
+from softkin.report.inspector import build_inspection
 from softkin.report.models import build_models
 from softkin.report.render import write
 from softkin.trackers import log_page as log
 
-__all__ = ["attach", "build", "build_comparison", "build_models", "log", "write", "write_comparison"]
+__all__ = [
+    "attach",
+    "build",
+    "build_comparison",
+    "build_inspection",
+    "build_models",
+    "log",
+    "write",
+    "write_comparison",
+]

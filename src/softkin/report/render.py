@@ -28,6 +28,7 @@ SCRIPTS = (
     "sweep.js",
     "models.js",
     "comparison.js",
+    "inspector.js",
     "start.js",
 )
 """The page's own code, one closure when put together; it uses no library"""

@@ -50,7 +50,7 @@ function similaritySection(content, own, id = "similarity") {
   const row = distancesOf(content);
   const kept = new Map();
   const z = (own) => {
-    if (!kept.has(own)) kept.set(own, standardised(row(own), own));
+    if (!kept.has(own)) kept.set(own, content.as_it_is ? row(own) : standardised(row(own), own));
     return kept.get(own);
   };
   const s = (own) => similarityRow(z(own), own, state.beta);

@@ -26,6 +26,7 @@ from softkin import (
     files,
     models,
     predictions,
+    similarity,
     training,
     word_vectors,
 )
@@ -34,8 +35,9 @@ from softkin.study import measure
 from softkin.study import methods as registry
 from softkin.study.plan import Job
 from softkin.study.records import Kept, Record, read
-from softkin.study.spec import OLD_KEYS, StudySpec
+from softkin.study.spec import OLD_KEYS, StudySpec, source_files
 from softkin.training.companions import cost
+from softkin.training.distances import opened
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
@@ -156,10 +158,14 @@ def _resolved(spec: StudySpec) -> Kept:
         if method.source is not None:
             method.source.check(kind)
             if not method.source.uses_samples:  # words without a vector are better known before hours of training
-                _measured(method.source, parts, {"vectors": spec.vectors, "aliases": dict(spec.aliases)})
+                _measured(
+                    method.source, parts, {"vectors": spec.vectors, "aliases": dict(spec.aliases), **spec.sources}
+                )
     if spec.vectors != "glove" and (spec.looks_up_words or spec.vectors is not None):
         vectors = word_vectors.file_of(spec.vectors)
         contents["vectors"] = cache.content_digest(vectors, [vectors])
+    for option, path in source_files(spec.sources).items():
+        contents[f"source {option}"] = cache.content_digest(path, [path])
     rows = {"training": len(parts.train.labels), "validation": len(parts.validation.labels)}
     rows["test"] = len(parts.test.labels)
     about_data = {
@@ -194,6 +200,7 @@ def _measured(
 ) -> distances.ClassDistances:
     """Class distances of the training rows, with those of the options that the source has."""
     mine = {name: value for name, value in options.items() if name in source.options}
+    mine = opened(mine, parts.train.class_names)
     return distances.measure(source.name, parts.train, **mine, seed=0, device=device, progress=False)
 
 
@@ -212,7 +219,12 @@ def _distances(
     how = f"training rows: {measured.how}" if source.uses_samples else measured.how
     name = "distances.safetensors"
     about = f"{parts.train.source}: {how}"
-    distances.save(out / name, measured.matrix, class_names=parts.train.class_names, source=about)
+    names, kept = parts.train.class_names, dict(measured.about)
+    if measured.similarity is not None:
+        similarity.save(out / name, measured.similarity, class_names=names, source=about, about=kept)
+    else:
+        kept |= {"asymmetric": True} if measured.asymmetric else {}
+        distances.save(out / name, measured.matrix, class_names=names, source=about, about=kept)
     return outcome, [name]
 
 
@@ -273,12 +285,17 @@ def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> training.Meth
     values, method = job.spec["values"], registry.named(job.spec["method"])
     if method.training is not None:
         return training.Method(method.training.name, **values)
-    d = distances.load(inputs(job.spec["distances"]) / "distances.safetensors", class_names=class_names)
+    content = distances.read_file(inputs(job.spec["distances"]) / "distances.safetensors", class_names, class_names)
+    if content.kind == "similarity":
+        return training.Method.from_similarity(content.values, alpha=values["alpha"], distance=method.title)
     outputs = None
     if "outputs" in job.spec:
         baseline = predictions.load(inputs(job.spec["outputs"]) / "validation.safetensors")
         outputs = baseline.probabilities, baseline.known_labels
-    return training.Method.from_distances(d, **values, distance=method.title, outputs=outputs)
+    asymmetric = content.about.get("asymmetric") is True
+    return training.Method.from_distances(
+        content.values, **values, distance=method.title, outputs=outputs, asymmetric=asymmetric
+    )
 
 
 def _found(values: Mapping[str, Any], method: training.Method, history: list[dict[str, Any]]) -> dict[str, float]:

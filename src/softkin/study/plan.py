@@ -94,6 +94,12 @@ class Plan:
             about |= {"vectors": vectors, "aliases": dict(spec.aliases)}
             if vectors is not None:
                 about["vectors_digest"] = self._contents.get("vectors")
+        mine = {name: value for name, value in spec.sources.items() if name in source.options}
+        if mine:
+            digests = {name: self._contents.get(f"source {name}") for name in mine}
+            about |= {**mine, "source_digests": digests}
+            if "aliases" in source.options:
+                about["aliases"] = dict(spec.aliases)
         if "latent_dim" in source.options:
             about |= {"latent_dim": spec.latent_dim}
         if source.uses_samples:

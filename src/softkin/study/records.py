@@ -259,13 +259,16 @@ def _changed(old: Kept, new: Kept) -> str:
     name = next(name for name in (*now, *before) if before.get(name) != now.get(name))
     if name == "vectors":
         return new.spec.vectors or "the file of word vectors that softkin carries"
+    if name.startswith("source "):
+        return new.spec.sources.get(name.removeprefix("source "), name)
     return name.removeprefix("ood ")
 
 
 def _difference(old: StudySpec, new: StudySpec) -> str:
     """The first few fields in which two studies differ."""
     a, b = old.to_dict(), new.to_dict()
-    different = [f"{key} {_short(a[key])} there, {_short(b[key])} here" for key in a if a[key] != b[key]]
+    keys = [key for key in {**a, **b} if a.get(key) != b.get(key)]
+    different = [f"{key} {_short(a.get(key))} there, {_short(b.get(key))} here" for key in keys]
     return "; ".join(different[:3]) + (" …" if len(different) > 3 else "")
 
 

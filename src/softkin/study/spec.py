@@ -80,6 +80,9 @@ class StudySpec:
     """"glove", or a file of word vectors; None: the ones that softkin takes by itself"""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """What to look up instead of a class name's word"""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Options of further distance sources, by name: tree and measure of "tree", matrix of "file", outputs, confusion,
+    weights. Never an encoder: that would be code, named by a file"""
     ood: tuple[str, ...] = ()
     """Out-of-distribution sets: "uniform", "gaussian", or any source of data"""
     ood_rows: int = 10_000
@@ -96,13 +99,14 @@ class StudySpec:
         for key in ("model", "vectors"):
             if getattr(self, key) is not None and not isinstance(getattr(self, key), str):
                 raise TypeError(f"`{key}` must be a text, got {getattr(self, key)!r}.")
-        for key in ("model_options", "recipe", "aliases"):
+        for key in ("model_options", "recipe", "aliases", "sources"):
             if not isinstance(getattr(self, key), Mapping):
                 raise TypeError(f"`{key}` must be a table, got {getattr(self, key)!r}.")
             self._set(key, dict(getattr(self, key)))
         for word, other in self.aliases.items():
             if not isinstance(other, str):
                 raise TypeError(f"`aliases` must hold words, got {other!r} for {word!r}.")
+        _check_sources(self.sources)
         for key in ("size", "max_per_class", "validation", "test", "latent_dim", "top_m"):
             if getattr(self, key) is not None:
                 checks.count(getattr(self, key), key)
@@ -193,6 +197,8 @@ class StudySpec:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.top_m is None:  # so that studies from before there was one keep their digest
             del values["top_m"]
+        if not self.sources:  # likewise
+            del values["sources"]
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
     @classmethod
@@ -251,6 +257,31 @@ def _smooths(training: TrainingMethod | None) -> bool:
 def _small_first(values: Sequence[Value]) -> list[Value]:
     """Put "auto" first, then numbers from small to large: of trials that are level the first is taken."""
     return sorted(values, key=lambda value: -1.0 if isinstance(value, str) else value)
+
+
+SOURCE_OPTIONS = ("tree", "measure", "matrix", "outputs", "confusion", "weights")
+
+
+def _check_sources(options: Mapping[str, Any]) -> None:
+    if "encoder" in options:
+        raise ValueError(
+            "`sources` must not name an encoder, as a file must not name code to run: write its distances first "
+            "(softkin similarity … --distance encoder --output m/) and name that file as `matrix`."
+        )
+    for name, value in options.items():
+        require(name, SOURCE_OPTIONS, "`sources`:")
+        if not isinstance(value, str) or not value:
+            raise TypeError(f"`sources` must hold texts, got {value!r} for {name!r}.")
+
+
+def source_files(options: Mapping[str, str]) -> dict[str, Path]:
+    """The files that distance sources read, by option."""
+    paths = {name: Path(value) for name, value in options.items() if name != "measure"}
+    for name, value in options.items():
+        stem, colon, _ = value.rpartition(":")  # FILE.parquet:COLUMN
+        if name == "tree" and colon and Path(stem).is_file():
+            paths[name] = Path(stem)
+    return {name: path for name, path in paths.items() if path.is_file()}
 
 
 def _numbers(values: Sequence[Value]) -> tuple[float, ...]:

@@ -1,19 +1,20 @@
 """Training rows and the name of a distance → how far apart the classes are, for class-similarity labels."""
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from softkin import checks, distances
+from softkin import SoftkinError, checks, distances, predictions
 from softkin.checks import Array
+from softkin.distances.files import SUFFIXES as FILES
 
 if TYPE_CHECKING:
     from softkin.data import Labelled
 
-FILES = (".safetensors", ".csv")
-FILE = "file"  # stands for a distance that is read
+FILE = "file"  # the source that reads a distance, a similarity or a taxonomy
 
 
 def class_distances(train: "Labelled", distance: str | Path | Array, **options: Any) -> Tensor:
@@ -21,8 +22,8 @@ def class_distances(train: "Labelled", distance: str | Path | Array, **options: 
 
     Args:
         train: What the network is trained on.
-        distance: A name in ``distances.SOURCES``, such as "l1", "autoencoder" or "words". A .safetensors or .csv file
-            of distances, whose classes are put in the order of ``train``. Or a matrix.
+        distance: A name in ``distances.SOURCES``, such as "l1", "autoencoder" or "words". A file of distances,
+            similarity or a taxonomy, whose classes are put in the order of ``train``. Or a matrix.
         options: Of ``distances.measure``.
     """
     result = measured_distances(train, distance, **options)
@@ -32,7 +33,7 @@ def class_distances(train: "Labelled", distance: str | Path | Array, **options: 
 
 
 def measured_distances(train: "Labelled", distance: str | Path | Array, **options: Any) -> distances.ClassDistances:
-    """Like ``class_distances``, with how the distances were measured."""
+    """Like ``class_distances``, with how the distances were measured; of a file, with the similarity in it."""
     if not isinstance(distance, str | Path):
         matrix = checks.square(distance, "distance", without_diagonal=True)
         if len(matrix) != len(train.class_names):
@@ -42,13 +43,24 @@ def measured_distances(train: "Labelled", distance: str | Path | Array, **option
             )
         return distances.ClassDistances(matrix, "a matrix")
     name = known_distance(distance)
-    if name == FILE:
-        return distances.ClassDistances(distances.load(distance, class_names=train.class_names), str(distance))
-    return distances.measure(name, train, **options)
+    if name == FILE and str(distance) != FILE:
+        options = {**options, "matrix": distance}
+    return distances.measure(name, train, **opened(options, train.class_names))
+
+
+def opened(options: Mapping[str, Any], class_names: list[str]) -> dict[str, Any]:
+    """Options of a source, with a file of predictions read where ``outputs`` names one."""
+    path = options.get("outputs")
+    if not isinstance(path, str | Path):
+        return dict(options)
+    outputs = predictions.load(path)
+    if outputs.num_classes != len(class_names) or outputs.class_names not in (None, list(class_names)):
+        raise SoftkinError(f"{path} must have the classes of the data, in the same order, but they differ.")
+    return {**options, "outputs": (outputs.probabilities, outputs.known_labels)}
 
 
 def known_distance(distance: str | Path) -> str:
-    """The canonical name of a distance, or "file"."""
+    """The canonical name of a distance; "file" for a path."""
     if Path(distance).suffix.lower() in FILES:
         return FILE
-    return distances.SOURCES.canonical(str(distance), "distance", also=f"a {' or '.join(FILES)} file")
+    return distances.SOURCES.canonical(str(distance), "distance", also=f"a {', '.join(FILES[:-1])} or {FILES[-1]} file")

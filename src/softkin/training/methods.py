@@ -284,12 +284,29 @@ class Method:
         With ``top_m`` each class keeps its m most similar classes; with ``beta="auto"`` the ``outputs`` of a baseline
         choose β. See ``similarity.from_distances``.
         """
-        from softkin import similarity, smoothing
+        from softkin import similarity
 
         if beta == "auto":
             beta = similarity.AUTO_BETA if outputs is None else similarity.best_beta(distances, *outputs)
         s = similarity.from_distances(distances, beta, asymmetric=asymmetric, top_m=top_m or None)
         rows = s.dense() if isinstance(s, similarity.SparseRows) else s
+        return cls.from_similarity(rows, alpha=alpha, beta=beta, top_m=top_m, mix=mix, mixing=mixing, distance=distance)
+
+    @classmethod
+    def from_similarity(
+        cls,
+        rows: "Array",
+        *,
+        alpha: Value = 0.1,
+        beta: Value | None = None,
+        top_m: int | None = None,
+        mix: str | None = None,
+        mixing: Value | None = None,
+        distance: str | None = None,
+    ) -> Self:
+        """The same from a similarity (K, K); ``beta`` and ``top_m`` say how it was made, for the record."""
+        from softkin import smoothing
+
         auto = SIMILARITY.parameters[0].check(alpha) == "auto"
         q = smoothing.similarity_labels(rows, 0.5 if isinstance(alpha, str) else alpha)
         name = f"{SIMILARITY.name}+{mix}" if mix else SIMILARITY.name

@@ -47,7 +47,9 @@ class Session:
     """Of the method "similarity": a distance source or a file of distances; None: words"""
     vectors: str | Path | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """Of the distance "words", as for ``distances.from_words``"""
+    """Of the distance "words", as for ``distances.from_words``; ``aliases`` also of "taxonomy\""""
+    distance_options: Mapping[str, Any] = field(default_factory=dict)
+    """Of other distances, as for ``distances.measure``: tree, measure, encoder, template, outputs, …"""
     validation: int | None = None
     test: int | None = None
     max_per_class: int | None = None
@@ -175,10 +177,23 @@ class Session:
             device=self.device,
             vectors=self.vectors,
             aliases=self.aliases,
+            **self.distance_options,
         )
         values = {parameter.name: self._value(parameter.name, parameter.default) for parameter in labelling.parameters}
+        if measured.similarity is not None:
+            if self.values.get("beta") is not None or self.values.get("top_m") is not None:
+                raise ValueError(f"`beta` and `top_m` must be left out: {distance} holds a similarity as it is to be.")
+            method = Method.from_similarity(
+                measured.similarity,
+                alpha=self._value("alpha", measured.about.get("alpha", values["alpha"])),
+                mix=None if mixing is None else mixing.name,
+                mixing=self.values.get("mixing"),
+                distance=distance,
+            )
+            return method, None
         method = Method.from_distances(
             measured.matrix,
+            asymmetric=measured.asymmetric,
             alpha=values["alpha"],
             beta=values["beta"],
             top_m=int(values["top_m"]),

@@ -1,5 +1,6 @@
 """Class distances → how alike the classes are: the one formula that turns far into unlike."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, overload
 
@@ -8,16 +9,10 @@ from torch import Tensor
 
 from softkin import checks
 from softkin.checks import Array
-from softkin.matrices import MatrixFiles
-from softkin.progress import track
 
-BLOCK = 2**21  # distances at a time in from_vectors: 16 MB of float64, which the caches still help with
 AUTO_BETA = 1.0  # of beta="auto" without outputs
 LARGEST_BETA = 50.0  # of ``best_beta``: there the nearest class has all
 CONSTANT = 1e-9  # a row whose standard deviation is below this share of its largest distance says nothing
-
-_files = MatrixFiles("similarity")
-save, load, read = _files.save, _files.load, _files.read
 
 
 @dataclass(frozen=True)
@@ -114,8 +109,8 @@ def from_distances(
     d = checks.square(distances, "distances", without_diagonal=True)
     if not asymmetric:
         checks.symmetric(d, "distances")
-    beta = _chosen_beta(beta, d, outputs)
-    similarity = _softmax_of_rows(d, torch.arange(len(d)), beta)
+    beta = chosen_beta(beta, d, outputs)
+    similarity = softmax_of_rows(d, torch.arange(len(d)), beta)
     return similarity if top_m is None else _most_similar(similarity, top_m)
 
 
@@ -129,7 +124,40 @@ def _most_similar(similarity: Tensor, top_m: int) -> SparseRows:
     return SparseRows(torch.zeros(k, dtype=torch.float64), near, similarity.gather(1, near), rest)
 
 
-def _chosen_beta(beta: Beta, distances: Tensor | None, outputs: Outputs | None) -> float:
+@torch.no_grad()
+def mixture(distances: Sequence[Array], weights: Sequence[float]) -> Tensor:
+    r"""Similarity from several distances at once: a softmax of minus their weighted sum, each normalised first.
+
+    With :math:`z_m` the distances m, each row brought to mean 0 and deviation 1 over the other classes, and
+    :math:`w_m` their weights,
+
+    .. math:: s_k(k') \propto \exp\left(-\sum_m w_m z_{m,k}(k')\right), \quad s_k(k) = 0
+
+    The weights have β in them: one distance of weight β is ``from_distances`` at β. Where the distances disagree about
+    a class its row comes out flatter. ``audition`` learns weights from what is really confused.
+
+    Args:
+        distances: At least one (K, K), which may be asymmetric; their diagonals are ignored.
+        weights: One for each, finite and at least 0.
+
+    Example:
+        >>> D = torch.tensor([[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]])
+        >>> bool((mixture([D, D], [0.5, 1.5]) - from_distances(D, 2.0)).abs().max() < 1e-15)
+        True
+    """
+    matrices = [checks.square(d, f"distances[{place}]", without_diagonal=True) for place, d in enumerate(distances)]
+    if not matrices or len(weights) != len(matrices):
+        raise ValueError(f"`weights` must be one for each of {len(matrices)} distances, got {len(weights)}.")
+    if len({len(d) for d in matrices}) > 1:
+        raise ValueError(f"`distances` must cover the same classes, got {', '.join(str(len(d)) for d in matrices)}.")
+    own = torch.arange(len(matrices[0]))
+    total = torch.zeros_like(matrices[0])
+    for d, weight in zip(matrices, weights, strict=True):
+        total -= normalised_rows(d, own, min(checks.at_least_zero(weight, "weights"), 1e150))
+    return torch.softmax(total.fill_diagonal_(-float("inf")), dim=1)
+
+
+def chosen_beta(beta: Beta, distances: Tensor | None, outputs: Outputs | None) -> float:
     """The number that ``beta`` stands for; ``distances`` matter where there are outputs."""
     if isinstance(beta, str) and beta == "auto":
         return AUTO_BETA if outputs is None or distances is None else best_beta(distances, *outputs)
@@ -167,19 +195,14 @@ def best_beta(distances: Array, probabilities: Array, labels: Array) -> float:
     from scipy.optimize import brentq
 
     d = checks.square(distances, "distances", without_diagonal=True)
-    p = checks.probabilities(probabilities).to("cpu", torch.float64)
-    y = checks.class_labels(labels, num_samples=len(p), num_classes=len(d)).cpu()
-    if p.shape[1] != len(d):
-        raise ValueError(f"`probabilities` must cover the {len(d)} classes of `distances`, got {p.shape[1]}.")
-    wrong = torch.zeros_like(d).index_add_(0, y, p)
-    wrong.fill_diagonal_(0)
+    wrong = wrong_mass(probabilities, labels, num_classes=len(d))
     mass = wrong.sum(dim=1)
     if not bool((mass > 0).any()):
         raise ValueError(
             "`probabilities` must give wrong classes something, got none: there are no confusions to predict."
         )
     kept = (mass > 0).nonzero().flatten()
-    normalised, target = _normalised_rows(d[kept], kept), wrong[kept] / mass[kept, None]
+    normalised, target = normalised_rows(d[kept], kept), wrong[kept] / mass[kept, None]
     observed = float((target * normalised).sum())
     own = torch.zeros_like(normalised)
     own[torch.arange(len(kept)), kept] = -float("inf")
@@ -193,14 +216,24 @@ def best_beta(distances: Array, probabilities: Array, labels: Array) -> float:
     return float(brentq(slope, 0.0, LARGEST_BETA)) if slope(LARGEST_BETA) > 0 else LARGEST_BETA
 
 
-def _softmax_of_rows(d: Tensor, own: Tensor, beta: float) -> Tensor:
+def wrong_mass(probabilities: Array, labels: Array, *, num_classes: int | None = None) -> Tensor:
+    """(K, K) float64: row k sums the probabilities of the samples of class k, 0 at k itself."""
+    p = checks.probabilities(probabilities).to("cpu", torch.float64)
+    k = p.shape[1]
+    if num_classes not in (None, k):
+        raise ValueError(f"`probabilities` must cover the {num_classes} classes of `distances`, got {k}.")
+    y = checks.class_labels(labels, num_samples=len(p), num_classes=k).cpu()
+    return torch.zeros(k, k, dtype=torch.float64).index_add_(0, y, p).fill_diagonal_(0)
+
+
+def softmax_of_rows(d: Tensor, own: Tensor, beta: float) -> Tensor:
     """The formula of ``from_distances`` for some rows (r, K) of distances, ``own`` (r,) their classes; overwrites d."""
-    rows = _normalised_rows(d, own, -min(beta, 1e150))  # beyond 1e150 all is on the nearest already
+    rows = normalised_rows(d, own, -min(beta, 1e150))  # beyond 1e150 all is on the nearest already
     rows[torch.arange(len(own), device=d.device), own] = -float("inf")
     return torch.softmax(rows, dim=1)
 
 
-def _normalised_rows(d: Tensor, own: Tensor, factor: float = 1.0) -> Tensor:
+def normalised_rows(d: Tensor, own: Tensor, factor: float = 1.0) -> Tensor:
     """Rows of zero mean over the other classes, their deviation ``factor``, 0 at their own class; overwrites d."""
     line, others = torch.arange(len(d), device=d.device), d.shape[1] - 1
     d[line, own] = 0  # adds nothing to the sums below
@@ -211,82 +244,3 @@ def _normalised_rows(d: Tensor, own: Tensor, factor: float = 1.0) -> Tensor:
     sigma = torch.linalg.vector_norm(d, dim=1, keepdim=True) / others**0.5
     d *= torch.where(sigma > CONSTANT, factor / sigma, 0.0)
     return d
-
-
-def _l2(vectors: Tensor) -> Tensor:
-    """(K, K) distances, from differences."""
-    return torch.cdist(vectors, vectors, compute_mode="donot_use_mm_for_euclid_dist")
-
-
-@overload
-def from_vectors(
-    vectors: Array, beta: Beta = ..., *, top_m: None = ..., outputs: Outputs | None = ..., progress: bool | None = ...
-) -> Tensor: ...
-@overload
-def from_vectors(
-    vectors: Array, beta: Beta = ..., *, top_m: int, outputs: Outputs | None = ..., progress: bool | None = ...
-) -> SparseRows: ...
-@torch.no_grad()
-def from_vectors(
-    vectors: Array,
-    beta: Beta = 2.0,
-    *,
-    top_m: int | None = None,
-    outputs: Outputs | None = None,
-    progress: bool | None = None,
-) -> Tensor | SparseRows:
-    """Similarity of classes that are vectors (words, prototypes, last-layer weights), also for very many classes.
-
-    The same as ``from_distances`` of the vectors' L2 distances. With ``top_m`` no K×K matrix is built: row by row
-    the m most similar classes keep their similarity, computed with the statistics and the sum of the full row, and
-    what is left of the row's mass is spread evenly over the K−1−m other classes, so that it still sums to 1.
-
-    Cost: K²·d multiply-adds in blocks of rows, K·m numbers kept.
-
-    Args:
-        vectors: (K, d), one for each class.
-        beta: How sharp, at least 0, or "auto": see ``from_distances``.
-        top_m: How many classes to keep for each; None for the full matrix.
-        outputs: (probabilities, labels) of a baseline on held-out rows, for ``beta="auto"``.
-        progress: Show a bar; by default on a terminal, for work longer than a second.
-
-    Returns:
-        (K, K) float64 on the CPU, or ``SparseRows`` with ``top_m``. The losses and ``similarity_labels`` take both.
-
-    Example:
-        >>> rows = from_vectors(torch.eye(5), top_m=2)
-        >>> float(rows.rest[0])  # all equally far: each of the four others gets a quarter
-        0.25
-    """
-    v = checks.as_tensor(vectors, "vectors")
-    if v.ndim != 2 or len(v) < 2:
-        raise ValueError(f"`vectors` must have shape (K, d) with at least 2 classes, got {tuple(v.shape)}.")
-    if v.device.type == "mps":  # has no float64
-        v = v.cpu()
-    checks.finite(v, "vectors")
-    v = v.to(torch.float64)
-    if top_m is None:
-        return from_distances(_l2(v), beta, outputs=outputs)
-    beta = _chosen_beta(beta, None if outputs is None else _l2(v), outputs)
-    v = v - v.mean(dim=0)  # distances stay, cancellation shrinks
-    k = len(v)
-    m = min(checks.count(top_m, "top_m"), k - 1)
-    squares = v.square().sum(dim=1)
-    step = max(1, BLOCK // k)
-    indices = torch.empty(k, m, dtype=torch.int64)
-    values = torch.empty(k, m, dtype=torch.float64)
-    rest = torch.empty(k, dtype=torch.float64)
-    for start in track(range(0, k, step), "similarities", total=-(-k // step), show=progress):
-        own = torch.arange(start, min(start + step, k), device=v.device)
-        line = torch.arange(len(own), device=v.device)
-        d = torch.addmm(squares[own, None] + squares, v[own], v.T, alpha=-2).clamp_(min=0)
-        d[line, own] = float("inf")
-        near = d.topk(m, largest=False, sorted=False).indices.sort(dim=1).values
-        d.sqrt_()
-        # Cancellation hits the nearest, which matter most: their distances again, from differences.
-        for some in line.split(max(1, 2**22 // (m * v.shape[1]))):
-            d[some[:, None], near[some]] = (v[own[some], None] - v[near[some]]).square().sum(dim=2).sqrt()
-        shares = _softmax_of_rows(d, own, beta)
-        indices[own], values[own] = near.cpu(), shares.gather(1, near).cpu()
-        rest[own] = (shares.scatter_(1, near, 0).sum(dim=1) / max(1, k - 1 - m)).cpu()
-    return SparseRows(torch.zeros(k, dtype=torch.float64), indices, values, rest)

@@ -1,0 +1,219 @@
+"""``softkin similarity audition``: which source of similarity predicts what is really confused, before any training."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softkin import files
+from softkin.cli import choices, sources
+from softkin.cli.text import rows_that_fit, shown
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from softkin.audition import Audition, Confusions
+    from softkin.distances.sources import ClassData
+
+SUMMARY = "rank sources of similarity by how well they predict what is really confused"
+DESCRIPTION = f"""\
+Rank sources of class similarity by how well they predict what is confused in --against: the cross-entropy of each
+class's confusions at the β that fits the other classes best (nats a row, smaller is better), the rank correlation, and
+how many of the five most confused classes are among the five most similar. Brackets are intervals over classes, and
+"renamed" is what the same source comes to once its classes are renamed at random. Then suggest a source, β and α.
+
+Sources are the word vectors of softkin, those of --distances, and whichever of --tree, --outputs, --confusion,
+--weights, --encoder and --matrix is given (--matrix may be repeated). A mixture of all is learned too.
+
+{sources.SOURCE}"""
+EXAMPLE = "softkin similarity audition digits --against examples/digits-validation.npz --output best.safetensors"
+
+HEADINGS = ("source", "β", "nats a row", "interval", "renamed", "rank correlation", "interval ", "top-5", "best in %")
+LEFT_OUT_FIRST = (6, 4, 3, 7, 5)
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Options, with the library's names and defaults."""
+    sources.add_source(command)
+    choices.path(
+        command.add_argument(
+            "--against",
+            required=True,
+            metavar="FILE",
+            help="what is confused: a baseline's predictions on held-out rows, a .csv confusion matrix, or an .npz of "
+            "human labels (`clean_label` and `noisy_label`)",
+        )
+    )
+    listed = command.add_argument("--distances", metavar="A,B,…")
+    choices.choose(listed, "of the samples too: several of {}", choices.distances, separators=",")
+    sources.add_word_options(command)
+    command.add_argument("--prefer", choices=["words", "entity"], help="entity: whole-name vectors (default: words)")
+    sources.add_options(command, several=("matrix",))
+    sources.add_sample_options(command)
+    command.add_argument("--no-mixture", action="store_true", help="learn no mixture")
+    command.add_argument("--folds", type=int, default=5, help="of the classes, for choosing β (default: 5)")
+    command.add_argument("--resamples", type=int, default=1000, help="of the classes, for intervals (default: 1000)")
+    command.add_argument("--permutations", type=int, default=100, help="renamings of the classes (default: 100)")
+    command.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    command.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE.safetensors",
+        help="write the suggested similarity, for train --distance, compare --matrix and ClassSimilarityLoss.from_file",
+    )
+    command.add_argument("--force", action="store_true", help="overwrite that file")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    from softkin import checks, distances
+
+    sources.check(arguments)
+    for name in _distances(arguments):
+        distances.SOURCES.canonical(name, "--distances")
+    checks.count(arguments.folds, "--folds", least=2, most=10**6)
+    checks.count(arguments.resamples, "--resamples", least=100, most=10**6)
+    checks.count(arguments.permutations, "--permutations", least=1, most=10**6)
+    checks.level(arguments.confidence)
+    if arguments.output is not None and arguments.output.suffix != ".safetensors":
+        raise ValueError(f"--output must end in .safetensors, got {arguments.output}.")
+    files.refuse_to_overwrite(arguments.output, force=arguments.force)
+
+
+def _distances(arguments: argparse.Namespace) -> list[str]:
+    return [name.strip() for name in (arguments.distances or "").split(",") if name.strip()]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Measure every source, judge, print, write."""
+    from softkin import audition
+
+    classes, origin = sources.classes_of(arguments.source, size=arguments.size)
+    confusions = _confusions(arguments.against, classes.class_names)
+    matrices, words, left_out = _candidates(classes, origin, arguments)
+    result = audition.audition(
+        matrices,
+        confusions,
+        mixture=not arguments.no_mixture,
+        folds=arguments.folds,
+        resamples=arguments.resamples,
+        permutations=arguments.permutations,
+        confidence=arguments.confidence,
+        seed=arguments.seed,
+    )
+    if arguments.json:
+        print(json.dumps({**result.to_dict(), "sources": words, "left_out": left_out}, ensure_ascii=False, indent=1))
+    else:
+        _print(result, words, left_out)
+    if arguments.output is not None:
+        result.save(arguments.output, class_names=classes.class_names, sources=words)
+        if not arguments.json:
+            print(f"Wrote {arguments.output}")
+
+
+def _candidates(
+    classes: "ClassData", origin: str | None, arguments: argparse.Namespace
+) -> "tuple[dict[str, Tensor], dict[str, str], dict[str, str]]":
+    """Distances by name, how each was measured, and why word vectors that do not know the names were left out."""
+    import warnings
+
+    from softkin import distances, word_vectors
+
+    matrices: dict[str, Tensor] = {}
+    words: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+
+    def add(name: str, source: str, chosen: dict[str, Any], vectors: Any = None) -> None:
+        measured = sources.measure(source, classes, arguments, chosen, vectors=vectors)
+        label = name
+        while label in matrices:
+            label += "'"
+        matrices[label] = measured.matrix
+        words[label] = (
+            f"{origin}: {measured.how}" if origin and distances.SOURCES[source].uses_samples else measured.how
+        )
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is wrong with names is what the audition shows
+        for vectors in dict.fromkeys([*word_vectors.SHIPPED, *([arguments.vectors] if arguments.vectors else [])]):
+            try:
+                add(Path(vectors).name, "words", {}, vectors)
+            except ValueError as error:  # a word without a vector
+                if vectors == arguments.vectors:
+                    raise
+                left_out[vectors] = str(error)
+    for name in _distances(arguments):
+        canonical = distances.SOURCES.canonical(name, "--distances")
+        if distances.SOURCES[canonical].uses_samples:
+            add(canonical, canonical, {})
+    typed = sources.options(arguments)
+    for path in typed.pop("matrix", []):
+        add(Path(path).stem, "file", {"matrix": path})
+    for name, source in distances.SOURCES.items():
+        mine = {option: value for option, value in typed.items() if option in source.options}
+        if source.required and set(source.required) <= set(mine):
+            add(name, name, mine)
+    if not matrices:
+        raise ValueError(
+            "there is no source to judge: the word vectors do not know all names "
+            f"({next(iter(left_out.values()), '')}); give --tree, --outputs, --encoder, --matrix or --distances."
+        )
+    return matrices, words, left_out
+
+
+def _confusions(path: str, class_names: list[str]) -> "Confusions":
+    """What is confused, from whatever kind of file."""
+    from softkin import SoftkinError, audition, predictions
+    from softkin.array_files import Archive
+    from softkin.distances.files import read_confusion
+
+    name = Path(path).name
+    if Path(path).suffix.lower() == ".csv":
+        return audition.confusions_of_counts(read_confusion(path, class_names), source=f"the confusion matrix {name}")
+    if Path(path).suffix.lower() == ".npz":
+        with files.open_file(path) as stream:
+            archive = Archive(stream, path)
+            if {"clean_label", "noisy_label"} <= set(archive.keys):
+                true, seen = (archive.array(key).all() for key in ("clean_label", "noisy_label"))
+                source = f"the human labels of {name}"
+                return audition.confusions_of_labels(true, seen, num_classes=len(class_names), source=source)
+    outputs = predictions.load(path)
+    if outputs.num_classes != len(class_names) or outputs.class_names not in (None, list(class_names)):
+        raise SoftkinError(f"{path} must have the classes of SOURCE, in the same order, but they differ.")
+    return audition.confusions_of_outputs(outputs.probabilities, outputs.known_labels, source=f"the outputs in {name}")
+
+
+def _print(result: "Audition", words: dict[str, str], left_out: dict[str, str]) -> None:
+    print(
+        f"Against {result.confusions.source}: {result.num_rows} of {result.num_classes} classes; "
+        f"no similarity at all has {result.uniform:.3f} nats a row."
+    )
+    rows = []
+    for one in result.candidates:
+        energy, ranks, top = one.cross_entropy, one.rank_correlation, one.overlap
+        rows.append(
+            (
+                shown(one.name),
+                f"{one.beta:.2f}",
+                f"{energy.value:.3f}",
+                f"{energy.low:.3f} to {energy.high:.3f}",
+                f"{energy.control:.3f}",
+                f"{ranks.value:.3f}",
+                f"{ranks.low:.3f} to {ranks.high:.3f}",
+                f"{top.value:.2f}",
+                "–" if len(one.weights) > 1 else f"{100 * one.wins:.0f}",
+            )
+        )
+    text, dropped = rows_that_fit(HEADINGS, rows, LEFT_OUT_FIRST)
+    print(text)
+    if dropped:
+        print(f"No room for: {', '.join(heading.strip() for heading in dropped)} (--json has all).")
+    for one in result.candidates:
+        if len(one.weights) > 1:
+            print(f"{one.name}: " + ", ".join(f"{weight:.2f} {shown(name)}" for name, weight in one.weights.items()))
+    for name, how in words.items():
+        print(f"{shown(name)}: {shown(how)}")
+    for name, why in left_out.items():
+        print(f"{shown(name)} was left out: {shown(why)}")
+    print("\n" + "\n".join(result.words))

@@ -1,0 +1,208 @@
+"""``softkin similarity measure``: from whatever is known of classes to labels, seen and saved."""
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softkin import files
+from softkin.cli import running, sources
+from softkin.cli.text import shown
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from softkin.distances import ClassDistances
+    from softkin.matrices import ClassMatrix
+
+SUMMARY = "measure how alike the classes are, and print the smooth label of each"
+DESCRIPTION = f"""\
+Measure how alike classes are and print each class's nearest classes and its smooth label
+(1−α)·one-hot + α·softmax(−β·distance).
+
+{sources.SOURCE}"""
+EXAMPLE = "softkin similarity examples/cifar100.txt --beta 2 --alpha 0.1 --output m/"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Options, with the library's names and defaults."""
+    sources.add_source(command)
+    command.add_argument("--alpha", type=float, default=0.1, help="mass on the other classes (default: 0.1)")
+    command.add_argument(
+        "--beta", type=_beta, help="how sharp the similarity is; auto: by --baseline, else 1 (default: 2)"
+    )
+    command.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="FILE",
+        help="predictions of a network trained on one-hot labels, on held-out rows: says whether smoothing will help",
+    )
+    sources.add_measuring(command)
+    command.add_argument(
+        "--check", action="store_true", help="ask WordNet and the other word vectors of softkin about sharp labels"
+    )
+    command.add_argument("--asymmetric", action="store_true", help="allow distances that differ by direction")
+    command.add_argument("--top", type=int, default=5, help="how many nearest classes to print (default: 5)")
+    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    command.add_argument("--output", type=Path, metavar="FOLDER", help="write the matrices there")
+    command.add_argument("--force", action="store_true", help="overwrite matrices in that folder")
+
+
+def _beta(text: str) -> float | str:
+    return text if text == "auto" else float(text)
+
+
+FILES = ("distances.safetensors", "similarity.safetensors", "labels.safetensors", "labels.csv")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    from softkin import checks
+
+    sources.check(arguments)
+    checks.alpha(arguments.alpha)
+    if arguments.beta not in (None, "auto"):
+        checks.beta(arguments.beta)
+    checks.count(arguments.top, "--top", most=10**6)
+    if arguments.output is not None and arguments.output.exists() and not arguments.output.is_dir():
+        raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
+    if arguments.output is not None:
+        files.refuse_to_overwrite(*(arguments.output / name for name in FILES), force=arguments.force)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, compute, print, write."""
+    from softkin import SoftkinError, doubts, similarity, smoothing
+
+    read = sources.read(arguments)
+    matrix, measured = read.matrix, read.measured
+    baseline = None if arguments.baseline is None else _baseline(arguments.baseline, matrix)
+    if measured.similarity is not None and arguments.beta is not None:
+        raise ValueError(
+            f"--beta must be left out: {arguments.source} holds a similarity, which has its β in it already."
+        )
+    if arguments.beta == "auto":
+        arguments.beta = similarity.AUTO_BETA if baseline is None else baseline["beta"]
+    elif arguments.beta is None and measured.similarity is None:
+        arguments.beta = 2.0
+    if measured.similarity is not None:
+        s, arguments.beta = measured.similarity, measured.about.get("beta")
+    else:
+        try:
+            s = similarity.from_distances(
+                matrix.values, arguments.beta, asymmetric=arguments.asymmetric or measured.asymmetric
+            )
+        except ValueError as error:
+            raise SoftkinError(f"{arguments.source}: {error}") from error
+    labels = smoothing.similarity_labels(s, arguments.alpha)
+    report = _report(matrix, s, labels, arguments)
+    if baseline is not None:
+        report["baseline"] = baseline
+    sentences = [doubts.too_sharp(s, arguments.beta) if isinstance(arguments.beta, int | float) else ""]
+    if arguments.check:
+        sentences.append(
+            doubts.disagreement(read.synonyms, s, vectors=read.vectors, aliases=running.aliases(arguments))
+        )
+    report["warnings"] = [sentence for sentence in sentences if sentence]
+    for sentence in report["warnings"]:
+        warnings.warn(sentence, stacklevel=2)
+    if arguments.json:
+        print(json.dumps(report, ensure_ascii=False, indent=1))
+    else:
+        _print(report)
+    if arguments.output is not None:
+        contents = _contents(matrix, measured, s, labels, arguments)
+        files.write_together(contents)
+        if not arguments.json:
+            print("\n".join(f"Wrote {path}" for path in contents))
+
+
+def _baseline(path: Path, matrix: "ClassMatrix") -> dict[str, Any]:
+    """What a baseline's predictions say of smoothing with these similarities."""
+    from softkin import SoftkinError, auto_alpha, predictions, similarity
+
+    outputs = predictions.load(path)
+    if outputs.num_classes != len(matrix.values) or outputs.class_names not in (None, list(matrix.class_names)):
+        raise SoftkinError(f"{path} must have the classes of {matrix.source}, in the same order, but they differ.")
+    p, y = outputs.probabilities, outputs.known_labels
+    confidence, predicted = p.max(dim=1)
+    excess = confidence - (predicted == y).to(p.dtype)
+    gap, deviation = float(excess.mean()), float(excess.std() / len(y) ** 0.5)
+    beta = similarity.best_beta(matrix.values, p, y)
+    return {
+        "rows": len(y),
+        "gap": gap,
+        "beta": beta,
+        "words": f"{auto_alpha.what_a_gap_implies(gap, deviation)}; what it confuses asks for β = {beta:.3g}",
+    }
+
+
+def _contents(
+    matrix: "ClassMatrix", measured: "ClassDistances", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace
+) -> dict[Path, bytes | str]:
+    """What to write, by its path."""
+    from softkin.matrices import MatrixFiles, to_csv
+
+    names, folder = matrix.class_names, arguments.output
+    with_beta = matrix.source if arguments.beta is None else f"{matrix.source}; beta={arguments.beta:g}"
+    with_alpha = f"{with_beta}; alpha={arguments.alpha:g}"
+    kept = {**measured.about, **({"asymmetric": True} if measured.asymmetric or arguments.asymmetric else {})}
+    d = MatrixFiles("distances").content(matrix.values, class_names=names, source=matrix.source, about=kept)
+    return {
+        folder / FILES[0]: d,
+        folder / FILES[1]: MatrixFiles("similarity").content(s, class_names=names, source=with_beta),
+        folder / FILES[2]: MatrixFiles("labels").content(labels, class_names=names, source=with_alpha),
+        folder / FILES[3]: to_csv(labels, names, kind="labels"),
+    }
+
+
+def _report(matrix: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace) -> dict[str, Any]:
+    """What is printed, as plain data."""
+    names = matrix.class_names
+    top = min(arguments.top, len(names) - 1)
+    far = matrix.values.clone()
+    far.diagonal().fill_(float("inf"))
+    nearest = far.argsort(dim=1, stable=True)[:, :top]  # by distance: at β = 0 or a large β similarities tie
+    classes = []
+    for k, name in enumerate(names):
+        shown = [
+            {
+                "name": names[j],
+                "distance": float(matrix.values[k, j]),
+                "similarity": float(s[k, j]),
+                "label": float(labels[k, j]),
+            }
+            for j in nearest[k].tolist()
+        ]
+        own = float(labels[k, k])
+        rest = max(0.0, 1 - own - sum(float(neighbour["label"]) for neighbour in shown))
+        classes.append({"name": name, "label": own, "nearest": shown, "rest": rest})
+    return {"source": matrix.source, "alpha": arguments.alpha, "beta": arguments.beta, "classes": classes}
+
+
+def _print(report: dict[str, Any]) -> None:
+    """A table: a class, what its label keeps on itself, its nearest classes with theirs, and the rest."""
+    import sys
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    sharp = "" if report["beta"] is None else f", beta = {report['beta']:g}"
+    print(f"{report['source']}; alpha = {report['alpha']:g}{sharp}")
+    if "baseline" in report:
+        print(f"The baseline, on {report['baseline']['rows']:,} rows, is {report['baseline']['words']}.")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("class", overflow="fold")
+    table.add_column("itself", justify="right", no_wrap=True)
+    table.add_column("nearest classes, and the label's mass on each", overflow="fold")
+    table.add_column("others", justify="right", no_wrap=True)
+    for row in report["classes"]:
+        nearest = ", ".join(f"{shown(other['name'])}{NO_BREAK}{other['label']:.4f}" for other in row["nearest"])
+        table.add_row(Text(shown(row["name"])), f"{row['label']:.3f}", Text(nearest), f"{row['rest']:.4f}")
+    console.print(table)
+
+
+NO_BREAK = "\u00a0"  # keeps a name and its number on one line

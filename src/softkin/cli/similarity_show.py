@@ -1,0 +1,156 @@
+"""``softkin similarity show``: look at a similarity, class by class and as a whole, and mend it."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softkin import files
+from softkin.cli import running, sources
+from softkin.cli.text import shown
+
+if TYPE_CHECKING:
+    from softkin.inspection import Inspection
+
+SUMMARY = "look at a similarity: labels, groups, rows that look wrong; and mend it"
+DESCRIPTION = f"""\
+Show what a similarity says of a class (its smooth label, nearest classes, entropy, the uniform ε that does as much) and
+which rows look wrong: a neighbour that dominates, a class unlike all others, a name whose nearest classes other sources
+find far. Without CLASS all classes are counted and only what looks wrong is printed. --report, --picture and --json
+show the whole; --fix and --fixes mend it, and --output keeps the result with its corrections.
+
+{sources.SOURCE}"""
+EXAMPLE = "softkin similarity show examples/cifar100.txt fox tank --vectors glove --report similarity.html"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Options, with the library's names and defaults."""
+    sources.add_source(command)
+    command.add_argument("classes", nargs="*", metavar="CLASS", help="classes to show (default: what looks wrong)")
+    command.add_argument("--alpha", type=float, help="mass on the other classes (default: the file's, or 0.1)")
+    command.add_argument("--beta", type=float, help="how sharp the similarity is (default: 2, or what the file has)")
+    sources.add_measuring(command)
+    command.add_argument("--asymmetric", action="store_true", help="allow distances that differ by direction")
+    command.add_argument(
+        "--fix",
+        action="append",
+        default=[],
+        metavar="CLASS=LIKE,…",
+        help='make a class like others, such as "fox=wolf,dog"; may be repeated',
+    )
+    command.add_argument(
+        "--fixes", type=Path, metavar="FILE.csv", help="corrections: a class and those it is like a line"
+    )
+    command.add_argument("--top", type=int, default=10, help="how many nearest classes to show (default: 10)")
+    command.add_argument("--json", action="store_true", help="print everything as JSON")
+    command.add_argument("--report", type=Path, metavar="FILE.html", help="write a page, and its data beside it")
+    command.add_argument("--picture", type=Path, metavar="FILE.png", help="write heat-map and dendrogram as a picture")
+    command.add_argument(
+        "--output", type=Path, metavar="FILE.safetensors", help="write the similarity, corrected, with its provenance"
+    )
+    command.add_argument("--force", action="store_true", help="overwrite these files")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    from softkin import checks, inspection
+
+    sources.check(arguments)
+    if arguments.alpha is not None:
+        checks.alpha(arguments.alpha)
+    if arguments.beta is not None:
+        checks.beta(arguments.beta)
+    checks.count(arguments.top, "--top", most=10**6)
+    for text in arguments.fix:
+        inspection.parse_fix(text)
+    for option, suffix in (("report", ".html"), ("picture", ".png"), ("output", ".safetensors")):
+        path = getattr(arguments, option)
+        if path is not None and path.suffix.lower() != suffix:
+            raise ValueError(f"--{option} must end in {suffix}, got {path}.")
+    beside = None if arguments.report is None else arguments.report.with_suffix(".json")
+    files.refuse_to_overwrite(arguments.report, beside, arguments.picture, arguments.output, force=arguments.force)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, mend, print, write."""
+    from softkin import SoftkinError, inspection, similarity
+    from softkin.names import did_you_mean
+
+    read = sources.read(arguments)
+    names, measured = read.matrix.class_names, read.measured
+    unknown = [name for name in arguments.classes if name not in names]
+    if unknown:
+        raise ValueError(f"{arguments.source} has no class {unknown[0]!r}{did_you_mean(unknown[0], names)}")
+    if measured.similarity is not None and arguments.beta is not None:
+        raise ValueError(
+            f"--beta must be left out: {arguments.source} holds a similarity, which has its β in it already."
+        )
+    fixes = dict(inspection.parse_fix(text) for text in arguments.fix)
+    if arguments.fixes is not None:
+        fixes = {**inspection.read_fixes(arguments.fixes), **fixes}
+    beta = 2.0 if arguments.beta is None else arguments.beta
+    try:
+        d, s = inspection.of_measured(measured, names, beta, fixes, asymmetric=arguments.asymmetric)
+    except ValueError as error:
+        raise SoftkinError(f"{arguments.source}: {error}") from error
+    alpha = arguments.alpha
+    if alpha is None:
+        suggested = measured.about.get("alpha")
+        alpha = suggested if isinstance(suggested, int | float) else 0.1
+    about: dict[str, Any] = dict(measured.about)
+    kept = {**about.get("fixes", {}), **{name: list(like) for name, like in fixes.items()}}
+    if kept:
+        about["fixes"] = kept
+    if measured.similarity is None:
+        about["beta"] = beta
+    source = read.matrix.source + (f"; corrected: {inspection.in_words(fixes)}" if fixes else "")
+    others = inspection.other_sources(read.synonyms, vectors=read.vectors, aliases=running.aliases(arguments))
+    seen = inspection.inspect(s, names, alpha=alpha, source=source, others=others, about=about)
+    _show(seen, arguments, beta if measured.similarity is None else None)
+    written: list[Path] = []
+    if arguments.report is not None:
+        from softkin import report
+
+        data = report.build_inspection(seen, d, beta=beta if measured.similarity is None else None)
+        written += report.write(arguments.report, data, force=arguments.force)
+    if arguments.picture is not None:
+        from softkin.report import inspector
+
+        files.write(arguments.picture, inspector.picture(seen))
+        written.append(arguments.picture)
+    if arguments.output is not None:
+        similarity.save(arguments.output, s, class_names=names, source=source, about=about)
+        written.append(arguments.output)
+    if not arguments.json:
+        print("\n".join(f"Wrote {path}" for path in written), end="\n" if written else "")
+
+
+def _show(seen: "Inspection", arguments: argparse.Namespace, beta: float | None) -> None:
+    if arguments.json:
+        print(json.dumps(seen.to_dict(top=arguments.top), ensure_ascii=False, indent=1))
+        return
+    sharp = "" if beta is None else f", beta = {beta:g}"
+    print(f"{shown(seen.source)}; alpha = {seen.alpha:g}{sharp}, {len(seen.class_names)} classes")
+    wanted = arguments.classes
+    for name in wanted:
+        row = seen.row(seen.class_names.index(name), top=arguments.top)
+        print(
+            f"\n{shown(name)}: keeps {row['label']:.3f}; entropy {row['entropy']:.2f} nats, over "
+            f"{row['effective_classes']:.1f} classes; like uniform ε = {row['uniform_epsilon']:.3f} by mass, "
+            f"{row['uniform_epsilon_entropy']:.3f} by entropy"
+        )
+        most = max((other["label"] for other in row["nearest"]), default=0) or 1
+        width = max((len(shown(other["name"])) for other in row["nearest"]), default=0)
+        for other in row["nearest"]:
+            bar = "█" * max(1, round(30 * other["label"] / most))
+            print(f"  {shown(other['name']):<{width}}  {other['label']:.4f}  {bar}")
+    oddities = [one for one in seen.oddities if not wanted or seen.class_names[one.k] in wanted]
+    if oddities:
+        print(f"\n{len(oddities)} rows look wrong:" if len(oddities) > 1 else "\n1 row looks wrong:")
+        for one in oddities[:40]:
+            print(f"  {shown(one.words)}")
+        if len(oddities) > 40:
+            print(f"  … and {len(oddities) - 40} more (--json has all)")
+        print('Mend a row with --fix "CLASS=LIKE,LIKE", or say what a name means with --alias.')
+    elif not wanted:
+        print("No row looks wrong.")

@@ -1,0 +1,94 @@
+"""Whatever a file says of classes → their distances: matrices, taxonomies, confusions."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from softkin import SoftkinError, array_files, checks, files, matrices, tensor_files
+from softkin.distances.taxonomy import from_taxonomy
+from softkin.distances.taxonomy_files import is_taxonomy
+from softkin.matrices import ClassMatrix, in_order_of
+from softkin.similarity import from_confusion
+
+NESTED = (".json", ".yaml", ".yml")
+SUFFIXES = (".safetensors", ".csv", *NESTED)
+"""Of files that say how alike classes are"""
+
+
+def holds_taxonomy(path: Path) -> bool:
+    """Whether a file is a taxonomy and no matrix, by its name, of a CSV by its first lines."""
+    if path.suffix.lower() in NESTED:
+        return True
+    if path.suffix.lower() != ".csv":
+        return False
+    with files.reading(path, "CSV"), files.open_file(path) as file:
+        return is_taxonomy(file.read(2**16).decode("utf-8-sig", "replace"))
+
+
+def read_file(path: str | Path, class_names: Sequence[str], synonyms: Sequence[str | Sequence[str]]) -> ClassMatrix:
+    """Distances or similarity of just these classes, in this order, from any file that holds them.
+
+    A taxonomy is measured by "lca"; smooth labels are taken for the similarity in them, a confusion matrix for the one
+    that ``similarity.from_confusion`` makes of it.
+    """
+    path = Path(path)
+    files.require_regular(path)
+    if holds_taxonomy(path):
+        values = from_taxonomy(path, synonyms)
+        return ClassMatrix(values, list(class_names), "distances", f"taxonomy {path.name}: lca")
+    matrix = matrices.read_any(path)
+    values = in_order_of(matrix, class_names, path)
+    if matrix.kind == "labels":
+        values = _similarity_in(values, path)
+    if matrix.kind == "confusion":
+        try:
+            values = from_confusion(values)
+        except ValueError as error:
+            raise SoftkinError(f"{path}: {error}") from error
+    kind = "distances" if matrix.kind == "distances" else "similarity"
+    return ClassMatrix(values, list(class_names), kind, matrix.source, matrix.about)
+
+
+def _similarity_in(labels: Tensor, path: Path) -> Tensor:
+    others = labels.clone().fill_diagonal_(0)
+    mass = others.sum(dim=1, keepdim=True)
+    if bool((mass <= 0).any()):
+        raise SoftkinError(f"{path} must hold labels that give other classes something, but some give them nothing.")
+    return others / mass
+
+
+def read_confusion(path: str | Path, class_names: Sequence[str]) -> Tensor:
+    """Counts (K, K) of just these classes, in this order, from a CSV with names or a file of softkin."""
+    matrix = matrices.read_any(Path(path), kind="confusion")
+    if matrix.kind != "confusion":
+        raise SoftkinError(f"{path} holds {matrix.kind}, not a confusion matrix.")
+    return in_order_of(matrix, class_names, path)
+
+
+def read_weights(path: str | Path, num_classes: int) -> Tensor:
+    """The (K, d) weights of a last layer: a .npy or .npz array, or the one tensor of a .safetensors that fits."""
+    path = Path(path)
+    files.require_regular(path)
+    if path.suffix.lower() == ".safetensors":
+        file = tensor_files.TensorFile(path, "weights")
+        fitting = [key for key, shape in file.shapes.items() if len(shape) == 2 and shape[0] == num_classes]
+        if len(fitting) != 1:
+            raise SoftkinError(
+                f"{path} must hold one tensor of {num_classes} rows, the last layer's weight, and holds "
+                f"{', '.join(fitting) or 'none'}."
+            )
+        return file.whole(fitting[0])
+    if path.suffix.lower() not in (".npy", ".npz"):
+        raise SoftkinError(f"{path} is no known form of weights: .npy, .npz or .safetensors.")
+    with files.open_file(path) as stream:
+        if path.suffix.lower() == ".npz":
+            archive = array_files.Archive(stream, str(path))
+            key = next((name for name in archive.keys if name in ("weight", "weights")), archive.keys[0])
+            array = archive.array(key).all()
+        else:
+            array = array_files.ArrayStream(stream, array_files.size_of(stream), str(path)).all()
+    if array.ndim != 2 or len(array) != num_classes:
+        raise SoftkinError(f"{path} must hold weights of shape ({num_classes}, d), one row a class, got {array.shape}.")
+    return checks.as_tensor(array, str(path)).to(torch.float64)

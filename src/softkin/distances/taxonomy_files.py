@@ -1,0 +1,151 @@
+"""Files → taxonomies: pairs of parent and child, nested tables, columns of superclasses."""
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from softkin import SoftkinError, checks, files
+from softkin.distances.taxonomy import MOST_NODES, TOP, Taxonomy
+
+LABELS = ("fine_label", "label", "labels", "class", "target")  # columns that may name the class of a row
+
+
+def read_taxonomy(path: str | Path) -> Taxonomy:
+    """A taxonomy from a file: CSV or text with a pair a line, nested JSON or YAML, a column of superclasses.
+
+    In nested files keys are nodes, lists and tables hold their children, and {"name": …, "children": […]} is taken as
+    it is meant; the file itself is the root.
+    """
+    text = str(path)
+    stem, colon, column = text.rpartition(":")
+    if colon and Path(stem).suffix.lower() == ".parquet":
+        return _superclass_column(Path(stem), column)
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        return Taxonomy(_nested(files.read_json(path, "a taxonomy"), path), name=str(path))
+    if suffix in (".yaml", ".yml"):
+        return Taxonomy(_nested(_read_yaml(path), path), name=str(path))
+    if suffix not in (".csv", ".tsv", ".txt"):
+        raise SoftkinError(
+            f"{path} is no known form of a taxonomy: .csv, .tsv or .txt with a parent and a child a line, nested .json "
+            "or .yaml, or FILE.parquet:COLUMN with superclasses."
+        )
+    with files.reading(path, "a taxonomy"):
+        content = files.read_bytes(path, "a taxonomy").decode("utf-8-sig")
+    return Taxonomy(_pairs(content, path), name=str(path))
+
+
+def is_taxonomy(content: str) -> bool:
+    """Whether the text of a CSV file is a list of pairs, and no matrix."""
+    head = [line for line in content.splitlines()[:4] if line.strip()]
+    cells = [next(csv.reader([line])) for line in head]
+    return len(head) > 1 and all(len(line) == 2 for line in cells) and not checks.is_number(cells[1][1])
+
+
+def _pairs(content: str, path: Path) -> list[tuple[str, str]]:
+    lines = [line for line in content.splitlines() if line.strip()]
+    if not lines:
+        raise SoftkinError(f"{path} must hold a parent and a child a line, and is empty.")
+    delimiter = next((letter for letter in ("\t", ",", ";") if letter in lines[0]), " ")
+    rows = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter))
+    head = [cell.strip().lower() for cell in rows[0]]
+    order = (0, 1)
+    if "parent" in head and "child" in head:
+        order = head.index("parent"), head.index("child")
+        rows = rows[1:]
+    pairs = []
+    for number, row in enumerate(rows, start=1 + len(lines) - len(rows)):
+        if len(row) <= max(order) or (order == (0, 1) and len(row) != 2 and "parent" not in head):
+            raise SoftkinError(
+                f"{path}, line {number}: a parent and a child are due, got {delimiter.join(row)[:60]!r}."
+            )
+        parent, child = row[order[0]].strip(), row[order[1]].strip()
+        if not child:
+            raise SoftkinError(f"{path}, line {number}: the child has no name.")
+        if parent:  # a root may stand below nothing
+            pairs.append((parent, child))
+    return pairs
+
+
+def _nested(content: Any, path: Path) -> list[tuple[str, str]]:
+    """Edges of nested tables and lists; without recursion, as files may be hostile."""
+    edges: list[tuple[str, str]] = []
+    waiting: list[tuple[str, Any, int]] = [(TOP, content, 0)]
+    while waiting:
+        parent, inner, depth = waiting.pop()
+        if depth > files.DEPTH or len(edges) > MOST_NODES:
+            raise SoftkinError(f"{path} could not be read as a taxonomy: it is nested too deeply, or too large.")
+        if inner is None or inner in ({}, [], ""):
+            continue
+        if isinstance(inner, str | int | float):
+            edges.append((parent, str(inner)))
+        elif isinstance(inner, list):
+            waiting += [(parent, part, depth + 1) for part in inner]
+        elif isinstance(inner, dict) and isinstance(inner.get("name"), str) and set(inner) <= {"name", "children"}:
+            edges.append((parent, inner["name"]))
+            waiting.append((inner["name"], inner.get("children"), depth + 1))
+        elif isinstance(inner, dict):
+            for name, children in inner.items():
+                edges.append((parent, str(name)))
+                waiting.append((str(name), children, depth + 1))
+        else:
+            raise SoftkinError(
+                f"{path} must hold names, lists and tables, got {type(inner).__name__} below {parent!r}."
+            )
+    return edges
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise ImportError("a taxonomy in YAML needs pyyaml: pip install pyyaml") from error
+    content = files.read_bytes(path, "a taxonomy")
+    with files.reading(path, "YAML"):
+        files.within("bytes", len(content), str(path), share=2**9)  # slow to parse, and nobody types 4 MiB
+        return yaml.safe_load(content)
+
+
+def _superclass_column(path: Path, column: str) -> Taxonomy:
+    """Classes below the superclass that each of their rows has, from two columns of a parquet file."""
+    import pyarrow.parquet as pq
+
+    files.require_regular(path)
+    with files.reading(path, "parquet"):
+        schema = pq.read_schema(path)
+        labels = next((name for name in LABELS if name in schema.names and name != column), None)
+        if column not in schema.names or labels is None:
+            raise SoftkinError(
+                f"{path} must have the column {column!r} and one of {', '.join(LABELS)} beside it, and has "
+                f"{', '.join(schema.names)[:200]}."
+            )
+        table = pq.read_table(path, columns=[labels, column])
+        names = _class_names(schema.metadata or {}, path)
+        pairs = dict.fromkeys(zip(table[labels].to_pylist(), table[column].to_pylist(), strict=True))
+    above: dict[Any, Any] = {}
+    for label, group in pairs:
+        if above.setdefault(label, group) != group:
+            raise SoftkinError(
+                f"{path}: rows of class {label!r} have two superclasses, {above[label]!r} and {group!r}."
+            )
+
+    def called(feature: str, value: Any) -> str:
+        known = names.get(feature)
+        return known[value] if known and isinstance(value, int) and value < len(known) else str(value)
+
+    groups = {label: f"{column}: {called(column, group)}" for label, group in above.items()}
+    edges = [(TOP, group) for group in dict.fromkeys(groups.values())]
+    edges += [(groups[label], called(labels, label)) for label in sorted(groups, key=str)]
+    return Taxonomy(edges, name=f"{path}:{column}")
+
+
+def _class_names(metadata: Mapping[bytes, bytes], path: Path) -> dict[str, list[str]]:
+    """The names of the classes of each column, as Hugging Face data sets keep them."""
+    if b"huggingface" not in metadata:
+        return {}
+    about = files.parse_json(metadata[b"huggingface"], path, "the metadata of a data set")
+    features = about.get("info", {}).get("features", {})
+    return {name: one["names"] for name, one in features.items() if isinstance(one, dict) and "names" in one}

@@ -1,0 +1,105 @@
+"""An inspection of a similarity → the data of its page, and its picture."""
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softkin import __version__
+from softkin.report import matrix, mistakes, plain
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from softkin.inspection import Inspection
+
+LEGIBLE = 300  # classes whose names fit into a picture
+DRAWN = 600  # leaves of a dendrogram that a page draws
+
+
+def build_inspection(seen: "Inspection", distances: "Tensor", *, beta: float | None) -> dict[str, Any]:
+    """Everything that the page of a similarity shows.
+
+    Args:
+        seen: From ``inspection.inspect``.
+        distances: D, (K, K), behind it.
+        beta: How sharp it was made; None where ``distances`` are minus the logarithm of the similarity itself.
+
+    Returns:
+        Plain data for ``report.write``.
+    """
+    content = matrix.encoded(
+        distances,
+        num_classes=len(seen.class_names),
+        source=seen.source,
+        alpha=seen.alpha,
+        beta=1.0 if beta is None else beta,
+        asymmetric=True,
+    )
+    rows = [seen.row(k, top=3) for k in range(len(seen.class_names))]
+    return {
+        "format": "softkin report",
+        "version": plain.VERSION,
+        "kind": "similarity",
+        "softkin": __version__,
+        "name": "Class similarity",
+        "source": seen.source,
+        "num_classes": len(seen.class_names),
+        "class_names": mistakes.display_names(seen.class_names, len(seen.class_names)),
+        "similarity": {**content, "order": seen.order, "as_it_is": beta is None},
+        "merges": [list(merge) for merge in seen.merges] if len(seen.class_names) <= DRAWN else [],
+        "oddities": [{"kind": one.kind, "k": one.k, "words": one.words} for one in seen.oddities],
+        "rows": [
+            {key: row[key] for key in ("entropy", "effective_classes", "uniform_epsilon_entropy")} for row in rows
+        ],
+        "uniform_epsilon": rows[0]["uniform_epsilon"],
+        "fixes": dict(seen.about.get("fixes", {})),
+    }
+
+
+def picture(seen: "Inspection") -> bytes:
+    """Heat-map and dendrogram as a PNG whose names can be read; above 300 classes without names."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.colors import LogNorm
+    from matplotlib.figure import Figure
+    from scipy.cluster.hierarchy import dendrogram
+
+    k = len(seen.class_names)
+    legible = k <= LEGIBLE
+    side = max(3.0, 0.12 * k) if legible else 12.0
+    figure = Figure(figsize=(side * 1.25 + 2.2, side + 1.6), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=(0.25, 1))
+    if seen.merges:
+        counts: dict[int, int] = {}
+        lines = []
+        for place, (first, second, height) in enumerate(seen.merges):
+            counts[k + place] = counts.get(first, 1) + counts.get(second, 1)
+            lines.append((first, second, height, counts[k + place]))
+        dendrogram(np.array(lines, dtype=float), orientation="left", ax=left, no_labels=True, color_threshold=0)
+        left.invert_yaxis()
+    left.axis("off")
+    shown = seen.values[seen.order][:, seen.order].numpy().copy()
+    np.fill_diagonal(shown, np.nan)
+    high = float(np.nanmax(shown))
+    low = max(float(np.nanmin(shown)), high * 1e-4)
+    norm = LogNorm(low, high) if high > low > 0 else None
+    image = right.imshow(np.maximum(shown, low), norm=norm, cmap="viridis", aspect="auto", interpolation="nearest")
+    if legible:
+        # No mathtext: a name may hold dollar signs.
+        names = [_short(seen.class_names[j]).replace("$", r"\$") for j in seen.order]
+        right.set_xticks(range(k), names, rotation=90, fontsize=7)
+        right.set_yticks(range(k), names, fontsize=7)
+    else:
+        right.set_xticks([])
+        right.set_yticks([])
+    right.set_title("similarity of each class (line) to the others", fontsize=9)
+    figure.colorbar(image, ax=right, fraction=0.03, pad=0.01)
+    content = io.BytesIO()
+    figure.savefig(content, format="png", metadata={"Software": f"softkin {__version__}"})
+    return content.getvalue()
+
+
+def _short(name: str, most: int = 24) -> str:
+    printable = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
+    return printable if len(printable) <= most else f"{printable[: most - 1]}…"

@@ -1,0 +1,47 @@
+"""Class distances, or what a model confuses → how alike the classes are.
+
+Each function returns S, (K, K) float64 on the CPU with rows that sum to 1 and a zero diagonal, or ``SparseRows`` of it
+where only the most similar classes are kept.
+
+- ``from_distances``, ``from_vectors``, ``from_blocks``: a softmax of minus β times normalised distances
+- ``from_outputs``, ``from_confusion``: what a trained model, or people, take a class for
+- ``mixture``: several distances with a weight each
+"""
+
+from softkin.matrices import MatrixFiles
+from softkin.similarity.formula import (
+    AUTO_BETA,
+    Beta,
+    Outputs,
+    SparseRows,
+    best_beta,
+    from_distances,
+    mixture,
+    normalised_rows,
+    wrong_mass,
+)
+from softkin.similarity.outputs import from_confusion, from_outputs
+from softkin.similarity.vectors import from_blocks, from_vectors, nearest
+
+__all__ = [
+    "AUTO_BETA",
+    "Beta",
+    "Outputs",
+    "SparseRows",
+    "best_beta",
+    "from_blocks",
+    "from_confusion",
+    "from_distances",
+    "from_outputs",
+    "from_vectors",
+    "load",
+    "mixture",
+    "nearest",
+    "normalised_rows",
+    "read",
+    "save",
+    "wrong_mass",
+]
+
+_files = MatrixFiles("similarity")
+save, load, read = _files.save, _files.load, _files.read

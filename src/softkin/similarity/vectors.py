@@ -1,0 +1,231 @@
+"""Classes that are vectors, or rows of distances made block by block → similarity, also of very many classes."""
+
+from collections.abc import Callable
+from typing import overload
+
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin.checks import Array
+from softkin.progress import track
+from softkin.similarity.formula import Beta, Outputs, SparseRows, chosen_beta, from_distances, softmax_of_rows
+
+BLOCK = 2**21  # distances at a time: 16 MB of float64, which the caches still help with
+TILE = 8192  # columns at a time in ``nearest``
+
+
+@overload
+def from_vectors(
+    vectors: Array, beta: Beta = ..., *, top_m: None = ..., outputs: Outputs | None = ..., progress: bool | None = ...
+) -> Tensor: ...
+@overload
+def from_vectors(
+    vectors: Array, beta: Beta = ..., *, top_m: int, outputs: Outputs | None = ..., progress: bool | None = ...
+) -> SparseRows: ...
+@torch.no_grad()
+def from_vectors(
+    vectors: Array,
+    beta: Beta = 2.0,
+    *,
+    top_m: int | None = None,
+    outputs: Outputs | None = None,
+    progress: bool | None = None,
+) -> Tensor | SparseRows:
+    """Similarity of classes that are vectors (words, prototypes, last-layer weights), also for very many classes.
+
+    The same as ``from_distances`` of the vectors' L2 distances. With ``top_m`` no K×K matrix is built: see
+    ``from_blocks``.
+
+    Cost: K²·d multiply-adds in blocks of rows, K·m numbers kept.
+
+    Args:
+        vectors: (K, d), one for each class.
+        beta: How sharp, at least 0, or "auto": see ``from_distances``.
+        top_m: How many classes to keep for each; None for the full matrix.
+        outputs: (probabilities, labels) of a baseline on held-out rows, for ``beta="auto"``.
+        progress: Show a bar; by default on a terminal, for work longer than a second.
+
+    Returns:
+        (K, K) float64 on the CPU, or ``SparseRows`` with ``top_m``. The losses and ``similarity_labels`` take both.
+
+    Example:
+        >>> rows = from_vectors(torch.eye(5), top_m=2)
+        >>> float(rows.rest[0])  # all equally far: each of the four others gets a quarter
+        0.25
+    """
+    v = _checked(vectors)
+    if top_m is None:
+        return from_distances(_l2(v), beta, outputs=outputs)
+    beta = chosen_beta(beta, None if outputs is None else _l2(v), outputs)
+    m = min(checks.count(top_m, "top_m"), len(v) - 1)
+    v = v - v.mean(dim=0)  # distances stay, cancellation shrinks
+    squares = v.square().sum(dim=1)
+
+    def rows(own: Tensor) -> Tensor:
+        d = torch.addmm(squares[own, None] + squares, v[own], v.T, alpha=-2).clamp_(min=0)
+        line = torch.arange(len(own), device=v.device)
+        d[line, own] = float("inf")
+        near = d.topk(m, largest=False, sorted=False).indices
+        d.sqrt_()
+        # Cancellation hits the nearest, which matter most: their distances again, from differences.
+        for part in line.split(max(1, 2**22 // (m * v.shape[1]))):
+            d[part[:, None], near[part]] = (v[own[part], None] - v[near[part]]).square().sum(dim=2).sqrt()
+        return d
+
+    return from_blocks(len(v), rows, beta, top_m=m, device=v.device, progress=progress)
+
+
+def from_blocks(
+    num_classes: int,
+    rows: Callable[[Tensor], Tensor],
+    beta: float = 2.0,
+    *,
+    top_m: int,
+    device: torch.device | str = "cpu",
+    progress: bool | None = None,
+) -> SparseRows:
+    """Similarity of very many classes from rows of distances that are made when they are needed.
+
+    Row by row the m most similar classes keep their similarity, computed with the statistics and the sum of the full
+    row, and what is left of the row's mass is spread evenly over the K−1−m other classes, so that it still sums to 1.
+    Of classes that are equally far, as many in a tree are, those of the smallest numbers are kept.
+
+    Args:
+        num_classes: K.
+        rows: Called with class numbers (r,), returns their distances (r, K), float64; what a class has to itself does
+            not count. ``distances.Taxonomy.rows`` is one.
+        beta: How sharp, at least 0.
+        top_m: How many classes to keep for each.
+        device: Where the rows are made.
+        progress: Show a bar; by default on a terminal, for work longer than a second.
+    """
+    k = checks.count(num_classes, "num_classes", least=2)
+    m, beta = min(checks.count(top_m, "top_m"), k - 1), checks.beta(beta)
+    step = max(1, BLOCK // k)
+    indices = torch.empty(k, m, dtype=torch.int64)
+    values = torch.empty(k, m, dtype=torch.float64)
+    rest = torch.empty(k, dtype=torch.float64)
+    for start in track(range(0, k, step), "similarities", total=-(-k // step), show=progress):
+        own = torch.arange(start, min(start + step, k), device=device)
+        d = rows(own)
+        line = torch.arange(len(own), device=d.device)
+        d[line, own] = float("inf")
+        near = _smallest(d, m)
+        shares = softmax_of_rows(d, own, beta)
+        indices[own.cpu()], values[own.cpu()] = near.cpu(), shares.gather(1, near).cpu()
+        rest[own.cpu()] = (shares.scatter_(1, near, 0).sum(dim=1) / max(1, k - 1 - m)).cpu()
+    return SparseRows(torch.zeros(k, dtype=torch.float64), indices, values, rest)
+
+
+def _smallest(d: Tensor, m: int) -> Tensor:
+    """(r, m) places of the m smallest of each row, in order of place; of equal ones those that come first."""
+    values, places = d.topk(m, largest=False, sorted=True)
+    last = values[:, -1:]
+    ties = (d == last).sum(dim=1) > (values == last).sum(dim=1)  # topk left equal ones out
+    for row in ties.nonzero()[:, 0].tolist():
+        below = (d[row] < last[row]).nonzero()[:, 0]
+        equal = (d[row] == last[row]).nonzero()[: m - len(below), 0]
+        places[row] = torch.cat([below, equal])
+    return places.sort(dim=1).values
+
+
+@torch.no_grad()
+def nearest(vectors: Array, m: int, *, progress: bool | None = None) -> tuple[Tensor, Tensor]:
+    """The m nearest other vectors of each by L2, exactly, without a K×K matrix.
+
+    Products are computed in float32, tile by tile; whatever may be among the m nearest, given the rounding of such
+    products, is computed again from float64 differences. So the result is that of float64 throughout.
+
+    Args:
+        vectors: (K, d).
+        m: How many, at most K−1.
+        progress: Show a bar; by default on a terminal, for work longer than a second.
+
+    Returns:
+        (K, m) int64 numbers of the nearest, the nearest first and of equally near ones the first, and (K, m) float64
+        distances; on the CPU.
+
+    Example:
+        >>> indices, distances = nearest(torch.tensor([[0.0], [1.0], [3.0]]), 1)
+        >>> indices.tolist(), distances.tolist()
+        ([[1], [0], [1]], [[1.0], [1.0], [2.0]])
+    """
+    exact = _checked(vectors)
+    k, width = exact.shape
+    m = min(checks.count(m, "m"), k - 1)
+    exact = exact - exact.mean(dim=0)
+    scale = float(exact.abs().max()) or 1.0
+    exact = exact / scale  # squares of large or tiny numbers would leave the range of float32
+    v = exact.to(torch.float32)
+    squares = v.square().sum(dim=1)
+    # |computed − true| ≤ γ·(|a| + |b|)² for a float32 sum of width products, as also for rounding the inputs
+    gamma = (width + 8) * torch.finfo(torch.float32).eps
+    slack = 2 * gamma * (squares.sqrt() + float(squares.max()) ** 0.5).square() + 1e-30
+    indices = torch.empty(k, m, dtype=torch.int64)
+    distances = torch.empty(k, m, dtype=torch.float64)
+    step = max(1, BLOCK // min(k, TILE))
+    for start in track(range(0, k, step), "neighbours", total=-(-k // step), show=progress):
+        own = torch.arange(start, min(start + step, k), device=v.device)
+        places, _ = _candidates(v, squares, own, slack[own], m)
+        gaps = torch.empty(places.shape, dtype=torch.float64, device=v.device)
+        for part in torch.arange(len(own), device=v.device).split(max(1, 2**21 // (places.shape[1] * width))):
+            inside = places[part].clamp(min=0)
+            gaps[part] = (exact[own[part], None] - exact[inside]).square().sum(dim=2).sqrt()
+        gaps[places < 0] = float("inf")
+        by_place = torch.where(places < 0, k, places).argsort(dim=1)
+        places, gaps = places.gather(1, by_place), gaps.gather(1, by_place)
+        order = gaps.argsort(dim=1, stable=True)[:, :m]  # of equally near ones the first
+        indices[own.cpu()] = places.gather(1, order).cpu()
+        distances[own.cpu()] = (gaps.gather(1, order) * scale).cpu()
+    return indices, distances
+
+
+def _candidates(v: Tensor, squares: Tensor, own: Tensor, slack: Tensor, m: int) -> tuple[Tensor, Tensor]:
+    """(r, c) places of all that may be among the m nearest of ``own``, −1 where a row has fewer, and their squares."""
+    k, line = len(v), torch.arange(len(own), device=v.device)
+    places = torch.empty(len(own), 0, dtype=torch.int64, device=v.device)
+    values = torch.empty(len(own), 0, device=v.device)
+    limit: Tensor | None = None
+    for first in range(0, k, TILE):
+        columns = slice(first, min(first + TILE, k))
+        d = torch.addmm(squares[own, None] + squares[columns], v[own], v[columns].T, alpha=-2)
+        inside = (own >= columns.start) & (own < columns.stop)
+        d[line[inside], own[inside] - first] = float("inf")
+        if limit is None:  # the first tile: a bound on what counts
+            limit = d.topk(min(m, d.shape[1]), largest=False).values.amax(dim=1) + slack
+            limit = limit if d.shape[1] > m else torch.full_like(limit, float("inf"))
+        row, column = (d <= limit[:, None]).nonzero(as_tuple=True)
+        if len(row) == 0:
+            continue
+        found = torch.bincount(row, minlength=len(own))
+        rank = torch.arange(len(row), device=v.device) - (found.cumsum(0) - found)[row]
+        more = torch.full((len(own), int(found.max())), -1, dtype=torch.int64, device=v.device)
+        gaps = torch.full(more.shape, float("inf"), device=v.device)
+        more[row, rank], gaps[row, rank] = column + first, d[row, column]
+        gaps[more < 0] = float("inf")
+        places, values = torch.cat([places, more], dim=1), torch.cat([values, gaps], dim=1)
+        if values.shape[1] > m:
+            kth = values.kthvalue(m, dim=1).values
+            limit = kth + slack
+            keep = values <= limit[:, None]
+            width = int(keep.sum(dim=1).max())
+            order = torch.where(keep, values, float("inf")).argsort(dim=1)[:, :width]
+            places = torch.where(keep, places, -1).gather(1, order)
+            values = torch.where(keep, values, float("inf")).gather(1, order)
+    return places, values
+
+
+def _checked(vectors: Array) -> Tensor:
+    v = checks.as_tensor(vectors, "vectors")
+    if v.ndim != 2 or len(v) < 2:
+        raise ValueError(f"`vectors` must have shape (K, d) with at least 2 classes, got {tuple(v.shape)}.")
+    if v.device.type == "mps":  # has no float64
+        v = v.cpu()
+    checks.finite(v, "vectors")
+    return v.to(torch.float64)
+
+
+def _l2(vectors: Tensor) -> Tensor:
+    """(K, K) distances, from differences."""
+    return torch.cdist(vectors, vectors, compute_mode="donot_use_mm_for_euclid_dist")
