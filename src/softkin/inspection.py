@@ -23,6 +23,7 @@ DOMINATES = 0.5  # of α: more than that on one class
 ALONE = 0.2  # of the even share: a class to which the others give less is unlike all of them
 DISAGREES = 0.35  # of the other classes that another source sees as nearer than a row's three nearest
 NEAREST = 3  # classes of a row that other sources are asked about
+KINDS = ("disagreement", "dominated", "alone")
 MOST_CLUSTERED = 3000  # classes: average linkage needs K² memory and time
 
 
@@ -184,7 +185,7 @@ def _oddities(s: Tensor, names: list[str], others: Mapping[str, Array]) -> list[
                 "does its name have another meaning?"
             )
             odd.append(Oddity("disagreement", row, words))
-    return odd
+    return sorted(odd, key=lambda one: KINDS.index(one.kind))  # what is wrong most surely first
 
 
 def _closer(d: Tensor, places: Tensor) -> Tensor:

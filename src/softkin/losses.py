@@ -485,7 +485,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         cls,
         path: str | Path,
         class_names: Sequence[str],
-        alpha: Alpha | None = None,
+        alpha: "Alpha | None" = None,
         beta: Beta | None = None,
         *,
         asymmetric: bool = False,

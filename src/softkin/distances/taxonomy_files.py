@@ -95,6 +95,8 @@ def _nested(content: Any, path: Path) -> list[tuple[str, str]]:
             raise SoftkinError(
                 f"{path} must hold names, lists and tables, got {type(inner).__name__} below {parent!r}."
             )
+    if sum(parent == TOP for parent, _ in edges) == 1:  # the file names its root itself
+        edges = [edge for edge in edges if edge[0] != TOP] or edges
     return edges
 
 

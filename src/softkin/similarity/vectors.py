@@ -1,5 +1,6 @@
 """Classes that are vectors, or rows of distances made block by block → similarity, also of very many classes."""
 
+import math
 from collections.abc import Callable
 from typing import overload
 
@@ -154,10 +155,10 @@ def nearest(vectors: Array, m: int, *, progress: bool | None = None) -> tuple[Te
     exact = _checked(vectors)
     k, width = exact.shape
     m = min(checks.count(m, "m"), k - 1)
-    exact = exact - exact.mean(dim=0)
-    scale = float(exact.abs().max()) or 1.0
-    exact = exact / scale  # squares of large or tiny numbers would leave the range of float32
-    v = exact.to(torch.float32)
+    centred = exact - exact.mean(dim=0)  # distances stay, cancellation shrinks
+    # Squares of large or tiny numbers would leave the range; a power of two changes no digit, so that ties stay.
+    scale = 2.0 ** math.frexp(float(centred.abs().max()))[1]
+    exact, v = exact / scale, (centred / scale).to(torch.float32)
     squares = v.square().sum(dim=1)
     # |computed − true| ≤ γ·(|a| + |b|)² for a float32 sum of width products, as also for rounding the inputs
     gamma = (width + 8) * torch.finfo(torch.float32).eps
