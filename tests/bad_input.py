@@ -369,10 +369,10 @@ COMMANDS = [
 1 | similarity odd.xyz | odd.xyz is of no known form: class names come in a .txt file, images, features or text in
 1 | similarity good.npz | good.npz must hold `images` or `features`
 1 | similarity pipe.npz | pipe.npz could not be read: it is a pipe, not a file
-1 | similarity s.safetensors | s.safetensors holds similarity, not distances
+2 | similarity s.safetensors --beta 2 | --beta must be left out: s.safetensors holds a similarity
 1 | similarity cut.safetensors | cut.safetensors could not be read as a class matrix that softkin wrote
 1 | similarity no.safetensors | no.safetensors could not be read as a class matrix that softkin wrote
-2 | similarity asymmetric.csv | must be symmetric
+1 | similarity asymmetric.csv | asymmetric.csv: `distances` must be symmetric
 1 | similarity negative.csv | negative.csv is not a class matrix: `matrix` must not be negative
 1 | similarity nan.csv | nan.csv is not a class matrix: `matrix` must be finite
 1 | similarity oblong.csv | oblong.csv must name its rows and columns alike and in one order

@@ -40,9 +40,12 @@ def read_taxonomy(path: str | Path) -> Taxonomy:
 
 def is_taxonomy(content: str) -> bool:
     """Whether the text of a CSV file is a list of pairs, and no matrix."""
-    head = [line for line in content.splitlines()[:4] if line.strip()]
-    cells = [next(csv.reader([line])) for line in head]
-    return len(head) > 1 and all(len(line) == 2 for line in cells) and not checks.is_number(cells[1][1])
+    lines = [line for line in content.splitlines()[:20] if line.strip()]
+    cells = [next(csv.reader([line])) for line in lines]
+    if len(cells) < 2 or any(len(line) != 2 for line in cells[:-1]):  # the last may be cut
+        return False
+    named = {cell.strip().lower() for cell in cells[0]} == {"parent", "child"}
+    return named or not any(checks.is_number(cell) for line in cells[1:] for cell in line)
 
 
 def _pairs(content: str, path: Path) -> list[tuple[str, str]]:
