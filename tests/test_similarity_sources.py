@@ -229,7 +229,11 @@ def test_a_real_sentence_encoder():
 
 
 @given(
-    st.integers(2, 40), st.integers(1, 8), st.integers(1, 5), st.integers(0, 10**6), st.sampled_from([2.0**-66, 1.0, 2.0**66])
+    st.integers(2, 40),
+    st.integers(1, 8),
+    st.integers(1, 5),
+    st.integers(0, 10**6),
+    st.sampled_from([2.0**-66, 1.0, 2.0**66]),
 )
 def test_nearest_agree_with_brute_force(k, m, d, seed, scale):
     rng = np.random.default_rng(seed)

@@ -258,7 +258,7 @@ def audition(
     rows = np.stack([fit.rows for fit in fits.values()])
     counts = rng.multinomial(len(kept), np.full(len(kept), 1 / len(kept)), size=resamples) / len(kept)
     draws = counts @ rows.T  # (resamples, candidates)
-    alike = _Agreement(problem, [fit.weights for fit in fits.values()])
+    alike = _Agreement(problem, list(fits.values()))
     correlations, overlaps = alike.correlations, alike.overlaps
     controls = alike.controls(permutations, rng)
     candidates = []
@@ -309,6 +309,8 @@ def _judged(rows: Floats, draws: Floats, tail: float, control: Floats, *, larger
 class _Fit:
     weights: Floats
     """(M,) over all sources, 0 where a source is not in it; fitted to all classes"""
+    direction: Floats
+    """(M,) the same, but where all are 0 even weights of its sources: ranks need no sharpness"""
     rows: Floats
     """(n,) cross-entropies, each with the weights of the other folds"""
     mean_log_sum: Callable[[float], float]
@@ -357,8 +359,11 @@ class _Problem:
             rows[inside.numpy()] = (w @ energy[:, inside] + self._log_sum(part, self.kept[inside])).numpy()
         weights = np.zeros(len(self.z))
         weights[places] = whole
+        direction = weights.copy()
+        if whole.sum() <= 0:
+            direction[places] = 1.0
         mixed = _mixed(torch.from_numpy(whole), z)
-        return _Fit(weights, rows, lambda t: float(self._log_sum(t * mixed, self.kept).mean()))
+        return _Fit(weights, direction, rows, lambda t: float(self._log_sum(t * mixed, self.kept).mean()))
 
     @staticmethod
     def _log_sum(mixed: Tensor, own: Tensor) -> Tensor:
@@ -402,7 +407,7 @@ def _mixed(weights: Tensor, z: Tensor) -> Tensor:
 class _Agreement:
     """How the rows of each candidate and of the confusions agree in order, also under renamed classes."""
 
-    def __init__(self, problem: _Problem, weights: Sequence[Floats]) -> None:
+    def __init__(self, problem: _Problem, fits: "Sequence[_Fit]") -> None:
         others = torch.ones(problem.target.shape, dtype=torch.bool)
         others[problem.line, problem.kept] = False
         k = problem.target.shape[1]
@@ -417,14 +422,16 @@ class _Agreement:
             return full
 
         ranks, tops = [], []
-        for w in weights:
-            mixed = _mixed(torch.from_numpy(w if w.sum() > 0 else w + 1), problem.z)
+        for fit in fits:
+            mixed = _mixed(torch.from_numpy(fit.direction), problem.z)
             nearness = -parted(mixed).numpy()
             ranks.append(back(_standardised_ranks(nearness)))
             tops.append(back(top_membership(nearness, TOP)))
         seen = parted(problem.target).numpy()
         self.ranks, self.tops = torch.stack(ranks), torch.stack(tops)
-        self.energies = torch.stack([_mixed(torch.from_numpy(w), problem.z).to(torch.float32) for w in weights])
+        self.energies = torch.stack(
+            [_mixed(torch.from_numpy(fit.weights), problem.z).to(torch.float32) for fit in fits]
+        )
         self.seen_ranks, self.seen_tops = back(_standardised_ranks(seen)), back(top_membership(seen, TOP))
         self.target = problem.target.to(torch.float32)
 

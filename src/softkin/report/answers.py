@@ -21,7 +21,7 @@ _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u202a-\u202e\u2066-\u2
 
 def header(data: Mapping[str, Any]) -> str:
     """What the page is about."""
-    facts = [f"{data['num_samples']:,} samples", f"{data['num_classes']:,} classes"]
+    facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if f"num_{what}" in data]
     if data["kind"] == "comparison":
         seeds = len(data["seeds"])
         facts = [f"{len(data['methods'])} {data['subject']}", *([_count(seeds, "seed")] if seeds else []), *facts]
@@ -392,7 +392,23 @@ def _table(data: Mapping[str, Any]) -> str:
     )
 
 
-FIRST_SCREENS: dict[str, Callable[[Mapping[str, Any]], str]] = {"model": _of_model, "comparison": _of_comparison}
+def _of_similarity(data: Mapping[str, Any]) -> str:
+    odd = data["oddities"]
+    headline = "No row looks wrong" if not odd else f"{_count(len(odd), 'row')} to look at"
+    lines = "".join(f"<li>{_text(one['words'], 400)}</li>" for one in odd[:WORST])
+    more = f'<p class="note">{len(odd) - WORST:,} more are below.</p>' if len(odd) > WORST else ""
+    return (
+        f'<section class="hero" id="answers" aria-labelledby="headline"><h1 id="headline">{headline}</h1>'
+        f'<p class="lead">How alike the classes are: {_text(data["source"] or "a similarity")}.</p>'
+        f"{f'<ul>{lines}</ul>' if lines else ''}{more}</section>"
+    )
+
+
+FIRST_SCREENS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "model": _of_model,
+    "comparison": _of_comparison,
+    "similarity": _of_similarity,
+}
 """What each kind of page shows without a script; another kind adds its own function"""
 
 

@@ -2,19 +2,20 @@
 
 const KINDS = { dominated: "one neighbour dominates", alone: "unlike all others", disagreement: "sources disagree" };
 
-addPage("similarity", inspectorPage);
-
 function inspectorPage() {
-  masthead(
-    data.name,
-    [`${whole(data.num_classes)} classes`, data.source ? named(data.source, 120) : null],
-    [["odd", "What looks wrong"], ["similarity", "Similarity"], data.merges.length ? ["groups", "Groups"] : null, ["classes", "Classes"]].filter(Boolean),
-  );
   const first = data.oddities.length ? data.oddities[0].k : data.similarity.order[0];
-  const parts = [oddSection(), similaritySection(data.similarity, first), data.merges.length ? groupsSection() : null, rowsSection()];
-  document.getElementById("main").replaceChildren(...parts.filter(Boolean));
-  foot(["Entropy is that of a class's similarity to the others, in nats; its exponential is the number of classes over which α is spread. The equivalent ε is the one whose uniform label is as uncertain as the class's own."]);
+  drawPage(
+    "similarity",
+    [
+      { id: "odd", link: "What looks wrong", make: oddSection },
+      { id: "similarity", link: "Similarity", make: () => similaritySection(data.similarity, first) },
+      { id: "groups", link: "Groups", when: () => data.merges.length, make: groupsSection },
+      { id: "classes", link: "Classes", make: rowsSection },
+    ],
+    ["Entropy is that of a class's similarity to the others, in nats; its exponential is the number of classes over which α is spread. The equivalent ε is the one whose uniform label is as uncertain as the class's own."],
+  );
 }
+addPage("similarity", inspectorPage);
 
 function oddSection() {
   const fixes = Object.entries(data.fixes);
