@@ -26,7 +26,7 @@ class Baseline:
         self._digests = [folder.plan.training(registry.ONE_HOT, {}, seed).digest for seed in spec.seeds]
 
     def look(self) -> None:
-        """Tell, if all one-hot trainings are done and nothing was told yet."""
+        """Call ``tell`` if all one-hot trainings are done and it was not called yet."""
         records = self._folder.records
         if self._tell is None or any(records.find(digest) is None for digest in self._digests):
             return

@@ -1,10 +1,10 @@
-"""Who takes which run, among processes and machines that share nothing but a folder.
+"""Claims: which process does which run, among processes and machines that share nothing but a folder.
 
-A claim is a file ``<digest>.<generation>``, made by linking a finished file to that name: that succeeds for exactly
-one, also over NFS. Nobody ever deletes or renames another's claim. Whoever finds the newest claim's holder dead, or
-the claim released, makes the next generation, which again succeeds for exactly one. So there is no moment at which
-two could both think that they hold a run, except for a holder that slept through its lease; it finds the newer
-generation before it would write its record, and leaves the record to that one.
+A claim is a file ``<digest>.<generation>``. It is made by linking a finished file to that name, which succeeds for
+exactly one process, also over NFS. No process deletes or renames the claim of another. A process that finds the newest
+claim's holder dead, or the claim released, makes the next generation, which again succeeds for exactly one. So two
+processes never both believe that they hold a run, except for a holder that slept through its lease: it sees the newer
+generation before it writes its record, and leaves the record to the newer holder.
 
 A holder is dead if it ran on this machine and its process is gone, or if its heartbeat (the file's time of change) has
 not moved for a lease as this process's own clock counts, so that clocks need not agree.
@@ -179,7 +179,7 @@ class Claims:
         return who
 
     def forget(self, digests: set[str]) -> None:
-        """Remove the claims of runs that are done; nobody will ask for them again."""
+        """Remove the claims of runs that are done."""
         for digest, generation in self.newest().items():
             if digest in digests:
                 for number in range(1, generation + 1):

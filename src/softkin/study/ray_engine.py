@@ -86,7 +86,7 @@ class _Driver:
                 claim.release()
 
     def _hand_out(self, most: int) -> bool:
-        """Give runs that are ready to Ray, as far as nobody else has them; whether others have some."""
+        """Hand runs that are ready and free to Ray; returns whether other processes hold some that are ready."""
         newest, others = self.claims.newest(), False
         mine = {job.digest for job, _ in self.running.values()}
         for job in self.plan.jobs(self.records.find):

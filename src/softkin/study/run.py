@@ -92,7 +92,7 @@ def run(
                 said = _supervise(opened, device, min(count, left), update, baseline)
     result = finish(opened, write_page=write_page)
     end = standing(opened)
-    if end.left and not end.running:  # nobody failed, and nobody did it
+    if end.left and not end.running:  # not failed, but not done either
         last = f" (a worker's last words: {said})" if said else ""
         raise SoftkinError(
             f"{len(end.left)} of {end.total} runs were not done, {end.left[0].title} among them: the workers ended "
@@ -204,7 +204,7 @@ class _Worker:
         command = [sys.executable, "-P", "-m", "softkin.study", str(folder.path), "--parent", str(os.getpid())]
         command += ["--device", device] if device else []
         model = folder.kept.spec.model
-        if model is not None and models.is_code(model):  # whoever called us named it, and may have it in that folder
+        if model is not None and models.is_code(model):  # named by our caller, whose module may lie in that folder
             command += ["--trust-model", model]
             command += [part for entry in sys.path for part in ("--import-from", os.path.abspath(entry))]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}

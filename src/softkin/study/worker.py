@@ -1,4 +1,4 @@
-"""One worker: takes a run that is ready and that nobody has, does it, and looks for the next, until none is left.
+"""One worker: claims a run that is ready and free, does it, and looks for the next, until none is left.
 
 ``python -m softkin.study FOLDER`` is what ``softkin.study.run`` starts, and what joins a study by hand from
 another machine that sees the folder.

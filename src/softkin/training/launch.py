@@ -31,9 +31,9 @@ def accelerated(
 ) -> "Iterator[Accelerator]":
     """An accelerator for one run.
 
-    accelerate keeps its device and precision for the life of a process; several runs may want several, and the caller
-    may have an accelerator of her own. So its state is put away for the while and put back afterwards. The process
-    group, where there is one, stays.
+    accelerate keeps its device and precision for the life of a process, but several runs may want several, and the
+    caller may have an accelerator of her own. So accelerate's state is set aside during the run and restored
+    afterwards. The process group, if there is one, stays.
     """
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState, GradientState, PartialState  # type: ignore[import-untyped]
