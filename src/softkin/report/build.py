@@ -20,7 +20,7 @@ from softkin.metrics import catalogue, scopes, uncertainty
 from softkin.metrics.catalogue import Metric
 from softkin.predictions import Predictions
 from softkin.progress import track
-from softkin.report import curves, matrix, mistakes, plain, rows
+from softkin.report import curves, decisions, matrix, mistakes, plain, rows
 
 CLASS_BINS = 15
 MOST_POINTS = 400  # of the risk–coverage curve: more than it has pixels
@@ -134,6 +134,7 @@ def build(
         "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
         "rows": rows.encoded(all_probabilities, y, predictions.sample_ids),
         "similarity": alike,
+        "decisions": decisions.build(predictions, distances=distances, confidence=level, seed=seed),
     }
 
 

@@ -23,6 +23,7 @@ SCRIPTS = (
     "classes.js",
     "abstain.js",
     "model.js",
+    "decisions.js",
     "lines.js",
     "table.js",
     "sweep.js",

@@ -1,0 +1,88 @@
+// What each rule of decision would do: a slider over the level, the rules side by side, single samples, the tree.
+
+function decisionsSection() {
+  const content = data.decisions;
+  const names = (node) => (content.tree && node < content.tree.names.length ? content.tree.names[node] : className(node));
+  Object.assign(state, { decided: Math.max(0, content.errors.indexOf(0.1)) });
+  addAddress({
+    key: "error",
+    get: () => (content.errors[state.decided] === 0.1 ? null : String(content.errors[state.decided])),
+    set: (text) => {
+      const place = content.errors.indexOf(Number(text));
+      if (place >= 0) choose({ decided: place });
+    },
+  });
+  const range = slider("Errors allowed", {
+    min: 0, max: content.errors.length - 1, step: 1, value: state.decided, key: "decided", change: (decided) => choose({ decided }),
+    text: (place) => percent(content.errors[place], 0),
+  });
+  const rules = el("div", { "data-key": "rules" });
+  const samples = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Answers to single samples" });
+  const tree = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "How often each node answered" });
+  const cell = (level, name, digits) => {
+    if (!level[name]) return "";
+    const [value, low, high] = level[name];
+    const text = digits === undefined ? (v) => percent(v) : (v) => fixed(v, digits);
+    return el("span", { "data-measure": name, "data-value": value, title: given(value) ? `${text(low)} – ${text(high)}` : null }, given(value) ? text(value) : "–");
+  };
+  const drawRules = () => {
+    const rows = content.rules.map(({ title, about, levels }) => {
+      const level = levels[state.decided];
+      if (level.failed) return [title, el("span", { class: "note" }, level.failed), "", "", "", ""];
+      return [title, about, cell(level, level.coverage ? "coverage" : "answered"), cell(level, "size", 2), cell(level, "error"), cell(level, "information", 2)];
+    });
+    rules.replaceChildren(table(`With at most ${percent(content.errors[state.decided], 0)} errors`, ["rule", "what is promised", "covered or answered", "classes in a set", "wrong", "bits"], rows));
+  };
+  const said = (answer) => {
+    if (!Array.isArray(answer)) return answer < 0 ? el("span", { class: "note" }, "no answer") : named(names(answer), 40);
+    if (!answer.length) return el("span", { class: "note" }, "nothing");
+    return answer.map((k, i) => [i ? ", " : "", k < 0 ? `and ${whole(-k)} more` : named(className(k), 24)]);
+  };
+  const drawSamples = () => {
+    const kept = content.rules.filter(({ levels }) => !levels[state.decided].failed);
+    const rows = content.samples.map((row, place) => [
+      `row ${whole(row)}`,
+      named(className(content.labels[place]), 30),
+      ...kept.map(({ levels }) => el("span", { "data-row": row }, said(levels[state.decided].samples[place]))),
+    ]);
+    samples.replaceChildren(table("Single samples, from doubtful to sure", ["sample", "truth", ...kept.map(({ title }) => title)], rows));
+  };
+  const climb = content.rules.find(({ levels }) => levels.some((level) => level.nodes));
+  const drawTree = () => {
+    const level = climb.levels[state.decided];
+    if (!level.nodes || !level.nodes.length) return tree.replaceChildren(el("p", { class: "note" }, "At this level nothing is answered."));
+    const used = new Map(level.nodes.map(([node, rows, right]) => [node, { rows, right }]));
+    const parents = content.tree.parents, below = new Map();
+    const kept = new Set();
+    for (const [node] of level.nodes) for (let v = node; v >= 0 && !kept.has(v); v = parents[v]) kept.add(v);
+    for (const v of kept) if (parents[v] >= 0) below.set(parents[v], [...(below.get(parents[v]) || []), v]);
+    const total = (v) => (used.has(v) ? used.get(v).rows : 0) + (below.get(v) || []).reduce((sum, child) => sum + total(child), 0);
+    // No recursion into the page: a dendrogram may be deep, and each level is a list inside a list.
+    const line = (v, depth) => {
+      const own = used.get(v);
+      const text = el("span", { "data-node": v, "data-rows": own ? own.rows : 0 }, named(names(v), 60), own ? ` answered ${whole(own.rows)}, ${percent(own.right / own.rows)} right` : "");
+      const children = (below.get(v) || []).sort((a, b) => total(b) - total(a));
+      if (!children.length) return el("li", {}, text);
+      return el("li", {}, el("details", { open: depth < 2 }, el("summary", {}, text), el("ul", {}, children.map((child) => line(child, depth + 1)))));
+    };
+    tree.replaceChildren(el("ul", { class: "tree" }, line(parents.length - 1, 0)));
+  };
+  watch(["decided"], () => {
+    range.set(state.decided);
+    drawRules();
+    drawSamples();
+    if (climb) drawTree();
+  });
+  return section(
+    "decisions",
+    "Decisions",
+    el("p", { class: "lead" }, "What to do with these probabilities: answer, answer more coarsely, offer a set of classes, or say nothing. The slider sets how many errors are allowed: sets may miss the true class, and answers may be wrong, so often."),
+    el("p", { class: "note" }, `Each rule was fitted on ${whole(content.fitted_on)} random samples and measured on ${whole(content.measured_on)} others. Sets keep their promise on average over such halves, answers with confidence ${percent(content.confidence, 0)}; pointing at a number shows its interval. Calibrated probabilities make sets smaller and answers more frequent, not the promises truer.`),
+    range,
+    rules,
+    samples,
+    climb ? el("div", {}, el("h3", {}, "Where on the tree it answered"), tree) : el("p", { class: "note" }, "With class distances the page also shows sets of kin, and answers that climb the tree of classes."),
+  );
+}
+
+addSection("model", { id: "decisions", link: "Decisions", after: "abstain", when: () => data.decisions, make: decisionsSection });

@@ -1,0 +1,132 @@
+"""What each rule of decision would do on a model, at several levels, for its page."""
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softkin import checks
+from softkin import similarity as similarities
+from softkin.checks import Array
+from softkin.decisions import Abstain, Climb, PredictionSets, Rule, Tree
+from softkin.decisions.rows import set_apart
+from softkin.files import number
+from softkin.predictions import Predictions
+
+ERRORS = (0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
+"""The levels of the slider: the error rate of answers, and 1 − the coverage of sets"""
+LEAST = 200  # samples: half of fewer supports no level
+MOST_SCORES = 5 * 10**6  # that are looked at: more would take the page's time, and the intervals are narrow by then
+MOST_TREE = 400  # classes, above which the tree is no picture
+SHOWN = 24  # samples
+LARGEST_SET = 30  # classes of a set that are listed
+
+
+def build(
+    predictions: Predictions, *, distances: Array | None = None, confidence: float = 0.95, seed: int = 0
+) -> dict[str, Any] | None:
+    """Rules fitted on a random half of the samples and measured on the other; None where there are too few.
+
+    Args:
+        predictions: With labels.
+        distances: (K, K) class distances: for sets of kin and for climbing.
+        confidence: Of the intervals, and with which the error rates are kept.
+        seed: Of the two halves.
+    """
+    y, k = predictions.known_labels, predictions.num_classes
+    most = min(len(y), MOST_SCORES // k)
+    if most < LEAST:
+        return None
+    chosen, _ = set_apart(len(y), most, seed)
+    half, rest = set_apart(most, most // 2, seed + 1)
+    fitted, measured = chosen[half], chosen[rest]
+    scores = predictions.scores
+    tree, alike = None, None
+    if distances is not None:
+        d = checks.square(distances, "distances", without_diagonal=True)
+        alike = similarities.from_distances(d, asymmetric=True)
+        if k <= MOST_TREE:
+            tree = Tree.from_distances((d + d.T) / 2, class_names=predictions.class_names)
+    shown = _samples(predictions.probabilities[measured])
+    lines: list[dict[str, Any]] = []
+    for title, about, make in _rules(tree, alike, confidence):
+        levels = []
+        for error in ERRORS:
+            rule = make(error)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    rule.fit(scores[fitted], y[fitted], from_probabilities=predictions.are_probabilities)
+                    outcome = rule.evaluate(
+                        scores[measured],
+                        y[measured],
+                        from_probabilities=predictions.are_probabilities,
+                        confidence=confidence,
+                    )
+            except ValueError as refusal:
+                levels.append({"failed": str(refusal)})
+                continue
+            level: dict[str, Any] = {
+                name: [number(value.value, 6), number(value.low, 6), number(value.high, 6)]
+                for name, value in outcome.items()
+            }
+            answers = rule.predict(scores[measured][shown], from_probabilities=predictions.are_probabilities)
+            level["samples"] = _listed(answers)
+            if isinstance(rule, Climb):
+                level["nodes"] = [[node["node"], node["rows"], node["right"]] for node in outcome.details["by_node"]]
+            levels.append(level)
+        lines.append({"title": title, "about": about, "levels": levels})
+    return {
+        "errors": list(ERRORS),
+        "confidence": confidence,
+        "fitted_on": len(fitted),
+        "measured_on": len(measured),
+        "rules": lines,
+        "tree": None if tree is None else {"parents": list(tree.parents), "names": list(tree.names)},
+        "samples": measured[shown].tolist(),
+        "labels": y[measured[shown]].tolist(),
+    }
+
+
+def _rules(tree: Tree | None, alike: Tensor | None, confidence: float) -> list[tuple[str, str, Any]]:
+    """(title, what it promises, maker of a rule for an error rate)."""
+
+    def sets(score: str, **options: Any) -> Any:
+        return lambda error: PredictionSets(round(1 - error, 6), score, **options)
+
+    def climb(error: float) -> Rule:
+        assert tree is not None
+        return Climb(tree, error, confidence=confidence)
+
+    rules = [
+        ("Sets, smallest (LAC)", "the true class is in the set", sets("lac")),
+        ("Sets, adaptive (APS)", "the true class is in the set", sets("aps")),
+    ]
+    if alike is not None:
+        rules.append(("Sets of kin (APS)", "the true class is in the set", sets("aps", similarity=alike)))
+    rules += [
+        ("Sets per class (LAC)", "the same for each class", sets("lac", conditional="class")),
+        ("Abstain", "an answer is right", lambda error: Abstain(error, confidence=confidence)),
+    ]
+    if tree is not None:
+        rules.append(("Climb", "an answer, or its kind, is right", climb))
+    return rules
+
+
+def _samples(p: Tensor) -> Tensor:
+    """Rows to show: evenly spread over the confidence, from doubtful to sure."""
+    order = p.amax(dim=1).argsort()
+    places = torch.linspace(0, len(order) - 1, min(SHOWN, len(order))).long()
+    return order[places]
+
+
+def _listed(answers: Tensor) -> list[Any]:
+    """A node or −1 for each sample, or the classes of its set: the first 30, and then how many more there are."""
+    if answers.ndim == 1:
+        return list(answers.tolist())
+    sets: list[Any] = []
+    for row in answers:
+        members = row.nonzero()[:, 0].tolist()
+        sets.append(members if len(members) <= LARGEST_SET else [*members[:LARGEST_SET], -(len(members) - LARGEST_SET)])
+    return sets

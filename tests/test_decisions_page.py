@@ -1,0 +1,107 @@
+"""The page's decisions: the numbers of the library, at each level, in a real browser."""
+
+import numpy as np
+import pytest
+import torch
+
+from softkin import decisions, report
+from softkin.decisions.rows import set_apart
+from softkin.predictions import Predictions
+from softkin.report import decisions as page_decisions
+
+K, N = 6, 900
+
+
+@pytest.fixture(scope="module")
+def predictions():
+    generator = torch.Generator().manual_seed(5)
+    labels = torch.randint(K, (N,), generator=generator)
+    logits = 2 * torch.randn(N, K, generator=generator)
+    logits[torch.arange(N), labels] += 4
+    names = ["<b>cat</b>", "dog", "rose", "oak", "car", "x" * 500]
+    return Predictions(logits, labels, class_names=names, name="toy")
+
+
+def gaps():
+    places = np.random.default_rng(0).normal(size=(K, 3))
+    return np.linalg.norm(places[:, None] - places[None], axis=2)
+
+
+@pytest.fixture(scope="module")
+def content(predictions):
+    return page_decisions.build(predictions, distances=gaps())
+
+
+def halves(seed=0):
+    chosen, _ = set_apart(N, N, seed)
+    half, rest = set_apart(N, N // 2, seed + 1)
+    return chosen[half], chosen[rest]
+
+
+def test_the_numbers_are_the_rules_own(predictions, content):
+    fit, rest = halves()
+    tree = decisions.Tree.from_distances(gaps(), class_names=predictions.class_names)
+    for title, make in {
+        "Sets, smallest (LAC)": lambda error: decisions.PredictionSets(round(1 - error, 6)),
+        "Abstain": lambda error: decisions.Abstain(error),
+        "Climb": lambda error: decisions.Climb(tree, error),
+    }.items():
+        levels = next(rule["levels"] for rule in content["rules"] if rule["title"] == title)
+        for error, level in zip(content["errors"], levels, strict=True):
+            rule = make(error)
+            try:
+                rule.fit(predictions.logits[fit], predictions.labels[fit])
+            except (ValueError, UserWarning):
+                assert "failed" in level or level["answered"][0] == 0
+                continue
+            outcome = rule.evaluate(predictions.logits[rest], predictions.labels[rest])
+            for name, value in outcome.items():
+                assert level[name] == [pytest.approx(end, abs=1e-6, nan_ok=True) if end is not None else None for end in (value.value, value.low, value.high)] or level[name][0] is None  # fmt: skip
+            answers = rule.predict(predictions.logits[content["samples"]])
+            if title != "Sets, smallest (LAC)":
+                assert level["samples"] == answers.tolist()
+            else:
+                assert level["samples"] == [row.nonzero()[:, 0].tolist() for row in answers]
+            if "nodes" in level:
+                used = rule.predict(predictions.logits[rest])
+                assert {node: rows for node, rows, _ in level["nodes"]} == {
+                    node: int((used == node).sum()) for node in used[used >= 0].unique().tolist()
+                }
+
+
+def test_few_samples_have_no_decisions_and_no_distances_no_tree(predictions):
+    assert page_decisions.build(predictions.take(torch.arange(150))) is None
+    content = page_decisions.build(predictions)
+    assert content["tree"] is None
+    assert [rule["title"] for rule in content["rules"]] == ["Sets, smallest (LAC)", "Sets, adaptive (APS)", "Sets per class (LAC)", "Abstain"]  # fmt: skip
+
+
+def test_the_page_shows_them(predictions, content, tmp_path, browser):
+    data = report.build(predictions, distances=gaps(), resamples=100, candidates=[])
+    assert data["decisions"] == content
+    page = browser.open(report.write(tmp_path / "page.html", data)[0])
+    for place in (0, 3, len(content["errors"]) - 1):
+        page.set("decided", place)
+        rows = page.run(
+            "return Array.from(document.querySelectorAll('#decisions [data-key=rules] tbody tr'), (row) => "
+            "[row.querySelector('th').textContent, ...Array.from(row.querySelectorAll('[data-measure]'), "
+            "(cell) => [cell.dataset.measure, cell.dataset.value])])"
+        )
+        assert [row[0] for row in rows] == [rule["title"] for rule in content["rules"]]
+        for row, rule in zip(rows, content["rules"], strict=True):
+            level = rule["levels"][place]
+            for name, value in row[1:]:
+                expected = level[name][0]
+                assert value == "null" if expected is None else float(value) == pytest.approx(expected)
+            assert len(row) > 1 or "failed" in level
+        nodes = content["rules"][-1]["levels"][place].get("nodes", [])
+        shown = page.run("return Array.from(document.querySelectorAll('#decisions [data-node]'), (node) => [node.dataset.node, node.dataset.rows])")  # fmt: skip
+        assert {(int(node), int(rows)) for node, rows in shown if rows != "0"} == {
+            (node, rows) for node, rows, _ in nodes
+        }
+    page.set("decided", 0)
+    texts = page.texts("#decisions [data-row]")
+    assert len(texts) % len(content["samples"]) == 0
+    assert any("<b>cat</b>" in text for text in texts)  # as text, not as markup
+    assert page.run("return document.querySelectorAll('#decisions b').length") == 0
+    assert page.console() == []
