@@ -14,6 +14,7 @@ from softkin import calibrators, data, distances, evaluation, metrics, report, t
 from softkin.evaluation import files
 from softkin.metrics.catalogue import METRICS
 from softkin.predictions import formats
+from softkin.predictions.registry import FORMATS, Format
 from softkin.study import StudySpec, measure, tables
 from study_parts import without_pictures  # noqa: F401  a fixture
 
@@ -348,3 +349,45 @@ def test_a_metric_that_cannot_stream_says_so_and_does_not_vanish(module, monkeyp
             metrics.Accumulator(["median_confidence"])
     finally:
         METRICS.remove("median_confidence")
+
+
+FORMAT = '''
+"""Rows of numbers, the label last, parted by spaces."""
+
+import numpy as np
+import torch
+
+from softkin.predictions.formats import Block, PredictionFile
+
+
+def open_toy(file, name, reading):
+    rows = np.array([line.split() for line in file.read().decode().splitlines()], dtype=float)
+
+    def blocks(count):
+        for start in range(0, len(rows), count):
+            part = rows[start : start + count]
+            yield Block(torch.from_numpy(part[:, :-1]), part[:, -1].astype(int), None, None)
+
+    return PredictionFile(name, "probs", rows.shape[1] - 1, len(rows), blocks)
+'''
+
+
+def test_a_prediction_format_is_a_reader_and_a_declaration(module, monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "softkin.predictions.toy_format", module("toy_format", FORMAT))
+    FORMATS.add("toy", Format((".toy",), "toy_format:open_toy"))
+    try:
+        (tmp_path / "set").mkdir()
+        for name in ("p.toy", "set/a.toy", "set/b.toy"):
+            (tmp_path / name).write_text("0.9 0.1 0\n0.2 0.8 1\n0.6 0.4 1\n" * 10)
+        for path, rows in ((tmp_path / "p.toy", 30), (tmp_path / "set", 60)):
+            code, output, errors = command_line.run(capsys, "evaluate", path, "--json", "--resamples", 100)
+            assert code == 0, errors
+            model = json.loads(output)["models"][0]
+            assert model["num_samples"] == rows
+            assert model["metrics"]["accuracy"]["value"] == pytest.approx(2 / 3)
+        (tmp_path / "p.toi").write_text("")
+        code, _, errors = command_line.run(capsys, "evaluate", tmp_path / "p.toi")
+        assert code == 1
+        assert ".toy" in errors or "toy" in errors
+    finally:
+        FORMATS.remove("toy")
