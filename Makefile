@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-.PHONY: demo test check lint audit bench clean
+.PHONY: demo test check lint docs package audit bench clean
 
 demo: .venv/softkin
 	$(RUN) -m softkin compare --output demo
@@ -16,6 +16,14 @@ lint: .venv/dev
 	$(RUN) -m pre_commit run --all-files
 
 check: lint test
+
+# The documentation, strict: build/site/index.html. `python scripts/docs_site.py` runs the gallery's scripts again.
+docs: .venv/dev
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+
+# Wheel and sdist, and the wheel in an empty environment without extras.
+package: .venv/dev
+	$(RUN) scripts/smoke.py
 
 # Known vulnerabilities of the versions in constraints.txt; needs a network. See docs/dependencies.md.
 audit: .venv/softkin

@@ -5,6 +5,7 @@ run of ``wandb``, one of accelerate's ``accelerator.trackers``, or a logger of L
 can do, and none of them is imported.
 """
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +23,13 @@ def log_figure(figure: "Figure", tracker: Any, name: str, *, step: int = 0) -> b
     if hasattr(writer, "add_figure"):  # TensorBoard
         writer.add_figure(name, figure, global_step=step, close=False)
     elif hasattr(tracker, "log_image") and hasattr(tracker, "experiment"):  # Lightning's logger for Weights & Biases
-        tracker.log_image(key=name, images=[figure], step=step)
+        tracker.log_image(key=name, images=[_image(figure)], step=step)
     elif hasattr(tracker, "run_id") and hasattr(writer, "log_figure"):  # Lightning's logger for MLflow
         writer.log_figure(tracker.run_id, figure, f"{name}-{step:06d}.png")
     elif hasattr(writer, "log_figure"):  # mlflow itself, or accelerate's
         writer.log_figure(figure, f"{name}-{step:06d}.png")
     elif _is_wandb(writer):
-        writer.log({name: _wandb().Image(figure)}, step=step)
+        writer.log({name: _wandb().Image(_image(figure))}, step=step)
     elif isinstance(getattr(tracker, "log_dir", None), str):  # a folder is all that Lightning's CSV logger has
         place = Path(tracker.log_dir) / f"{name.replace('/', '-')}-{step:06d}.png"
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -67,6 +68,15 @@ def log_page(page: str | Path, tracker: Any, *, name: str = "report") -> None:
         writer.log({name: _wandb().Html(path.read_text(encoding="utf-8"), inject=False)})
     else:
         raise TypeError(f"`tracker` must be {KNOWN}, got {type(tracker).__name__}.")
+
+
+def _image(figure: "Figure") -> Any:
+    """A figure as an image of Pillow: Weights & Biases takes figures of pyplot only."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=120)
+    return Image.open(file)
 
 
 def _writer(tracker: Any) -> Any:
