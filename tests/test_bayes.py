@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -338,6 +339,33 @@ def test_all_of_them_take_every_kind_of_network(name, shape):
         bayes.Ensemble([model, plain]).predict(loader),
     ):
         assert preds.probabilities.shape == (6, 3)
+
+
+def test_all_of_them_take_mappings_as_hugging_face_has_them():
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.dropout, self.head = nn.Embedding(20, 6), nn.Dropout(0.3), nn.Linear(6, 3)
+
+        def forward(self, input_ids, attention_mask):
+            words = self.embedding(input_ids) * attention_mask[..., None]
+            return SimpleNamespace(logits=self.head(self.dropout(words.mean(1))))
+
+    torch.manual_seed(0)
+    batch = {
+        "input_ids": torch.randint(0, 20, (6, 4)),
+        "attention_mask": torch.ones(6, 4),
+        "labels": torch.arange(6) % 3,
+    }
+    model, loader = Classifier(), [batch, batch]
+    for preds in (
+        bayes.mc_dropout(model, loader, passes=2),
+        bayes.Swag(model, samples=2).collect().predict(loader, train_loader=loader),
+        bayes.Laplace(model).fit(loader).predict(loader),
+        bayes.Ensemble([model, Classifier()]).predict(loader),
+    ):
+        assert preds.probabilities.shape == (12, 3)
+        assert preds.labels.tolist() == [0, 1, 2] * 4
 
 
 # Distances
