@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from torch import Tensor, nn
 
+from softkin import similarity
 from softkin.bayes.posterior import Posterior, check_network
 from softkin.predictions import Predictions
 
@@ -64,10 +65,6 @@ def distilled_similarity(predictions: Predictions) -> Tensor:
         Zhang et al., Delving Deep into Label Smoothing, 2021, arXiv:2011.12562.
     """
     p, labels = predictions.probabilities, predictions.known_labels
-    k = p.shape[1]
-    mine = nn.functional.one_hot(labels, k).to(p.dtype)
-    rows = mine.T @ p / mine.sum(dim=0).clamp_min(1)[:, None]
-    rows.fill_diagonal_(0.0)
-    sums = rows.sum(dim=1, keepdim=True)
-    even = (1.0 - nn.functional.one_hot(labels.new_tensor(range(k)), k).to(p.dtype)) / (k - 1)
-    return (rows / sums.clamp_min(1e-300)).where(sums > 0, even)
+    if p.shape[1] == 2:  # the other class has it all
+        return p.new_tensor([[0.0, 1.0], [1.0, 0.0]])
+    return similarity.from_outputs(p, labels, calibrated=True, shrinkage=0.0)
