@@ -23,7 +23,7 @@ docs: .venv/dev
 
 # Wheel and sdist, and the wheel in an empty environment without extras.
 package: .venv/dev
-	$(RUN) scripts/smoke.py
+	$(RUN) scripts/smoke.py $(SMOKE)
 
 # Known vulnerabilities of the versions in constraints.txt; needs a network. See docs/dependencies.md.
 audit: .venv/softkin
