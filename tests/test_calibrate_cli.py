@@ -185,15 +185,15 @@ def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
         if line["method"] != "uncalibrated":
             fitted = calibrators.REGISTRY[line["method"]]().fit(held_out.logits, held_out.known_labels)
             p = fitted.predict_proba(test.logits.double())
-        found = line["metrics"]["nll"]["value"]
-        values.append(float(found))
-        assert float(found) == pytest.approx(metrics.nll(p, test.known_labels), rel=1e-6)
+        nll = line["metrics"]["nll"]["value"]
+        values.append(float(nll))
+        assert float(nll) == pytest.approx(metrics.nll(p, test.known_labels), rel=1e-6)
         ece = metrics.ece_hist(p, test.known_labels, confidence=0.95, resamples=200)
         assert line["metrics"]["ece_hist"]["low"] == pytest.approx(ece.low, abs=1e-6)
         assert "when_calibrated" in line["metrics"]["ece_hist"]
     assert values == sorted(values)
     assert result["winner"] == result["methods"][0]["method"]
-    assert [(one["a"], one["b"]) for one in result["comparisons"]] == [
+    assert [(pair["a"], pair["b"]) for pair in result["comparisons"]] == [
         (result["winner"], result["methods"][1]["method"]), (result["winner"], "uncalibrated"),
     ]  # fmt: skip
     assert f"Lowest nll: {result['winner']}" in output
@@ -288,10 +288,10 @@ def test_probabilities_only(capsys, tmp_path):
     code, output, _ = run(capsys, "apply", tmp_path / "cal", tmp_path / "u.npz", "--output", tmp_path / "o.npz")
     assert code == 0
     assert output.startswith("TemperatureScaling, fitted on 700 samples, applied to 797\nWrote")
-    found = formats.read(tmp_path / "o.npz")
-    assert found.labels is None
+    written = formats.read(tmp_path / "o.npz")
+    assert written.labels is None
     expected = calibrators.TemperatureScaling().fit(held_out.logits, held_out.known_labels).predict_proba(test.logits)
-    torch.testing.assert_close(found.probabilities, expected.double(), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(written.probabilities, expected.double(), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -323,8 +323,8 @@ def test_errors_are_one_sentence(capsys, tmp_path, arguments, code, words):
         "V": VALIDATION, "T": TEST, "OUT": tmp_path / "out", "OUT.npz": tmp_path / "out.npz", "THERE": tmp_path / "there",
         "THREE": tmp_path / "three.npz", "U": tmp_path / "u.npz",
     }  # fmt: skip
-    found, output, errors = run(capsys, *(places.get(argument, argument) for argument in arguments))
-    assert (found, output) == (code, "")
+    exit_code, output, errors = run(capsys, *(places.get(argument, argument) for argument in arguments))
+    assert (exit_code, output) == (code, "")
     assert words in errors
     assert "Traceback" not in errors
     assert not (tmp_path / "out").exists()
@@ -345,5 +345,5 @@ def test_an_infinite_loss_is_no_difference_to_speak_of(capsys, tmp_path):
     assert "uncalibrated has an infinite nll, from a probability of 0 for what came true." in output
     assert "undefined" not in output
     _, output, _ = run(capsys, *calls, "--resamples", 100, "--json")
-    (one,) = json.loads(output)["comparisons"]
-    assert (one["difference"], one["low"], one["significant"]) == ("-Infinity", None, False)
+    (pair,) = json.loads(output)["comparisons"]
+    assert (pair["difference"], pair["low"], pair["significant"]) == ("-Infinity", None, False)

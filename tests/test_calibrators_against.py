@@ -47,8 +47,8 @@ def judged(p, halves):
 
 def ours(cal, halves, from_probabilities=False):
     (z, p, y), (z_new, p_new, _) = halves
-    given, new = (p, p_new) if from_probabilities else (z, z_new)
-    cal.fit(given, y, from_probabilities=from_probabilities)
+    held_out, new = (p, p_new) if from_probabilities else (z, z_new)
+    cal.fit(held_out, y, from_probabilities=from_probabilities)
     return judged(cal.predict_proba(new, from_probabilities=from_probabilities), halves)
 
 
@@ -66,16 +66,16 @@ def probmetrics(cal, halves):
 
 def test_temperature(halves):
     mine = ours(TemperatureScaling(), halves)
-    found = {}
+    theirs = {}
     scaling = pytest.importorskip("netcal.scaling")
-    found["netcal"] = netcal(scaling.TemperatureScaling(), halves)
+    theirs["netcal"] = netcal(scaling.TemperatureScaling(), halves)
     peer = pytest.importorskip("probmetrics.calibrators")
-    found["probmetrics"] = probmetrics(peer.TemperatureScalingCalibrator(), halves)
+    theirs["probmetrics"] = probmetrics(peer.TemperatureScalingCalibrator(), halves)
     from sklearn.calibration import _TemperatureScaling
 
     twin = _TemperatureScaling().fit(halves[0][0], halves[0][2])
-    found["scikit-learn"] = judged(twin.predict(halves[1][0]), halves)
-    for nll, ece in found.values():
+    theirs["scikit-learn"] = judged(twin.predict(halves[1][0]), halves)
+    for nll, ece in theirs.values():
         assert nll == pytest.approx(mine[0], abs=2e-6)  # probmetrics computes in float32
         assert ece == pytest.approx(mine[1], abs=2e-5)
 
@@ -130,7 +130,7 @@ def test_platt_is_logistic_regression_on_the_log_odds(halves):
 
     (z, _, y), (z_new, _, _) = halves
     cal = PlattScaling().fit(z, y)
-    scores, new = (log_odds(torch.from_numpy(one)).numpy() for one in (z, z_new))
+    scores, new = (log_odds(torch.from_numpy(logits)).numpy() for logits in (z, z_new))
     theirs = np.empty((len(new), 10))
     for j in range(10):
         twin = LogisticRegression(C=np.inf, max_iter=1000, tol=1e-10).fit(scores[:, [j]], y == j)

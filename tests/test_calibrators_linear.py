@@ -76,11 +76,11 @@ def test_reaches_scipys_minimum(method, lam, mu):
     x = torch.log_softmax(z, dim=1) if method is DirichletCalibration else z
     value, a = plain_minimum(x, y, odir(4, lam, mu), np.eye(4, 5))
     cal = method(lam=lam, mu=mu).fit(z, y)
-    r, found = odir(4, lam, mu), np.concatenate([cal.weight_.numpy(), cal.bias_.numpy()[:, None]], axis=1)
-    ours = cal.certificate_.nll_after + float((r * (found - np.eye(4, 5)) ** 2).sum())
+    r, fitted = odir(4, lam, mu), np.concatenate([cal.weight_.numpy(), cal.bias_.numpy()[:, None]], axis=1)
+    ours = cal.certificate_.nll_after + float((r * (fitted - np.eye(4, 5)) ** 2).sum())
     assert ours <= value + 1e-10
     if lam > 0:
-        np.testing.assert_allclose(found, a, atol=1e-4)
+        np.testing.assert_allclose(fitted, a, atol=1e-4)
 
 
 def test_l2_penalty_pulls_to_zero():
@@ -171,9 +171,9 @@ def test_default_search():
     assert [row.lam for row in rows] == pytest.approx([10.0**e for e in range(-3, 3)])
     assert all(row.mu == row.lam for row in rows)
     assert (cal.lam_, cal.mu_) == min((row.nll, (row.lam, row.mu)) for row in rows)[1]
-    given = DirichletCalibration(lam=cal.lam_, mu=cal.mu_).fit(z, y)
-    torch.testing.assert_close(cal.weight_, given.weight_, atol=1e-6, rtol=0)
-    assert given.sweep() == []
+    without_search = DirichletCalibration(lam=cal.lam_, mu=cal.mu_).fit(z, y)
+    torch.testing.assert_close(cal.weight_, without_search.weight_, atol=1e-6, rtol=0)
+    assert without_search.sweep() == []
 
 
 def fold_nll(z, y, lam, mu, folds=5, seed=0):

@@ -1,4 +1,4 @@
-"""What a fit can say for itself, and what held-out data say of it."""
+"""How a fit ended, and how it does on held-out samples."""
 
 from dataclasses import dataclass
 

@@ -62,7 +62,7 @@ class VectorScaling(Ridged, name="vector", candidates=({},)):
 
 @dataclass(frozen=True)
 class SearchRow:
-    """One place of the search and its mean NLL over the folds."""
+    """A grid point of the search and its mean NLL over the folds."""
 
     lam: float
     mu: float
@@ -70,7 +70,7 @@ class SearchRow:
 
 
 class _Affine(Parametric):
-    """What matrix scaling and Dirichlet calibration share: all but what x is."""
+    """Matrix scaling and Dirichlet calibration, which differ only in what x is."""
 
     _fitted = ("weight_", "bias_", "lam_", "mu_", "sweep_")
     _parameters = ("weight_", "bias_")
@@ -109,7 +109,7 @@ class _Affine(Parametric):
                 checks.at_least_zero(value, name)
 
     def _grid(self) -> list[list[tuple[float, float]]]:
-        """The places of the search in walks along which neighbours are alike."""
+        """The grid of the search as walks whose neighbouring points have similar solutions."""
         if self.lam is not None:
             return [[(self.lam, self.lam if self.mu is None else self.mu)]]
         if self.search == "equal":
@@ -157,7 +157,7 @@ class _Affine(Parametric):
                 if unfinished:
                     notes.append(f"{unfinished} fits of the search did not converge")
             else:
-                notes.append(f"one sample allows no search: the largest λ of it, {self.lam_:g}, is used")
+                notes.append(f"one sample allows no search: the grid's largest λ, {self.lam_:g}, is used")
         if fold_ends and self.combine == "average":
             stacked = torch.stack([end.parameters for end in fold_ends])
             self.weight_, self.bias_ = stacked[:, :, :-1].contiguous(), stacked[:, :, -1].contiguous()
@@ -178,10 +178,11 @@ class _Affine(Parametric):
     ) -> tuple[list[Minimum], int]:
         """Choose λ and μ by the mean NLL of the folds.
 
-        Returns the fold models there, where their mean is asked for, and how many fits of the search did not converge.
+        Returns the fold models of the chosen point, if ``combine`` asks for their mean, and how many fits of the search
+        did not converge.
 
-        Each fold's data and its blocks of the Hessian serve all places; each fit starts from its neighbour's end. Walks
-        are gone back and forth, so that a walk begins beside where the last one ended.
+        All grid points of a fold share its data and its blocks of the Hessian, and each fit starts where its neighbour
+        ended. Walks alternate in direction, so that a walk begins next to the end of the last one.
         """
         k = x.shape[1]
         nll: dict[tuple[float, float], float] = {}
@@ -234,9 +235,9 @@ class _Affine(Parametric):
 
 
 def _loose(x: Tensor, y: Tensor) -> Tensor:
-    """Which classes' own weights, free of penalty, the data would let grow without end.
+    """Which classes' own weights, which have no penalty, would grow without end.
 
-    Those of classes that never occur; all of them where the winning class is always right.
+    Those of classes that never occur; those of all classes if the winning class is always right.
     """
     if bool((x.argmax(dim=1) == y).all()):
         return torch.ones(x.shape[1], dtype=torch.bool)
@@ -250,7 +251,8 @@ def _solution(end: Minimum, notes: tuple[str, ...] = ()) -> Solution:
 class MatrixScaling(_Affine, name="matrix", searches=({},)):
     r"""A linear map of the logits, softmax(W z + b), with off-diagonal and intercept regularisation (MS-ODIR).
 
-    Fitted, penalised and searched as ``DirichletCalibration``, which see; only its input is the logits as they are.
+    Fitted, penalised and searched like ``DirichletCalibration``, but on the logits themselves instead of ln p; the
+    options and attributes are described there.
 
     References:
         Guo et al., 2017, arXiv:1706.04599, Sec. 4.2; Kull et al., 2019, arXiv:1910.12656, Sec. 3.
@@ -271,7 +273,7 @@ class DirichletCalibration(_Affine, name="dirichlet", title="Dir-ODIR", aliases=
 
     Args:
         lam: λ. None: chosen by the folds' mean NLL, from 10^{−3 … 2} with μ = λ, or as ``search`` says.
-        mu: μ. None: equal to λ, but where ``search="kull2019"`` chooses it too.
+        mu: μ. None: equal to λ, or chosen as well with ``search="kull2019"``.
         penalty: "odir", or "l2": λ Σ w² over all of W, towards 0, and μ Σ b².
         scaling: "sum" as written above and in the reference code, or "mean": λ/(K(K−1)), μ/K (for "l2" λ/K²).
         search: "equal", or "kull2019": the published 27 × 9 grid, λ ∈ {1/4, 1/2, 1}·10^{−2 … 6}, μ ∈ 10^{−2 … 6}.

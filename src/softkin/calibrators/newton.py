@@ -29,7 +29,7 @@ Preconditioner = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where the solver ended."""
+    """The end of a minimisation."""
 
     parameters: Tensor
     value: float
@@ -308,7 +308,7 @@ def _line_search(
     for _ in range(40):
         trial, moved = a + length * step, logits + length * along
         reached, p = _objective(problem, trial, moved)
-        # Rounding of the sum over samples hides decreases below 1e-14 or so: there the step is taken for granted.
+        # Rounding of the sum over samples hides decreases below about 1e-14: such a step is accepted unseen.
         if reached <= value + 1e-4 * length * slope or abs(length * slope) < 1e-13 * (1 + abs(value)):
             return trial, reached, p, moved
         if reached < float("inf") and reached - value > slope * length:

@@ -1,7 +1,7 @@
 r"""One-vs-rest calibrators: each class's score mapped by itself, then the row made to sum to 1.
 
-The loop over classes, the scores, the normalisation and the rule for rows that come out all zero exist here, once.
-Platt scaling and beta calibration, the parametric two, are below; the counted ones are in ``isotonic`` and ``binned``.
+This file has what they share: the scores, the normalisation, and the rule for rows without any mass. Platt scaling and
+beta calibration are below; the counting ones are in ``isotonic`` and ``binned``.
 """
 
 from abc import abstractmethod

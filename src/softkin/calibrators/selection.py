@@ -70,7 +70,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class BestFit:
-    """What ``fit_best`` found. Print it."""
+    """The result of ``fit_best``. Print it."""
 
     calibrator: Calibrator
     """The winner, fitted on all the data"""

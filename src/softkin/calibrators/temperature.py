@@ -214,7 +214,7 @@ def valleys(u: Tensor, own: Tensor, low: float, high: float, margin: float) -> l
 
 
 def best_temperature(u: Tensor, own: Tensor, objective: Objective) -> Minimum:
-    """β = 1/T that minimises the objective, for logits as ``below_top`` has them."""
+    """The β = 1/T of least objective, for logits from ``below_top``."""
     derivatives = nll_derivatives if objective == "nll" else mse_derivatives
     scale = float(-u.amin())
     if scale < SMALLEST:  # all rows are constant, or their differences have no inverse: β does nothing
@@ -243,7 +243,7 @@ def best_temperature(u: Tensor, own: Tensor, objective: Objective) -> Minimum:
 
 
 def starting_factor(z: Tensor, y: Tensor) -> float:
-    """The best temperature's β, to start other methods from: where all scores are 0 and 1, they see no curvature."""
+    """The best temperature's β, from which other methods start: at saturated scores they would see no curvature."""
     least = best_temperature(*below_top(z, y), "nll")
     return min(least.beta, 1.0) if least.at_bound else least.beta
 
