@@ -247,7 +247,7 @@ def test_files_that_are_cut_off_or_something_else(tmp_path):
     with pytest.raises(SoftkinError, match="could not be read: Not a gzipped file"):
         WordVectors.load(tmp_path / "wrong.gz")
     (tmp_path / "binary.bin").write_bytes(b"2 3\nthe \xff\xfe\x00\x80\n")
-    with pytest.raises(SoftkinError, match="not UTF-8 text; binary word2vec files must be converted"):
+    with pytest.raises(SoftkinError, match="announces 2 vectors in its first line and holds 0: it was cut off"):
         WordVectors.load(tmp_path / "binary.bin")
     with pytest.raises(SoftkinError, match="there is no such file"):
         WordVectors.load(tmp_path / "absent.txt")

@@ -8,22 +8,18 @@ Two sets come with softkin, each beside its licence:
   plain L2 distances are the paper's kind (``scripts/build_glove.py``; public domain, see ``LICENSE-GloVe.txt``).
 """
 
-import bz2
-import contextlib
 import functools
-import gzip
-import warnings
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks, files
+from softkin import SoftkinError, files
 from softkin.names import Registry, did_you_mean
-from softkin.progress import track
+from softkin.word_vectors import store
+from softkin.word_vectors.reading import read_blocks
 
 SENTENCES = Path(__file__).parent / "minilm-128d.safetensors"
 GLOVE = Path(__file__).parent / "glove-6b-100d.safetensors"
@@ -32,8 +28,7 @@ SHIPPED.add("minilm", SENTENCES)
 SHIPPED.add("glove", GLOVE)
 DEFAULT = "minilm"
 LONGEST = 8  # words of an entry of "minilm"; counting them would take as long as reading them
-
-_LINES = 2000  # parsed at a time
+SMALL = 2**20  # bytes: a smaller file is read faster than its digest
 
 
 class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
@@ -113,29 +108,86 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
         most: int | None = None,
         progress: bool | None = None,
     ) -> "WordVectors":
-        """Read GloVe text, or word2vec text with its header line (Wikipedia2Vec), plain or .gz or .bz2.
+        """Read GloVe text, word2vec text or binary, fastText's .vec or Wikipedia2Vec, plain or .gz, .bz2 or .zst.
 
-        A line is a word and its numbers, separated by spaces; every line must have as many numbers as the first.
+        A line of text is a word and its numbers, separated by spaces; every line must have as many numbers as the
+        first. The first load of a file above 1 MiB converts it into the user's cache (``SOFTKIN_CACHE``); from then on
+        it is mapped, and looking up a word costs the same however large it is.
 
         Args:
             path: The file.
-            only: Keep just these words (the others are read over, which is several times faster).
-            most: Stop after this many words; the files are ordered by frequency.
+            only: Keep just these words, in memory.
+            most: Stop after this many words, kept in memory; the files are ordered by frequency.
             progress: Show a bar; by default on a terminal.
 
         Raises:
-            SoftkinError: The file is missing, is not text of this form, or was cut off; with the line's number.
+            SoftkinError: The file is missing, is of none of these forms, or was cut off; with the line's number.
         """
         path = Path(path)
         if not path.exists():
             meant = did_you_mean(str(path), SHIPPED)
             raise SoftkinError(f"{path} could not be read: there is no such file{meant}")
-        files.require_regular(path)
-        words, rows = _read(path, only, most, progress)
+        if files.require_regular(path) > SMALL and only is None and most is None:
+            return StoredWordVectors(store.opened(path, progress=progress), source=path.name)
+        words, rows = _selected(path, only, most, progress)
         if not words:
             wanted = " of the words asked for" if only is not None else ""
             raise SoftkinError(f"{path} holds none{wanted}." if wanted else f"{path} holds no word vectors.")
         return WordVectors(words, np.concatenate(rows), source=path.name)
+
+
+class StoredWordVectors(WordVectors):
+    """Word vectors in a mapped file of the cache: nothing of it is read before it is looked up."""
+
+    def __init__(self, stored: store.VectorStore, *, source: str) -> None:
+        self.stored, self.source = stored, source
+        self.vectors, self.unit, self.longest = stored.vectors, False, 1
+        self._categories = None
+
+    def __getitem__(self, word: str) -> NDArray[np.floating[Any]]:
+        row = self.stored.row(word)
+        if row is None:
+            raise KeyError(word)
+        vector: NDArray[np.floating[Any]] = self.stored.take([row])[0]
+        return vector
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and self.stored.row(word) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return self.stored.words()
+
+    def __len__(self) -> int:
+        return self.stored.count
+
+    def rows(self, words: Sequence[str]) -> NDArray[np.float64]:
+        """The vectors of words that there are, one below the other."""
+        places = {word: self.stored.row(word) for word in dict.fromkeys(words)}
+        missing = next((word for word, row in places.items() if row is None), None)
+        if missing is not None:
+            raise KeyError(missing)
+        return self.stored.take([row for word in words if (row := places[word]) is not None]).astype(np.float64)
+
+    def categories(self, word: str) -> int:
+        """No kinds of thing are known."""
+        return 0
+
+
+def _selected(
+    path: Path, only: Collection[str] | None, most: int | None, progress: bool | None
+) -> tuple[list[str], list[NDArray[np.float32]]]:
+    """Words and vectors of a file, as many as are wanted."""
+    wanted = None if only is None else set(only)
+    words: list[str] = []
+    rows: list[NDArray[np.float32]] = []
+    for block, vectors in read_blocks(path, progress=progress):
+        kept = [place for place, word in enumerate(block) if wanted is None or word in wanted]
+        kept = kept if most is None else kept[: most - len(words)]
+        words += [block[place] for place in kept]
+        rows.append(vectors[kept])
+        if most is not None and len(words) >= most:
+            break
+    return words, rows
 
 
 def unit_length(vectors: NDArray[Any]) -> NDArray[np.float64]:
@@ -177,98 +229,3 @@ def _shipped(name: str) -> WordVectors:
         longest=LONGEST,
         categories=arrays["categories"],
     )
-
-
-def _read(
-    path: Path, only: Collection[str] | None, most: int | None, progress: bool | None
-) -> tuple[list[str], list[NDArray[np.float32]]]:
-    wanted = None if only is None else set(only)
-    words: list[str] = []
-    rows: list[NDArray[np.float32]] = []
-    texts: list[str] = []
-    places: list[int] = []
-    declared: int | None = None
-    dimension = 0
-    number, line = 0, "\n"
-
-    def parse() -> None:
-        if texts:
-            rows.append(_numbers(path, texts, places, dimension))
-            texts.clear()
-            places.clear()
-
-    try:
-        with _open(path) as file:
-            for number, line in enumerate(track(file, f"reading {path.name}", show=progress), start=1):
-                text = line.rstrip("\r\n ")
-                if number == 1:
-                    head = text.split(" ")
-                    if len(head) == 2 and all(part.isdecimal() for part in head):
-                        declared, dimension = int(head[0]), int(head[1])
-                        continue
-                    dimension = len(head) - 1
-                    if dimension < 1:
-                        raise SoftkinError(
-                            f"{path}, line 1: a word and its numbers are due, separated by spaces, got {text[:40]!r}."
-                        )
-                spaces = text.count(" ")
-                word = text[: text.find(" ")] if spaces == dimension else text.rsplit(" ", dimension)[0].rstrip()
-                # More spaces than numbers: some words hold spaces (GloVe 840B has ". . ."), but not numbers.
-                if spaces < dimension or (spaces > dimension and checks.is_number(word.rsplit(" ", 1)[-1])):
-                    raise SoftkinError(
-                        f"{path}, line {number}: {dimension} numbers are due, got {spaces}; was the file cut off there?"
-                    )
-                if wanted is None or word in wanted:
-                    words.append(word)
-                    places.append(number)
-                    texts.append(text[len(word) + 1 :])
-                    if len(texts) == _LINES:
-                        parse()
-                if len(words) == most:
-                    break
-            else:
-                _check_end(path, number - (declared is not None), declared, line)
-            parse()
-    except UnicodeDecodeError as error:
-        raise SoftkinError(
-            f"{path}, after line {number}: not UTF-8 text; binary word2vec files must be converted to text first."
-        ) from error
-    except EOFError as error:
-        raise SoftkinError(f"{path} was cut off after line {number}: get the file again.") from error
-    except (OSError, zlib.error) as error:  # gzip and bz2 report damage so
-        raise SoftkinError(f"{path} could not be read: {error}.") from error
-    return words, rows
-
-
-def _open(path: Path) -> IO[str]:
-    opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix.lower(), open)
-    file: IO[str] = opener(path, "rt", encoding="utf-8-sig", newline="\n")
-    return file
-
-
-def _numbers(path: Path, texts: list[str], places: list[int], dimension: int) -> NDArray[np.float32]:
-    """Many lines' numbers at once; on a fault, line by line to name it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # what cannot be read is a warning to numpy
-        with contextlib.suppress(ValueError, DeprecationWarning, RuntimeWarning):
-            values = np.fromstring(" ".join(texts), dtype=np.float32, sep=" ")
-            if np.isfinite(values).all():
-                return values.reshape(len(texts), dimension)
-    for text, place in zip(texts, places, strict=True):
-        for value in text.split(" "):
-            if not checks.is_number(value) or not abs(float(value)) <= float(np.finfo(np.float32).max):
-                raise SoftkinError(f"{path}, line {place}: finite numbers are due, got {value[:40]!r}.")
-    raise SoftkinError(f"{path}, lines {places[0]} to {places[-1]}: finite numbers are due.")
-
-
-def _check_end(path: Path, lines: int, declared: int | None, last: str) -> None:
-    """Whether the file is whole, as far as it tells."""
-    if declared is not None and lines != declared:
-        raise SoftkinError(
-            f"{path} announces {declared} vectors in its first line and holds {lines}: it was cut off, get it again."
-        )
-    if not last.endswith("\n"):
-        warnings.warn(
-            f"the last line of {path.name} does not end; if the file was cut off, the last vector is wrong.",
-            stacklevel=4,
-        )
