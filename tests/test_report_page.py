@@ -208,7 +208,7 @@ def test_classes_sort_by_calibration_and_open(page, predictions):
     assert sorted(page.texts("button.disclose")) == ["class 1", "class 10", "class 11"]
 
 
-def test_the_threshold_moves_by_keyboard_and_by_drag(page, predictions):
+def test_the_threshold_moves_by_keyboard_and_by_drag(page, predictions, data):
     from selenium.webdriver import ActionChains, Keys
 
     p, y = predictions.probabilities, predictions.known_labels
@@ -233,6 +233,10 @@ def test_the_threshold_moves_by_keyboard_and_by_drag(page, predictions):
     drag.move_by_offset(-int(chart_width * 0.2), 0).release().perform()
     assert holds() > by_keys
     assert 0.15 < page.number("coverage") < 0.4
+    rule = data["variants"][0]["abstention"]["rule"]
+    shown = page.run("return document.querySelector('#abstain [data-certified]')?.dataset.certified ?? null")
+    assert (None if shown is None else float(shown)) == (None if rule is None else rule["threshold"])
+    assert page.text("#certified") == data["variants"][0]["abstention"]["text"]
     page.click("button[data-aim='0.1']")
     holds()
     assert page.number("risk") <= 0.1
@@ -275,6 +279,11 @@ def test_tables_stand_in_for_charts(page):
     assert page.run("return document.querySelectorAll('#reliability tbody tr').length") == 10
 
 
+def luminance(rgb):
+    linear = [c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in rgb]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 def contrast(page, selector):
     """The WCAG ratio of a text and what it stands on."""
     script = """
@@ -284,10 +293,6 @@ def contrast(page, selector):
       const parse = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number);
       return [parse(getComputedStyle(node).color), parse(getComputedStyle(ground).backgroundColor)];
     """
-
-    def luminance(rgb):
-        linear = [c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in rgb]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
     a, b = sorted(map(luminance, page.run(script, selector)))
     return (b + 0.05) / (a + 0.05)
@@ -345,6 +350,212 @@ def test_it_prints_light_and_without_controls(page):
     assert page.run("return document.querySelector('canvas.heat').width") == K  # also where nobody had scrolled to it
     printed = page.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
     assert len(printed) > 50_000
+    page.media()
+
+
+CATCH = """
+  window.saved = [];
+  URL.createObjectURL = (blob) => { window.saved.push(blob); return "data:,"; };
+  HTMLAnchorElement.prototype.click = function () {};
+"""
+
+
+def saved(page):
+    """What the page last handed over as a file: (type, text or first bytes)."""
+    page.wait("window.saved.length > 0")
+    return page.run(
+        "const blob = window.saved.pop(); return blob.type === 'image/png' ? blob.slice(0, 24).arrayBuffer().then((b) => [blob.type, Array.from(new Uint8Array(b))]) : blob.text().then((text) => [blob.type, text])"
+    )
+
+
+def test_a_bin_lists_its_samples_and_saves_them(page, predictions, variants):
+    import csv
+    import io
+
+    from selenium.webdriver import Keys
+
+    page.run(CATCH)
+    y = predictions.known_labels
+    for place in (0, 2):
+        page.choose("variant", place)
+        score, answer = variants[place].max(1)
+        last = ((score > 14 / 15) & (score <= 1)).nonzero()[:, 0].tolist()
+        chart = page.driver.find_element("css selector", "#reliability .chart svg")
+        chart.send_keys(Keys.END + Keys.ENTER)
+        assert page.text("dialog h2") == "Answers given with 93.3 to 100\u202f%"
+        assert page.text("dialog .note").startswith(
+            f"{len(last)} samples, {int((answer != y)[last].sum())} answered wrongly"
+        )
+        page.click("[data-key='save-samples']")
+        kind, text = saved(page)
+        rows = list(csv.DictReader(io.StringIO(text)))
+        assert kind == "text/csv"
+        assert sorted(int(row["row"]) for row in rows) == last
+        assert {row["id"] for row in rows} == {f"toy {row}" for row in last}
+        for row in rows[:20]:
+            at = int(row["row"])
+            assert row["true class"] == f"class {int(y[at])}"
+            assert row["answer"] == f"class {int(answer[at])}"
+            assert float(row["confidence"]) == pytest.approx(float(score[at]), abs=2e-5)
+        page.click("[data-key='close-samples']")
+        assert page.run("return document.activeElement === document.querySelector('#reliability .chart svg')")
+    page.choose("variant", 0)
+    score, answer = variants[0].max(1)
+    page.click("button.disclose")
+    k = int(page.text("button.disclose").split()[1])
+    page.click("[data-key='class-samples']")
+    assert page.text("dialog .note").startswith(f"{int((y == k).sum())} samples")
+    page.click("[data-key='close-samples']")
+    other = int(page.text("tr.detail li").split()[1].split("\u2069")[0])
+    page.click("tr.detail li button")
+    assert page.text("dialog .note").startswith(f"{int(((y == k) & (answer == other)).sum())} sample")
+    page.click("[data-key='close-samples']")
+
+
+def test_every_chart_has_its_table_and_its_files(page):
+    page.run(CATCH)
+    page.click("button.disclose")
+    page.run("document.getElementById('similarity').scrollIntoView({behavior: 'instant'})")
+    page.wait("document.querySelector('canvas.heat').width == 12")
+    charts = page.run("return document.querySelectorAll('main .chart').length")
+    assert charts == 6
+    assert (
+        page.run(
+            "return Array.from(document.querySelectorAll('main .chart'), (n) => n.closest('figure').querySelectorAll('details, [data-take]').length)"
+        )
+        == [4] * charts
+    )
+    for place in range(charts):
+        for kind, expected in (("svg", "image/svg+xml"), ("csv", "text/csv"), ("png", "image/png")):
+            page.run(
+                "document.querySelectorAll(`main [data-take='${arguments[0]}']`)[arguments[1]].click()", kind, place
+            )
+            found, content = saved(page)
+            assert found == expected
+            if kind == "svg":
+                assert content.startswith("<svg")
+                assert "var(--" not in content
+            elif kind == "csv":
+                assert content.count("\r\n") > 5
+            else:
+                assert content[:8] == [137, 80, 78, 71, 13, 10, 26, 10]
+    page.click("[data-key='card']")
+    _, content = saved(page)
+    assert [int.from_bytes(bytes(content[at : at + 4])) for at in (16, 20)] == [1200, 630]
+    assert page.console() == []
+
+
+def test_the_address_keeps_the_state(page, path):
+    page.choose("variant", 1)
+    page.set("bins", 0)
+    page.click("button.disclose")
+    name = page.text("button.disclose")
+    page.wait("location.hash.includes('class=')")
+    hash_ = page.run("return location.hash")
+    assert sorted(hash_[1:].split("&")) == sorted(
+        ["calibrator=temperature", "bins=5", f"class={name.replace(' ', '%20')}"]
+    )
+    page.driver.get("about:blank")
+    page.driver.get(path.resolve().as_uri() + hash_.replace("temperature", "ts"))
+    page.wait("performance.getEntriesByName('softkin-interactive').length > 0")
+    assert page.run("return document.querySelector('input[data-key=variant]:checked').value") == "1"
+    assert page.run("return document.querySelectorAll('tr.detail').length") == 1
+    assert page.text("button.disclose[aria-expanded='true']") == name
+    assert page.run("return document.querySelector('#reliability .chart svg').querySelectorAll('.zone').length") == 5
+
+
+def test_the_focus_stays_where_it_was(page):
+    from selenium.webdriver import Keys
+
+    first = page.driver.find_element("css selector", "button.disclose")
+    first.send_keys(Keys.ENTER)
+    assert page.run("return document.activeElement.matches('button.disclose[aria-expanded=true]')")
+    page.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    assert page.run("return document.activeElement.matches('button.disclose[aria-expanded=false]')")
+    page.driver.find_element("css selector", ".label button.link").send_keys(Keys.ENTER)
+    assert page.run("return document.activeElement.matches('.label h3')")
+
+
+def test_what_a_finger_chose_stays(page):
+    page.resize(390, 844, mobile=True)
+    page.run("document.querySelector('#reliability .chart').scrollIntoView({block: 'center', behavior: 'instant'})")
+    box = page.run(
+        "const b = document.querySelector('#reliability .chart svg').getBoundingClientRect(); return [b.left + b.width * 0.8, b.top + b.height * 0.4]"
+    )
+    page.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    for kind, points in (("touchStart", [{"x": box[0], "y": box[1]}]), ("touchEnd", [])):
+        page.driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    page.wait("!document.querySelector('#reliability .tip').hidden")
+    assert "claimed" in page.text("#reliability .tip")
+    assert "tap again for the samples" in page.text("#reliability .tip")
+    page.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+
+def test_a_phone_shows_the_column_that_it_sorts_by(page):
+    page.resize(390, 844, mobile=True)
+    for key in ("adds", "right", "ece"):
+        if key != "adds":
+            page.run("document.querySelector(`[data-key='sort-${arguments[0]}']`).click()", key)
+        seen = page.run(
+            "return Array.from(document.querySelectorAll('.classes thead th'), (n) => [n.classList[0], n.offsetWidth > 0])"
+        )
+        assert dict(seen)[key]
+        assert page.run("return document.querySelector(`.classes td.${arguments[0]}`).offsetWidth > 0", key)
+        assert page.run("return document.documentElement.scrollWidth") <= 390
+
+
+def test_scales_have_ends_and_frames_that_can_be_seen(page, data):
+    ends = page.run(
+        "return Object.fromEntries(Array.from(document.querySelectorAll('.metric[data-metric]'), (n) => [n.dataset.metric, n.querySelector('.ends').textContent]))"
+    )
+    assert ends["brier"].startswith("0")
+    assert ends["accuracy"] == "0\u202f%100\u202f%"
+    at = page.run("return parseFloat(document.querySelector(\".metric[data-metric='brier'] .dot\").style.left)")
+    high = float(ends["brier"][1:])
+    assert at == pytest.approx(100 * data["variants"][0]["metrics"]["brier"]["value"] / high, abs=0.1)
+    for scheme in ("light", "dark"):
+        page.media(scheme=scheme)
+        border, ground = page.run(
+            "const n = document.querySelector('.scale .calm'); return [getComputedStyle(n).borderTopColor, getComputedStyle(n.closest('.card')).backgroundColor].map((c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number))"
+        )
+        a, b = sorted(map(luminance, (border, ground)))
+        assert (b + 0.05) / (a + 0.05) >= 3
+    colours = page.run(
+        "const s = getComputedStyle(document.documentElement); return ['--under', '--good', '--over', '--bad'].map((c) => s.getPropertyValue(c).trim())"
+    )
+    assert colours[0] != colours[1]
+
+
+def test_it_reads_without_its_script(browser, path, data):
+    browser.media()
+    browser.resize(1280, 900)
+    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.driver.get(path.resolve().as_uri())
+        body = browser.driver.find_element("css selector", "body").text
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    for words in (
+        "Can I trust it?",
+        "Where not?",
+        "What to do",
+        data["variants"][0]["verdict"]["headline"],
+        "Divide the logits by",
+        "Log loss",
+    ):
+        assert words in body
+
+
+def test_motion_is_reduced_where_that_is_asked_for(page):
+    features = [{"name": "prefers-reduced-motion", "value": "reduce"}]
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+    assert page.run("return getComputedStyle(document.querySelector('.scale .dot')).transitionDuration") in (
+        "0s",
+        "0s, 0s",
+    )
+    assert (
+        page.run("return getComputedStyle(document.querySelector('.disclose'), '::before').transitionDuration") == "0s"
+    )
     page.media()
 
 

@@ -60,6 +60,12 @@ function frame(width, height, options) {
 // Pointer, touch and arrow keys choose one of `count()` parts; a tip beside it says what it is, aloud too.
 // Up and down go by `stride()` parts, where they lie in lines. `open(i)`, where there is one, shows more of a part: a
 // click, Enter, or a second tap. What a finger chose stays until it chooses something else.
+/**
+ * @param {any} root
+ * @param {{ count: () => number, at: (i: number) => { x: number, y: number }, pick: (x: number, y: number) => number,
+ *   describe: (i: number) => string[], mark?: (i: number) => void, stride?: () => number,
+ *   open?: { possible: (i: number) => boolean, run: (i: number) => void } }} parts
+ */
 function inspect(root, { count, at, pick, describe, mark, open, stride = () => 1 }) {
   const tip = el("div", { class: "tip", role: "status", "aria-live": "polite", hidden: true });
   let current = -1;

@@ -82,7 +82,7 @@ function classesSection() {
     get: () => (state.sort === "adds" && !state.rising ? null : `${state.rising ? "" : "-"}${state.sort}`),
     set: (text) => CLASS_COLUMNS.some(({ key }) => key === text.replace(/^-/, "")) && choose({ sort: text.replace(/^-/, ""), rising: !text.startsWith("-") }),
   });
-  const save = el("button", { type: "button", class: "take", "aria-label": "Class by class: save as a table (CSV)", click: () => download(fileName("classes", "csv"), csvText([CLASS_COLUMNS.map(({ text }) => text), ...sorted().map((c) => [c.name, ...CLASS_COLUMNS.slice(1).map(({ of }) => of(c))])]), "text/csv") }, "CSV");
+  const save = el("button", { type: "button", class: "take", "aria-label": "CSV: save all classes as a table", click: () => download(fileName("classes", "csv"), csvText([CLASS_COLUMNS.map(({ text }) => text), ...sorted().map((c) => [c.name, ...CLASS_COLUMNS.slice(1).map(({ of }) => of(c))])]), "text/csv") }, "CSV");
   return section(
     "classes",
     "Class by class",

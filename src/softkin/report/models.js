@@ -2,6 +2,7 @@
 
 function pairsSection() {
   const metrics = [...new Set(data.pairs.map((pair) => pair.metric))];
+  /** @returns {Column} */
   const column = (key) => data.table.columns.find((c) => c.key === key) || { key, title: key, percent: true };
   state.pairMetric = metrics.includes("ece_hist") ? "ece_hist" : metrics[0];
   state.pairModel = data.methods[0].key;

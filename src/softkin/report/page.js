@@ -14,6 +14,7 @@
 // by choose(); addAddress(…) puts it into the page's address. A page of a new kind: addPage("kind", draw), and in Python
 // an entry of answers.FIRST_SCREENS for the part that reads without a script.
 
+/** @type {PageData} */
 const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -184,7 +185,7 @@ function themeButton() {
   const button = el("button", { type: "button", class: "quiet", "data-key": "theme" });
   const show = () => {
     button.textContent = dark() ? "Light" : "Dark";
-    button.setAttribute("aria-label", dark() ? "Switch to light colours" : "Switch to dark colours");
+    button.setAttribute("aria-label", dark() ? "Light colours" : "Dark colours");
   };
   const apply = (theme) => {
     document.documentElement.dataset.theme = theme;

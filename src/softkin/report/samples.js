@@ -25,7 +25,7 @@ const decodedRows = (() => {
 // One sample as it is in the variant that is shown: its label, answer, confidence and best classes.
 function sampleOf(row) {
   const { label, most, variants } = decodedRows(), { best, score } = variants[state.variant];
-  const about = data.samples[row] || {};
+  const about = data.samples[row] || { id: undefined, text: undefined, image: undefined };
   const scores = Array.from({ length: most }, (_, j) => [best[row * most + j], (score[row * most + j] + 0.5) / (CELLS * data.rows.steps)]);
   const id = about.id ?? (data.rows.ids ? data.rows.ids[row] : row);
   return { row, id, label: label[row], answer: scores[0][0], confidence: scores[0][1], best: scores, text: about.text, image: about.image };
@@ -63,7 +63,7 @@ const PAGE_OF_SAMPLES = 24;
 
 // A list of samples over the page; the focus returns to where it was when it closes.
 function showSamples(title, rows, note = null) {
-  const ordered = rows.map((row) => sampleOf(row)).sort((a, b) => (a.answer === a.label) - (b.answer === b.label) || b.confidence - a.confidence);
+  const ordered = rows.map((row) => sampleOf(row)).sort((a, b) => Number(a.answer === a.label) - Number(b.answer === b.label) || b.confidence - a.confidence);
   const wrong = ordered.filter((one) => one.answer !== one.label).length;
   const list = el("div", { class: "mistakes" });
   let shown = 0;

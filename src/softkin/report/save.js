@@ -75,7 +75,7 @@ function csvOf(node) {
 function figureOf({ title, note = null, drawn, rows, before = null, after = null, heading = "h3" }) {
   const numbers = asTable("As a table", rows);
   const root = () => drawn.picture ? drawn.picture() : drawn.querySelector("svg");
-  const button = (text, label, run) => el("button", { type: "button", class: "take", "aria-label": `${title}: save as ${label}`, "data-take": text.toLowerCase(), click: run }, text);
+  const button = (text, label, run) => el("button", { type: "button", class: "take", "aria-label": `${text}: save ${title} as ${label}`, "data-take": text.toLowerCase(), click: run }, text);
   const tools = el(
     "span",
     { class: "takes" },
@@ -98,7 +98,7 @@ function figureOf({ title, note = null, drawn, rows, before = null, after = null
 
 // A picture of the result, of the size that chats and social networks show beside a link.
 function cardButton() {
-  return el("button", { type: "button", class: "quiet", "data-key": "card", "aria-label": "Save a picture of the result, 1200 by 630 pixels", click: async () => download(fileName("card", "png"), await pngOf(card(), 1), "image/png") }, "Card");
+  return el("button", { type: "button", class: "quiet", "data-key": "card", "aria-label": "Card: save a picture of the result, 1200 by 630 pixels", click: async () => download(fileName("card", "png"), await pngOf(card(), 1), "image/png") }, "Card");
 }
 
 function card() {

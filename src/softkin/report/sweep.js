@@ -3,6 +3,7 @@
 // The metrics that values are judged by, with two digits where they are percent and errors.
 const swept = () => data.metrics.map((metric) => ({ key: metric.key, name: metric.title, text: metric.percent ? (v) => percent(v, metric.larger_is_better ? 1 : 2) : (v) => fixed(v, 3), better: better(metric) }));
 // Axes need fewer digits than values do.
+/** @param {any} metric @param {number[]} ends */
 const axisText = ({ text }, [low, high]) => (text(0.5).endsWith("%") ? (v) => percent(v, high - low < 0.04 ? 1 : 0) : (v) => fixed(v, high - low < 0.1 ? 2 : 1));
 const LETTERS = { alpha: "α", beta: "β", mixing: "a", gamma: "γ", margin: "m" };
 const rounded = (v) => String(Number(Number(v).toPrecision(3)));

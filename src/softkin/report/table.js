@@ -62,7 +62,7 @@ function tableSection() {
     set: (text) => columns.some(({ key }) => key === text.replace(/^-/, "")) && choose({ tableSort: text.replace(/^-/, ""), tableRising: !text.startsWith("-") }),
   });
   const results = el("table", { class: "results" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, data.subject === "models" ? "Model" : "Method"), heads.map(({ th }) => th))), body);
-  const save = el("button", { type: "button", class: "take", "aria-label": "Table: save as CSV", click: () => download(fileName("table", "csv"), csvOf(results), "text/csv") }, "CSV");
+  const save = el("button", { type: "button", class: "take", "aria-label": "CSV: save the table", click: () => download(fileName("table", "csv"), csvOf(results), "text/csv") }, "CSV");
   const meant = columns.filter(({ explained }) => explained);
   return section(
     "table",

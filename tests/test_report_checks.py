@@ -1,0 +1,83 @@
+"""The page's script under eslint and TypeScript, and its pages under axe-core; all three come from npm."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from softkin import report
+from softkin.predictions import Predictions
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """The folder of what package-lock.json names, installed where it is not."""
+    if shutil.which("npm") is None:
+        if os.environ.get("SOFTKIN_REQUIRE_DATA"):
+            pytest.fail("npm is missing, and SOFTKIN_REQUIRE_DATA says that nothing may be skipped")
+        pytest.skip("needs npm, which is not installed")
+    folder = ROOT / "node_modules"
+    if not (folder / ".bin" / "eslint").exists():
+        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=ROOT, check=True, timeout=240)
+    return folder
+
+
+@pytest.mark.parametrize("tool", [["eslint", "src/softkin/report"], ["tsc", "--project", "tsconfig.json"]])
+def test_the_script_passes_its_checkers(modules, tool):
+    done = subprocess.run(
+        [modules / ".bin" / tool[0], *tool[1:]], cwd=ROOT, capture_output=True, text=True, timeout=240
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_lock_file_names_no_registry():
+    assert '"resolved"' not in (ROOT / "package-lock.json").read_text()
+
+
+def made(name, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(8, (300,), generator=generator)
+    logits = torch.randn(300, 8, generator=generator)
+    logits[torch.arange(300), labels] += 1.2
+    return Predictions(2.5 * logits, labels, class_names=[f"class {k}" for k in range(8)], name=name)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    points = np.random.default_rng(0).normal(size=(8, 3))
+    d = np.linalg.norm(points[:, None] - points[None], axis=2)
+    model = report.build(made("one"), distances=d, texts=["a text"] * 300, candidates=None, resamples=100)
+    models = report.build_models([made(f"model {seed}", seed=0) for seed in range(6)], resamples=100)
+    return {
+        "model": report.write(folder / "model.html", model)[0],
+        "models": report.write(folder / "models.html", models)[0],
+    }
+
+
+@pytest.mark.parametrize(("kind", "scheme"), [("model", "light"), ("model", "dark"), ("models", "light")])
+def test_axe_finds_nothing_serious(modules, browser, pages, kind, scheme):
+    browser.media(scheme=scheme)
+    browser.resize(1280, 900)
+    page = browser.open(pages[kind])
+    if kind == "model":
+        page.click("button.disclose")
+        page.run("document.querySelectorAll('details').forEach((node) => (node.open = true))")
+    page.run((modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.run(
+        "return axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => [v.id, v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160) + ' ' + (n.any[0] ? n.any[0].message.slice(0, 160) : ''))]))"
+    )
+    assert found == []
+    if kind == "model":
+        page.click("[data-key='class-answers']")
+        page.run((modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+        found = page.run(
+            "return axe.run('dialog', {resultTypes: ['violations']}).then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => v.id))"
+        )
+        assert found == []
