@@ -260,3 +260,46 @@ def test_hostile_method_names_stay_text(browser, data, tmp_path):
     assert page.run("return document.querySelectorAll('img').length") == 0
     assert page.run("return document.documentElement.scrollWidth") <= 390
     assert bad[0] in page.text("#ood h3")
+
+
+def twenty():
+    """Twenty methods as plain data."""
+    cells = {"count": [20] * 300, "score_sum": [20 * (j + 0.5) / 300 for j in range(300)], "hit_sum": [10] * 300}
+    scope = cells | {"ece": {str(m): [0.1] for m in (5, 6, 10, 12, 15, 20, 25, 30, 50)}}
+    methods = [{"key": f"k{i}", "name": f"method {i}"} for i in range(20)]
+    rows = [{"method": m["key"], "cells": {"ece_hist": {"mean": 0.1 + i / 100, "best": i == 0, "tie": False, "p_value": None}}, "chosen": None}
+            for i, m in enumerate(methods)]  # fmt: skip
+    column = {"key": "ece_hist", "title": "Hist P", "percent": True, "larger_is_better": False}
+    return {
+        "name": "twenty", "num_samples": 10, "num_classes": 2, "methods": methods, "table": {"columns": [column], "rows": rows},
+        "curves": {m["key"]: {"num_samples": 10, "prediction": scope, "output": scope} for m in methods},
+    }  # fmt: skip
+
+
+def test_twenty_methods_stay_apart_in_small_charts_and_few_presses(browser, tmp_path):
+    from selenium.webdriver import Keys
+
+    browser.media()
+    browser.resize(1280, 900)
+    page = browser.open(report.write_comparison(tmp_path / "twenty.html", twenty())[0])
+    looks = page.run(
+        "return Array.from(document.querySelectorAll('.methods .swatch'), (n) => [n.querySelector('.line').getAttribute('class'), n.querySelector('.line').getAttribute('stroke-dasharray'), n.querySelector('.mark').getAttribute('d')])"
+    )
+    assert len({tuple(look) for look in looks}) == 20
+    for a in range(20):
+        for b in range(a):
+            if looks[a][0] == looks[b][0]:
+                assert looks[a][1] != looks[b][1]
+                assert looks[a][2] != looks[b][2]
+    page.wait("document.querySelectorAll('#reliability .multiple').length == 40")
+    # One tab stop for all methods; End, Space reaches the last one.
+    assert page.run("return document.querySelectorAll(\".methods input[tabindex='0']\").length") == 1
+    page.driver.find_element("css selector", ".methods input").send_keys(Keys.END)
+    page.driver.switch_to.active_element.send_keys(Keys.SPACE)
+    page.wait("document.querySelectorAll('#reliability .multiple').length == 38")
+    # A sorted column has one arrow, which the style draws; what is better stands in words.
+    page.click("[data-key='table-ece_hist']")
+    assert page.text("[data-key='table-ece_hist']") == "Hist P"
+    assert page.text(".wish") == "less is better"
+    assert "ahead of all others" not in page.text("#answers")
+    assert page.console() == []

@@ -35,7 +35,7 @@ function pairsSection() {
     all.forEach((line, i) => {
       const y = f.Y(all.length - i - 0.5);
       f.root.append(
-        svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, isolated(methodName(line.other), Math.floor(left / 7.2))),
+        svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, isolated(methodName(line.other), Math.floor(left / 8.4))),
         svg("line", { class: line.significant ? "whisker told" : "whisker", x1: f.X(line.low), x2: f.X(line.high), y1: y, y2: y }),
         marker(place(line.other), f.X(line.difference), y, 4),
       );
@@ -95,7 +95,7 @@ function winsSection() {
     wins.forEach((w, i) => {
       const y = f.Y(wins.length - i) + 5, h = step - 10;
       f.root.append(
-        svg("text", { x: left - 10, y: y + h / 2 + 4, "text-anchor": "end" }, isolated(methodName(w.key), Math.floor(left / 7.2))),
+        svg("text", { x: left - 10, y: y + h / 2 + 4, "text-anchor": "end" }, isolated(methodName(w.key), Math.floor(left / 8.4))),
         svg("rect", { class: "bar pale", x: left, y, height: h, width: f.X(w.all) - left }),
         svg("rect", { class: "bar", x: left, y, height: h, width: f.X(w.sure) - left }),
       );
@@ -150,7 +150,7 @@ function agreementSection() {
     }));
     data.methods.forEach((m, i) => {
       group.append(
-        svg("text", { class: "tick", x: left - 7, y: top + (i + 0.5) * cell + 4, "text-anchor": "end" }, isolated(m.name, Math.floor(left / 7.2))),
+        svg("text", { class: "tick", x: left - 7, y: top + (i + 0.5) * cell + 4, "text-anchor": "end" }, isolated(m.name, Math.floor(left / 8.4))),
         svg("text", { class: "tick", transform: `translate(${left + (i + 0.5) * cell + 4} ${top + side + 8}) rotate(-90)`, "text-anchor": "end" }, isolated(m.name, width < 560 ? 12 : 18)),
       );
     });

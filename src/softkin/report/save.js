@@ -1,6 +1,6 @@
 // Charts, tables and a card as files: SVG with its styles inside, PNG, CSV.
 
-const PLAIN = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linejoin", "opacity", "font", "text-anchor", "paint-order", "visibility"];
+const PLAIN = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linejoin", "opacity", "font-family", "font-size", "font-weight", "text-anchor", "paint-order", "visibility"];
 
 function download(name, content, type) {
   const url = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
@@ -18,7 +18,7 @@ function standalone(root) {
     const style = getComputedStyle(from);
     for (const property of PLAIN) {
       const value = style.getPropertyValue(property);
-      if (value && value !== "none" && value !== "normal") to.setAttribute(property === "font" ? "style" : property, property === "font" ? `font:${value}` : value.replace(/url\("?[^#"]*(#[^")]+)"?\)/, "url($1)"));
+      if (value && value !== "none" && value !== "normal") to.setAttribute(property, value.replace(/url\("?[^#"]*(#[^")]+)"?\)/, "url($1)"));
       else if (property === "fill" && value === "none") to.setAttribute("fill", "none");
     }
     Array.from(from.children).forEach((child, i) => dress(child, to.children[i]));
@@ -104,9 +104,9 @@ function cardButton() {
 function card() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(`--${name}`).trim();
-  const font = (size, weight = 400, family = "sans") => `font:${weight} ${size}px ${colour(family)}`;
+  const font = (size, weight = 400, family = "sans") => ({ "font-size": `${size}px`, "font-weight": weight, "font-family": colour(family) }); // style attributes are against the content policy
   const root = svg("svg", { viewBox: "0 0 1200 630", width: 1200, height: 630, xmlns: SVG });
-  const say = (text, x, y, size, options = {}) => svg("text", { x, y, fill: options.fill || colour("ink"), style: font(size, options.weight, options.family), "text-anchor": options.anchor || "start" }, text);
+  const say = (text, x, y, size, options = {}) => svg("text", { x, y, fill: options.fill || colour("ink"), ...font(size, options.weight, options.family), "text-anchor": options.anchor || "start" }, text);
   const lines = (text, most) => text.split(" ").reduce((all, word) => {
     const last = all[all.length - 1];
     return last !== undefined && `${last} ${word}`.length <= most ? [...all.slice(0, -1), `${last} ${word}`] : [...all, word];

@@ -307,7 +307,7 @@ function heatMap(orders, s) {
       return copy;
     };
     const root = svg("svg", { viewBox: `0 0 ${left + side} ${top + side}`, width: left + side, height: top + side });
-    root.append(svg("image", { href: canvas.toDataURL(), x: left, y: top, width: side, height: side, style: "image-rendering:pixelated", preserveAspectRatio: "none" }), part(lines, 0, top), part(columns, left, 0));
+    root.append(svg("image", { href: canvas.toDataURL(), x: left, y: top, width: side, height: side, "image-rendering": "pixelated", preserveAspectRatio: "none" }), part(lines, 0, top), part(columns, left, 0));
     root.classList.add("aside"); // the style sheet must reach it while it is copied
     holder.append(root);
     requestAnimationFrame(() => root.remove());

@@ -1,0 +1,127 @@
+"""``softkin report serve``: the loopback address, this folder, and nothing else."""
+
+import http.client
+import os
+import threading
+
+import pytest
+import torch
+
+from command_line import run
+from softkin import SoftkinError, report
+from softkin.predictions import Predictions
+from softkin.report import serve
+
+
+@pytest.fixture
+def folder(tmp_path):
+    pages = tmp_path / "pages"
+    (pages / "deep").mkdir(parents=True)
+    one = Predictions(torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 1, 0]), name="tiny")
+    report.write(pages / "deep" / "a page.html", report.build(one, resamples=100))
+    (tmp_path / "secret.html").write_text("secret")
+    (pages / "link.html").symlink_to(tmp_path / "secret.html")
+    (pages / ".hidden.html").write_text("hidden")
+    (pages / "notes.txt").write_text("notes")
+    return pages
+
+
+@pytest.fixture
+def server(folder):
+    made = serve.PageServer(folder)
+    thread = threading.Thread(target=made.serve_forever, daemon=True)
+    thread.start()
+    yield made
+    made.shutdown()
+    made.server_close()
+    thread.join()
+
+
+def ask(server, path, *, method="GET", host=None):
+    address, port = server.server_address
+    connection = http.client.HTTPConnection(address, port, timeout=10)
+    connection.request(method, path, headers={"Host": host or f"{address}:{port}"})
+    answer = connection.getresponse()
+    content = answer.read().decode()
+    connection.close()
+    return answer, content
+
+
+def test_it_listens_to_this_machine_alone(server):
+    assert server.server_address[0] == "127.0.0.1"
+
+
+def test_the_pages_of_the_folder_are_served_and_nothing_else(server, folder):
+    answer, content = ask(server, "/")
+    assert answer.status == 200
+    assert "deep/a page.html" in content
+    assert "hidden" not in content
+    assert "link.html" not in content
+    answer, content = ask(server, "/page/deep/a%20page.html")
+    assert content == (folder / "deep" / "a page.html").read_text()
+    assert answer.headers["Content-Security-Policy"].startswith("sandbox allow-scripts")
+    assert "allow-same-origin" not in answer.headers["Content-Security-Policy"]
+    for path in (
+        "/page/link.html",
+        "/page/.hidden.html",
+        "/page/notes.txt",
+        "/page/../secret.html",
+        "/page/%2e%2e/secret.html",
+        "/page//etc/passwd",
+        "/etc/passwd",
+        "/page/",
+    ):
+        answer, content = ask(server, path)
+        assert answer.status == 404, path
+        assert "secret" not in content
+    assert ask(server, "/", method="POST")[0].status == 501
+
+
+def test_a_name_that_another_site_made_point_here_is_refused(server):
+    assert ask(server, "/", host="evil.example:80")[0].status == 403
+    assert ask(server, "/", host=f"localhost:{server.server_address[1]}")[0].status == 200
+
+
+def test_an_open_page_is_loaded_again_when_its_file_changes(server, folder, browser):
+    file = folder / "deep" / "a page.html"
+    stamp = ask(server, "/stamp/deep/a%20page.html")[1]
+    browser.driver.get(f"{server.url}view/deep/a%20page.html#bins=5")
+    frame = browser.driver.find_element("css selector", "iframe")
+    browser.driver.switch_to.frame(frame)
+    browser.wait("document.querySelector('h1') !== null")
+    browser.wait("performance.getEntriesByName('softkin-interactive').length > 0")
+    assert browser.run("return document.querySelectorAll('#reliability .zone').length / 2") == 5
+    browser.driver.switch_to.default_content()
+    browser.wait("new Promise((done) => setTimeout(() => done(true), 1500))")  # it has looked once
+    file.write_text(file.read_text().replace("<h1", "<h1 data-new", 1))
+    os.utime(file, ns=(1, 1))
+    assert ask(server, "/stamp/deep/a%20page.html")[1] != stamp
+    browser.wait("document.querySelector('iframe').src.includes('?')")
+    browser.driver.switch_to.frame(frame)
+    browser.wait("document.querySelector('h1[data-new]') !== null")
+    browser.driver.switch_to.default_content()
+
+
+def test_the_page_of_a_study_that_runs_is_made_anew(tmp_path, monkeypatch):
+    study = tmp_path / "study"
+    (study / "runs" / "a").mkdir(parents=True)
+    (study / "study.json").write_text("{}")
+    made, said, done = [], [], {}
+    monkeypatch.setattr(serve, "write_comparison", lambda page, folder: made.append((page, folder)))
+    serve.refresh_studies(tmp_path, done, said.append)
+    assert made == []
+    (study / "runs" / "a" / "record.json").write_text("{}")
+    serve.refresh_studies(tmp_path, done, said.append)
+    serve.refresh_studies(tmp_path, done, said.append)
+    assert made == [(study / "report.html", study)]
+    assert said == [f"Wrote {study / 'report.html'}, 1 runs done"]
+
+
+def test_wrong_folders_and_ports_are_one_sentence(tmp_path, capsys, server):
+    code, _, err = run(capsys, "report", "serve", tmp_path / "absent")
+    assert (code, err.strip()) == (
+        2,
+        f"softkin report: FOLDER must be a folder of pages, and {tmp_path / 'absent'} is none.",
+    )
+    with pytest.raises(SoftkinError, match="cannot be used"):
+        serve.PageServer(tmp_path, port=server.server_address[1])
