@@ -90,7 +90,7 @@ def test_an_open_page_is_loaded_again_when_its_file_changes(server, folder, brow
     browser.driver.switch_to.frame(frame)
     browser.wait("document.querySelector('h1') !== null")
     browser.wait("performance.getEntriesByName('softkin-interactive').length > 0")
-    assert browser.run("return document.querySelectorAll('#reliability .zone').length / 2") == 5
+    browser.wait("document.querySelectorAll('#reliability .zone').length === 2 * 5")
     browser.driver.switch_to.default_content()
     browser.wait("new Promise((done) => setTimeout(() => done(true), 1500))")  # it has looked once
     file.write_text(file.read_text().replace("<h1", "<h1 data-new", 1))
