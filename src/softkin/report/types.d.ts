@@ -137,6 +137,15 @@ interface SweepPoint {
   chosen: number;
 }
 
+interface ModelRows {
+  count: number;
+  most: number;
+  steps: number;
+  label: string;
+  ids: (string | number)[] | null;
+  variants: { best: string | null; score: string }[];
+}
+
 interface PageData {
   format: "softkin report";
   version: number;
@@ -162,7 +171,8 @@ interface PageData {
   variants: Variant[];
   calibrators: any[];
   samples: Record<string, Sample>;
-  rows: { count: number; most: number; steps: number; label: string; ids: (string | number)[] | null; variants: { best: string | null; score: string }[] } | null;
+  /** Of a model `ModelRows`, of a similarity's page its own. */
+  rows: any;
 
   // A comparison: the methods of a study, or several models
   subject: "methods" | "models";
