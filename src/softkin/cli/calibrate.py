@@ -10,11 +10,11 @@ from softkin import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.choices import choose
-from softkin.cli.evaluate import add_input_arguments, reading_options
+from softkin.cli.inputs import add_input_arguments, read, read_labelled
 from softkin.cli.text import rows_that_fit, shown
 
 if TYPE_CHECKING:
-    from softkin.predictions import Predictions
+    pass
 
 SUMMARY = "fit a calibrator to predictions, apply it to others, or compare all of them"
 DESCRIPTION = """\
@@ -141,31 +141,13 @@ def run(arguments: argparse.Namespace) -> None:
     {"fit": _fit, "apply": _apply, "compare": _compare}[arguments.action](arguments)
 
 
-def _read(path: str, arguments: argparse.Namespace) -> "Predictions":
-    from dataclasses import replace
-
-    from softkin.predictions import formats
-
-    predictions = formats.read(path, **reading_options(arguments))
-    return replace(predictions, name=Path(path).name if path != "-" else predictions.name)
-
-
-def _labelled(path: str, arguments: argparse.Namespace) -> "Predictions":
-    from softkin import SoftkinError
-
-    predictions = _read(path, arguments)
-    if predictions.labels is None:
-        raise SoftkinError(f"{path} must have labels for this, one for each row; it has none.")
-    return predictions
-
-
 def _fit(arguments: argparse.Namespace) -> None:
     from dataclasses import asdict
 
     from softkin.evaluation import calibrated
 
     method = calibrated.method(arguments.method)
-    held_out = _labelled(arguments.file, arguments)
+    held_out = read_labelled(arguments.file, arguments)
     calibrator = calibrated.fit(method, held_out, floor=arguments.floor)
     if arguments.certify:
         calibrator.certify(held_out.scores, held_out.known_labels, from_probabilities=held_out.are_probabilities)
@@ -186,7 +168,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     from softkin.evaluation import calibrated, leaks
 
     calibrator = calibrators.load(arguments.folder)
-    raw = _read(arguments.file, arguments)
+    raw = read(arguments.file, arguments)
     n = len(raw)
     after = raw.calibrated(calibrator)
     name = type(calibrator).__name__
@@ -216,7 +198,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     from softkin import files
     from softkin.evaluation import calibrated
 
-    validation, test = (_labelled(path, arguments) for path in (arguments.validation, arguments.test))
+    validation, test = (read_labelled(path, arguments) for path in (arguments.validation, arguments.test))
     result = calibrated.compare_methods(
         validation,
         test,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from softkin import files
 from softkin.cli import choices
 from softkin.cli.choices import choose
-from softkin.cli.evaluate import add_input_arguments, reading_options
+from softkin.cli.inputs import add_input_arguments, read, read_labelled
 from softkin.cli.text import rows_that_fit, shown
 
 if TYPE_CHECKING:
@@ -153,24 +153,6 @@ def run(arguments: argparse.Namespace) -> None:
     {"fit": _fit, "apply": _apply, "compare": _compare}[arguments.action](arguments)
 
 
-def _read(path: str, arguments: argparse.Namespace) -> "Predictions":
-    from dataclasses import replace
-
-    from softkin.predictions import formats
-
-    predictions = formats.read(path, **reading_options(arguments))
-    return replace(predictions, name=Path(path).name if path != "-" else predictions.name)
-
-
-def _labelled(path: str, arguments: argparse.Namespace) -> "Predictions":
-    from softkin import SoftkinError
-
-    predictions = _read(path, arguments)
-    if predictions.labels is None:
-        raise SoftkinError(f"{path} must have labels for this, one for each row; it has none.")
-    return predictions
-
-
 def _sources(arguments: argparse.Namespace, predictions: "Predictions") -> dict[str, Any]:
     """The tree, similarity and costs that were named; None for those that were not."""
     from softkin.evaluation import decided
@@ -183,7 +165,7 @@ def _sources(arguments: argparse.Namespace, predictions: "Predictions") -> dict[
 def _fit(arguments: argparse.Namespace) -> None:
     from softkin.evaluation import decided
 
-    held_out = _labelled(arguments.file, arguments)
+    held_out = read_labelled(arguments.file, arguments)
     sources = _sources(arguments, held_out)
     options = _stated(arguments) | {"tree": sources["tree"], "similarity": sources["similarity"]}
     rule = decided.made(decided.rule_kind(arguments.rule), options | {"matrix": sources["costs"]})
@@ -201,7 +183,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     from softkin.evaluation import decided
 
     rule = decisions.load(arguments.folder)
-    predictions = _read(arguments.file, arguments)
+    predictions = read(arguments.file, arguments)
     answers = decided.answers(rule, predictions)
     overlap = decided.notice(rule, predictions)
     if overlap is not None:
@@ -227,7 +209,7 @@ def _apply(arguments: argparse.Namespace) -> None:
 def _compare(arguments: argparse.Namespace) -> None:
     from softkin.evaluation import decided
 
-    validation, test = (_labelled(path, arguments) for path in (arguments.validation, arguments.test))
+    validation, test = (read_labelled(path, arguments) for path in (arguments.validation, arguments.test))
     sources = _sources(arguments, validation)
     rules: dict[str, Rule] = decided.candidates(
         validation,

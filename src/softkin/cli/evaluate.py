@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from softkin import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
+from softkin.cli.inputs import add_input_arguments, reading_options
 from softkin.cli.text import show, shown
 from softkin.names import require
-from softkin.predictions.registry import FORMATS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,35 +41,6 @@ EXAMPLE = "softkin evaluate examples/digits-test.npz --abstain 0.05"
 
 
 MOST_MODELS = 20  # on one page, as report.models has it
-
-
-def add_input_arguments(command: argparse.ArgumentParser) -> None:
-    """The options that say what a file of predictions holds."""
-    kind = command.add_mutually_exclusive_group()
-    kind.add_argument("--logits", action="store_const", const="logits", dest="kind", help="the numbers are logits")
-    kind.add_argument("--probs", action="store_const", const="probs", dest="kind", help="… are probabilities")
-    command.add_argument(
-        "--format",
-        choices=list(FORMATS),
-        help="of the files, where their names do not end in it",
-    )
-    command.add_argument("--label-column", metavar="NAME", help="the column, array or key that holds the labels")
-    command.add_argument("--text-column", metavar="NAME", help="… that holds the samples' texts (default: text)")
-    choices.path(
-        command.add_argument("--class-names", type=Path, metavar="FILE", help="class names in their order, one a line")
-    )
-    command.add_argument(
-        "--positive-class", metavar="NAME", help="the files have one score a sample, of a binary model, for this class"
-    )
-    command.add_argument(
-        "--renormalise", action="store_true", help="divide each row by its sum, where probabilities were rounded"
-    )
-
-
-def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What was typed of the options above, as ``predictions.Reading`` takes it."""
-    options = ("kind", "labels", "label_column", "text_column", "class_names", "positive_class", "renormalise")
-    return {name: getattr(arguments, name) for name in options} | {"form": arguments.format}
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
