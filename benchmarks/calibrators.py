@@ -40,8 +40,6 @@ from softkin.calibrators.selection import folds_of
 from softkin.calibrators.structured import log_mixture
 from timing import medians
 
-sys.path = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).resolve().parent]
-# … as numba, which probmetrics imports, would take coverage.py beside this file for the package of that name.
 LOGITS = Path(__file__).resolve().parents[2] / "shared" / "data" / "logits"
 MOST = 20_000  # evaluations that L-BFGS-B gets for one fit
 MOST_IN_SEARCH = 2_000  # the same for each fit of the search: where it needs more, the ratio is a lower bound

@@ -1,4 +1,4 @@
-"""Intervals hold the truth about as often as they say: a short form of benchmarks/coverage.py, and that it can fail."""
+"""Intervals hold the truth about as often as they say: a short form of benchmarks/interval_coverage.py, and that it can fail."""
 
 import importlib.util
 import sys
@@ -11,7 +11,7 @@ from softkin.metrics import shares, uncertainty
 from softkin.metrics.binned import Binned
 from softkin.metrics.statistics import Statistic
 
-path = Path(__file__).parents[1] / "benchmarks" / "coverage.py"
+path = Path(__file__).parents[1] / "benchmarks" / "interval_coverage.py"
 spec = importlib.util.spec_from_file_location("coverage_simulation", path)
 simulation = importlib.util.module_from_spec(spec)
 sys.modules[spec.name] = simulation

@@ -1,8 +1,8 @@
 """How often intervals hold the truth and tests reject what is equal, by simulation: the tables of docs/bias.md.
 
-    python benchmarks/coverage.py run                      # every population, resumes where it stopped
-    python benchmarks/coverage.py run --only metrics --draws 200
-    python benchmarks/coverage.py table                    # writes the tables into docs/bias.md
+    python benchmarks/interval_coverage.py run                      # every population, resumes where it stopped
+    python benchmarks/interval_coverage.py run --only metrics --draws 200
+    python benchmarks/interval_coverage.py table                    # writes the tables into docs/bias.md
 
 Each population draws probabilities together with the true chance of every class, so that the truth of a metric follows
 from a large reference sample without drawing labels. Results are kept as one line for each chunk of draws in a JSON
@@ -643,7 +643,7 @@ def tables(summed: Totals) -> str:
     return "\n".join(lines)
 
 
-START, END = "<!-- coverage: written by benchmarks/coverage.py -->", "<!-- end of coverage -->"
+START, END = "<!-- coverage: written by benchmarks/interval_coverage.py -->", "<!-- end of coverage -->"
 
 
 def main() -> None:
