@@ -23,7 +23,7 @@ function decisionsSection() {
     if (!level[name]) return "";
     const [value, low, high] = level[name];
     const text = digits === undefined ? (v) => percent(v) : (v) => fixed(v, digits);
-    return el("span", { "data-measure": name, "data-value": value, title: given(value) ? `${text(low)} – ${text(high)}` : null }, given(value) ? text(value) : "–");
+    return el("span", { "data-measure": name, "data-value": value }, given(value) ? [text(value), el("span", { class: "note" }, ` ${text(low)} – ${text(high)}`)] : "–");
   };
   const drawRules = () => {
     const rows = content.rules.map(({ title, about, levels }) => {
@@ -77,7 +77,7 @@ function decisionsSection() {
     "decisions",
     "Decisions",
     el("p", { class: "lead" }, "What to do with these probabilities: answer, answer more coarsely, offer a set of classes, or say nothing. The slider sets how many errors are allowed: sets may miss the true class, and answers may be wrong, so often."),
-    el("p", { class: "note" }, `Each rule was fitted on ${whole(content.fitted_on)} random samples and measured on ${whole(content.measured_on)} others. Sets keep their promise on average over such halves, answers with confidence ${percent(content.confidence, 0)}; pointing at a number shows its interval. Calibrated probabilities make sets smaller and answers more frequent, not the promises truer.`),
+    el("p", { class: "note" }, `Each rule was fitted on ${whole(content.fitted_on)} random samples and measured on ${whole(content.measured_on)} others. Sets keep their promise on average over such halves, answers with confidence ${percent(content.confidence, 0)}; intervals stand behind the numbers. Calibrated probabilities make sets smaller and answers more frequent, not the promises truer.`),
     range,
     rules,
     samples,
