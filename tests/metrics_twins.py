@@ -59,7 +59,8 @@ def kde_ece(pairs, n, h, boundary, nodes=200_001):
             lo, hi = np.searchsorted(x, [centre - h, centre + h])
             part = x[lo:hi]
             d[lo:hi] += triweight((part - centre) / h) / h * (part - hit)
-    return np.trapezoid(np.abs(d), x) / n
+    trapezoid = getattr(np, "trapezoid", None) or np.__dict__["trapz"]  # its name before numpy 2
+    return trapezoid(np.abs(d), x) / n
 
 
 def smooth_ece(pairs, sigma, nodes=4001):
