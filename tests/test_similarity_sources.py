@@ -1,6 +1,7 @@
 """Similarity from trained models, encoders, prototypes, mixtures and files."""
 
 import csv
+import json
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
+from command_line import run
 from softkin import SoftkinError, distances, predictions, similarity, smoothing
 from softkin.distances import ClassNames
 from softkin.losses import ClassSimilarityLoss
@@ -338,3 +340,32 @@ def test_sources_read_their_files(tmp_path):
     read, labels = opened({"outputs": tmp_path / "p.npz"}, NAMES)["outputs"]
     torch.testing.assert_close(read.float(), P)
     assert torch.equal(labels, y)
+
+
+def test_train_and_compare_take_files_and_trees(capsys, tmp_path):
+    names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    S = similarity.from_distances(random_distances(10), 1.5)
+    similarity.save(tmp_path / "s.safetensors", S, class_names=names[::-1], source="a toy", about={"alpha": 0.04})
+    (tmp_path / "t.json").write_text(json.dumps({"round": names[:4], "other": names[4:]}))
+    few = ["--max-per-class", 5, "--epochs", 1]
+    code, output, errors = run(
+        capsys, "train", "digits", *few, "--method", "similarity", "--distance", tmp_path / "s.safetensors"
+    )
+    assert (code, errors) == (0, "")
+    assert "α = 0.04" in output
+    code, _, errors = run(
+        capsys, "train", "digits", *few, "--method", "similarity", "--distance", tmp_path / "s.safetensors", "--beta", 2
+    )
+    assert code != 0
+    assert "must be left out" in errors
+    code, output, errors = run(
+        capsys, "compare", *few, "--validation", 100, "--test", 100, "--methods", "one-hot,tree,file", "--seeds", 1,
+        "--tree", tmp_path / "t.json", "--matrix", tmp_path / "s.safetensors", "--output", tmp_path / "study", "--json", "--workers", 1,
+    )  # fmt: skip
+    assert code == 0, errors
+    assert [row["method"] for row in json.loads(output)["rows"]] == ["one-hot", "tree", "file"]
+    (tmp_path / "study.toml").write_text('methods = ["enc"]\n[sources]\nencoder = "os:system"\n')
+    code, _, errors = run(capsys, "compare", "--config", tmp_path / "study.toml", "--output", tmp_path / "other")
+    assert code != 0
+    assert "must not name an encoder, as a file must not name code to run" in errors
+    assert not (tmp_path / "other").exists()

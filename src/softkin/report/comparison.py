@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from softkin import SoftkinError, __version__, checks, distances, files, study
+from softkin import SoftkinError, __version__, checks, distances, files, matrices, study
 from softkin.files import number
 from softkin.metrics import catalogue, scopes
 from softkin.metrics.catalogue import Metric
@@ -305,18 +305,19 @@ def _similarity(
         digest = None if record is None else record["spec"].get("distances")
         if digest is None or result.record["predictions"] != result.record["chosen"]:
             continue
-        read = distances.read(records.path(digest) / "distances.safetensors")
-        d = read.values if first.class_names is None else distances.load(
-            records.path(digest) / "distances.safetensors", class_names=first.class_names
-        )  # fmt: skip
+        path = records.path(digest) / "distances.safetensors"
+        read = matrices.read_any(path)
+        d = read.values if first.class_names is None else matrices.in_order_of(read, first.class_names, path)
+        as_it_is = read.kind == "similarity"  # from a file, with its β in it
+        d = distances.from_similarity(d) if as_it_is else d
         values = {**result.record["values"], **result.record.get("found", {})}
         content = matrix.encoded(
             d,
             num_classes=first.num_classes,
             source=read.source,
             alpha=checks.alpha(values.get("alpha", 0.1)),
-            beta=checks.beta(values.get("beta", 2.0)),
+            beta=1.0 if as_it_is else checks.beta(values.get("beta", 2.0)),
             asymmetric=True,
         )
-        found.append({"name": title(method)} | content)
+        found.append({"name": title(method), "as_it_is": as_it_is} | content)
     return found or None

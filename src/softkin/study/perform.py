@@ -301,7 +301,8 @@ def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> training.Meth
 def _found(values: Mapping[str, Any], method: training.Method, history: list[dict[str, Any]]) -> dict[str, float]:
     """What "auto" came to: of an α that moved, that of the last epoch."""
     ends = {**method.values, **({} if method.auto_alpha is None else {"alpha": history[-1]["alpha"]})}
-    return {name: ends[name] for name, value in values.items() if value == "auto"}
+    # A similarity from a file has its β in it already.
+    return {name: ends[name] for name, value in values.items() if value == "auto" and name in ends}
 
 
 def _result(
