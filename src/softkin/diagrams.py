@@ -335,10 +335,16 @@ def _models(probabilities: Models) -> dict[str, Array]:
     return {"": probabilities}
 
 
+def _root(ax: "Axes") -> "Figure | None":
+    """The whole figure of some axes, also in a subfigure; ``get_figure(root=True)`` needs matplotlib 3.10."""
+    whole: Figure | None = None if ax.figure is None else ax.figure.figure
+    return whole
+
+
 def _canvas(ax: "Axes | None", size: tuple[float, float]) -> "tuple[Figure, Axes]":
     """The figure and the axes to draw on: the caller's, or new ones that pyplot knows nothing of."""
     if ax is not None:
-        figure = ax.get_figure(root=True)
+        figure = _root(ax)
         if figure is None:
             raise ValueError("`ax` must belong to a figure.")
         return figure, ax
@@ -396,7 +402,7 @@ def _words(ax: "Axes", across: str | None, up: str | None, title: str | None, *,
 def _legend_above(ax: "Axes", title: str | None) -> None:
     """The legend above the axes, where it covers nothing; a figure of ours grows by what it needs."""
     entries = len(ax.get_legend_handles_labels()[1])
-    figure = ax.get_figure(root=True)
+    figure = _root(ax)
     if figure is not None and figure.get_layout_engine() is not None and len(figure.axes) <= 2:
         width, height = figure.get_size_inches()
         figure.set_size_inches(width, height + LINE * entries)
