@@ -22,6 +22,7 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from scipy.integrate import trapezoid
 
 from softkin import density, metrics
 from timing import medians
@@ -69,7 +70,7 @@ def mix_n_match(p: np.ndarray, y: np.ndarray) -> float:
         elif i > 1:
             integrand[i] = integrand[i - 1]
     inside = (x >= 0) & (x <= 1)
-    return float(np.trapezoid(integrand[inside], x[inside]) / np.trapezoid(of_all[inside], x[inside]))
+    return float(trapezoid(integrand[inside], x[inside]) / trapezoid(of_all[inside], x[inside]))
 
 
 def two_fits(scores: np.ndarray, hits: np.ndarray, radius: float) -> Work:

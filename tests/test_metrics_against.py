@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.integrate import trapezoid
 from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 
@@ -91,7 +92,7 @@ def test_kdepy_density():
     f = kdepy.FFTKDE(bw=h / 3, kernel="triweight").fit(score).evaluate(x)
     g = kdepy.FFTKDE(bw=h / 3, kernel="triweight").fit(score[hit]).evaluate(x) * hit.mean()
     inside = (x >= 0) & (x <= 1)
-    expected = np.trapezoid(np.abs(x * f - g)[inside], x[inside])
+    expected = trapezoid(np.abs(x * f - g)[inside], x[inside])
     assert metrics.ece_kde(p, y, bandwidth=h, boundary="none") == pytest.approx(expected, abs=2e-5)
     curve = density.smooth_curve(torch.from_numpy(score), torch.from_numpy(hit).nonzero()[:, 0], h, "none")
     np.testing.assert_allclose(curve.density.numpy(), np.interp(curve.nodes, x, f), atol=2e-3)

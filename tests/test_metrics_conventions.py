@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from scipy.integrate import trapezoid
 
 import metrics_twins as twins
 from softkin import metrics
@@ -106,7 +107,7 @@ def mix_n_match_kde(p, y):
         elif i > 1:
             integrand[i] = integrand[i - 1]
     inside = (x >= 0) & (x <= 1)
-    return np.trapezoid(integrand[inside], x[inside]) / np.trapezoid(of_all[inside], x[inside])
+    return trapezoid(integrand[inside], x[inside]) / trapezoid(of_all[inside], x[inside])
 
 
 @pytest.mark.parametrize("k", [2, 5])
