@@ -105,3 +105,37 @@ def test_the_page_shows_them(predictions, content, tmp_path, browser):
     assert any("<b>cat</b>" in text for text in texts)  # as text, not as markup
     assert page.run("return document.querySelectorAll('#decisions b').length") == 0
     assert page.console() == []
+
+
+def test_a_node_of_the_tree_lists_the_samples_that_it_answered(predictions, content, tmp_path, browser):
+    from selenium.webdriver import Keys
+
+    data = report.build(predictions, distances=gaps(), resamples=100, candidates=[])
+    page = browser.open(report.write(tmp_path / "page.html", data)[0])
+    fit, rest = halves()
+    tree = decisions.Tree.from_distances(gaps(), class_names=predictions.class_names)
+    for place in (2, 4):
+        page.set("decided", place)
+        rule = decisions.Climb(tree, content["errors"][place]).fit(predictions.logits[fit], predictions.labels[fit])
+        used = rule.predict(predictions.logits[rest])
+        nodes = used[used >= 0].unique().tolist()
+        assert any(node >= K for node in nodes)  # not only classes
+        page.run("document.querySelectorAll('#decisions details').forEach((node) => (node.open = true))")
+        for node in nodes:
+            button = page.driver.find_element("css selector", f"#decisions [data-samples='{node}']")
+            button.send_keys(Keys.ENTER)
+            rows = set(rest[used == node].tolist())
+            assert page.text("dialog .note").startswith(f"{len(rows)} sample")
+            shown = page.run("return Array.from(document.querySelectorAll('dialog [data-row]'), (n) => +n.dataset.row)")
+            assert set(shown) <= rows
+            assert len(shown) == min(24, len(rows))
+            page.click("[data-key='close-samples']")
+            assert page.run("return document.activeElement.dataset.samples") == str(node)
+    assert page.console() == []
+
+
+def test_too_many_samples_have_a_tree_that_lists_none(predictions, monkeypatch):
+    monkeypatch.setattr(page_decisions, "MOST_LISTED", 100)
+    content = page_decisions.build(predictions, distances=gaps())
+    assert content["measured"] is None
+    assert not any("answers" in level for rule in content["rules"] for level in rule["levels"])

@@ -175,11 +175,13 @@ def test_the_heat_map_is_drawn_and_chooses(page, data):
         canvas, -size / 4, int(-size / 2 + (4 + 0.5) * size / K)
     ).click().perform()
     assert page.text(".label h3") == f"The label of class {data['similarity']['order'][4]}"
+    page.run("document.querySelectorAll('dialog').forEach((node) => node.close())")
     # By keyboard: to the first cell, two lines down, chosen.
     from selenium.webdriver import Keys
 
     canvas.send_keys(Keys.HOME + Keys.ARROW_DOWN * 2 + Keys.ENTER)
     assert page.text(".label h3") == f"The label of class {data['similarity']['order'][2]}"
+    page.run("document.querySelectorAll('dialog').forEach((node) => node.close())")
     # The most similar pair of a line is its darkest cell.
     own = data["similarity"]["order"][4]
     s = similarity.from_distances(spread(), 2.0)[own][data["similarity"]["order"]]
@@ -187,6 +189,34 @@ def test_the_heat_map_is_drawn_and_chooses(page, data):
         "const c = document.querySelector('canvas.heat'); return Array.from(c.getContext('2d').getImageData(0, 4, c.width, 1).data)"
     )
     assert int(np.array(pixels).reshape(-1, 4)[:, :3].sum(axis=1).argmin()) == int(s.argmax())
+
+
+def test_a_cell_of_the_heat_map_lists_the_samples_of_its_line_answered_with_its_column(page, data, predictions):
+    from selenium.webdriver import Keys
+
+    page.run("document.getElementById('similarity').scrollIntoView({behavior: 'instant'})")
+    page.wait("document.querySelector('canvas.heat').width == 12")
+    canvas = page.driver.find_element("css selector", "canvas.heat")
+    y, answer, order = predictions.known_labels, predictions.probabilities.argmax(1), data["similarity"]["order"]
+    samples = {(i, j): ((y == order[i]) & (answer == order[j])).nonzero()[:, 0].tolist() for i in range(K) for j in range(K)}  # fmt: skip
+    most = max((pair for pair in samples if pair[0] != pair[1]), key=lambda pair: len(samples[pair]))
+    for line, column in (most, (2, 2)):
+        canvas.send_keys(Keys.HOME + Keys.ARROW_DOWN * line + Keys.ARROW_RIGHT * column)
+        assert f"answered so {len(samples[line, column])}×" in page.text("#similarity .tip")
+        assert "click or Enter for the samples" in page.text("#similarity .tip")
+        canvas.send_keys(Keys.ENTER)
+        assert page.text("dialog h2").replace("\u2068", "").replace("\u2069", "") == f"class {order[line]} answered as class {order[column]}"  # fmt: skip
+        assert page.text("dialog .note").startswith(f"{len(samples[line, column])} sample")
+        shown = page.run("return Array.from(document.querySelectorAll('dialog [data-row]'), (n) => +n.dataset.row)")
+        assert set(shown) <= set(samples[line, column])
+        assert len(shown) == min(24, len(samples[line, column]))
+        page.click("[data-key='close-samples']")
+        assert page.run("return document.activeElement.matches('canvas.heat')")
+    empty = next((pair for pair, rows in samples.items() if not rows), None)
+    assert empty is not None
+    canvas.send_keys(Keys.HOME + Keys.ARROW_DOWN * empty[0] + Keys.ARROW_RIGHT * empty[1] + Keys.ENTER)
+    assert page.run("return document.querySelector('dialog')") is None  # no list of nothing, only the line is chosen
+    assert page.text(".label h3") == f"The label of class {order[empty[0]]}"
 
 
 def test_classes_sort_by_calibration_and_open(page, predictions):

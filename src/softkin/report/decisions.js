@@ -57,10 +57,24 @@ function decisionsSection() {
     for (const [node] of level.nodes) for (let v = node; v >= 0 && !kept.has(v); v = parents[v]) kept.add(v);
     for (const v of kept) if (parents[v] >= 0) below.set(parents[v], [...(below.get(parents[v]) || []), v]);
     const total = (v) => (used.has(v) ? used.get(v).rows : 0) + (below.get(v) || []).reduce((sum, child) => sum + total(child), 0);
+    const asked = content.errors[state.decided];
+    const list = (v, own) => () => {
+      const answers = shortNumbers(level.answers);
+      showSamples(
+        `Answered ${isolated(names(v), 40)} with at most ${percent(asked, 0)} errors`,
+        content.measured.filter((_, place) => answers[place] === v + 1),
+        `As ${isolated(names(v), 40)}, ${whole(own.right)} are right; what is wrong below is the winning class.`,
+      );
+    };
+    const count = (v, own) => {
+      const text = `answered ${whole(own.rows)}, ${percent(own.right / own.rows)} right`;
+      if (!content.measured || !haveRows()) return ` ${text}`;
+      return [" ", el("button", { type: "button", class: "link listed", "data-samples": v, "aria-label": `${text}: the samples of ${cut(names(v), 60)}`, click: list(v, own) }, text)];
+    };
     // No recursion into the page: a dendrogram may be deep, and each level is a list inside a list.
     const line = (v, depth) => {
       const own = used.get(v);
-      const text = el("span", { "data-node": v, "data-rows": own ? own.rows : 0 }, named(names(v), 60), own ? ` answered ${whole(own.rows)}, ${percent(own.right / own.rows)} right` : "");
+      const text = el("span", { "data-node": v, "data-rows": own ? own.rows : 0 }, named(names(v), 60), own ? count(v, own) : "");
       const children = (below.get(v) || []).sort((a, b) => total(b) - total(a));
       if (!children.length) return el("li", {}, text);
       return el("li", {}, el("details", { open: depth < 2 }, el("summary", {}, text), el("ul", {}, children.map((child) => line(child, depth + 1)))));

@@ -13,6 +13,7 @@ from softkin.decisions import Abstain, Climb, PredictionSets, Rule, Tree
 from softkin.decisions.rows import set_apart
 from softkin.files import number
 from softkin.predictions import Predictions
+from softkin.report import rows
 
 ERRORS = (0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
 """The levels of the slider: the error rate of answers, and 1 − the coverage of sets"""
@@ -20,6 +21,7 @@ LEAST = 200  # samples: half of fewer supports no level
 MOST_SCORES = 5 * 10**6  # that are looked at: more would take the page's time, and the intervals are narrow by then
 MOST_TREE = 400  # classes, above which the tree is no picture
 SHOWN = 24  # samples
+MOST_LISTED = 10_000  # answers of each level that the nodes of the tree list
 LARGEST_SET = 30  # classes of a set that are listed
 
 
@@ -48,6 +50,7 @@ def build(
         alike = similarities.from_distances(d, asymmetric=True)
         if k <= MOST_TREE:
             tree = Tree.from_distances((d + d.T) / 2, class_names=predictions.class_names)
+    listed = tree is not None and len(measured) <= MOST_LISTED
     shown = _samples(predictions.probabilities[measured])
     lines: list[dict[str, Any]] = []
     for title, about, make in _rules(tree, alike, confidence):
@@ -74,6 +77,9 @@ def build(
             answers = rule.predict(scores[measured][shown], from_probabilities=predictions.are_probabilities)
             level["samples"] = _listed(answers)
             if isinstance(rule, Climb):
+                if listed:
+                    nodes = rule.predict(scores[measured], from_probabilities=predictions.are_probabilities)
+                    level["answers"] = rows.packed((nodes + 1).numpy())
                 level["nodes"] = [[node["node"], node["rows"], node["right"]] for node in outcome.details["by_node"]]
             levels.append(level)
         lines.append({"title": title, "about": about, "levels": levels})
@@ -82,6 +88,7 @@ def build(
         "confidence": confidence,
         "fitted_on": len(fitted),
         "measured_on": len(measured),
+        "measured": measured.tolist() if listed else None,
         "rules": lines,
         "tree": None if tree is None else {"parents": list(tree.parents), "names": list(tree.names)},
         "samples": measured[shown].tolist(),

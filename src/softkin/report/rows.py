@@ -36,15 +36,15 @@ def encoded(all_probabilities: Sequence[Tensor], labels: Tensor, ids: Tensor | S
         first = top.indices if first is None else first
         variants.append(
             {
-                "best": None if same else _packed(top.indices.numpy()),
-                "score": _packed(codes(top.values)),
+                "best": None if same else packed(top.indices.numpy()),
+                "score": packed(codes(top.values)),
             }
         )
     return {
         "count": n,
         "most": most,
         "steps": STEPS,
-        "label": _packed(labels.numpy()),
+        "label": packed(labels.numpy()),
         "ids": _plain_ids(ids),
         "variants": variants,
     }
@@ -59,8 +59,8 @@ def codes(scores: Tensor) -> NDArray[np.int64]:
     return (cell * STEPS + within.to(torch.int64)).numpy()
 
 
-def _packed(values: NDArray[Any]) -> str:
-    """Base64 of little-endian 16-bit numbers; there are no more classes than that on a page."""
+def packed(values: NDArray[Any]) -> str:
+    """Base64 of little-endian 16-bit numbers; there are no more classes, or nodes of a tree, than that on a page."""
     return base64.b64encode(np.ascontiguousarray(values, dtype="<u2").tobytes()).decode("ascii")
 
 

@@ -1,22 +1,24 @@
-// The samples behind a bar, a bin, a class or a pair of classes: listed, and saved as CSV.
+// The samples behind a bar, a bin, a class, a pair of classes or a node of the tree: listed, and saved as CSV.
+
+// Numbers of 16 bits from base64.
+function shortNumbers(text) {
+  const raw = atob(text);
+  const bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return new Uint16Array(bytes.buffer); // little-endian, as every machine that runs a browser is
+}
 
 // Rows as the data hold them, decoded when somebody first asks.
 const decodedRows = (() => {
   let made = null;
-  const words = (text) => {
-    const raw = atob(text);
-    const bytes = new Uint8Array(raw.length);
-    for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
-    return new Uint16Array(bytes.buffer); // little-endian, as every machine that runs a browser is
-  };
   return () => {
     if (made || !data.rows) return made;
-    const first = words(data.rows.variants[0].best);
+    const first = shortNumbers(data.rows.variants[0].best);
     made = {
       count: data.rows.count,
       most: data.rows.most,
-      label: words(data.rows.label),
-      variants: data.rows.variants.map(({ best, score }) => ({ best: best === null ? first : words(best), score: words(score) })),
+      label: shortNumbers(data.rows.label),
+      variants: data.rows.variants.map(({ best, score }) => ({ best: best === null ? first : shortNumbers(best), score: shortNumbers(score) })),
     };
     return made;
   };
@@ -58,7 +60,25 @@ function rowsScoring(bin, m, k = null) {
   return hits;
 }
 
-const haveRows = () => Boolean(data.rows);
+// How many samples of one class were answered with another, in the variant that is shown.
+const pairCount = (() => {
+  let counted = -1, counts = new Map();
+  return (truth, answer) => {
+    if (counted !== state.variant) {
+      counts = new Map();
+      rowsWhere((given, label) => {
+        const pair = label * data.num_classes + given;
+        counts.set(pair, (counts.get(pair) || 0) + 1);
+        return false;
+      });
+      counted = state.variant;
+    }
+    return counts.get(truth * data.num_classes + answer) || 0;
+  };
+})();
+const showPair = (truth, answer) => showSamples(`${isolated(className(truth), 40)} answered as ${isolated(className(answer), 40)}`, rowsWhere((given, label) => label === truth && given === answer));
+
+const haveRows = () => data.kind === "model" && Boolean(data.rows);
 const PAGE_OF_SAMPLES = 24;
 
 // A list of samples over the page; the focus returns to where it was when it closes.

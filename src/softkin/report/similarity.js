@@ -79,7 +79,7 @@ function similaritySection(content, own, id = "similarity") {
       { class: "pair wide-right" },
       figureOf({
         title: "Similarity of each class (line) to the others",
-        note: "Choose a line to see its label.",
+        note: haveRows() ? "Choose a cell to see the label of its line, and the samples of that class that were answered with the column’s." : "Choose a line to see its label.",
         before: el("div", { class: "controls" }, arrange, zoom),
         drawn: map.node,
         after: map.legend,
@@ -243,7 +243,7 @@ function heatMap(orders, s) {
     const line = shown.indexOf(state.own);
     cursor.style.top = `${(100 * line) / n}%`;
     cursor.style.height = `${100 / n}%`;
-    canvas.setAttribute("aria-label", `Similarity of ${n} classes. Chosen: ${cut(className(state.own), 60)}. Arrow keys move, Enter chooses the line.`);
+    canvas.setAttribute("aria-label", `Similarity of ${n} classes. Chosen: ${cut(className(state.own), 60)}. Arrow keys move, Enter chooses the line${haveRows() ? " and lists the samples of its class that were answered with the column’s" : ""}.`);
     names();
   };
   const at = (x, y) => {
@@ -252,6 +252,7 @@ function heatMap(orders, s) {
     const j = Math.floor((x / box.width) * n), i = Math.floor((y / box.height) * n);
     return i >= 0 && j >= 0 && i < n && j < n ? i * n + j : -1;
   };
+  const pair = (c) => [shown[Math.floor(c / shown.length)], shown[c % shown.length]];
   const tip = inspect(canvas, {
     count: () => shown.length ** 2,
     stride: () => shown.length,
@@ -262,13 +263,15 @@ function heatMap(orders, s) {
     pick: at,
     describe: (c) => {
       cell = c;
-      const own = shown[Math.floor(c / shown.length)], other = shown[c % shown.length];
+      const [own, other] = pair(c);
+      const answered = haveRows() ? [`answered so ${whole(pairCount(own, other))}×`] : [];
       return own === other
-        ? [isolated(className(own), 40), "the class itself"]
-        : [isolated(className(own), 40), `is like ${isolated(className(other), 40)}`, `by ${share(s(own)[other])}`];
+        ? [isolated(className(own), 40), "the class itself", ...answered]
+        : [isolated(className(own), 40), `is like ${isolated(className(other), 40)}`, `by ${share(s(own)[other])}`, ...answered];
     },
+    open: { possible: (c) => haveRows() && pairCount(...pair(c)) > 0, run: (c) => showPair(...pair(c)) },
   });
-  const chosen = () => cell !== null && choose({ own: shown[Math.floor(cell / shown.length)] });
+  const chosen = () => cell !== null && choose({ own: pair(cell)[0] });
   canvas.addEventListener("click", chosen);
   canvas.addEventListener("keydown", (event) => {
     if (event.key === "Enter" || event.key === " ") {
