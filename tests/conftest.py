@@ -1,5 +1,8 @@
 import json
 import os
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -89,3 +92,20 @@ def browser():
         pytest.skip(f"needs {missing}, which is not installed")
     with report_browser.chromium() as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def modules():
+    """The folder of what package-lock.json names, installed where it is not, by one process at a time."""
+    from filelock import FileLock
+
+    if shutil.which("npm") is None:
+        if os.environ.get("SOFTKIN_REQUIRE_DATA"):
+            pytest.fail("npm is missing, and SOFTKIN_REQUIRE_DATA says that nothing may be skipped")
+        pytest.skip("needs npm, which is not installed")
+    root = Path(__file__).resolve().parents[1]
+    folder = root / "node_modules"
+    with FileLock(Path(tempfile.gettempdir()) / "softkin-npm.lock"):
+        if not (folder / ".bin" / "eslint").exists():
+            subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=root, check=True, timeout=240)
+    return folder

@@ -84,6 +84,16 @@ class Browser:
         """What an output shows, in full."""
         return float(self.run("return document.querySelector(`output[data-key='${arguments[0]}']`).dataset.value", key))
 
+    def violations(self, modules, part=None):
+        """What axe-core, from a folder of npm's modules, finds serious or critical in the page or a part of it."""
+        self.run((modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+        return self.run(
+            "return axe.run(arguments[0] || document, {resultTypes: ['violations']}).then((r) => r.violations"
+            ".filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => [v.id, v.nodes.slice(0, 4).map((n) => "
+            "n.html.slice(0, 160) + ' ' + (n.any[0] ? n.any[0].message.slice(0, 160) : ''))]))",
+            part,
+        )
+
     def resize(self, width, height, *, mobile=False):
         self.driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",

@@ -1,7 +1,5 @@
 """The page's script under eslint and TypeScript, and its pages under axe-core; all three come from npm."""
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,19 +11,6 @@ from softkin import report
 from softkin.predictions import Predictions
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-@pytest.fixture(scope="module")
-def modules():
-    """The folder of what package-lock.json names, installed where it is not."""
-    if shutil.which("npm") is None:
-        if os.environ.get("SOFTKIN_REQUIRE_DATA"):
-            pytest.fail("npm is missing, and SOFTKIN_REQUIRE_DATA says that nothing may be skipped")
-        pytest.skip("needs npm, which is not installed")
-    folder = ROOT / "node_modules"
-    if not (folder / ".bin" / "eslint").exists():
-        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=ROOT, check=True, timeout=240)
-    return folder
 
 
 @pytest.mark.parametrize("tool", [["eslint", "src/softkin/report"], ["tsc", "--project", "tsconfig.json"]])
@@ -69,15 +54,7 @@ def test_axe_finds_nothing_serious(modules, browser, pages, kind, scheme):
     if kind == "model":
         page.click("button.disclose")
         page.run("document.querySelectorAll('details').forEach((node) => (node.open = true))")
-    page.run((modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
-    found = page.run(
-        "return axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => [v.id, v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160) + ' ' + (n.any[0] ? n.any[0].message.slice(0, 160) : ''))]))"
-    )
-    assert found == []
+    assert page.violations(modules) == []
     if kind == "model":
         page.click("[data-key='class-answers']")
-        page.run((modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
-        found = page.run(
-            "return axe.run('dialog', {resultTypes: ['violations']}).then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => v.id))"
-        )
-        assert found == []
+        assert page.violations(modules, "dialog") == []

@@ -187,6 +187,18 @@ def test_it_loads_without_a_complaint_and_without_a_request(page):
     assert page.requests() == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(modules, page, scheme):
+    page.media(scheme=scheme)
+    page.run("document.getElementById('similarity').scrollIntoView({behavior: 'instant'})")
+    page.wait("document.querySelector('canvas.heat').width == 10")
+    page.run("document.querySelectorAll('details').forEach((node) => (node.open = true))")
+    page.wait(
+        "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+    )  # they fill
+    assert page.violations(modules) == []
+
+
 def test_the_table_shows_best_and_ties(page, data):
     for row in data["table"]["rows"]:
         for key in ("accuracy", "ece_hist"):
