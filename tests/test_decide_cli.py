@@ -107,3 +107,76 @@ def test_compare_goes_on_where_a_rule_cannot_be_fitted(capsys):
     assert code == 0
     assert "sets per class, LAC failed: `coverage` 0.99 needs at least 99 calibration rows for each limit" in output
     assert "\nsets, LAC " in output
+
+
+def test_several_costs_stand_side_by_side(capsys, tmp_path, rows):
+    _, test = rows
+    names = test.class_names
+    matrices = {"even": 1 - np.eye(10), "steep": np.abs(np.subtract.outer(np.arange(10), np.arange(10))) ** 2.0}
+    for name, matrix in matrices.items():
+        distances.save(tmp_path / f"{name}.safetensors", matrix, class_names=names, source="made")
+    files = [part for name in matrices for part in ("--costs", tmp_path / f"{name}.safetensors")]
+    code, output, errors = run(capsys, "decide", "compare", *files, VALIDATION, TEST, "--rules", "costs,abstain,sets", "--json")  # fmt: skip
+    assert code == 0, errors
+    lines = {line["rule"]: line.get("measures") for line in json.loads(output)["rules"]}
+    assert {"least cost, even", "least cost, steep"} <= set(lines)
+    labels = test.labels.numpy()
+    p = test.probabilities.numpy().astype(float)
+    for own, matrix in matrices.items():
+        answers = (p @ matrix).argmin(axis=1)
+        for name, other in matrices.items():
+            assert lines[f"least cost, {own}"][f"cost {name}"]["value"] == pytest.approx(other[labels, answers].mean())
+        assert lines[f"least cost, {own}"]["believed"]["value"] == pytest.approx((p @ matrix).min(axis=1).mean())
+        assert f"cost {own}" in lines["abstain by probability"]
+    assert "cost" not in lines["least cost, even"]
+    assert not any(name.startswith("cost") for name in lines["sets, LAC"])
+    _, output, _ = run(capsys, "decide", "compare", *files, VALIDATION, TEST, "--rules", "costs")
+    assert "cost even" in output.splitlines()[1]
+    assert "cost steep" in output.splitlines()[1]
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "even.safetensors").write_bytes((tmp_path / "steep.safetensors").read_bytes())
+    twice = [tmp_path / "even.safetensors", tmp_path / "more" / "even.safetensors"]
+    _, output, _ = run(capsys, "decide", "compare", VALIDATION, TEST, "--costs", twice[0], "--costs", twice[1], "--rules", "costs", "--json")  # fmt: skip
+    assert [line["rule"] for line in json.loads(output)["rules"]] == [f"least cost, {path}" for path in twice]
+
+
+def test_groups_of_classes_come_from_a_file(capsys, tmp_path, rows):
+    validation, test = rows
+    names = test.class_names
+    kinds = {name: "odd" if k % 2 else "even" for k, name in enumerate(names)}
+    (tmp_path / "groups.json").write_text(json.dumps(kinds))
+    (tmp_path / "groups.csv").write_text("class,group\n" + "".join(f"{name},{kind}\n" for name, kind in kinds.items()))
+    groups = np.arange(10) % 2
+    expected = decisions.PredictionSets(0.95, conditional=groups).fit(validation.logits, validation.labels)
+    for suffix in ("csv", "json"):
+        code, output, errors = run(capsys, "decide", "fit", VALIDATION, "--rule", "sets", "--coverage", 0.95, "--conditional", tmp_path / f"groups.{suffix}", "--output", tmp_path / suffix)  # fmt: skip
+        assert code == 0, errors
+        assert "of each group of classes" in output
+        rule = decisions.load(tmp_path / suffix)
+        assert rule.limits_.tolist() == expected.limits_.tolist()
+        assert rule.predict(test.logits).equal(expected.predict(test.logits))
+    code, output, _ = run(capsys, "decide", "compare", VALIDATION, TEST, "--rules", "sets", "--coverage", 0.95, "--conditional", tmp_path / "groups.csv", "--json")  # fmt: skip
+    lines = {line["rule"]: line for line in json.loads(output)["rules"]}
+    outcome = expected.evaluate(test.logits, test.labels)
+    assert lines["sets per group, LAC"]["measures"]["size"]["value"] == pytest.approx(outcome["size"].value)
+    assert "sets per class, LAC" in lines
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("g.csv", "class,group\nzero,a\n", "must have a group for each class, but 'one' has none"),
+        ("g.csv", "class,group\nzeroo,a\n", "got 'zeroo'; did you mean 'zero'?"),
+        ("g.csv", "class,group\nzero,a\nzero,b\n", "must give each class one group, but 'zero' has two."),
+        ("g.csv", "class,group\nzero,a,b\n", "must have a header and two columns, class and group, but line 2 has 3."),
+        ("g.json", "[1]", "must be one JSON object with the group of each class"),
+        ("clas", None, "--conditional must be class, or a .csv or .json file with the group of each class, got"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused_in_a_sentence(capsys, tmp_path, name, content, words):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    code, _, errors = run(capsys, "decide", "fit", VALIDATION, "--rule", "sets", "--conditional", tmp_path / name, "--output", tmp_path / "r")  # fmt: skip
+    assert code != 0
+    assert words in errors
+    assert "Traceback" not in errors

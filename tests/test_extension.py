@@ -10,7 +10,7 @@ import torch
 
 import command_line
 import study_parts
-from softkin import calibrators, data, distances, evaluation, metrics, report, training
+from softkin import calibrators, data, decisions, distances, evaluation, metrics, report, training
 from softkin.evaluation import files
 from softkin.metrics.catalogue import METRICS
 from softkin.predictions import formats
@@ -391,3 +391,68 @@ def test_a_prediction_format_is_a_reader_and_a_declaration(module, monkeypatch, 
         assert ".toy" in errors or "toy" in errors
     finally:
         FORMATS.remove("toy")
+
+
+RULE = '''
+"""The winning class where it is ahead of the next one by a margin."""
+
+import torch
+
+from softkin.decisions import Outcome, Rule
+from softkin.metrics import Interval
+
+
+class Ahead(Rule, name="ahead", title="Ahead", aliases=("by-margin",)):
+    _fitted = ("margin_",)
+
+    def __init__(self, error: float = 0.05):
+        self.error = error
+
+    def _fit(self, rows, labels):
+        self.margin_ = float(self.error)
+
+    def _predict(self, rows):
+        answers = torch.empty(len(rows), dtype=torch.int64)
+        for place, p in rows.blocks():
+            best = p.topk(2, dim=1)
+            is_ahead = best.values[:, 0] - best.values[:, 1] > self.margin_
+            answers[place] = torch.where(is_ahead, best.indices[:, 0], -1)
+        return answers
+
+    def _measured(self, answers, rows, labels, level, options):
+        share = float((answers >= 0).double().mean())
+        return Outcome(len(rows), {"answered": Interval(share, share, share, level)})
+
+    def _formula(self):
+        raise NotImplementedError
+
+    def guarantee(self):
+        return "Nothing is promised."
+'''
+
+
+def test_a_rule_is_one_class(module, capsys, tmp_path):
+    def run(*arguments):
+        code, output, errors = command_line.run(capsys, "decide", *arguments)
+        assert code == 0, errors
+        return output
+
+    toy = module("toy_rule", RULE).Ahead
+    try:
+        assert "ahead" in run("fit", "--help")
+        for spelling in ("ahead", "by-margin", "Ahead"):
+            output = run(
+                "fit", VALIDATION, "--rule", spelling, "--error", 0.5, "--output", tmp_path / "rule", "--force"
+            )
+            assert output.startswith("Ahead(error=0.5), fitted on 700 samples\nNothing is promised.")
+        assert type(decisions.load(tmp_path / "rule")) is toy
+        run("apply", tmp_path / "rule", TEST, "--output", tmp_path / "answers.csv")
+        best = formats.read(TEST).probabilities.topk(2, dim=1).values
+        answered = float((best[:, 0] - best[:, 1] > 0.5).double().mean())
+        for names in ([], ["--rules", "by-margin"]):
+            result = json.loads(run("compare", VALIDATION, TEST, "--error", 0.5, *names, "--json"))
+            line = next(line for line in result["rules"] if line["rule"] == "Ahead")
+            assert line["measures"]["answered"]["value"] == pytest.approx(answered)
+        assert [line["rule"] for line in result["rules"]] == ["Ahead"]
+    finally:
+        decisions.REGISTRY.remove("ahead")

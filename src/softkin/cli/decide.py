@@ -39,6 +39,7 @@ HEADINGS = {
     "information": "bits",
     "cost": "cost",
 }
+PER_CLASS = "class"
 IN_PERCENT = ("coverage", "worst_class", "answered", "error")
 
 
@@ -63,7 +64,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     choose(fit.add_argument("--rule", required=True), "one of {}", choices.rules)
     fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="write the rule there")
     choose(fit.add_argument("--score"), "what sets or confidence go by: {}", choices.decision_scores)
-    fit.add_argument("--conditional", choices=["class"], help="sets that cover each class as promised")
     fit.add_argument("--of", choices=["answers", "rows"], help="what --error is a share of (default: answers)")
 
     apply = action("apply", "apply a rule to predictions")
@@ -90,7 +90,20 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             help="a .csv of parent,child or class,superclass lines, a file of class distances, or names",
         )
         parser.add_argument("--similarity", metavar="SOURCE", help="for sets of kin: a file of similarity, or names")
-        parser.add_argument("--costs", metavar="FILE", help="class distances or costs, .safetensors or .csv")
+        several = "; give it again for others, to see them side by side" if parser is compare else ""
+        parser.add_argument(
+            "--costs",
+            action="append" if parser is compare else "store",
+            metavar="FILE",
+            help=f"class distances or costs, .safetensors or .csv{several}",
+        )
+        choices.path(
+            parser.add_argument(
+                "--conditional",
+                metavar="GROUPS",
+                help="class: sets that cover each class as promised; a .csv or .json of class and group: each group",
+            )
+        )
     for parser in (fit, apply, compare):
         add_input_arguments(parser)
         parser.add_argument("--labels", type=Path, metavar="FILE", help="labels, where a file holds none")
@@ -104,6 +117,12 @@ def check(arguments: argparse.Namespace) -> None:
         value = getattr(arguments, option, None)
         if value is not None and not 0 < value < 1:
             raise ValueError(f"--{option} must be between 0 and 1, got {value:g}.")
+    groups = getattr(arguments, "conditional", None)
+    if groups not in (None, PER_CLASS) and not Path(groups).is_file():
+        raise ValueError(
+            f"--conditional must be {PER_CLASS}, or a .csv or .json file with the group of each class, got {groups!r}; "
+            "there is no such file."
+        )
     if arguments.action == "compare":
         if arguments.labels is not None:
             raise ValueError("--labels must be left out: two files cannot share one file of labels.")
@@ -154,10 +173,15 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _sources(arguments: argparse.Namespace, predictions: "Predictions") -> dict[str, Any]:
-    """The tree, similarity and costs that were named; None for those that were not."""
+    """The tree, similarity, costs and groups that were named; None for those that were not."""
     from softkin.evaluation import decided
 
-    makers = {"tree": decided.tree_of, "similarity": decided.similarity_of, "costs": decided.costs_of}
+    def conditional(source: str, predictions: "Predictions") -> Any:
+        return source if source == PER_CLASS else decided.groups_of(source, predictions)
+
+    costs = decided.costs_of if arguments.action == "fit" else decided.all_costs_of
+    makers: dict[str, Any] = {"tree": decided.tree_of, "similarity": decided.similarity_of}
+    makers |= {"costs": costs, "conditional": conditional}
     named = {name: getattr(arguments, name) for name in makers}
     return {name: None if source is None else makers[name](source, predictions) for name, source in named.items()}
 
@@ -167,7 +191,7 @@ def _fit(arguments: argparse.Namespace) -> None:
 
     held_out = read_labelled(arguments.file, arguments)
     sources = _sources(arguments, held_out)
-    options = _stated(arguments) | {"tree": sources["tree"], "similarity": sources["similarity"]}
+    options = _stated(arguments) | {name: sources[name] for name in ("tree", "similarity", "conditional")}
     rule = decided.made(decided.rule_kind(arguments.rule), options | {"matrix": sources["costs"]})
     decided.fit(rule, held_out)
     rule.save(arguments.output)
@@ -219,6 +243,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         tree=sources["tree"],
         alike=sources["similarity"],
         costs=sources["costs"],
+        groups=None if arguments.conditional == PER_CLASS else sources["conditional"],
         rules=None if arguments.rules is None else _names(arguments.rules),
     )
     result = decided.compare_rules(
@@ -244,13 +269,14 @@ def _print(result: dict[str, Any]) -> None:
         f"{shown(str(measured['name']))} ({measured['num_samples']:,}), {100 * result['confidence']:g} % intervals"
     )
     lines = [line for line in result["rules"] if "measures" in line]
-    columns = [name for name in COLUMNS if any(name in line["measures"] for line in lines)]
+    known = [name for line in lines for name in line["measures"] if name.startswith("cost ")]
+    columns = [name for name in [*COLUMNS, *dict.fromkeys(known)] if any(name in line["measures"] for line in lines)]
     rows = [
         [line["rule"], *(_cell(name, line["measures"][name]) if name in line["measures"] else "" for name in columns)]
         for line in lines
     ]
-    headings = ["rule", *(HEADINGS[name] for name in columns)]
-    droppable = [headings.index(HEADINGS[name]) for name in ("information", "worst_class", "cost") if name in columns]
+    headings = ["rule", *(HEADINGS.get(name, shown(name)) for name in columns)]
+    droppable = [1 + columns.index(name) for name in ("information", "worst_class", "cost") if name in columns]
     table, dropped = rows_that_fit(headings, rows, droppable)
     print(table)
     if dropped:

@@ -240,7 +240,8 @@ class Rule(ABC):
             from_probabilities: Whether ``logits`` are probabilities.
             confidence: The level of the intervals: Wilson's for shares, Student's for means.
             superclasses: (K,) the super-class of each class: sets are then counted in super-classes too.
-            costs: (K, K) the cost of answer j where the truth is k, in row k: answers then have a cost too.
+            costs: (K, K) the cost of answer j where the truth is k, in row k: answers then have a cost too, and the
+                answers of ``Costs`` have these in place of its own.
         """
         rows = self._rows(logits, from_probabilities, None, least=1)
         y = checks.class_labels(labels, num_samples=len(rows), num_classes=rows.num_classes).cpu()
@@ -271,6 +272,12 @@ class Rule(ABC):
     def option_names(cls) -> list[str]:
         """What the constructor takes."""
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    @classmethod
+    def required_options(cls) -> set[str]:
+        """What the constructor cannot do without."""
+        parameters = inspect.signature(cls.__init__).parameters
+        return {name for name in cls.option_names() if parameters[name].default is inspect.Parameter.empty}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The options by name."""

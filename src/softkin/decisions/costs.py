@@ -86,7 +86,7 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
                 f"`matrix` has rows for {len(self.matrix)} classes but the logits have {self.num_classes_}; is it for "
                 "another data set?"
             )
-        measures = self._counted(self._predict(rows), rows, labels, 0.95)
+        measures = self._counted(self._predict(rows), rows, labels, 0.95, self.matrix)
         self.believed_, self.cost_, self.plain_cost_ = (
             [measures[name].value, measures[name].low, measures[name].high]
             for name in ("believed", "cost", "plain_cost")
@@ -98,24 +98,26 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
             actions[place] = (p @ self.matrix).argmin(dim=1)
         return actions
 
-    def _counted(self, actions: Tensor, rows: Rows, labels: Tensor, level: float) -> dict[str, Interval]:
+    def _counted(
+        self, actions: Tensor, rows: Rows, labels: Tensor, level: float, matrix: Tensor
+    ) -> dict[str, Interval]:
         believed = torch.empty(len(rows), dtype=torch.float64)
         winners = torch.empty(len(rows), dtype=torch.int64)
         for place, p in rows.blocks():
-            believed[place] = (p * self.matrix.T[actions[place]]).sum(dim=1)
+            believed[place] = (p * matrix.T[actions[place]]).sum(dim=1)
             winners[place] = p.argmax(dim=1)
         is_class = actions < self.num_classes_
         count = int(is_class.sum())
         measures = {
-            "cost": bounds.of_mean(self.matrix[labels, actions], level),
+            "cost": bounds.of_mean(matrix[labels, actions], level),
             "believed": bounds.of_mean(believed, level),
             "answered": bounds.of_share(count, len(rows), level),
             "error": bounds.of_share(int((is_class & (actions != labels)).sum()), count, level),
         }
-        if self.matrix.shape[1] >= self.num_classes_:
-            plain = self.matrix[labels, winners]
+        if matrix.shape[1] >= self.num_classes_:
+            plain = matrix[labels, winners]
             measures["plain_cost"] = bounds.of_mean(plain, level)
-            measures["saving"] = bounds.of_mean(plain - self.matrix[labels, actions], level)
+            measures["saving"] = bounds.of_mean(plain - matrix[labels, actions], level)
         else:
             measures["plain_cost"] = Interval(math.nan, math.nan, math.nan, level)
         return measures
@@ -124,7 +126,10 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
         self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]
     ) -> Outcome:
         taken = torch.bincount(answers, minlength=self.matrix.shape[1])
-        return Outcome(len(rows), self._counted(answers, rows, labels, level), {"actions": taken.tolist()})
+        matrix = self.matrix
+        if "costs" in options:  # actions that are no class keep their own costs
+            matrix = torch.cat([options["costs"].to(matrix.dtype), matrix[:, self.num_classes_ :]], dim=1)
+        return Outcome(len(rows), self._counted(answers, rows, labels, level, matrix), {"actions": taken.tolist()})
 
     def guarantee(self) -> str:
         """What the decisions promise."""

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from softkin import SoftkinError, distances, escape, files, similarity
-from softkin.decisions import REGISTRY, Abstain, Climb, Costs, PredictionSets, Rule, Tree, set_scores
+from softkin.decisions import REGISTRY, Abstain, Climb, Costs, Outcome, PredictionSets, Rule, Tree, set_scores
 from softkin.decisions import confidence as confidence_scores
 from softkin.evaluation import leaks
+from softkin.names import did_you_mean
 from softkin.predictions import Predictions
 
 NAMES_ALONE = "names"
@@ -50,7 +51,7 @@ def tree_of(source: str, predictions: Predictions) -> Tree:
     try:
         if path.suffix.lower() != ".csv":
             return Tree.from_distances(distances.load(path, class_names=names), class_names=names)
-        header, lines = _pairs(path)
+        header, lines = _pairs(path, "parent and child")
         if header[0] in ("class", "class_name"):
             return Tree.from_superclasses(dict(lines), class_names=names)
         return Tree.from_edges(lines, names)
@@ -58,7 +59,7 @@ def tree_of(source: str, predictions: Predictions) -> Tree:
         raise SoftkinError(f"{path}: {error}") from error
 
 
-def _pairs(path: Path) -> tuple[tuple[str, str], list[tuple[str, str]]]:
+def _pairs(path: Path, columns: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:
     """The header and the lines of a CSV with two columns."""
     with files.reading(path, "CSV"):
         text = files.read_bytes(path, "CSV").decode("utf-8-sig")
@@ -68,7 +69,7 @@ def _pairs(path: Path) -> tuple[tuple[str, str], list[tuple[str, str]]]:
     wrong = next((place for place, line in enumerate(lines, 1) if len(line) != 2), None)
     if wrong is not None or len(lines) < 2:
         where = f"line {wrong} has {len(lines[wrong - 1])}" if wrong is not None else f"there are {len(lines)} lines"
-        raise SoftkinError(f"{path} must have a header and two columns, parent and child, but {where}.")
+        raise SoftkinError(f"{path} must have a header and two columns, {columns}, but {where}.")
     (first, second), *rest = lines
     return (first.strip().lower(), second.strip().lower()), [(parent, child) for parent, child in rest]
 
@@ -80,6 +81,42 @@ def costs_of(source: str | Path, predictions: Predictions) -> Tensor:
         return distances.load(path, class_names=names)
     except ValueError as error:
         raise SoftkinError(f"{path}: {error}") from error
+
+
+def all_costs_of(sources: Sequence[str | Path], predictions: Predictions) -> dict[str, Tensor]:
+    """``costs_of`` each file, by the file's name without its ending, or as it was typed where two would be the same."""
+    stems = [Path(source).stem for source in sources]
+    titles = [str(source) if stems.count(stem) > 1 else stem for source, stem in zip(sources, stems, strict=True)]
+    return {title: costs_of(source, predictions) for title, source in zip(titles, sources, strict=True)}
+
+
+def groups_of(source: str | Path, predictions: Predictions) -> Tensor:
+    """(K,) the group of each class, 0 … G−1, from a .csv of class,group lines or a .json object of class: group."""
+    path, names = Path(source), _named(predictions, "groups")
+    if path.suffix.lower() == ".json":
+        content = files.read_json(path, "JSON")
+        if not isinstance(content, dict) or not all(isinstance(value, str | int) for value in content.values()):
+            raise SoftkinError(f"{path} must be one JSON object with the group of each class, a text or a number.")
+        lines = [(name, str(group)) for name, group in content.items()]
+    else:
+        lines = _pairs(path, "class and group")[1]
+    group_of: dict[str, str] = {}
+    for name, group in lines:
+        if name not in names:
+            raise SoftkinError(
+                f"{path} must hold the classes of {predictions.name}, got {escape.terminal(name)!r}"
+                f"{did_you_mean(name, names)}"
+            )
+        if group_of.setdefault(name, group) != group:
+            raise SoftkinError(f"{path} must give each class one group, but {escape.terminal(name)!r} has two.")
+    missing = next((name for name in names if name not in group_of), None)
+    if missing is not None:
+        raise SoftkinError(
+            f"{path} must have a group for each class, but {escape.terminal(missing)!r} has none"
+            f"{'.' if path.suffix.lower() == '.json' else '; is its first line a header?'}"
+        )
+    numbers = {group: place for place, group in enumerate(dict.fromkeys(group_of[name] for name in names))}
+    return torch.tensor([numbers[group_of[name]] for name in names])
 
 
 def similarity_of(source: str, predictions: Predictions) -> Tensor:
@@ -215,7 +252,8 @@ def candidates(
     confidence: float,
     tree: Tree | None = None,
     alike: Tensor | None = None,
-    costs: Tensor | None = None,
+    costs: Mapping[str, Tensor] | None = None,
+    groups: Tensor | None = None,
     rules: Sequence[str] | None = None,
 ) -> dict[str, Rule]:
     """The rules that can be compared on such predictions, by what to call them."""
@@ -225,13 +263,21 @@ def candidates(
         if alike is not None:
             offered[f"sets of kin, {score.upper()}"] = PredictionSets(coverage, score, similarity=alike)
     offered["sets per class, LAC"] = PredictionSets(coverage, conditional="class")
+    if groups is not None:
+        offered["sets per group, LAC"] = PredictionSets(coverage, conditional=groups)
     for score, declared in confidence_scores.SCORES.items():
         if not (declared.takes_logits and predictions.are_probabilities):
             offered[f"abstain by {score}"] = Abstain(error, confidence=confidence, score=score)
     if tree is not None:
         offered["climb"] = Climb(tree, error, confidence=confidence)
-    if costs is not None:
-        offered["least cost"] = Costs(costs)
+    for name, matrix in (costs or {}).items():
+        offered[f"least cost, {name}" if len(costs or {}) > 1 else "least cost"] = Costs(matrix)
+    options = {"coverage": coverage, "error": error, "confidence": confidence, "tree": tree, "similarity": alike}
+    for kind in REGISTRY.values():  # those that somebody else declared
+        if kind not in (PredictionSets, Abstain, Climb, Costs) and kind.required_options() <= {
+            name for name, value in options.items() if value is not None
+        }:
+            offered[kind.title] = kind(**{name: options[name] for name in kind.option_names() if name in options})
     wanted = None if rules is None else {REGISTRY.canonical(name, "rules") for name in rules}
     return {title: rule for title, rule in offered.items() if wanted is None or rule.name in wanted}
 
@@ -242,7 +288,7 @@ def compare_rules(
     rules: Mapping[str, Rule],
     *,
     level: float = 0.95,
-    costs: Tensor | None = None,
+    costs: Mapping[str, Tensor] | None = None,
     tree: Tree | None = None,
 ) -> dict[str, Any]:
     """Every rule fitted on one set of samples and measured on another.
@@ -252,7 +298,7 @@ def compare_rules(
         test: What they are measured on; samples of the other set among these are noticed.
         rules: Unfitted rules by what to call them.
         level: Of all intervals.
-        costs: (K, K), for the cost of single answers.
+        costs: (K, K) by name, for the cost of single answers: the measure ``cost``, or of several ``cost NAME`` each.
         tree: Its uppermost kinds are the super-classes that sets are counted in.
 
     Returns:
@@ -268,6 +314,8 @@ def compare_rules(
         )
     shared = leaks.between(validation, test)
     groups = None if tree is None else uppermost(tree)
+    several = costs if costs is not None and len(costs) > 1 else {}
+    single = next(iter(costs.values())) if costs and not several else None
     lines = []
     for title, rule in rules.items():
         line: dict[str, Any] = {"rule": title, "kind": rule.name, "code": repr(rule)}
@@ -277,14 +325,13 @@ def compare_rules(
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 fit(rule, validation)
-                outcome = rule.evaluate(
-                    test.scores,
-                    test.known_labels,
-                    from_probabilities=test.are_probabilities,
-                    confidence=level,
-                    superclasses=groups,
-                    costs=costs,
-                )
+                outcome = _measured(rule, test, level, superclasses=groups, costs=single)
+                for name, matrix in several.items():
+                    cost = _measured(rule, test, level, costs=matrix).get("cost")
+                    if cost is None:  # sets have none
+                        break
+                    outcome.measures.pop("cost", None)
+                    outcome.measures[f"cost {name}"] = cost
         except ValueError as error:
             line["failed"] = str(error)
             continue
@@ -298,6 +345,12 @@ def compare_rules(
         "rules": lines,
         "warnings": [] if shared is None else [shared.replace("the calibrators were", "the rules were")],
     }
+
+
+def _measured(rule: Rule, test: Predictions, level: float, **options: Any) -> Outcome:
+    return rule.evaluate(
+        test.scores, test.known_labels, from_probabilities=test.are_probabilities, confidence=level, **options
+    )
 
 
 def uppermost(tree: Tree) -> Tensor:
