@@ -121,8 +121,8 @@ def test_digests_of_rows():
     assert not np.isin(leaks.row_digests(Predictions(logits, (labels + 1) % 5)), first).any()
     assert not np.isin(leaks.row_digests(Predictions(logits.flip(1), labels)), first).any()
     assert leaks.notice(3, 1000, "x", "y") is None  # a few equal rows prove nothing
-    assert leaks.told({}, "y") is None
-    assert leaks.told({"calibration": "nonsense"}, "y") is None
+    assert leaks.warning({}, "y") is None
+    assert leaks.warning({"calibration": "nonsense"}, "y") is None
 
 
 def saturated(n, *, seed, ids=None):

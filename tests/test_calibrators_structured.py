@@ -13,7 +13,7 @@ from sklearn.base import clone
 from softkin import calibrators, distances, metrics, similarity
 from softkin.calibrators import StructuredMatrixScaling, StructuredVectorScaling, TemperatureScaling
 from softkin.calibrators.selection import folds_of
-from softkin.calibrators.structured import KINSHIP, STRENGTHS
+from softkin.calibrators.structured import KINSHIP, STRENGTHS, confusions
 from test_calibrators_linear import plain_minimum
 
 
@@ -254,20 +254,12 @@ def test_the_right_similarity_helps_on_new_samples_and_a_wrong_one_harms():
     assert totals["right"] < totals["none"] < totals["wrong"]
 
 
-def test_outputs_make_the_similarity_of_what_is_given_to_wrong_classes():
-    z, y = skewed(n=200)
-    z, y = z[y != 3], y[y != 3]  # a class without rows is like all others
-    cal = StructuredMatrixScaling(similarity="outputs", strength=1.0).fit(z, y)
-    s = np.zeros((4, 4))
-    for row, label in zip(plain_x(z, cal.temperature_, len(z)).exp().numpy(), y.tolist(), strict=True):
-        for k in range(4):
-            s[label, k] += row[k] if k != label else 0
-    s[3] = [1, 1, 1, 0]
-    by_hand = StructuredMatrixScaling(similarity=s / s.sum(axis=1, keepdims=True), strength=1.0).fit(z, y)
-    torch.testing.assert_close(cal.weight_, by_hand.weight_, atol=1e-9, rtol=0)
-    assert not torch.allclose(cal.weight_, StructuredMatrixScaling(strength=1.0).fit(z, y).weight_, atol=1e-3)
-    two = StructuredMatrixScaling(similarity="outputs", strength=1.0).fit(z[:, :2], y.clamp(max=1))
-    assert torch.equal(two.weight_, StructuredMatrixScaling(strength=1.0).fit(z[:, :2], y.clamp(max=1)).weight_)
+def test_confusions_by_hand():
+    p = torch.tensor([[0.6, 0.3, 0.1], [0.8, 0.1, 0.1], [0.2, 0.7, 0.1]], dtype=torch.float64)
+    s = confusions(p, torch.tensor([0, 0, 1]))
+    torch.testing.assert_close(s[0], torch.tensor([0, 0.4 / 0.6, 0.2 / 0.6], dtype=torch.float64))
+    torch.testing.assert_close(s[1], torch.tensor([0.2 / 0.3, 0, 0.1 / 0.3], dtype=torch.float64))
+    assert s[2].tolist() == [0.5, 0.5, 0]  # no rows: like all of them
 
 
 def test_names_of_classes_make_a_similarity(network_logits):

@@ -65,10 +65,10 @@ def confusions_of_outputs(probabilities: Array, labels: Array, *, source: str = 
     )
 
 
-def confusions_of_labels(true: Array, given: Array, *, num_classes: int, source: str = "human labels") -> Confusions:
+def confusions_of_labels(true: Array, assigned: Array, *, num_classes: int, source: str = "human labels") -> Confusions:
     """Of people who labelled samples of known classes, both (N,)."""
     first = checks.class_labels(true, num_samples=len(true), num_classes=num_classes).cpu()
-    second = checks.class_labels(given, num_samples=len(first), num_classes=num_classes).cpu()
+    second = checks.class_labels(assigned, num_samples=len(first), num_classes=num_classes).cpu()
     counts = torch.bincount(first * num_classes + second, minlength=num_classes**2).view(num_classes, num_classes)
     return confusions_of_counts(counts, source=source)
 
@@ -140,13 +140,13 @@ class Audition:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
 
-        def judged(one: Judged) -> dict[str, Any]:
+        def judged(statistic: Judged) -> dict[str, Any]:
             return {
-                "value": number(one.value),
-                "low": number(one.low),
-                "high": number(one.high),
-                "control": number(one.control),
-                "p_value": one.p_value,
+                "value": number(statistic.value),
+                "low": number(statistic.low),
+                "high": number(statistic.high),
+                "control": number(statistic.control),
+                "p_value": statistic.p_value,
             }
 
         return {
@@ -156,15 +156,15 @@ class Audition:
             "uniform": self.uniform,
             "candidates": [
                 {
-                    "name": one.name,
-                    "beta": one.beta,
-                    "weights": dict(one.weights),
-                    "cross_entropy": judged(one.cross_entropy),
-                    "rank_correlation": judged(one.rank_correlation),
-                    "overlap": judged(one.overlap),
-                    "wins": one.wins,
+                    "name": candidate.name,
+                    "beta": candidate.beta,
+                    "weights": dict(candidate.weights),
+                    "cross_entropy": judged(candidate.cross_entropy),
+                    "rank_correlation": judged(candidate.rank_correlation),
+                    "overlap": judged(candidate.overlap),
+                    "wins": candidate.wins,
                 }
-                for one in self.candidates
+                for candidate in self.candidates
             ],
             "chosen": self.chosen.name,
             "beta": self.chosen.beta,
@@ -498,10 +498,10 @@ def top_membership(rows: Floats, m: int) -> Floats:
 
 def _suggestion(ordered: list[Candidate], draws: Floats, uniform: float, tail: float) -> tuple[Candidate, list[str]]:
     """The best single source, or the mixture if it is surely better; and sentences."""
-    single = next(place for place, one in enumerate(ordered) if one.name != MIXTURE)
+    single = next(place for place, candidate in enumerate(ordered) if candidate.name != MIXTURE)
     chosen = single
     words = []
-    mixed = next((place for place, one in enumerate(ordered) if one.name == MIXTURE), None)
+    mixed = next((place for place, candidate in enumerate(ordered) if candidate.name == MIXTURE), None)
     if mixed is not None:
         gain = draws[:, single] - draws[:, mixed]
         low, high = np.quantile(gain, [tail, 1 - tail])
@@ -526,7 +526,7 @@ def _suggestion(ordered: list[Candidate], draws: Floats, uniform: float, tail: f
             f"Use {best.name} with β = {best.beta:.2g}: {best.cross_entropy.value:.3f} nats a row, {gain_value:.3f} "
             f"better than no similarity.",
         )
-    rivals = [place for place, one in enumerate(ordered) if one.name not in (MIXTURE, ordered[single].name)]
+    rivals = [place for place, candidate in enumerate(ordered) if candidate.name not in (MIXTURE, ordered[single].name)]
     if rivals:
         second = ordered[rivals[0]]
         low, high = np.quantile(draws[:, rivals[0]] - draws[:, single], [tail, 1 - tail])

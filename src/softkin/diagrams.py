@@ -1,8 +1,8 @@
 """Reliability diagrams and their relatives, as matplotlib figures.
 
-It draws numbers and computes none: bars, bands and the ECE in the legend read the very same ``ReliabilityCurve``.
-Figures are made without pyplot and without touching its settings; each function takes an ``ax`` to draw on instead.
-Colours are those of Okabe and Ito, which colour-blind people tell apart; several models differ in marker and dash too.
+This module only draws: bars, bands and the ECE in the legend all read the same ``ReliabilityCurve``. Figures are made
+without pyplot and do not touch its settings; pass ``ax`` to draw on axes of your own. Colours are those of Okabe and
+Ito, which colour-blind people can distinguish; several models also differ in marker and dash.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,18 +38,18 @@ DASHES: tuple[Any, ...] = (
     (0, (2, 4)),
     (0, (6, 1, 2, 1)),
 )
-SMALL = 7  # points: readable when the figure is 3 inches wide
-LINE = 0.2  # inches that a line of the legend takes
+SMALL = 7  # points of the smallest text: readable when the figure is 3 inches wide
+LINE = 0.2  # inches of height for each line of the legend
 RESAMPLES = 200
-FEW = 10  # scores in a bin
+FEW = 10  # scores; a bin with fewer is a hollow point
 
 Models = Array | Mapping[str, Array]
 
 
 def series(place: int) -> tuple[str, Any, str]:
-    """Colour, dash and marker of one of several models: all differ up to 20, as on the report's page.
+    """Colour, dash and marker of one of several models, the same as on the report's page; the first 20 all differ.
 
-    Models that share a colour share neither dash nor marker, so nobody has to tell colours apart.
+    Models that share a colour share neither dash nor marker, so colour is never the only difference.
 
     Example:
         >>> len({series(place) for place in range(20)})
@@ -79,10 +79,10 @@ def reliability(
 ) -> "Figure":
     """Reliability diagram: how often answers given with a confidence are right.
 
-    For each bin of scores the mean score (across) and the share of hits (up), with the dashed diagonal where the two
-    agree. Below it, a network claims more than it delivers. One model shows bars, the gap to the diagonal hatched;
-    several show lines. Bins with fewer than 10 scores say little: they are hollow points, and no bars or lines. Beneath
-    stands how many scores each bin holds. The legend's ECE is that of all these bins; it never covers the curves.
+    Each bin of scores is drawn at its mean score (horizontal) and its share of hits (vertical). The two agree on the
+    dashed diagonal; below it a network is overconfident. One model is drawn as bars, with the gap to the diagonal
+    hatched; several models are drawn as lines. Bins with fewer than 10 scores show little and are hollow points. A
+    histogram below shows how many scores each bin holds. The legend stands above the axes; its ECE is over all bins.
 
     Args:
         probabilities: (N, K), or a mapping from models' names to theirs, on the same samples.
@@ -91,11 +91,12 @@ def reliability(
         n_bins: Number of bins.
         binning: "width" for equal width, "mass" for equal counts.
         per: The scale of the legend's ECE, as in ``metrics.ece_hist``.
-        confidence: Level of the bands, None for none. For prediction Clopper–Pearson's, exact for independent
-            samples; for output, whose scores come in dependent rows, percentiles over resampled rows.
+        confidence: Level of the bands; None draws no bands. The bands are Clopper–Pearson intervals for prediction,
+            exact for independent samples. For output, whose scores come in dependent rows, they are percentiles over
+            resampled rows.
         kde: Draw the kernel-density curve too, with the paper's bandwidth.
         counts: Draw the histogram beneath.
-        seed: Of the resampled rows.
+        seed: Seeds the resampling of rows.
         ax: Draw here instead of on a new figure.
 
     Returns:
@@ -104,8 +105,8 @@ def reliability(
     models = _models(probabilities)
     level = None if confidence is None else checks.level(confidence)
     figure, ax, beneath = _with_counts(ax) if counts else (*_canvas(ax, (3.4, 3.4)), None)
-    for place, (name, given) in enumerate(models.items()):
-        p, y = checked(given, labels)
+    for place, (name, values) in enumerate(models.items()):
+        p, y = checked(values, labels)
         scores = pool(p, y, scope)
         statistic = Binned(scores, for_scores(scores.scores, n_bins, binning), per=per)
         curve = statistic.curve()
@@ -134,7 +135,7 @@ def _bars(ax: "Axes", curve: ReliabilityCurve, colour: str, label: str, band: An
     lik, conf = curve.likelihood.numpy()[full], curve.confidence.numpy()[full]
     many = curve.count.numpy()[full] >= FEW
     ax.bar(left[many], lik[many], width[many], align="edge", color=colour, alpha=0.75, edgecolor="white", linewidth=0.4)
-    ax.bar(0, 0, 0, color=colour, alpha=0.75, label=label)  # for the legend: there may be points alone
+    ax.bar(0, 0, 0, color=colour, alpha=0.75, label=label)  # an entry for the legend even if all bins are points
     ax.bar(
         left[many], (conf - lik)[many], width[many], bottom=lik[many], align="edge", facecolor="none",
         edgecolor=COLOURS[1], hatch="////", linewidth=0.5, label="gap to calibration",
@@ -167,7 +168,7 @@ def _smooth(ax: "Axes", scores: Pool, colour: str) -> None:
     if radius == 0:  # all scores are equal
         return
     curve = density.smooth_curve(scores.scores, scores.hits, radius, "reflect")
-    seen = curve.density > 1e-3 * curve.density.max()  # elsewhere the ratio of two small numbers would be drawn
+    seen = curve.density > 1e-3 * curve.density.max()  # elsewhere the curve is a ratio of two tiny numbers
     likelihood = torch.where(seen, curve.likelihood, torch.nan)
     ax.plot(curve.nodes, likelihood, color="white", linewidth=2.4, zorder=3)
     ax.plot(curve.nodes, likelihood, color=colour, linewidth=1.2, zorder=4)
@@ -182,7 +183,7 @@ def _counts(ax: "Axes", curve: ReliabilityCurve, colour: str, *, alone: bool, lo
         )
     else:
         ax.stairs(share, curve.edges.numpy(), color=colour, linewidth=1.0)
-    if log:  # nearly all scores of the whole output lie by 0
+    if log:  # nearly all scores of the whole output are near 0
         ax.set_yscale("log")
 
 
@@ -191,12 +192,13 @@ def confidence_histogram(
 ) -> "Figure":
     """How confident models are: the distribution of the winning score. No labels needed.
 
-    On data unlike any that it has seen a model should not be sure; the paper draws this for out-of-distribution images.
+    A model should not be confident on data unlike its training data; the paper draws this for out-of-distribution
+    images.
 
     Args:
         probabilities: (N, K), or a mapping from models' (or data sets') names to theirs.
         n_bins: Number of bins of equal width.
-        title: Above the axes.
+        title: Text above the axes.
         ax: Draw here instead of on a new figure.
     """
     figure, ax = _canvas(ax, (3.4, 2.6))
@@ -227,13 +229,13 @@ def class_calibration(
 ) -> "Figure":
     """Class by class: how sure the answers "class k" are, and how often they are right.
 
-    Each line is a class that the model answers, from its accuracy (dot) to its mean confidence (bar end), the worst
-    miscalibrated on top, with the number of such answers.
+    Each line is a class that the model answers. It runs from the accuracy of those answers (dot) to their mean
+    confidence (tick), and its label gives their number. The class that adds most to the error is on top.
 
     Args:
         probabilities: (N, K).
         labels: (N,) integers.
-        class_names: For the lines; numbers without.
+        class_names: Labels of the lines; by default the class numbers.
         most: How many classes to show.
         ax: Draw here instead of on a new figure.
     """
@@ -242,7 +244,7 @@ def class_calibration(
     if class_names is not None:
         names = checks.class_names(class_names, num_classes=p.shape[1])
     curve = by_answer(p, y)
-    # By what a class adds to the error: its gap weighed by how often it is answered.
+    # Sort by what a class adds to the error: its gap times how often it is answered.
     order = (curve.score_sum - curve.hit_sum).abs().argsort(descending=True, stable=True)
     order = order[curve.count[order] > 0][: checks.count(most, "most")]
     figure, ax = _canvas(ax, (3.4, 0.8 + 0.17 * len(order)))
@@ -252,9 +254,9 @@ def class_calibration(
     ax.hlines(lines, lik, conf, colors=colours.tolist(), linewidth=2)
     ax.plot(lik, lines, "o", color="black", markersize=3, label="accuracy")
     for over, word in ((True, "confidence (too high)"), (False, "confidence (too low)")):
-        some = (conf >= lik) == over
-        if some.any():
-            ax.plot(conf[some], lines[some], "|", color=COLOURS[1 if over else 0], markersize=6, label=word)
+        shown = (conf >= lik) == over
+        if shown.any():
+            ax.plot(conf[shown], lines[shown], "|", color=COLOURS[1 if over else 0], markersize=6, label=word)
     ax.set_yticks(lines, [f"{_short(names[k])} ({int(curve.count[k])})" for k in order.tolist()])
     ax.invert_yaxis()
     ax.set_xlim(0, 1)
@@ -271,13 +273,13 @@ def similarity_heatmap(
     title: str | None = None,
     ax: "Axes | None" = None,
 ) -> "Figure":
-    """A similarity (or label) matrix as a picture, alike classes next to each other.
+    """A similarity (or label) matrix as a heat map, with similar classes next to each other.
 
     Args:
         similarity: (K, K) from ``softkin.similarity`` or ``softkin.smoothing``.
-        class_names: For the axes; shown up to 40 classes, every n-th beyond.
-        cluster: Order the classes by average-link clustering, so that groups show; False keeps their order.
-        title: Above the picture.
+        class_names: Labels of the axes; with more than 40 classes every n-th is shown.
+        cluster: Order the classes by average-linkage clustering, so that groups are visible; False keeps their order.
+        title: Text above the heat map.
         ax: Draw here instead of on a new figure.
     """
     from matplotlib import colormaps
@@ -288,11 +290,11 @@ def similarity_heatmap(
     names = [str(i) for i in range(k)] if class_names is None else checks.class_names(class_names, num_classes=k)
     order = clustered(s) if cluster else list(range(k))
     picture = s[order][:, order].numpy().copy()
-    np.fill_diagonal(picture, np.nan)  # a class itself: not part of the comparison
+    np.fill_diagonal(picture, np.nan)  # the similarity of a class to itself is not shown
     size = min(7.0, 2.4 + 0.09 * k)
     figure, ax = _canvas(ax, (size, size))
     high = float(np.nanmax(picture))
-    low = max(float(np.nanmin(picture)), high * 1e-4)  # below a ten-thousandth of the largest, all is pale
+    low = max(float(np.nanmin(picture)), high * 1e-4)  # values below a ten-thousandth of the largest share one colour
     norm = LogNorm(low, high) if high > low > 0 else None
     colours = colormaps["viridis"].with_extremes(bad="white")
     image = ax.imshow(np.maximum(picture, low) if norm else picture, cmap=colours, norm=norm, interpolation="nearest")
@@ -327,7 +329,7 @@ def clustered(s: Tensor) -> list[int]:
 
 
 def _models(probabilities: Models) -> dict[str, Array]:
-    """By name; a single model has none."""
+    """The models by name; the name of a single model is empty."""
     if isinstance(probabilities, Mapping):
         if not probabilities:
             raise ValueError("`probabilities` must hold at least one model, got an empty mapping.")
@@ -342,7 +344,7 @@ def _root(ax: "Axes") -> "Figure | None":
 
 
 def _canvas(ax: "Axes | None", size: tuple[float, float]) -> "tuple[Figure, Axes]":
-    """The figure and the axes to draw on: the caller's, or new ones that pyplot knows nothing of."""
+    """The figure and the axes to draw on: the caller's, or new ones that are not registered with pyplot."""
     if ax is not None:
         figure = _root(ax)
         if figure is None:
@@ -361,7 +363,7 @@ def _figure(size: tuple[float, float]) -> "Figure":
 
 
 def _with_counts(ax: "Axes | None") -> "tuple[Figure, Axes, Axes]":
-    """Figure and axes as ``_canvas``, and axes below for the counts, as wide as those above."""
+    """The figure and axes of ``_canvas``, and axes of the same width below them for the counts."""
     if ax is not None:
         figure, ax = _canvas(ax, (0, 0))
         return figure, ax, ax.inset_axes((0, -0.26, 1, 0.22), sharex=ax)
@@ -373,7 +375,7 @@ def _with_counts(ax: "Axes | None") -> "tuple[Figure, Axes, Axes]":
 
 
 def _dress(ax: "Axes", scope: Scope, beneath: "Axes | None") -> None:
-    """Diagonal, limits and words of a reliability diagram."""
+    """Add the diagonal, limits and labels of a reliability diagram."""
     ax.plot([0, 1], [0, 1], color="black", linestyle=(0, (3, 2)), linewidth=0.9, label="calibrated", zorder=2)
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
@@ -400,7 +402,7 @@ def _words(ax: "Axes", across: str | None, up: str | None, title: str | None, *,
 
 
 def _legend_above(ax: "Axes", title: str | None) -> None:
-    """The legend above the axes, where it covers nothing; a figure of ours grows by what it needs."""
+    """Put the legend above the axes, where it covers nothing; a figure made here grows to fit it."""
     entries = len(ax.get_legend_handles_labels()[1])
     figure = _root(ax)
     if figure is not None and figure.get_layout_engine() is not None and len(figure.axes) <= 2:
@@ -413,10 +415,10 @@ def _legend_above(ax: "Axes", title: str | None) -> None:
 
 
 def _legend(name: str) -> str:
-    """A model's name for the legend, from which matplotlib leaves out what begins with "_"."""
+    """A model's name for the legend; matplotlib would omit one that begins with "_", so that gets a space."""
     return f" {_short(name, 40)}" if name.startswith("_") else _short(name, 40)
 
 
 def _short(name: str, most: int = 24) -> str:
-    """A name as text that matplotlib does not read as mathematics, cut where long."""
+    """A name that matplotlib does not parse as mathematics, shortened if it is long."""
     return escape.mathtext(name if len(name) <= most else name[: most - 1] + "…")

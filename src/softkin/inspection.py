@@ -88,7 +88,8 @@ class Inspection:
             "order": self.order,
             "merges": [list(merge) for merge in self.merges],
             "oddities": [
-                {"kind": one.kind, "class": self.class_names[one.k], "words": one.words} for one in self.oddities
+                {"kind": oddity.kind, "class": self.class_names[oddity.k], "words": oddity.words}
+                for oddity in self.oddities
             ],
             "about": dict(self.about),
         }
@@ -185,7 +186,7 @@ def _oddities(s: Tensor, names: list[str], others: Mapping[str, Array]) -> list[
                 "does its name have another meaning?"
             )
             odd.append(Oddity("disagreement", row, words))
-    return sorted(odd, key=lambda one: KINDS.index(one.kind))  # what is wrong most surely first
+    return sorted(odd, key=lambda oddity: KINDS.index(oddity.kind))  # what is wrong most surely first
 
 
 def _closer(d: Tensor, places: Tensor) -> Tensor:

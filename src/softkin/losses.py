@@ -28,11 +28,11 @@ from softkin.similarity import Beta, Outputs, SparseRows
 if TYPE_CHECKING:
     from softkin.word_vectors import WordVectors
 
-GUARDS = 16  # first batches of probability targets that are looked at: mixup may begin with unmixed ones
+GUARDS = 16  # batches of probability targets to check for double smoothing; the first of mixup may be unmixed
 
 
 class ModelOutput(Protocol):
-    """What a Hugging Face model returns, as far as a loss needs it."""
+    """The part of a Hugging Face model's output that a loss needs."""
 
     @property
     def logits(self) -> Any:
@@ -42,32 +42,32 @@ class ModelOutput(Protocol):
 class SoftLabelCrossEntropy(AdjustableLabels):
     """Cross-entropy towards the smooth label of each class: ``nn.CrossEntropyLoss`` with a row of Q for each class.
 
-    Integer targets take their class's row. Probability targets (mixup, CutMix) are mixed through Q, which for
-    one-hot rows is the same. Half-precision logits are computed in float32; the result has the logits' type (under
-    autocast float32, as PyTorch's own loss).
+    An integer target selects its class's row. Probability targets (mixup, CutMix) are multiplied by Q, which for
+    one-hot rows gives the same result. The loss of half-precision logits is computed in float32; the result has the
+    dtype of the logits (float32 under autocast, like PyTorch's own loss).
 
-    The labels follow the module's device but keep float64, whatever type the module is cast to, so that their rows go
-    on summing to 1; on MPS, which has no float64, they are float32.
+    The labels move with the module to another device but keep float64, whatever dtype the module is cast to, so that
+    their rows still sum to 1. MPS has no float64; there they are float32.
 
-    A loss that is part of a model adds nothing to its ``state_dict`` but ``weight``, as in PyTorch, and where α moves
-    ``auto_alpha``. So checkpoints from before the loss was there load strictly, and the other way round. Labels that a
-    checkpoint holds all the same (of ``persistent=True``, or of an earlier softkin) are taken from it.
+    A loss that is part of a model adds only ``weight`` to its ``state_dict``, as in PyTorch, and ``auto_alpha`` if α
+    moves. Checkpoints saved without the loss therefore load strictly into a model with it, and the reverse. If a
+    checkpoint does hold labels (saved with ``persistent=True`` or by an earlier softkin), they are loaded.
 
     Args:
         soft_labels: Q, (K, K) with rows that sum to 1, or ``SparseRows`` for very many classes.
-        alpha: None leaves Q as it is. "auto" scales the mass that its rows have on other classes, in their proportions,
-            to α on average: it begins at 0.02 and moves with each call of ``adjust``.
+        alpha: None leaves Q as it is. "auto" scales the mass that the rows put on other classes, proportionally, so
+            that its mean is α; α starts at 0.02 and moves with each call of ``adjust``.
         weight: w, (K,), one non-negative weight for each class.
-        weight_by: "class" weighs each term of the sum by its own class, as PyTorch does; as w then also weighs the
-            smooth part, the weights change how much smoothing a sample gets. "sample" scales the whole loss of a
-            sample by its target's weight, and leaves α as it is.
-        ignore_index: Integer targets of this value count for nothing.
-        reduction: "mean", "sum" or "none". The mean divides by Σ_i Σ_c t_ic w_c, which without weights is the
-            number of samples that are not ignored; so integer targets and their one-hot rows agree.
+        weight_by: "class" weights each term of the sum by its own class, as PyTorch does. This also weights the smooth
+            part, so the weights change how much smoothing a sample gets. "sample" multiplies the whole loss of a
+            sample by the weight of its target, and leaves α as it is.
+        ignore_index: Integer targets with this value are ignored.
+        reduction: "mean", "sum" or "none". The mean divides by Σ_i Σ_c t_ic w_c, which without weights is the number
+            of samples that are not ignored. Integer targets and their one-hot rows thus give the same loss.
         persistent: Whether Q is part of the ``state_dict``.
 
     Shape:
-        Logits (N, K), (N, K, d1, …) or (K,); targets (N,), (N, d1, …) or () of integers, or shaped as the logits.
+        Logits (N, K), (N, K, d1, …) or (K,). Integer targets (N,), (N, d1, …) or (); probabilities as the logits.
 
     Example:
         >>> loss_fn = SoftLabelCrossEntropy(smoothing.uniform_labels(3, alpha=0.1))
@@ -153,8 +153,8 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         return {**super().__getstate__(), "_casts": {}}
 
     def _cast(self, name: str, like: Tensor) -> Tensor:
-        """The buffer ``name`` in the type and on the device of ``like``, kept for the next call."""
-        buffer = self._buffers[name]  # attribute access takes ten times as long
+        """The buffer ``name`` with the dtype and device of ``like``, cached for the next call."""
+        buffer = self._buffers[name]  # attribute access is ten times as slow
         assert buffer is not None
         dtype = like.dtype if buffer.is_floating_point() else buffer.dtype
         if buffer.dtype == dtype and buffer.device == like.device:
@@ -164,7 +164,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         # Cast again after an assignment (another tensor), and after writing in place or loading (another version).
         known, version, cast = self._casts.get(name, (None, 0, buffer))
         if known is not buffer or version != buffer._version or cast.dtype != dtype or cast.device != like.device:
-            with torch.inference_mode(False):  # what a validation step keeps must serve training too
+            with torch.inference_mode(False):  # a tensor cached in a validation step must be usable in training
                 cast = buffer.to(like.device, dtype)
             self._casts[name] = buffer, buffer._version, cast
         return cast
@@ -177,9 +177,9 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         Args:
             logits: A tensor, or what a Hugging Face model returns: an object with a tensor ``logits``.
             targets: Integers or probabilities.
-            num_items_in_batch: What to divide the sum of the losses by instead of their own number. Gradients that are
-                accumulated over several batches then are those of one large batch, if each batch is divided by the
-                number of samples of all. Hugging Face's ``Trainer(compute_loss_func=loss_fn)`` passes it.
+            num_items_in_batch: Divide the sum of the losses by this instead of the number of samples. If every batch
+                of a gradient accumulation is divided by the samples of all its batches, the gradients are those of
+                one large batch. Hugging Face's ``Trainer(compute_loss_func=loss_fn)`` passes it.
         """
         if not isinstance(logits, Tensor):
             logits = _logits_of(logits)
@@ -197,7 +197,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         half = logits.dtype in (torch.float16, torch.bfloat16)
         kind = logits.device.type
         autocast = torch.is_autocast_enabled(kind)
-        # Autocast would mix the labels in half precision; entering the context costs something, so only where it is on.
+        # Autocast would mix the labels in half precision. Leaving it costs time, so do that only if it is enabled.
         with torch.autocast(kind, enabled=False) if autocast else contextlib.nullcontext():
             log_p = F.log_softmax(logits, 1, dtype=torch.float32 if half else None)
             w = self._cast("weight", log_p) if self._buffers["weight"] is not None else None
@@ -213,13 +213,13 @@ class SoftLabelCrossEntropy(AdjustableLabels):
                 sums = sums.sum()
             elif single:
                 sums = sums[0]
-        loss = -sums  # last, on a single number where it can be
+        loss = -sums  # negate last: this is usually a single number
         return loss.to(logits.dtype) if half and not autocast else loss
 
     def _hard(
         self, log_p: Tensor, targets: Tensor, w: Tensor | None, none_ignored: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Minus the losses of integer targets, and what each counts for in the mean (None: 1)."""
+        """The negated losses of integer targets, and their weights in the mean (None: all 1)."""
         classes = targets.to(torch.int64)
         counts: Tensor | None = None
         ignored = None if none_ignored else targets == self.ignore_index
@@ -238,7 +238,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         return sums, counts
 
     def _soft(self, log_p: Tensor, targets: Tensor, w: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Minus the losses of probability targets, and what each counts for in the mean (None: 1)."""
+        """The negated losses of probability targets, and their weights in the mean (None: all 1)."""
         q = self._sparse_mixture(targets) if self._is_sparse else self._dense_mixture(targets)
         if w is None:
             return _dot(q, log_p), None
@@ -259,7 +259,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         return _dot(q, log_p)
 
     def _sparse_sum(self, log_p: Tensor, classes: Tensor, w: Tensor | None) -> Tensor:
-        """The same for sparse rows: what stands out of the rest, and the rest times the sum over all classes."""
+        """``_dense_sum`` for sparse rows: the few classes above the rest, plus the rest times the sum over all."""
         flat, y = log_p.movedim(1, -1).reshape(-1, self.num_classes), classes.reshape(-1)
         rest = self._cast("rest", log_p).index_select(0, y)
         own = self._cast("own", log_p).index_select(0, y)
@@ -272,7 +272,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
 
         if _can_look(flat) and _is_finite(sums := summed(flat)):
             return sums.view(classes.shape)
-        # Classes of probability 0 are left out of the sums, and count where a label puts mass on one of them.
+        # Classes with probability 0 are left out of the sums; if a label puts mass on one, the loss is infinite.
         impossible = flat.detach() == -math.inf
         sums = summed(flat.masked_fill(impossible, 0))
         return sums.masked_fill(summed(impossible.to(flat.dtype)) > 0, -math.inf).view(classes.shape)
@@ -282,7 +282,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         return (targets.movedim(1, -1) @ self._cast("soft_labels", targets)).movedim(-1, 1)
 
     def _sparse_mixture(self, targets: Tensor) -> Tensor:
-        """The same for sparse rows: each non-zero target adds its row's few values onto the rests."""
+        """``_dense_mixture`` for sparse rows: each non-zero target adds the few values of its row to the rest."""
         flat = targets.movedim(1, -1).reshape(-1, self.num_classes)
         rest = self._cast("rest", targets)
         q = flat * (self._cast("own", targets) - rest) + (flat @ rest)[:, None]
@@ -296,9 +296,9 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         return q.view(spatial).movedim(-1, 1)
 
     def _check(self, logits: Tensor, targets: Tensor) -> bool:
-        """Shapes and types always; values only where reading them does not stall an accelerator.
+        """Check shapes and dtypes, and the values if reading them does not stall an accelerator.
 
-        Returns whether the targets are known to hold no ``ignore_index``, which spares the common case its masks.
+        Returns True if the targets are known not to contain ``ignore_index``: the common case then needs no masks.
         """
         if not isinstance(targets, Tensor):
             raise TypeError(f"targets must be a tensor, got {type(targets).__name__}.")
@@ -323,7 +323,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
             raise ValueError(f"integer targets must have shape {expected}, got {tuple(targets.shape)}.")
         if torch.compiler.is_compiling() or targets.device.type != "cpu" or targets.numel() == 0:
             return False
-        array = targets.numpy()  # whose minimum takes a tenth of torch's time on small arrays
+        array = targets.numpy()  # numpy finds the minimum of a small array ten times as fast as torch
         low, high = int(array.min()), int(array.max())
         if low >= 0 and high < self.num_classes:
             return not low <= self.ignore_index <= high
@@ -362,7 +362,7 @@ def _logits_of(outputs: ModelOutput) -> Tensor:
 
 
 def _can_look(tensor: Tensor) -> bool:
-    """Whether reading a number of ``tensor`` costs nothing: an accelerator would stall, a compiled graph break."""
+    """Whether reading a value of ``tensor`` is cheap; it would stall an accelerator, and break a compiled graph."""
     return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
@@ -387,17 +387,17 @@ def _along_classes(w: Tensor, like: Tensor) -> Tensor:
 
 
 class ClassSimilarityLoss(SoftLabelCrossEntropy):
-    """``SoftLabelCrossEntropy`` by its parts: (1−α)·one-hot + α·similarity.
+    """``SoftLabelCrossEntropy`` with the labels (1−α)·one-hot + α·similarity.
 
-    With equal similarities it is ``F.cross_entropy(label_smoothing=α·K/(K−1))``: α here is the mass on the other
-    classes, PyTorch's is spread over all K.
+    With equal similarities it equals ``F.cross_entropy(label_smoothing=α·K/(K−1))``: here α is the mass on the other
+    classes, whereas PyTorch spreads its mass over all K classes.
 
     Args:
         similarity: (K, K) from ``softkin.similarity``, or its ``SparseRows``.
         alpha: The smoothing factor, 0 ≤ α < 1, or "auto": see ``adjust``.
-        weight: As in ``SoftLabelCrossEntropy``, and so the others.
+        weight: As in ``SoftLabelCrossEntropy``, like all options below.
         weight_by: "class" or "sample".
-        ignore_index: Integer targets of this value count for nothing.
+        ignore_index: Integer targets with this value are ignored.
         reduction: "mean", "sum" or "none".
         persistent: Whether the labels are part of the ``state_dict``.
 
@@ -420,7 +420,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         persistent: bool = False,
     ) -> None:
         auto = auto_alpha.requested(alpha)
-        # A loss that moves α needs the similarities: labels with half of the mass give them back without rounding.
+        # A loss that moves α needs the similarities; labels with α = 0.5 return them without rounding.
         super().__init__(
             smoothing.similarity_labels(similarity, 0.5 if isinstance(alpha, str | AutoAlpha) else alpha),
             alpha=auto,
@@ -468,8 +468,8 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
     ) -> Self:
         """From the words that name the classes: see ``distances.from_words`` and ``similarity.from_vectors``.
 
-        With ``top_m`` each class keeps only its m most similar classes, and with ``beta="auto"`` a baseline's
-        ``outputs`` on held-out rows say how sharp the similarity is.
+        With ``top_m`` each class keeps only its m most similar classes. ``beta="auto"`` chooses β by a baseline's
+        ``outputs`` on held-out rows.
         """
         from softkin import distances, doubts  # here, as a loss from a matrix needs no distances
 
@@ -491,15 +491,15 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         asymmetric: bool = False,
         **options: Any,
     ) -> Self:
-        """From a file that says how alike the classes are, such as ``softkin similarity`` and its audition write.
+        """From a file about the similarity of classes, such as ``softkin similarity`` and its audition write.
 
         Args:
-            path: Of distances, similarity, smooth labels, a confusion matrix or a taxonomy.
-            class_names: In the order of the labels; the file's classes are put in that order by name.
-            alpha: None takes what the file suggests, or else 0.1.
-            beta: Of distances, by default 2; a similarity has its β in it already.
+            path: A file of distances, similarity, smooth labels, a confusion matrix or a taxonomy.
+            class_names: The names in the order of the labels; the file's classes are reordered by name.
+            alpha: None uses the value that the file suggests, else 0.1.
+            beta: For distances, by default 2. A similarity already contains its β.
             asymmetric: Allow distances that differ by direction.
-            options: Of the loss.
+            options: Other options of the loss.
         """
         from softkin import distances  # here, as a loss from a matrix needs no distances
 

@@ -174,7 +174,9 @@ class Posterior(Companion):
         def logits_of(network: nn.Module) -> Tensor:
             nonlocal first
             try:
-                found = collect(network, loader, device=device, class_names=class_names, name=name, progress=progress)
+                collected = collect(
+                    network, loader, device=device, class_names=class_names, name=name, progress=progress
+                )
             except ValueError as error:
                 if first is None or "at least one batch" not in str(error):
                     raise
@@ -182,8 +184,8 @@ class Posterior(Companion):
                     "`loader` must give its batches again for every member, but it has ended; pass a DataLoader or a "
                     "list, not an iterator."
                 ) from error
-            first = found if first is None else _same_samples(first, found)
-            return found.logits
+            first = collected if first is None else _same_samples(first, collected)
+            return collected.logits
 
         mean = self.averaged(logits_of, members=members)
         assert first is not None
@@ -236,13 +238,13 @@ def last_layer(network: nn.Module, num_classes: int | None = None, layer: nn.Lin
     linear = [module for module in network.modules() if isinstance(module, nn.Linear)]
     if not linear:
         raise ValueError("`model` must end in an nn.Linear that makes the logits, but has none; name it as `layer`.")
-    found = linear[-1]
-    if num_classes is not None and found.out_features != num_classes:
+    last = linear[-1]
+    if num_classes is not None and last.out_features != num_classes:
         raise ValueError(
-            f"the last nn.Linear of `model` has {found.out_features} outputs, but there are {num_classes} classes; "
+            f"the last nn.Linear of `model` has {last.out_features} outputs, but there are {num_classes} classes; "
             "name the one that makes the logits as `layer`."
         )
-    return found
+    return last
 
 
 def check_network(network: object) -> nn.Module:

@@ -29,7 +29,6 @@ from softkin.calibrators.newton import Affine, Diagonal, Minimum, Problem, minim
 from softkin.calibrators.selection import folds_of
 from softkin.calibrators.temperature import below_top, best_temperature
 from softkin.checks import Array
-from softkin.similarity import from_outputs
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the search, beside infinity, which is temperature scaling
 KINSHIP = 0.9  # ω: a tenth of the prior's variance stays with every pair, so that none is impossible
@@ -346,9 +345,7 @@ class StructuredMatrixScaling(
         if self.similarity is None:
             return None
         if isinstance(self.similarity, str):
-            if k < 3:  # of two, the other one has it all
-                return None
-            return (k - 1) * from_outputs(scaled.x.exp(), scaled.y, calibrated=True, shrinkage=0)
+            return (k - 1) * confusions(scaled.x.exp(), scaled.y)
         s = _dense(self.similarity)
         if len(s) != k:
             raise ValueError(
@@ -404,6 +401,19 @@ class KinMatrixScaling(StructuredMatrixScaling, name="kin-matrix", title="SMS-ki
         seed: int = 0,
     ) -> None:
         super().__init__(similarity=similarity, strength=strength, folds=folds, seed=seed)
+
+
+def confusions(p: Tensor, y: Tensor) -> Tensor:
+    """(K, K) the share of each other class in what the rows of a class give to wrong classes; 0 on the diagonal.
+
+    A class without rows, or whose rows give nothing to others, is equally like all of them.
+    """
+    k = p.shape[1]
+    mass = torch.zeros(k, k, dtype=torch.float64).index_add_(0, y, p)
+    mass.diagonal().zero_()
+    total = mass.sum(dim=1, keepdim=True)
+    even = (1 - torch.eye(k, dtype=torch.float64)) / max(k - 1, 1)
+    return torch.where(total > 0, mass / total.clamp(min=torch.finfo(torch.float64).tiny), even)
 
 
 def _dense(similarity: Array) -> Tensor:

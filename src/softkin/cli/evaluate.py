@@ -178,18 +178,18 @@ def _notice(model: "Evaluated") -> None:
     """Say if the file was calibrated with what it holds."""
     from softkin.evaluation import leaks
 
-    told = leaks.told(model.notes, model.name)
-    if told:
-        warnings.warn(told, stacklevel=2)
-        model.data["warnings"] = [told]
+    warning = leaks.warning(model.notes, model.name)
+    if warning:
+        warnings.warn(warning, stacklevel=2)
+        model.data["warnings"] = [warning]
 
 
 def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
     from softkin import abstention
 
     for model in models:
-        found = abstention.select(*model.answers, risk=arguments.abstain, confidence=arguments.abstain_confidence)
-        model.data["abstention"] = found.to_dict() | {"text": str(found)}
+        certificate = abstention.select(*model.answers, risk=arguments.abstain, confidence=arguments.abstain_confidence)
+        model.data["abstention"] = certificate.to_dict() | {"text": str(certificate)}
 
 
 def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> None:
@@ -239,15 +239,17 @@ def _report(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments
     if len(models) > 1:
         data = report.build_models(kept, comparisons=compared, **settings)
     else:
-        given = arguments
+        images, texts = arguments.images, arguments.texts
+        images = None if images is None else report.attach.images(images, first.sample_ids, count)
+        texts = None if texts is None else report.attach.texts(texts, first.sample_ids, count)
         data = report.build(
             first,
             source=models[0].name,
-            abstain=given.abstain,
-            abstain_confidence=given.abstain_confidence,
-            images=None if given.images is None else report.attach.images(given.images, first.sample_ids, count),
-            texts=None if given.texts is None else report.attach.texts(given.texts, first.sample_ids, count),
-            distances=None if given.distances is None else _distances(given.distances, first),
+            abstain=arguments.abstain,
+            abstain_confidence=arguments.abstain_confidence,
+            images=images,
+            texts=texts,
+            distances=None if arguments.distances is None else _distances(arguments.distances, first),
             asymmetric=True,
             **settings,
         )
@@ -296,7 +298,7 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
             value = _number(measured["value"], metric.percent)
             table.add_row(Text(metric.title), value, " to ".join(ends) if ends else "", beside)
         show(table)
-        if any(_lies_above(found) for found in data["metrics"].values()):
+        if any(_lies_above(measured) for measured in data["metrics"].values()):
             print("Chance only adds to an error: where it did, the value seen lies above the interval of the true one.")
         for line in (*absent, *caveats, *_told_apart(data)):
             print(line)
@@ -307,9 +309,9 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
         _print_comparisons(compared, arguments)
 
 
-def _lies_above(found: dict[str, Any]) -> bool:
-    ends = found["value"], found.get("high")
-    return all(isinstance(one, float) for one in ends) and ends[0] > ends[1]
+def _lies_above(measured: dict[str, Any]) -> bool:
+    ends = measured["value"], measured.get("high")
+    return all(isinstance(end, float) for end in ends) and ends[0] > ends[1]
 
 
 def _number(value: Any, percent: bool) -> str:
@@ -320,16 +322,16 @@ def _number(value: Any, percent: bool) -> str:
     return (f"{100 * value:.2f} %" if percent else f"{value:.4f}").replace("-", "−")
 
 
-def _print_abstention(found: dict[str, Any]) -> None:
+def _print_abstention(abstention: dict[str, Any]) -> None:
     from rich.table import Table
 
-    print(f"\n{found['text']}")
-    rules = found["candidates"]
+    print(f"\n{abstention['text']}")
+    rules = abstention["candidates"]
     table = Table(box=None, pad_edge=False)
     for heading in ("confidence above", "answered", "wrong", "upper bound"):
         table.add_column(heading, justify="right")
     wanted = [rules[place] for place in sorted({round(j * (len(rules) - 1) / 9) for j in range(10)})]
-    chosen = found["chosen"]
+    chosen = abstention["chosen"]
     if chosen is not None and chosen not in wanted:
         wanted = sorted([*wanted, chosen], key=lambda rule: int(rule["answered"]))
     for rule in wanted:
@@ -352,20 +354,20 @@ def _print_comparisons(compared: list[dict[str, Any]], arguments: argparse.Names
     for heading in ("difference", f"{100 * arguments.confidence:g} % interval", "p"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("better", overflow="fold")
-    for one in compared:
-        metric = METRICS[one["metric"]]
-        numbers = [_number(one[part], metric.percent) for part in ("difference", "low", "high")]
+    for line in compared:
+        metric = METRICS[line["metric"]]
+        numbers = [_number(line[part], metric.percent) for part in ("difference", "low", "high")]
         winner = "not told apart"
-        if one["significant"]:
-            first_is_better = (one["difference"] > 0) == metric.larger_is_better
-            winner = shown(one["a"] if first_is_better else one["b"])
+        if line["significant"]:
+            first_is_better = (line["difference"] > 0) == metric.larger_is_better
+            winner = shown(line["a"] if first_is_better else line["b"])
         table.add_row(
             Text(metric.title),
-            Text(shown(one["a"])),
-            Text(shown(one["b"])),
+            Text(shown(line["a"])),
+            Text(shown(line["b"])),
             numbers[0],
             f"{numbers[1]} to {numbers[2]}",
-            f"{one['p_value']:.3f}",
+            f"{line['p_value']:.3f}",
             Text(winner),
         )
     show(table)

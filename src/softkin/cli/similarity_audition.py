@@ -190,28 +190,31 @@ def _print(result: "Audition", words: dict[str, str], left_out: dict[str, str]) 
         f"no similarity at all has {result.uniform:.3f} nats a row."
     )
     rows = []
-    for one in result.candidates:
-        energy, ranks, top = one.cross_entropy, one.rank_correlation, one.overlap
+    for candidate in result.candidates:
+        energy, ranks, top = candidate.cross_entropy, candidate.rank_correlation, candidate.overlap
         rows.append(
             (
-                shown(one.name),
-                f"{one.beta:.2f}",
+                shown(candidate.name),
+                f"{candidate.beta:.2f}",
                 f"{energy.value:.3f}",
                 f"{energy.low:.3f} to {energy.high:.3f}",
                 f"{energy.control:.3f}",
                 f"{ranks.value:.3f}",
                 f"{ranks.low:.3f} to {ranks.high:.3f}",
                 f"{top.value:.2f}",
-                "–" if len(one.weights) > 1 else f"{100 * one.wins:.0f}",
+                "–" if len(candidate.weights) > 1 else f"{100 * candidate.wins:.0f}",
             )
         )
     text, dropped = rows_that_fit(HEADINGS, rows, LEFT_OUT_FIRST)
     print(text)
     if dropped:
         print(f"No room for: {', '.join(heading.strip() for heading in dropped)} (--json has all).")
-    for one in result.candidates:
-        if len(one.weights) > 1:
-            print(f"{one.name}: " + ", ".join(f"{weight:.2f} {shown(name)}" for name, weight in one.weights.items()))
+    for candidate in result.candidates:
+        if len(candidate.weights) > 1:
+            print(
+                f"{candidate.name}: "
+                + ", ".join(f"{weight:.2f} {shown(name)}" for name, weight in candidate.weights.items())
+            )
     for name, how in words.items():
         print(f"{shown(name)}: {shown(how)}")
     for name, why in left_out.items():

@@ -144,11 +144,11 @@ def _show(seen: "Inspection", arguments: argparse.Namespace, beta: float | None)
         for other in row["nearest"]:
             bar = "█" * max(1, round(30 * other["label"] / most))
             print(f"  {shown(other['name']):<{width}}  {other['label']:.4f}  {bar}")
-    oddities = [one for one in seen.oddities if not wanted or seen.class_names[one.k] in wanted]
+    oddities = [oddity for oddity in seen.oddities if not wanted or seen.class_names[oddity.k] in wanted]
     if oddities:
         print(f"\n{len(oddities)} rows look wrong:" if len(oddities) > 1 else "\n1 row looks wrong:")
-        for one in oddities[:40]:
-            print(f"  {shown(one.words)}")
+        for oddity in oddities[:40]:
+            print(f"  {shown(oddity.words)}")
         if len(oddities) > 40:
             print(f"  … and {len(oddities) - 40} more (--json has all)")
         print('Mend a row with --fix "CLASS=LIKE,LIKE", or say what a name means with --alias.')

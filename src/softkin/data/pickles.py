@@ -98,15 +98,15 @@ def read(path: Path) -> dict[str, Any]:
     """A dictionary of numbers, text, lists and arrays."""
     content = files.read_bytes(path, "a pickle of arrays")
     try:
-        found = _Reader(io.BytesIO(content), encoding="latin1").load()
+        unpickled = _Reader(io.BytesIO(content), encoding="latin1").load()
     except Exception as error:  # a damaged pickle can raise nearly anything
         raise SoftkinError(f"{path} was refused as a pickle of arrays: {files.cause(error)}.") from error
-    if not isinstance(found, dict):
-        raise SoftkinError(f"{path} must hold a dictionary, as CIFAR's files do, got {type(found).__name__}.")
+    if not isinstance(unpickled, dict):
+        raise SoftkinError(f"{path} must hold a dictionary, as CIFAR's files do, got {type(unpickled).__name__}.")
     return {
         key.decode("latin1") if isinstance(key, bytes) else str(key): value.values
         if isinstance(value, _Array)
         else value
-        for key, value in found.items()
+        for key, value in unpickled.items()
         if isinstance(key, str | bytes)
     }

@@ -70,9 +70,11 @@ def split(
     usual = 5_000 if (len(train), len(train.class_names)) == CIFAR_100 else max(1, round(len(train) / 10))
     for name, wanted, default in (("test", test, max(1, round(len(train) / 5))), ("validation", validation, usual)):
         if name in parts:
-            every = np.arange(len(parts[name]), dtype=np.int64)
+            all_rows = np.arange(len(parts[name]), dtype=np.int64)
             drawn = (
-                every if wanted is None else every[stratified(parts[name].labels, wanted, rng, name, keep_one=False)]
+                all_rows
+                if wanted is None
+                else all_rows[stratified(parts[name].labels, wanted, rng, name, keep_one=False)]
             )
             rows[name] = (name, drawn)
         else:
@@ -105,7 +107,7 @@ def _overlap(digest: str, train: Labelled, *others: Labelled) -> int:
 
 def _twins(train: Labelled, *others: Labelled) -> int:
     seen = set(_fingerprints(train))
-    return sum(one in seen for other in others for one in _fingerprints(other))
+    return sum(fingerprint in seen for other in others for fingerprint in _fingerprints(other))
 
 
 def _fingerprints(samples: Labelled) -> Iterator[bytes]:

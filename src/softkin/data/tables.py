@@ -46,7 +46,7 @@ def folder_source(path: Path) -> DataSource | None:
     """Tables called train…, test… and so on, or in folders called so, perhaps one folder deeper; None if it is not."""
     parts = _parts_in(path)
     if not parts:
-        below = [(folder.name, found) for folder in _folders(path) if (found := _parts_in(folder))]
+        below = [(folder.name, inner) for folder in _folders(path) if (inner := _parts_in(folder))]
         if len(below) > 1:
             names = ", ".join(name for name, _ in below)
             raise SoftkinError(f"{path} holds several data sets: {names}; give one of these folders.")
@@ -64,8 +64,8 @@ def _parts_in(folder: Path) -> dict[str, list[Path]]:
         parts.setdefault(_part_of(file), []).append(file)
     if not parts:
         for inner in _folders(folder):
-            if is_part(inner.name) and (found := _tables(inner)):
-                parts[canonical(inner.name)] = found
+            if is_part(inner.name) and (tables := _tables(inner)):
+                parts[canonical(inner.name)] = tables
     return parts
 
 

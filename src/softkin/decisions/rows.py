@@ -80,9 +80,9 @@ class Rows:
             yield rows, self.values[rows].double()
 
 
-def like(result: Tensor, given: Any) -> Any:
+def like(result: Tensor, original: Any) -> Any:
     """``result`` as the caller's kind of array, on his device."""
-    return result.to(given.device) if isinstance(given, Tensor) else np.asarray(result)
+    return result.to(original.device) if isinstance(original, Tensor) else np.asarray(result)
 
 
 def set_apart(num_samples: int, wanted: int, seed: int) -> tuple[Tensor, Tensor]:

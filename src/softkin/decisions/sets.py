@@ -343,8 +343,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         present = count > 0
         worst = int(torch.where(present, hits / count.clamp(min=1), math.inf).argmin())
         # The worst of K was chosen by the data: its interval is one of K that hold together.
-        every = 1 - (1 - level) / int(present.sum())
-        ends = bounds.of_share(float(hits[worst]), int(count[worst]), every)
+        adjusted = 1 - (1 - level) / int(present.sum())
+        ends = bounds.of_share(float(hits[worst]), int(count[worst]), adjusted)
         measures["worst_class"] = type(ends)(ends.value, ends.low, ends.high, level)
         if SUPERCLASSES in options:
             groups = options[SUPERCLASSES]

@@ -378,17 +378,17 @@ def _train(
 
 
 @torch.no_grad()
-def _error(model: Autoencoder, rows: Rows, some: Tensor) -> float:
+def _error(model: Autoencoder, rows: Rows, places: Tensor) -> float:
     """Mean squared error a value."""
     total = 0.0
-    for batch in rows.batches(some, ENCODE):
+    for batch in rows.batches(places, ENCODE):
         total += float((model(batch) - batch).square().cpu().sum(dtype=torch.float64))
-    return total / (len(some) * math.prod(rows.shape))
+    return total / (len(places) * math.prod(rows.shape))
 
 
-def _variance(rows: Rows, some: Tensor, mean: Tensor) -> float:
+def _variance(rows: Rows, places: Tensor, mean: Tensor) -> float:
     """Mean squared distance a value from the mean of the rows that were learnt from."""
     total = 0.0
-    for batch in rows.batches(some, ENCODE):
+    for batch in rows.batches(places, ENCODE):
         total += float((batch.flatten(1).cpu() - mean).square().sum(dtype=torch.float64))
-    return max(total / (len(some) * math.prod(rows.shape)), torch.finfo(torch.float32).tiny)
+    return max(total / (len(places) * math.prod(rows.shape)), torch.finfo(torch.float32).tiny)

@@ -93,9 +93,9 @@ def _texts(
             raise ValueError("`descriptions` must hold texts, none of them empty.")
         return texts
     templates = [template] if isinstance(template, str) else list(template)
-    if not templates or not all(isinstance(one, str) and one.count("{}") == 1 for one in templates):
+    if not templates or not all(isinstance(template, str) and template.count("{}") == 1 for template in templates):
         raise ValueError(f"`template` must have {{}} once, in the place of the name, got {template!r}.")
-    return [[one.replace("{}", name.replace("_", " ")) for one in templates] for name in names]
+    return [[template.replace("{}", name.replace("_", " ")) for template in templates] for name in names]
 
 
 def sentence_transformer(model: str | Path) -> Encoder:

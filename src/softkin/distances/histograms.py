@@ -44,17 +44,15 @@ BYTES = Scale(256, None, lambda values: values)
 
 def few(values: Tensor) -> Tensor | None:
     """The distinct ``values``, ascending, if they are few."""
-    found = torch.unique(values)
-    return found if len(found) <= FEW else None
+    distinct = torch.unique(values)
+    return distinct if len(distinct) <= FEW else None
 
 
 def scale_of(values: Tensor) -> Scale:
     """The scale whose levels are these distinct values, ascending."""
     if len(values) == 1:  # constant images; a second level costs nothing and spares a special case
         values = torch.cat([values, values + 1])
-    return Scale(
-        len(values), values.to(torch.float64).diff(), lambda some: torch.searchsorted(values, some.contiguous())
-    )
+    return Scale(len(values), values.to(torch.float64).diff(), lambda raw: torch.searchsorted(values, raw.contiguous()))
 
 
 def strangers(rows: Tensor, values: Tensor) -> Tensor:
@@ -96,13 +94,13 @@ def steps(levels: int, low: float, high: float) -> Scale:
 def count(state: Tensor, codes: Tensor, labels: Tensor) -> None:
     """Add rows of level ``codes`` (B, D) with ``labels`` (B,) to the histograms ``state`` (K, D, L), in place."""
     _, width, levels = state.shape
-    one = torch.ones((), dtype=state.dtype, device=state.device)
+    unit = torch.ones((), dtype=state.dtype, device=state.device)
     pixel = torch.arange(width, device=state.device) * levels
     for start in range(0, len(codes), ROWS):
         place = codes[start : start + ROWS].to(torch.int64, copy=True)  # a copy: the next lines write to it
         place += pixel
         place += (labels[start : start + ROWS] * (width * levels))[:, None]
-        state.view(-1).scatter_add_(0, place.view(-1), one.expand(place.numel()))
+        state.view(-1).scatter_add_(0, place.view(-1), unit.expand(place.numel()))
 
 
 def pair_sums(state: Tensor, counts: Tensor, gaps: Tensor | None) -> Tensor:

@@ -93,10 +93,10 @@ def _centre_and_reach(samples: Sorted) -> tuple[Tensor, float]:
     of all would be wherever one outlier pulls it.
     """
     rows = samples.rows
-    some = rows[:: max(1, len(rows) // 257)][:257].to(torch.float64)
+    sampled = rows[:: max(1, len(rows) // 257)][:257].to(torch.float64)
     parts = rows.split(max(1, 2**22 // rows.shape[1]))
     reach = max(float(part.max()) for part in parts) - min(float(part.min()) for part in parts)
-    return some.median(dim=0).values, reach
+    return sampled.median(dim=0).values, reach
 
 
 def _euclidean(x: Tensor, y: Tensor, of_x: Tensor, of_y: Tensor, *, same: bool) -> Tensor:
@@ -116,9 +116,9 @@ def _euclidean(x: Tensor, y: Tensor, of_x: Tensor, of_y: Tensor, *, same: bool) 
             x, y = x.to(torch.float64), y.to(torch.float64)
             exact = _euclidean(x, y, x.square().sum(dim=1), y.square().sum(dim=1), same=same)
             return exact.to(torch.float32)
-        for some in torch.arange(len(i), device=x.device).split(max(1, 2**23 // x.shape[1])):
-            apart = x[rows[i[some]]].to(torch.float64) - y[j[some]].to(torch.float64)
-            squares[rows[i[some]], j[some]] = apart.square().sum(dim=1).to(x.dtype)
+        for chunk in torch.arange(len(i), device=x.device).split(max(1, 2**23 // x.shape[1])):
+            apart = x[rows[i[chunk]]].to(torch.float64) - y[j[chunk]].to(torch.float64)
+            squares[rows[i[chunk]], j[chunk]] = apart.square().sum(dim=1).to(x.dtype)
     if same:
         squares.fill_diagonal_(0)
     return squares.sqrt_()

@@ -180,14 +180,14 @@ def settle(source: SampleStream, counts: Tensor, *, like: Tensor | None, failure
         raise ValueError(f"`{source.name}` must have one length and one type of number on all ranks, got {forms}.")
     num_classes = source.num_classes or ranks.largest(len(counts))
     counts = ranks.total(torch.nn.functional.pad(counts, (0, num_classes - len(counts))))
-    found = int(counts.sum())
-    if found == 0:
+    total = int(counts.sum())
+    if total == 0:
         raise ValueError(f"`{source.name}` must hold samples, got none.")
     if num_classes < 2:
         raise ValueError("`labels` must name at least 2 classes, got only class 0.")
-    if source.num_samples is not None and found > source.num_samples:
+    if source.num_samples is not None and total > source.num_samples:
         raise ValueError(
-            f"`{source.name}` brought {found} samples, but the data set has {source.num_samples}: "
+            f"`{source.name}` brought {total} samples, but the data set has {source.num_samples}: "
             "a distributed sampler repeats samples to even out the ranks, or every rank brought the whole set; "
             "give each rank its own samples without repetition."
         )

@@ -329,10 +329,10 @@ def _file(data: ClassData, *, matrix: str | Path | None = None) -> ClassDistance
     return ClassDistances(from_similarity(content.values), how, similarity=content.values, about=content.about)
 
 
-def _same_count(classes: int, given: int, name: str) -> None:
-    if classes != given:
+def _same_count(classes: int, covered: int, name: str) -> None:
+    if classes != covered:
         raise ValueError(
-            f"`{name}` covers {given} classes but the data have {classes}; was it made for another data set?"
+            f"`{name}` covers {covered} classes but the data have {classes}; was it made for another data set?"
         )
 
 

@@ -153,4 +153,6 @@ def _class_names(metadata: Mapping[bytes, bytes], path: Path) -> dict[str, list[
         return {}
     about = files.parse_json(metadata[b"huggingface"], path, "the metadata of a data set")
     features = about.get("info", {}).get("features", {})
-    return {name: one["names"] for name, one in features.items() if isinstance(one, dict) and "names" in one}
+    return {
+        name: feature["names"] for name, feature in features.items() if isinstance(feature, dict) and "names" in feature
+    }

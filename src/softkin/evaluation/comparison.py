@@ -103,7 +103,7 @@ def paired(models: Sequence[Mapping[str, Statistic]], names: Sequence[str], sett
             apart = comparison.low > 0 or comparison.high < 0
             own.append({"metric": key, "a": names[a], "b": names[b], **numbers, "significant": apart})
         holds = True
-        for rank, line in enumerate(sorted(own, key=lambda one: float(one["p_value"]))):
+        for rank, line in enumerate(sorted(own, key=lambda line: float(line["p_value"]))):
             holds = holds and line["p_value"] * (len(own) - rank) <= 1 - level
             line["significant"] = line["significant"] and holds
         lines += own

@@ -34,8 +34,8 @@ def row_digests(predictions: Predictions) -> NDArray[np.int64]:
         total += predictions.known_labels.numpy().astype(np.uint64) * factors[-1]
         total ^= total >> np.uint64(32)
         total *= factors[0]
-    found: NDArray[np.int64] = total.view(np.int64)
-    return found
+    digests: NDArray[np.int64] = total.view(np.int64)
+    return digests
 
 
 def row_keys(predictions: Predictions) -> NDArray[np.int64]:
@@ -99,7 +99,7 @@ def note(common: int, num_samples: int, method: str) -> dict[str, Any]:
     return {"calibration": json.dumps({"method": method, "common": common, "num_samples": num_samples})}
 
 
-def told(notes: dict[str, Any], name: str) -> str | None:
+def warning(notes: dict[str, Any], name: str) -> str | None:
     """The warning that a calibrated file's own record asks for, or None."""
     try:
         kept = files.parse_json(notes["calibration"], name, "a note of its calibration")

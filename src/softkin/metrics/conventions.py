@@ -72,8 +72,8 @@ DEFAULTS: Mapping[str, Any] = {
 """What an option is where neither the caller nor a convention says it"""
 
 
-def resolve(convention: str | None, metric: str, **given: Any) -> dict[str, Any]:
-    """The options to use: what was ``given`` (None: nothing), else what the convention says, else the default."""
+def resolve(convention: str | None, metric: str, **options: Any) -> dict[str, Any]:
+    """The options to use: those that the caller set (not None), else what the convention says, else the default."""
     preset: Mapping[str, Any] = {}
     if convention is not None:
         if convention not in CONVENTIONS:
@@ -88,7 +88,7 @@ def resolve(convention: str | None, metric: str, **given: Any) -> dict[str, Any]
         if metric == "mce":  # what scales a sum does not concern the largest gap
             preset = {name: value for name, value in preset.items() if name not in ("norm", "per")}
     chosen: dict[str, Any] = {"rule": preset.get("rule")}
-    for name, value in given.items():
+    for name, value in options.items():
         if name in preset and name not in FREE and value not in (None, preset[name]):
             raise ValueError(
                 f"the convention {convention!r} means {name}={preset[name]!r}, got {name}={value!r}; "

@@ -271,18 +271,18 @@ def _find(name: str) -> Callable[..., nn.Module]:
     """The callable behind "package.module:callable", or ":Class.method"."""
     module_name, _, path = name.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
+        target: Any = importlib.import_module(module_name)
     except ImportError as error:
         raise SoftkinError(f"{name} could not be imported: {error}; is the package installed?") from error
     for part in path.split("."):
-        if not hasattr(found, part):
+        if not hasattr(target, part):
             raise SoftkinError(
-                f"{name} could not be found: {module_name} has no {path!r}{did_you_mean(part, dir(found))}"
+                f"{name} could not be found: {module_name} has no {path!r}{did_you_mean(part, dir(target))}"
             )
-        found = getattr(found, part)
-    if not callable(found):
-        raise TypeError(f"{name} must be a callable that returns a network, got {type(found).__name__}.")
-    made: Callable[..., nn.Module] = found
+        target = getattr(target, part)
+    if not callable(target):
+        raise TypeError(f"{name} must be a callable that returns a network, got {type(target).__name__}.")
+    made: Callable[..., nn.Module] = target
     return made
 
 
@@ -300,15 +300,15 @@ def _made(
     except (TypeError, ValueError):  # some built-in callables tell nothing
         parameters = {}
     offered = {"num_classes": num_classes, "input_shape": shape, "seed": seed}
-    given = {key: value for key, value in offered.items() if key in parameters and key not in options}
+    arguments = {key: value for key, value in offered.items() if key in parameters and key not in options}
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if takes_any and not any(option in options or option in parameters for option in CLASS_OPTIONS):
-        given["num_classes"] = num_classes
+        arguments["num_classes"] = num_classes
     try:
         with seeded(seed):
-            network = make(**given, **options)
+            network = make(**arguments, **options)
     except TypeError as error:  # most often an option too many or too few
-        raise TypeError(f"{name} cannot be called with {_in_words({**given, **options})}: {error}") from error
+        raise TypeError(f"{name} cannot be called with {_in_words({**arguments, **options})}: {error}") from error
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
         raise SoftkinError(f"{name} could not be built: {type(error).__name__}: {first}") from error

@@ -96,9 +96,9 @@ class Predictions:
     @classmethod
     def from_probabilities(cls, probabilities: Array, labels: Array | None = None, **about: Any) -> Self:
         """The same from (N, K) probabilities; ``about`` names the class's other fields."""
-        given = checks.probabilities(probabilities).cpu()
-        logits = given.to(torch.float64).clamp_min(TINY).log()
-        return cls(logits, None if labels is None else checks.as_tensor(labels, "labels"), given=given, **about)
+        checked = checks.probabilities(probabilities).cpu()
+        logits = checked.to(torch.float64).clamp_min(TINY).log()
+        return cls(logits, None if labels is None else checks.as_tensor(labels, "labels"), given=checked, **about)
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -137,10 +137,10 @@ class Predictions:
             SoftkinError: The calibrator is not for such scores, or for another number of classes.
         """
         try:
-            given = calibrator.predict_proba(self.scores.double(), from_probabilities=self.are_probabilities)
+            calibrated = calibrator.predict_proba(self.scores.double(), from_probabilities=self.are_probabilities)
         except ValueError as error:
             raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
-        return replace(self, logits=given.clamp_min(TINY).log(), given=given, members=None)
+        return replace(self, logits=calibrated.clamp_min(TINY).log(), given=calibrated, members=None)
 
     @property
     def known_labels(self) -> Tensor:

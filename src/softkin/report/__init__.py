@@ -1,7 +1,7 @@
-"""Predictions, or a study, → one HTML page that opens anywhere, and the same as JSON.
+"""Predictions, or a study, → one HTML page that opens anywhere, and its data as JSON.
 
-First plain data, then the page: ``build`` makes a dictionary of numbers and texts (docs/report.md lists its fields),
-``write`` puts it into a page that needs no network and no server, and beside it as JSON.
+``build`` returns a dictionary of numbers and texts (docs/report.md lists its fields). ``write`` turns that dictionary
+into a page that needs no network and no server, and saves the dictionary as JSON beside the page.
 
 - ``build``, ``write``: one model
 - ``build_models``: several models on the same samples

@@ -12,7 +12,7 @@ function abstainSection() {
   const n = data.num_samples;
   const curve = () => variant().risk_coverage;
   const certified = () => (variant().abstention ? variant().abstention.rule : null);
-  // Where the certified threshold lies on the curve; the most lenient point where there is none.
+  // The place of the certified threshold on the curve, or the most lenient point if there is none.
   const start = () => {
     const rule = certified(), last = curve().threshold.length - 1;
     return rule && data.abstain.asked ? Math.max(0, curve().answered.indexOf(rule.answered)) : last;
@@ -20,7 +20,7 @@ function abstainSection() {
   state.point = start();
   const threshold = output("threshold", { class: "big" }), coverage = output("coverage", { class: "big" }), risk = output("risk", { class: "big" });
   const between = el("span", { class: "note" }), wrong = el("span", { class: "note" }), kept = el("span", { class: "note" });
-  // To the right the threshold rises; the curve's points go from strict to lenient.
+  // The threshold rises to the right, but the curve's points go from strict to lenient.
   const turned = (place) => curve().threshold.length - 1 - place;
   const range = slider("Threshold", {
     min: 0, max: 1, step: 1, value: 0, key: "threshold", change: (place) => choose({ point: turned(place) }),
@@ -55,7 +55,7 @@ function abstainSection() {
     };
     f.root.classList.add("draggable");
     f.root.addEventListener("pointerdown", (event) => {
-      // The drawing is replaced while it is dragged, so its parent listens.
+      // The drawing is replaced during the drag, so its parent listens.
       const holder = drawn;
       drag(event);
       const stop = () => {
@@ -101,7 +101,7 @@ function abstainSection() {
     choose({ point: start() });
     figure.refresh();
   });
-  // The samples below the threshold: by count from the surest, as codes are too coarse to be compared with it.
+  // The samples below the threshold, counted from the most confident: the codes are too coarse to compare with it.
   const isKept = (() => {
     let key = "", rows = new Set();
     return (row) => {
@@ -135,7 +135,7 @@ function abstainSection() {
   return section(
     "abstain",
     "Answer only when sure",
-    el("p", { class: "lead" }, "If answers below a threshold are passed on to somebody else, how many are left, and how many of those are wrong? Drag the point, or use the slider."),
+    el("p", { class: "lead" }, "If answers below a threshold are passed on to a person, how many remain, and how many of those are wrong? Drag the point or use the slider."),
     el(
       "div",
       { class: "pair wide-left" },
@@ -149,7 +149,7 @@ function abstainSection() {
         el("div", { class: "chips" }, aims),
         haveRows() ? el("button", { type: "button", class: "chip", "data-key": "passed-on", click: () => showSamples("Samples that are passed on", rowsWhere((answer, label, code, row) => !isKept(row))) }, "List the samples that are passed on") : null,
         says,
-        el("p", { class: "note" }, "The interval beside a threshold holds for one that was chosen beforehand. The certified threshold keeps its promise although it was chosen on these samples: its bound covers all candidates at once."),
+        el("p", { class: "note" }, "The interval beside a threshold is valid for a threshold that was chosen beforehand. The certified threshold was chosen on these samples and is still valid, because its bound covers all candidates at once."),
       ),
     ),
   );

@@ -2,7 +2,7 @@
 // A link with it opens the page in the same state; a plain #reliability still leads to a section.
 
 const ADDRESS = [];
-// key: in the address; keys: of the state; get: text, or null while it is as it was at first; set: from such a text.
+// key: its name in the address; keys: of the state; get: the text, or null for the initial value; set: takes such a text.
 const addAddress = (entry) => ADDRESS.push(entry);
 let reading = false;
 let due = 0;
@@ -11,14 +11,14 @@ function writeAddress() {
   if (reading || due) return;
   due = requestAnimationFrame(() => {
     due = 0;
-    const parts = ADDRESS.map(({ key, get }) => [key, get()]).filter(([, text]) => given(text));
+    const parts = ADDRESS.map(({ key, get }) => [key, get()]).filter(([, text]) => exists(text));
     const text = parts.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&");
     if (!text && !location.hash.includes("=")) return; // nothing to say, and perhaps a section's name to keep
     try {
       history.replaceState(null, "", text ? `#${text}` : "#");
       if (parent !== window) parent.postMessage({ softkin: text ? `#${text}` : "" }, "*"); // softkin report serve keeps it
     } catch {
-      // a browser that lets no page from a file change its address: the page works without
+      // some browsers do not let a page opened from a file change its address; the page works without it
     }
   });
 }
@@ -33,7 +33,7 @@ function readAddress() {
       if (entry) entry.set(decodeURIComponent(rest.join("=")));
     }
   } catch {
-    // an address that was cut or mistyped: what could be read of it holds
+    // the address was cut or mistyped: keep the parts that could be read
   } finally {
     reading = false;
   }

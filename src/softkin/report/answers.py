@@ -1,4 +1,4 @@
-"""The first screen as plain HTML, which reads without a script: can I trust it, where not, what to do.
+"""The first screen as plain HTML, readable without JavaScript: can I trust it, where not, what to do.
 
 All texts that come from outside pass through ``_text``, which cleans and escapes them.
 """
@@ -14,13 +14,13 @@ from typing import Any
 from softkin.files import from_number
 from softkin.report import curves
 
-FEW = 10  # scores in a bin: fewer are a point and no bar
-WORST = 5  # classes that are named
+FEW = 10  # scores in a bin; a bin with fewer is drawn as a point, not as a bar
+WORST = 5  # classes to list
 _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def header(data: Mapping[str, Any]) -> str:
-    """What the page is about."""
+    """The line above the headline: the name, and how many samples and classes there are."""
     facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if f"num_{what}" in data]
     if data["kind"] == "comparison":
         seeds = len(data["seeds"])
@@ -31,7 +31,7 @@ def header(data: Mapping[str, Any]) -> str:
 
 
 def first_screen(data: Mapping[str, Any]) -> str:
-    """The answers, by the kind of page."""
+    """The first screen of this kind of page."""
     return FIRST_SCREENS[data["kind"]](data)
 
 
@@ -65,8 +65,8 @@ def _trust(data: Mapping[str, Any]) -> str:
     figures = figure(raw, "As it is") + ("" if after is None else figure(after, "After temperature scaling"))
     return (
         '<div class="card answer" id="answer-trust"><h2>Can I trust it?</h2>'
-        f'<div class="two">{figures}</div><p class="note">Bars: how often answers of a confidence are right. On the '
-        "dashed line they would be as right as they claim. Hatched: the gap.</p></div>"
+        f'<div class="two">{figures}</div><p class="note">Each bar shows how often answers with that confidence are '
+        "right. On the dashed line accuracy equals confidence. The hatched part is the gap.</p></div>"
     )
 
 
@@ -87,14 +87,14 @@ def _where(data: Mapping[str, Any]) -> str:
         )
     if lines:
         note = (
-            "Classes whose share of right answers is off their confidence beyond chance, after a look at all "
-            f"{data['num_classes']:,}; those that add most to the error first."
+            "Classes whose accuracy differs from their confidence by more than chance, corrected for testing all "
+            f"{data['num_classes']:,} classes. The class that adds most to the error comes first."
         )
         said = f'<ol>{"".join(lines)}</ol><p class="note">{note}</p>'
     else:
         said = (
             f"<p>No single class stands out beyond chance among {data['num_classes']:,}.</p>"
-            '<p class="note">With more samples of each class smaller faults would show.</p>'
+            '<p class="note">More samples of each class would show smaller faults.</p>'
         )
     return f'<div class="card answer" id="answer-where"><h2>Where not?</h2>{said}</div>'
 
@@ -102,7 +102,7 @@ def _where(data: Mapping[str, Any]) -> str:
 def worst_classes(data: Mapping[str, Any]) -> list[int]:
     """The answers "class k" whose mean confidence lies outside Wilson's interval of their accuracy.
 
-    The interval's level is adjusted for as many looks as there are classes (Bonferroni).
+    Bonferroni's correction for K tests widens the interval.
     """
     classes = data["variants"][0]["classes"]
     tail = (1 - data["level"]) / max(1, data["num_classes"])
@@ -118,7 +118,7 @@ def worst_classes(data: Mapping[str, Any]) -> list[int]:
 
 
 def wilson(rate: float, n: int, z: float) -> tuple[float, float]:
-    """Wilson's interval of a share."""
+    """Wilson's interval for a proportion."""
     grow = 1 + z * z / n
     centre = (rate + z * z / (2 * n)) / grow
     half = z / grow * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
@@ -134,7 +134,7 @@ def _what_to_do(data: Mapping[str, Any]) -> str:
 def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
     after = _variant(data, "temperature")
     if after is None:
-        return ["Nothing was fitted: there are too few samples, or it was not asked for."]
+        return ["No calibrator was fitted: there are too few samples, or none was requested."]
     raw, temperature = data["variants"][0], from_number(after["temperature"])
     before, then = (variant["metrics"]["ece_hist"]["value"] for variant in (raw, after))
     moved = after["against_raw"]["ece_hist"]
@@ -165,7 +165,7 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
 
 
 def _rule_advice(data: Mapping[str, Any]) -> list[str]:
-    """What abstaining would add, certified."""
+    """What a certified threshold on the confidence would bring."""
     certified = data["variants"][0]["abstention"]
     if certified is None:
         return []
@@ -181,12 +181,12 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
 
 
 def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
-    """What labels by class similarity would add."""
+    """Whether labels by class similarity could help."""
     alike = data["similarity"]
     if alike is None or not alike["mistakes"]["wrong"]:
         return [
-            "Class similarity was not looked at: with <code>--distances</code> the page shows whether mistakes stay "
-            "among alike classes."
+            "Class similarity was not examined: with <code>--distances</code> the page shows whether mistakes stay "
+            "among similar classes."
         ]
     near = alike["mistakes"]
     share = near["near"] / near["wrong"]
@@ -195,9 +195,10 @@ def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
     low, _ = wilson(share, near["wrong"], data["quantile"])
     if low > near["chance"]:
         return [
-            f"{says} {chance}: training with class-similarity labels puts α there, instead of on all classes alike."
+            f"{says} {chance}: training with class-similarity labels puts α there instead of spreading it over all "
+            "classes."
         ]
-    return [f"{says} {chance}: these distances do not explain the mistakes, so labels by similarity promise little."]
+    return [f"{says} {chance}: these distances do not explain the mistakes, so similarity labels promise little."]
 
 
 def _code(data: Mapping[str, Any]) -> str:
@@ -222,7 +223,7 @@ def _code(data: Mapping[str, Any]) -> str:
 
 
 def _numbers(data: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
-    """The cards' numbers as a table, for readers without a script; the script shows them as cards."""
+    """The numbers of the cards as a table, for browsers without JavaScript; the script draws the cards instead."""
     rows = []
     for metric in data["metrics"]:
         measured = raw["metrics"].get(metric["key"])
@@ -243,7 +244,7 @@ def _numbers(data: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
 
 
 def reliability_svg(cells: Mapping[str, Any], n_bins: int, name: str) -> str:
-    """A small reliability diagram, from the cells; bins with fewer than 10 scores are points."""
+    """A small reliability diagram, made from the cells; a bin with fewer than 10 scores is a point."""
     width, height, left, base, top = 196, 190, 30, 158, 10
     curve = curves.of_cells(dict(cells), n_bins)
     total = sum(cells["count"])
@@ -318,7 +319,7 @@ def leader(data: Mapping[str, Any], key: str) -> dict[str, Any] | None:
 
 
 def headline(data: Mapping[str, Any]) -> str:
-    """The result in a few words: who is best calibrated, if anybody is."""
+    """The result in a few words: which method is best calibrated, if the data show one."""
     lead = leader(data, "ece_hist")
     names = {method["key"]: _name(method["name"], 40) for method in data["methods"]}
     if lead is None:
@@ -363,7 +364,7 @@ def _verdicts(data: Mapping[str, Any]) -> str:
 
 
 def _table(data: Mapping[str, Any]) -> str:
-    """The table for readers without a script; the script puts one that sorts in its place."""
+    """The table for browsers without JavaScript; the script replaces it by one that can be sorted."""
     columns = data["table"]["columns"]
     heads = "".join(f'<th scope="col">{_text(column["title"])}</th>' for column in columns)
     names = {method["key"]: _name(method["name"], 60) for method in data["methods"]}
@@ -395,7 +396,7 @@ def _table(data: Mapping[str, Any]) -> str:
 def _of_similarity(data: Mapping[str, Any]) -> str:
     odd = data["oddities"]
     headline = "No row looks wrong" if not odd else f"{_count(len(odd), 'row')} to look at"
-    lines = "".join(f"<li>{_text(one['words'], 400)}</li>" for one in odd[:WORST])
+    lines = "".join(f"<li>{_text(oddity['words'], 400)}</li>" for oddity in odd[:WORST])
     more = f'<p class="note">{len(odd) - WORST:,} more are below.</p>' if len(odd) > WORST else ""
     return (
         f'<section class="hero" id="answers" aria-labelledby="headline"><h1 id="headline">{headline}</h1>'
@@ -409,7 +410,7 @@ FIRST_SCREENS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "comparison": _of_comparison,
     "similarity": _of_similarity,
 }
-"""What each kind of page shows without a script; another kind adds its own function"""
+"""By kind of page, what it shows without JavaScript; a new kind adds its own function"""
 
 
 # Texts and numbers
@@ -420,7 +421,7 @@ def _variant(data: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
 
 
 def _text(text: str, most: int = 300) -> str:
-    """Text from anywhere as HTML: without control and direction marks, cut, escaped."""
+    """Untrusted text as HTML: control and direction characters replaced, shortened, escaped."""
     keeps = "\n" if most > 1000 else ""
     clean = _UNSAFE.sub(lambda hit: hit[0] if hit[0] == keeps else "\ufffd", text[: 4 * most])
     return html.escape(clean if len(clean) <= most else clean[: most - 1] + "…")

@@ -1,4 +1,4 @@
-"""Images and texts of samples, from files, for the page; images are decoded when they are shown."""
+"""Images and texts of samples, read from files for the page; an image is decoded when it is needed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".
 
 
 class LazyImages:
-    """Images that are decoded one by one, when a thumbnail of them is made."""
+    """Images that are decoded one at a time, when their thumbnail is made."""
 
     def __init__(self, count: int, read: Callable[[int], tuple[str, bytes | Path]]) -> None:
         self.count = count
@@ -37,9 +37,9 @@ class LazyImages:
 def images(path: str | Path, ids: Ids, num_samples: int) -> LazyImages:
     """The samples' images from a folder or from a parquet file.
 
-    A folder's files belong to the samples whose ids are their names, with or without the ending, or their paths below
-    the folder. Where the predictions have no such ids there must be just as many files as samples, in the order of
-    their names. A parquet file has a row for each sample, or the ids are its row numbers.
+    In a folder, a file belongs to the sample whose id is the file's name, with or without the suffix, or its path below
+    the folder. If the ids match no names, the folder must hold exactly one file per sample, and the files are taken in
+    the order of their names. A parquet file has one row per sample, or the sample ids are its row numbers.
     """
     path = Path(path)
     if path.is_dir():
@@ -80,7 +80,7 @@ def _from_folder(folder: Path, ids: Ids, num_samples: int) -> LazyImages:
 
 
 def texts(path: str | Path, ids: Ids, num_samples: int) -> list[str]:
-    """The samples' texts: a .txt file with one a line, or the text column of a .csv, .jsonl or .parquet file."""
+    """The samples' texts: the lines of a .txt file, or the text column of a .csv, .tsv, .jsonl or .parquet file."""
     path = Path(path)
     form = path.suffix.lower()
     if form == ".txt":
@@ -119,7 +119,7 @@ def _chosen(row: Any, path: str) -> Any:
 
 
 def _places(count: int, ids: Ids, num_samples: int, name: str, what: str) -> Callable[[int], int]:
-    """Which row of a file belongs to each sample: the same, or the one that its id counts."""
+    """Map a sample to its row in the file: the same row, or the row whose number is the sample's id."""
     if count == num_samples:
         return lambda row: row
     if isinstance(ids, Tensor) and int(ids.min()) >= 0 and int(ids.max()) < count:

@@ -24,10 +24,9 @@ from softkin.report import curves, decisions, matrix, mistakes, plain, rows
 
 CLASS_BINS = 15
 MOST_POINTS = 400  # of the risk–coverage curve: more than it has pixels
-LEAST_TO_CALIBRATE = 50  # samples: a fit on half of fewer tells nothing
-MANY_SCORES = (
-    5 * 10**6
-)  # beyond them only calibrators of a few seconds are tried; those with parameters a class take minutes
+LEAST_TO_CALIBRATE = 50  # samples; a fit on half of fewer is too noisy to show anything
+MANY_SCORES = 5 * 10**6
+"""Above this only calibrators that take seconds are tried; those with parameters for each class take minutes"""
 
 
 def build(
@@ -53,8 +52,8 @@ def build(
     """Everything that the page of one model shows; docs/report.md describes each field.
 
     What temperature scaling and the best of the ``candidates`` (by NLL) would do is cross-fitted in two folds: each
-    half of the samples is calibrated by a fit on the other half. So it needs no second file, and flatters nobody but
-    the winner, who was chosen on the same numbers.
+    half of the samples is calibrated by a fit on the other half. This needs no second file. Only the winner's numbers
+    are optimistic, because it was chosen by them.
 
     Args:
         predictions: With labels.
@@ -66,20 +65,20 @@ def build(
         source: Where the numbers come from, such as a file's name; shown as text.
         n_bins: Bins of the histograms, and where the page's slider of bins starts.
         confidence: The level of all intervals and bands.
-        abstain: The error rate that a threshold on the confidence shall keep; by default one that suits the model.
-        abstain_confidence: With which the threshold keeps it.
+        abstain: The error rate that the threshold on the confidence must keep; by default one that suits the model.
+        abstain_confidence: The confidence level of that guarantee.
         candidates: Unfitted calibrators to choose from; None for ``calibrators.default_candidates()`` (the quick ones
             of them beyond 5 million scores), an empty list for none at all. Temperature scaling is always among them
             unless the list is empty.
-        alpha: Where the page's slider of smooth labels starts.
-        beta: The same for β.
+        alpha: Where the page's slider of α starts.
+        beta: Where the page's slider of β starts.
         asymmetric: Allow distances that differ by direction.
         resamples: How many resamples make an interval.
-        seed: Of resampling and of the two folds.
+        seed: Seeds the resampling and the two folds.
         progress: Show a bar; by default on a terminal, for work longer than a second.
 
     Returns:
-        Plain data: dictionaries, lists, texts, numbers. ``report.write`` makes the page of it.
+        Plain data (dictionaries, lists, texts, numbers), which ``report.write`` turns into the page.
     """
     y = predictions.known_labels
     level = checks.level(confidence)
@@ -107,7 +106,7 @@ def build(
         variants.append(about | _variant(changed, y, **options, **threshold) | against)
     shown = [mistake["row"] for variant in variants for mistake in variant["mistakes"]]
     shown += [row for variant in variants for lines in variant["classes"]["mistakes"] for row, _ in lines]
-    if pictures is not None or words is not None:  # the others as long as the budget lasts, wrong answers first
+    if pictures is not None or words is not None:  # all others while the budget lasts, wrong answers first
         shown += (p.argmax(dim=1) == y).to(torch.int8).argsort(stable=True).tolist()
     return {
         "format": "softkin report",
@@ -139,7 +138,7 @@ def build(
 
 
 def suited_target(p: Tensor, y: Tensor) -> float | None:
-    """A round error rate of at most half of the model's own, for a threshold that nobody asked for."""
+    """The default error rate of the threshold: a round number, at most half of the model's own error rate."""
     wrong = float((p.argmax(dim=1) != y).to(torch.float64).mean())
     return next((rate for rate in ROUND_RATES if rate <= wrong / 2), None)
 
@@ -191,7 +190,7 @@ def shown_metrics(num_classes: int | None = None) -> list[Metric]:
 
 
 def _measured(metric: Metric, p: Tensor, y: Tensor, *, n_bins: int, **how: Any) -> dict[str, Any]:
-    """A metric: with an interval on a card or where that costs nothing, and what chance or smoothing alone shows."""
+    """A metric's value, its interval (on a card, or where it is cheap), and what chance or smoothing alone gives."""
     binned = metric.with_bins(n_bins)
     statistic = metric.statistic(p, y, **binned)
     if "card" not in metric.shown and statistic.kind != "share":
@@ -210,7 +209,7 @@ def _measured(metric: Metric, p: Tensor, y: Tensor, *, n_bins: int, **how: Any) 
 def _against(
     changed: Tensor, other: Tensor, y: Tensor, *, n_bins: int, level: float, resamples: int, seed: int
 ) -> dict[str, Any]:
-    """One minus the other on the same samples, with its interval: where that holds 0, nothing is called better."""
+    """``changed`` minus ``other`` on the same samples, with intervals; neither is called better if one holds 0."""
     differences = {}
     for metric in catalogue.shown("compare", other.shape[1]):
         how: dict[str, Any] = {"confidence": level, "resamples": resamples, "seed": seed, **metric.with_bins(n_bins)}
@@ -220,10 +219,10 @@ def _against(
 
 
 def risk_coverage(scores: Tensor, hits: Tensor, *, keep: Sequence[int] = ()) -> dict[str, Any]:
-    """Thresholds from strict to none: how many samples score at least that much, and how many of them are wrong.
+    """For thresholds from strict to none: how many samples score at least that much, and how many of them are wrong.
 
-    Samples of equal score are accepted together. Of very many thresholds 400 are kept, evenly spread over coverage,
-    and those with which just ``keep`` samples are answered.
+    Samples with equal scores are accepted together. If there are more than 400 thresholds, 400 are kept, evenly spread
+    over coverage, and besides them those at which exactly ``keep`` samples are answered.
     """
     values, group = torch.unique(scores, return_inverse=True)
     size = torch.bincount(group, minlength=len(values)).flip(0).cumsum(dim=0)
@@ -268,16 +267,16 @@ def _calibrated(
     seed: int,
     progress: bool | None,
 ) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], Tensor]]]:
-    """(how every candidate did, [(what to call it, its cross-fitted probabilities)] of temperature and winner)."""
-    given = predictions.given is not None
-    z = predictions.probabilities if given else predictions.logits
-    floor = calibrators.floor_of(z, predictions.known_labels).value if given else None
+    """(the result of each candidate, [(name, cross-fitted probabilities)] of temperature scaling and the winner)."""
+    are_probabilities = predictions.given is not None
+    z = predictions.probabilities if are_probabilities else predictions.logits
+    floor = calibrators.floor_of(z, predictions.known_labels).value if are_probabilities else None
     y = predictions.known_labels
     if len(z) < LEAST_TO_CALIBRATE or (candidates is not None and len(candidates) == 0):
         return [], []
     if candidates is None:
         candidates = calibrators.default_candidates(quick=z.numel() > MANY_SCORES)
-    if not any(isinstance(one, TemperatureScaling) for one in candidates):
+    if not any(isinstance(candidate, TemperatureScaling) for candidate in candidates):
         candidates = [TemperatureScaling(), *candidates]
     tried: list[dict[str, Any]] = []
     kept: dict[str, tuple[float, Calibrator, Tensor]] = {}
@@ -287,11 +286,11 @@ def _calibrated(
         try:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                p = cross_fit(candidate, z, y, folds=2, from_probabilities=given, floor=floor, seed=seed)
-        except ValueError as error:  # some need every class, or more samples than half of few
+                p = cross_fit(candidate, z, y, folds=2, from_probabilities=are_probabilities, floor=floor, seed=seed)
+        except ValueError as error:  # some need every class, or more samples than half of this file has
             about["failed"] = str(error)
             continue
-        about["warnings"] = sorted({str(one.message) for one in said})
+        about["warnings"] = sorted({str(warning.message) for warning in said})
         nll = metrics.nll(p, y)
         shown = catalogue.shown("compare", p.shape[1])
         about |= {metric.key: number(metric.statistic(p, y, **metric.with_bins(n_bins)).value()) for metric in shown}
@@ -299,7 +298,7 @@ def _calibrated(
             kept["temperature"] = (nll, candidate, p)
         if "best" not in kept or nll < kept["best"][0]:
             kept["best"] = (nll, candidate, p)
-    tried.sort(key=lambda one: float(one.get("nll", "inf")))
+    tried.sort(key=lambda row: float(row.get("nll", "inf")))
     calibrated = []
     for key, (_, candidate, p) in sorted(kept.items(), reverse=True):  # temperature first
         if key == "best" and "temperature" in kept and kept["temperature"][1] is candidate:
@@ -308,7 +307,7 @@ def _calibrated(
         if len(tried) > 1 and kept["best"][1] is candidate:
             note += f" {len(tried)} were tried; this one had the lowest NLL."
         if isinstance(candidate, TemperatureScaling):
-            fitted = candidate.unfitted().fit(z, y, from_probabilities=given, floor=floor)
+            fitted = candidate.unfitted().fit(z, y, from_probabilities=are_probabilities, floor=floor)
             note += f" Fitted on the whole file, T = {fitted.temperature_:.3f}."
         about = {"key": key, "name": in_words(candidate), "code": repr(candidate), "note": note}
         if isinstance(candidate, TemperatureScaling):

@@ -1,6 +1,6 @@
 // Plain SVG: axes, marks, and one way to look at a chart's parts by pointer, touch or arrow keys.
 
-// A chart is drawn for the width that it has, again when that changes, and on request.
+// A chart is drawn for its current width, and again when the width changes or on request.
 function chart(draw) {
   const node = el("div", { class: "chart" });
   let width = 0;
@@ -25,9 +25,9 @@ function niceTicks(low, high, about = 5) {
   const span = high - low || 1;
   const power = 10 ** Math.floor(Math.log10(span / about));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => span / s <= about + 0.5);
-  const found = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(i * step + 0); // not −0
-  return found;
+  const marks = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) marks.push(i * step + 0); // not −0
+  return marks;
 }
 
 function frame(width, height, options) {
@@ -57,9 +57,9 @@ function frame(width, height, options) {
   return { root, X, Y, left, right, top, bottom, width, height, base: height - bottom };
 }
 
-// Pointer, touch and arrow keys choose one of `count()` parts; a tip beside it says what it is, aloud too.
-// Up and down go by `stride()` parts, where they lie in lines. `open(i)`, where there is one, shows more of a part: a
-// click, Enter, or a second tap. What a finger chose stays until it chooses something else.
+// Pointer, touch and arrow keys choose one of `count()` parts; a tip beside the part describes it, also to screen
+// readers. Up and down move by `stride()` parts if the parts lie in lines. A click, Enter or a second tap calls
+// `open(i)`, if there is one, to show more of a part. What was chosen by touch stays chosen until the next touch.
 /**
  * @param {any} root
  * @param {{ count: () => number, at: (i: number) => { x: number, y: number }, pick: (x: number, y: number) => number,
@@ -167,7 +167,7 @@ function swatch(i) {
 }
 
 
-// From pale to dark on light ground, the reverse on dark: one hue family, so lightness alone tells the order.
+// From pale to dark on a light background, the reverse on a dark one. One family of hues: lightness alone shows the order.
 const RAMPS = {
   light: [[247, 246, 241], [205, 222, 233], [134, 181, 212], [49, 124, 177], [10, 70, 122], [6, 34, 68]],
   dark: [[27, 30, 36], [22, 54, 84], [23, 92, 138], [55, 140, 184], [134, 191, 216], [226, 239, 243]],

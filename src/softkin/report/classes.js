@@ -30,7 +30,7 @@ function classRows() {
 function classesSection() {
   const body = el("tbody");
   const more = el("button", { type: "button", class: "more", "data-focus": "more-classes", click: () => choose({ all: !state.all }) });
-  const found = el("span", { class: "note", role: "status" });
+  const matches = el("span", { class: "note", role: "status" });
   const heads = CLASS_COLUMNS.map((column) => {
     const button = el("button", { type: "button", "data-key": `sort-${column.key}`, click: () => choose({ sort: column.key, rising: state.sort === column.key ? !state.rising : Boolean(column.words) }) }, column.text);
     return { column, th: el("th", { scope: "col", class: column.key }, button) };
@@ -42,7 +42,7 @@ function classesSection() {
     const column = CLASS_COLUMNS.find((c) => c.key === state.sort);
     const turn = state.rising ? 1 : -1;
     const rows = classRows().filter((c) => !state.filter || c.name.toLowerCase().includes(state.filter));
-    // Classes without a value come last, whichever way; ties keep the order of the classes.
+    // Classes without a value come last in either direction; ties keep the order of the classes.
     return rows.sort((a, b) => {
       const x = column.of(a), y = column.of(b);
       if (x === null || y === null) return Number(x === null) - Number(y === null);
@@ -61,7 +61,7 @@ function classesSection() {
     body.replaceChildren(...(opened && !shown.includes(opened) ? [opened, ...shown] : shown).flatMap(classRow));
     more.hidden = rows.length <= SOME;
     more.textContent = state.all ? `Show ${SOME}` : `Show all ${whole(rows.length)}`;
-    found.textContent = state.filter ? `${whole(rows.length)} of ${whole(data.num_classes)} classes` : "";
+    matches.textContent = state.filter ? `${whole(rows.length)} of ${whole(data.num_classes)} classes` : "";
   });
   addAddress({
     key: "class",
@@ -86,8 +86,8 @@ function classesSection() {
   return section(
     "classes",
     "Class by class",
-    el("p", { class: "lead" }, "Answers with a class, how often they are right (dot) and how sure they are (tick). Open a class to see more of it."),
-    el("div", { class: "controls" }, el("div", { class: "search inline" }, el("label", { for: id }, "Find a class"), filter, found), save),
+    el("p", { class: "lead" }, "For the answers with each class: how often they are right (dot) and their mean confidence (tick). Open a class for details."),
+    el("div", { class: "controls" }, el("div", { class: "search inline" }, el("label", { for: id }, "Find a class"), filter, matches), save),
     el("div", { class: "scroll card flush", tabindex: "0", role: "region", "aria-label": "Classes" }, el("table", { class: "classes" }, el("thead", {}, el("tr", {}, heads.map(({ th }) => th))), body)),
     more,
   );

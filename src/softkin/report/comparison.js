@@ -23,7 +23,7 @@ function comparisonPage() {
 }
 addPage("comparison", comparisonPage);
 
-// Reliability: up to four methods over each other, more of them each in a small chart with the others behind it.
+// Reliability: up to four methods in one chart; more than four in small charts, each with the others behind it.
 const TOGETHER = 4;
 
 function overlaySection() {
@@ -89,13 +89,13 @@ function overlaySection() {
   return section(
     "reliability",
     "Is each as right as it is sure?",
-    el("p", { class: "lead" }, `Below the dashed line a ${data.subject === "models" ? "model" : "method"} claims more than comes true; above it, less.${data.seeds.length > 1 ? " Test samples of all seeds together." : ""}`),
+    el("p", { class: "lead" }, `Below the dashed line a ${data.subject === "models" ? "model" : "method"} is overconfident; above it, underconfident.${data.seeds.length > 1 ? " The test samples of all seeds are pooled." : ""}`),
     el("div", { class: "controls" }, binsSlider()),
     el("div", { class: "pair" }, figure("prediction"), figure("output")),
   );
 }
 
-// Several small charts as one drawing, for the files.
+// Several small charts as one drawing, for saving.
 function gathered(holder) {
   const box = holder.getBoundingClientRect();
   const root = svg("svg", { class: "aside", viewBox: `0 0 ${Math.ceil(box.width)} ${Math.ceil(box.height)}`, width: box.width, height: box.height });
@@ -136,7 +136,7 @@ function oodSection() {
     });
     return figureOf({ title: cut(set.name, 60), drawn, rows, after: holder });
   });
-  return section("ood", "On data of no class", el("p", { class: "lead" }, "How sure each method is of samples that belong to none of its classes. It should not be. AUROC: how often a known sample scores above an unknown one. FPR@95: the share of unknown samples accepted where 95 % of the known are."), el("div", { class: "multiples" }, figures));
+  return section("ood", "On data of no class", el("p", { class: "lead" }, "How confident each method is on samples that belong to none of its classes; it should not be. AUROC: how often a known sample scores above an unknown one. FPR@95: the share of unknown samples accepted at the threshold that accepts 95 % of the known ones."), el("div", { class: "multiples" }, figures));
 }
 
 // Training curves
@@ -157,7 +157,7 @@ function trainingSection() {
         const runs = data.histories.filter((h) => h.method === method && h.values[key]);
         const sums = new Map();
         for (const run of runs) {
-          const points = run.epochs.map((epoch, i) => [epoch, run.values[key][i]]).filter((p) => given(p[1]) && Number.isFinite(Number(p[1]))).map(([x, y]) => [x, Number(y)]);
+          const points = run.epochs.map((epoch, i) => [epoch, run.values[key][i]]).filter((p) => exists(p[1]) && Number.isFinite(Number(p[1]))).map(([x, y]) => [x, Number(y)]);
           if (runs.length > 1) lines.push({ method, place: place(method), faded: true, points, describe: (i) => [isolated(methodName(method), 30), `seed ${run.seed}, epoch ${points[i][0]}`, text(points[i][1])] });
           points.forEach(([x, y]) => sums.set(x, [...(sums.get(x) || []), y]));
         }
@@ -173,11 +173,11 @@ function trainingSection() {
     watch(["methods"], drawn.redraw);
     const rows = () => {
       const runs = data.histories.filter((h) => state.methods.has(h.method) && h.values[key]);
-      return table(`${name}, each run`, ["method", "seed", "epoch", name], runs.flatMap((run) => run.epochs.map((epoch, i) => [named(methodName(run.method), 24), String(run.seed), String(epoch), given(run.values[key][i]) ? numeric(run.values[key][i], text(run.values[key][i])) : "–"])));
+      return table(`${name}, each run`, ["method", "seed", "epoch", name], runs.flatMap((run) => run.epochs.map((epoch, i) => [named(methodName(run.method), 24), String(run.seed), String(epoch), exists(run.values[key][i]) ? numeric(run.values[key][i], text(run.values[key][i])) : "–"])));
     };
     return figureOf({ title: name, drawn, rows });
   });
-  return section("training", "Training", el("p", { class: "lead" }, "Networks behind the results, pale lines a seed each. A calibrator trains none of its own."), el("div", { class: "multiples" }, figures));
+  return section("training", "Training", el("p", { class: "lead" }, "The networks behind the results; each pale line is one seed. A calibrator trains no network of its own."), el("div", { class: "multiples" }, figures));
 }
 
 function similarityChoice() {

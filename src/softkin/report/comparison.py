@@ -1,4 +1,4 @@
-"""A study, or the same as plain data → everything that the page of a comparison shows."""
+"""A study's folder, or equivalent plain data → everything that the page of a comparison shows."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -33,42 +33,42 @@ def build_comparison(
     """Everything that the page of a comparison shows; docs/report.md describes each field.
 
     Args:
-        content: The folder of a study (``softkin compare``), finished or not, or the same as plain data: what
-            ``from_study`` returns, for results that come from elsewhere.
-        table: The study's table, where it is at hand, as it costs a bootstrap; else ``table.json`` is taken if it is of
-            the very results that the folder holds, or the table is made.
+        content: The folder of a study (``softkin compare``), finished or not; or, for results from elsewhere, plain
+            data of the form that ``from_study`` returns.
+        table: The study's table if the caller has it already: computing it costs a bootstrap. By default
+            ``table.json`` is read if it matches the results in the folder, else the table is computed.
 
     Returns:
         Plain data for ``report.write``.
     """
-    given = dict(content) if isinstance(content, Mapping) else from_study(content, table=table)
-    _check(given)
-    parts = {part: given.get(part) for part in PARTS}
-    names = mistakes.display_names(given.get("class_names"), given["num_classes"])
+    shown = dict(content) if isinstance(content, Mapping) else from_study(content, table=table)
+    _check(shown)
+    parts = {part: shown.get(part) for part in PARTS}
+    names = mistakes.display_names(shown.get("class_names"), shown["num_classes"])
     return {
         "format": "softkin report",
         "version": plain.VERSION,
         "kind": "comparison",
         "softkin": __version__,
-        "name": given["name"],
-        "subject": given.get("subject") or "methods",
-        "source": given.get("source"),
-        "notes": list(given.get("notes") or ()),
-        "recommendation": list(given.get("recommendation") or ()),
-        "seeds": list(given.get("seeds") or ()),
-        "num_samples": given["num_samples"],
-        "num_classes": given["num_classes"],
+        "name": shown["name"],
+        "subject": shown.get("subject") or "methods",
+        "source": shown.get("source"),
+        "notes": list(shown.get("notes") or ()),
+        "recommendation": list(shown.get("recommendation") or ()),
+        "seeds": list(shown.get("seeds") or ()),
+        "num_samples": shown["num_samples"],
+        "num_classes": shown["num_classes"],
         "class_names": names,
         "bins": list(curves.BINS),
         "metrics": [metric.described() for metric in _swept()],
-        "methods": list(given["methods"]),
-        "table": given["table"],
+        "methods": list(shown["methods"]),
+        "table": shown["table"],
         **parts,
     }
 
 
 def _swept() -> list[Metric]:
-    """The metrics that values are judged by, the error of the output first: the page opens with it."""
+    """The metrics by which values are judged. The error of the output comes first, because the page opens with it."""
     return sorted(catalogue.shown("select"), key=lambda metric: metric.key != "ece_hist_output")
 
 
@@ -85,25 +85,25 @@ def write_comparison(
         path: Ends in .html.
         content: A study's folder, or plain data, as for ``build_comparison``.
         table: As for ``build_comparison``.
-        force: Overwrite. By default, as a study that goes on writes its page again.
+        force: Overwrite. True by default, because a study that continues writes its page again.
     """
     return render.write(path, build_comparison(content, table=table), force=force)
 
 
-def _check(given: Mapping[str, Any]) -> None:
-    for key in given:
+def _check(content: Mapping[str, Any]) -> None:
+    for key in content:
         if key not in ALLOWED:
             raise ValueError(f"comparison data have no part {key!r}{did_you_mean(key, ALLOWED)}")
     for key in NEEDED:
-        if key not in given:
+        if key not in content:
             raise ValueError(f"comparison data must have {key!r}; it is missing.")
-    known = [method["key"] for method in given["methods"]]
+    known = [method["key"] for method in content["methods"]]
     used = {
-        "table": [row["method"] for row in given["table"]["rows"]],
-        "curves": list(given.get("curves") or ()),
-        "sweep": [point["method"] for point in (given.get("sweep") or {"points": ()})["points"]],
-        "ood": [method for one in given.get("ood") or () for method in one["count"]],
-        "histories": [line["method"] for line in given.get("histories") or ()],
+        "table": [row["method"] for row in content["table"]["rows"]],
+        "curves": list(content.get("curves") or ()),
+        "sweep": [point["method"] for point in (content.get("sweep") or {"points": ()})["points"]],
+        "ood": [method for unknown in content.get("ood") or () for method in unknown["count"]],
+        "histories": [line["method"] for line in content.get("histories") or ()],
     }
     for part, methods in used.items():
         for method in methods:
@@ -117,8 +117,8 @@ def _check(given: Mapping[str, Any]) -> None:
 def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) -> dict[str, Any]:
     """A study's records and predictions as comparison data.
 
-    Curves pool the test samples of all seeds; the calibration errors beside them are each seed's own. What was tried
-    is shown with its validation metrics, averaged over the seeds that tried it.
+    Curves pool the test samples of all seeds; the calibration errors beside them are per seed. Each tried value has its
+    validation metrics, averaged over the seeds that tried it.
     """
     folder = StudyFolder.of(folder)
     kept, results = folder.kept, folder.results()
@@ -143,8 +143,11 @@ def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) 
         "num_classes": first.num_classes,
         "class_names": first.class_names,
         "methods": methods,
-        "table": {"columns": [_column(one) for one in shown["columns"]], "rows": [_row(row) for row in shown["rows"]]},
-        "curves": {name: pooled(every) for name, every in tests.items()},
+        "table": {
+            "columns": [_column(column) for column in shown["columns"]],
+            "rows": [_row(row) for row in shown["rows"]],
+        },
+        "curves": {name: pooled(runs) for name, runs in tests.items()},
         "sweep": _sweep(by_method),
         "ood": _ood(kept.spec.ood, by_method),
         "histories": _histories(folder, by_method),
@@ -153,7 +156,7 @@ def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) 
 
 
 def _saved_table(folder: StudyFolder, results: Sequence[Result]) -> dict[str, Any] | None:
-    """What ``table.json`` holds, if its numbers are those of all these results, seed by seed, and of no others."""
+    """The content of ``table.json`` if its numbers are those of exactly these results, seed by seed; else None."""
     wanted: dict[str, list[Any]] = {}
     for result in results:
         wanted.setdefault(result.method, []).append(files.number(result.metrics["nll"]))
@@ -183,7 +186,7 @@ def _explained(metric: Metric) -> str:
 
 
 def _column(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """A column of a study's table; one that a metric declares gets that metric's words."""
+    """A column of a study's table; if a metric declares the column, the metric explains it."""
     metric = catalogue.METRICS.get(saved["key"])
     larger = saved["larger_is_better"] if "larger_is_better" in saved else saved.get("higher_is_better")
     explained = UNKNOWN_DATA.get(saved["key"].partition(" ")[0], "") if metric is None else _explained(metric)
@@ -202,30 +205,30 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"method": row["method"], "cells": row["cells"], "chosen": chosen or None, "target": row["effective_target"]}
 
 
-def pooled(every: Sequence[Predictions]) -> dict[str, Any]:
-    """Predictions of one method, a seed each: sums in cells over all of them, and each one's calibration errors."""
-    found: dict[str, Any] = {"num_samples": sum(len(one) for one in every)}
+def pooled(runs: Sequence[Predictions]) -> dict[str, Any]:
+    """Of one method's predictions, one for each seed: sums in cells over all seeds, and each seed's ECE."""
+    pool: dict[str, Any] = {"num_samples": sum(len(run) for run in runs)}
     for scope in SCOPES:
         cells = []
-        for one in every:
-            p, y = scopes.checked(one.probabilities, one.known_labels)
+        for run in runs:
+            p, y = scopes.checked(run.probabilities, run.known_labels)
             cells.append(curves.of_pool(scopes.pool(p, y, scope)))
-        found[scope] = {part: [sum(values) for values in zip(*(cell[part] for cell in cells), strict=True)]
+        pool[scope] = {part: [sum(values) for values in zip(*(cell[part] for cell in cells), strict=True)]
                         for part in ("count", "score_sum", "hit_sum")}  # fmt: skip
-        found[scope]["ece"] = {
+        pool[scope]["ece"] = {
             str(m): [
-                float(curves.of_cells(cell, m).error(samples=len(one))) for cell, one in zip(cells, every, strict=True)
+                float(curves.of_cells(cell, m).error(samples=len(run))) for cell, run in zip(cells, runs, strict=True)
             ]
             for m in curves.BINS
         }
-    return found
+    return pool
 
 
 def _sweep(by_method: Mapping[str, Sequence[Result]]) -> dict[str, Any] | None:
     """Every set of values that a method tried, with the mean of its validation metrics over seeds."""
     points: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for method, every in by_method.items():
-        for result in every:
+    for method, results in by_method.items():
+        for result in results:
             if result.record["predictions"] != result.record["chosen"] or len(result.record["tried"]) < 2:
                 continue  # a calibrator tries what its network tried; one value is no sweep
             for trial in result.record["tried"]:
@@ -241,19 +244,21 @@ def _sweep(by_method: Mapping[str, Sequence[Result]]) -> dict[str, Any] | None:
     if not points:
         return None
     for point in points.values():
-        every = point.pop("all")
-        point["seeds"] = len(every)
-        point["validation"] = {key: number(sum(float(one[key]) for one in every) / len(every)) for key in every[0]}
+        trials = point.pop("all")
+        point["seeds"] = len(trials)
+        point["validation"] = {
+            key: number(sum(float(trial[key]) for trial in trials) / len(trials)) for key in trials[0]
+        }
     return {"points": list(points.values())}
 
 
 def _ood(sets: Sequence[str], by_method: Mapping[str, Sequence[Result]]) -> list[dict[str, Any]] | None:
-    """For each set of samples of no class: how many winning scores lie in each cell, and how well they are told."""
-    found = []
+    """For each out-of-distribution set: the winning scores in each cell, and how well they are detected."""
+    sections = []
     for name in sets:
         about: dict[str, Any] = {"name": name, "count": {}, "auroc": {}, "fpr_at_95": {}, "mean": {}}
-        for method, every in by_method.items():
-            have = [result for result in every if name in result.record["ood"]]
+        for method, results in by_method.items():
+            have = [result for result in results if name in result.record["ood"]]
             if not have:
                 continue
             winning = torch.cat([result.ood(name).probabilities.amax(dim=1) for result in have])
@@ -263,15 +268,15 @@ def _ood(sets: Sequence[str], by_method: Mapping[str, Sequence[Result]]) -> list
             for metric in ("auroc", "fpr_at_95"):
                 values = [float(result.metrics[f"{metric} {name}"]) for result in have]
                 about[metric][method] = sum(values) / len(values)
-        found.append(about)
-    return found or None
+        sections.append(about)
+    return sections or None
 
 
 def _histories(folder: StudyFolder, by_method: Mapping[str, Sequence[Result]]) -> list[dict[str, Any]]:
     """The training curves of the networks behind the results; a calibrator has none of its own."""
-    found = []
-    for method, every in by_method.items():
-        for result in every:
+    lines = []
+    for method, results in by_method.items():
+        for result in results:
             record = folder.records.find(result.record["chosen"])
             if record is None or result.record["predictions"] != result.record["chosen"]:
                 continue
@@ -282,8 +287,8 @@ def _histories(folder: StudyFolder, by_method: Mapping[str, Sequence[Result]]) -
                     if any(key in entry for entry in entries)]  # fmt: skip
             values = {key: [_point(entry.get(key)) for entry in entries] for key in keys}
             epochs = [entry["epoch"] for entry in entries]
-            found.append({"method": method, "seed": result.seed, "epochs": epochs, "values": values})
-    return found
+            lines.append({"method": method, "seed": result.seed, "epochs": epochs, "values": values})
+    return lines
 
 
 def _point(value: float | str | None) -> float | None:
@@ -298,9 +303,9 @@ def _similarity(
     """The class distances of each similarity method, those of its first seed, with the values that were chosen."""
     if first.num_classes > matrix.MOST_CLASSES:
         return None
-    records, found = folder.records, []
-    for method, every in by_method.items():
-        result = every[0]
+    records, sections = folder.records, []
+    for method, results in by_method.items():
+        result = results[0]
         record = records.find(result.record["chosen"])
         digest = None if record is None else record["spec"].get("distances")
         if digest is None or result.record["predictions"] != result.record["chosen"]:
@@ -319,5 +324,5 @@ def _similarity(
             beta=1.0 if as_it_is else checks.beta(values.get("beta", 2.0)),
             asymmetric=True,
         )
-        found.append({"name": title(method), "as_it_is": as_it_is} | content)
-    return found or None
+        sections.append({"name": title(method), "as_it_is": as_it_is} | content)
+    return sections or None

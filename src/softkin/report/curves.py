@@ -1,8 +1,8 @@
 """Reliability for every number of bins at once: sums in 300 cells, which the page adds up to bins.
 
-The cells are right-closed, ((j−1)/300, j/300] with 0 in the first, as bins are. An edge m/M of M bins, M a divisor of
-300, is the very float of the cells' edge (300/M·m)/300, as division rounds the same ratio the same way. So sums over
-cells are sums over bins, and every ECE that the page computes is ``metrics.ece_hist``'s, up to the order of additions.
+The cells are right-closed like bins: ((j−1)/300, j/300], with 0 in the first. If M divides 300, the edge m/M of M bins
+is the same float as the cell edge (300/M·m)/300, because division rounds equal ratios equally. Sums over cells are
+therefore sums over bins, and every ECE on the page equals ``metrics.ece_hist`` up to the order of additions.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ RESAMPLES = 200
 
 
 def of_pool(pool: Pool) -> dict[str, Any]:
-    """The sums of each cell, whole where they count."""
+    """The sums of each cell; counts are integers."""
     curve = Binned(pool, equal_width(CELLS)).curve()
     return {
         "count": plain.whole(curve.count),
@@ -42,10 +42,10 @@ def of_cells(cells: dict[str, Any], n_bins: int) -> ReliabilityCurve:
 
 
 def bands(pool: Pool, level: float, *, seed: int) -> dict[str, Any]:
-    """For each number of bins [low, high]: between what each bin's share of hits may be, None in empty bins.
+    """For each number of bins, [low, high]: the confidence band of each bin's share of hits, None in empty bins.
 
-    The same as ``diagrams.reliability`` draws: Clopper and Pearson's for prediction, for output percentiles over
-    resampled rows, here resampled once for all numbers of bins.
+    These are the bands that ``diagrams.reliability`` draws: Clopper–Pearson for prediction, and for output percentiles
+    over resampled rows. Here the rows are resampled once for all numbers of bins.
     """
     if pool.columns == 1:
         return {
@@ -54,15 +54,15 @@ def bands(pool: Pool, level: float, *, seed: int) -> dict[str, Any]:
         }
     parts = Binned(pool, equal_width(CELLS), norm=2)  # keeps counts, scores and hits apart
     sums = resampled_sums(parts, RESAMPLES, np.random.default_rng(seed)).cpu().view(RESAMPLES, 3, CELLS)
-    found = {}
+    by_count = {}
     for m in BINS:
         ends = resampled_band(Binned(pool, equal_width(m), norm=2), sums.view(RESAMPLES, 3, m, -1).sum(dim=3), level)
-        found[str(m)] = [plain.numbers(end, 6) for end in ends]
-    return found
+        by_count[str(m)] = [plain.numbers(end, 6) for end in ends]
+    return by_count
 
 
 def with_bins(pool: Pool, cells: dict[str, Any], n_bins: int, level: float, *, seed: int) -> dict[str, Any]:
-    """Cells with bands; where ``n_bins`` is none of the slider's numbers, also the sums and the bands of just that."""
+    """Cells with bands; also the sums and bands for ``n_bins`` itself if the slider does not offer that number."""
     content = cells | {"bands": bands(pool, level, seed=seed)}
     if n_bins in BINS:
         return content

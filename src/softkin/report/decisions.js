@@ -1,4 +1,4 @@
-// What each rule of decision would do: a slider over the level, the rules side by side, single samples, the tree.
+// What each decision rule would do: a slider for the level, the rules side by side, single samples, the tree.
 
 function decisionsSection() {
   const content = data.decisions;
@@ -23,7 +23,7 @@ function decisionsSection() {
     if (!level[name]) return "";
     const [value, low, high] = level[name];
     const text = digits === undefined ? (v) => percent(v) : (v) => fixed(v, digits);
-    return el("span", { "data-measure": name, "data-value": value }, given(value) ? [text(value), el("span", { class: "note" }, ` ${text(low)} – ${text(high)}`)] : "–");
+    return el("span", { "data-measure": name, "data-value": value }, exists(value) ? [text(value), el("span", { class: "note" }, ` ${text(low)} – ${text(high)}`)] : "–");
   };
   const drawRules = () => {
     const rows = content.rules.map(({ title, about, levels }) => {
@@ -71,7 +71,7 @@ function decisionsSection() {
       if (!content.measured || !haveRows()) return ` ${text}`;
       return [" ", el("button", { type: "button", class: "link listed", "data-samples": v, "aria-label": `${text}: the samples of ${cut(names(v), 60)}`, click: list(v, own) }, text)];
     };
-    // No recursion into the page: a dendrogram may be deep, and each level is a list inside a list.
+    // No recursion: a dendrogram may be deep, and each level is a list inside a list.
     const line = (v, depth) => {
       const own = used.get(v);
       const text = el("span", { "data-node": v, "data-rows": own ? own.rows : 0 }, named(names(v), 60), own ? count(v, own) : "");
@@ -90,12 +90,12 @@ function decisionsSection() {
   return section(
     "decisions",
     "Decisions",
-    el("p", { class: "lead" }, "What to do with these probabilities: answer, answer more coarsely, offer a set of classes, or say nothing. The slider sets how many errors are allowed: sets may miss the true class, and answers may be wrong, so often."),
-    el("p", { class: "note" }, `Each rule was fitted on ${whole(content.fitted_on)} random samples and measured on ${whole(content.measured_on)} others. Sets keep their promise on average over such halves, answers with confidence ${percent(content.confidence, 0)}; intervals stand behind the numbers. Calibrated probabilities make sets smaller and answers more frequent, not the promises truer.`),
+    el("p", { class: "lead" }, "What to do with these probabilities: answer, answer more coarsely, offer a set of classes, or abstain. The slider sets the error rate: how often a set may miss the true class, and how often an answer may be wrong."),
+    el("p", { class: "note" }, `Each rule was fitted on ${whole(content.fitted_on)} random samples and measured on ${whole(content.measured_on)} others. The guarantee of sets holds on average over such splits, that of answers with confidence ${percent(content.confidence, 0)}; intervals follow the numbers. Better calibration makes sets smaller and answers more frequent; the guarantees hold either way.`),
     range,
     rules,
     samples,
-    climb ? el("div", {}, el("h3", {}, "Where on the tree it answered"), tree) : el("p", { class: "note" }, "With class distances the page also shows sets of kin, and answers that climb the tree of classes."),
+    climb ? el("div", {}, el("h3", {}, "Where on the tree it answered"), tree) : el("p", { class: "note" }, "With class distances the page also shows sets of similar classes, and answers that climb the tree of classes."),
   );
 }
 

@@ -1,4 +1,4 @@
-"""What each rule of decision would do on a model, at several levels, for its page."""
+"""What each decision rule would do with a model's predictions, at several levels, for the page."""
 
 import warnings
 from typing import Any
@@ -17,24 +17,24 @@ from softkin.report import rows
 
 ERRORS = (0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
 """The levels of the slider: the error rate of answers, and 1 − the coverage of sets"""
-LEAST = 200  # samples: half of fewer supports no level
-MOST_SCORES = 5 * 10**6  # that are looked at: more would take the page's time, and the intervals are narrow by then
-MOST_TREE = 400  # classes, above which the tree is no picture
-SHOWN = 24  # samples
+LEAST = 200  # samples; half of fewer is too few for any level
+MOST_SCORES = 5 * 10**6  # more would slow the page's build, and the intervals are narrow by then
+MOST_TREE = 400  # classes; a larger tree is not drawn
+SHOWN = 24  # samples to list
 MOST_LISTED = 10_000  # answers of each level that the nodes of the tree list
-LARGEST_SET = 30  # classes of a set that are listed
+LARGEST_SET = 30  # classes of a set to list
 
 
 def build(
     predictions: Predictions, *, distances: Array | None = None, confidence: float = 0.95, seed: int = 0
 ) -> dict[str, Any] | None:
-    """Rules fitted on a random half of the samples and measured on the other; None where there are too few.
+    """Rules fitted on a random half of the samples and measured on the other half; None if there are too few.
 
     Args:
         predictions: With labels.
-        distances: (K, K) class distances: for sets of kin and for climbing.
-        confidence: Of the intervals, and with which the error rates are kept.
-        seed: Of the two halves.
+        distances: (K, K) class distances, for sets of similar classes and for climbing.
+        confidence: The level of the intervals and of the guarantees on error rates.
+        seed: Seeds the split into halves.
     """
     y, k = predictions.known_labels, predictions.num_classes
     most = min(len(y), MOST_SCORES // k)
@@ -97,7 +97,7 @@ def build(
 
 
 def _rules(tree: Tree | None, alike: Tensor | None, confidence: float) -> list[tuple[str, str, Any]]:
-    """(title, what it promises, maker of a rule for an error rate)."""
+    """(title, what the rule promises, function from an error rate to the rule)."""
 
     def sets(score: str, **options: Any) -> Any:
         return lambda error: PredictionSets(round(1 - error, 6), score, **options)
@@ -129,7 +129,7 @@ def _samples(p: Tensor) -> Tensor:
 
 
 def _listed(answers: Tensor) -> list[Any]:
-    """A node or −1 for each sample, or the classes of its set: the first 30, and then how many more there are."""
+    """For each sample a node or −1, or the classes of its set: the first 30, then minus the number of others."""
     if answers.ndim == 1:
         return list(answers.tolist())
     sets: list[Any] = []

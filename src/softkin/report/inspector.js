@@ -29,14 +29,14 @@ function oddSection() {
   return section(
     "odd",
     "What looks wrong",
-    el("p", { class: "lead" }, data.oddities.length === 1 ? "One row asks for a look." : `${whole(data.oddities.length)} rows ask for a look.`),
+    el("p", { class: "lead" }, data.oddities.length === 1 ? "One row needs a look." : `${whole(data.oddities.length)} rows need a look.`),
     table("Rows that look wrong", ["class", "why", "in words"], rows),
     data.oddities.length > rows.length ? el("p", { class: "note" }, "The JSON beside this page has all of them.") : null,
     mended,
   );
 }
 
-// A dendrogram with the classes as lines, readable by scrolling.
+// A dendrogram with one class a line, tall enough to need scrolling.
 function groupsSection() {
   const k = data.num_classes, line = 15, wide = 360, names = 190;
   const at = new Map(data.similarity.order.map((own, place) => [own, { y: (place + 0.5) * line, x: 0 }]));
@@ -48,7 +48,7 @@ function groupsSection() {
   });
   const texts = data.similarity.order.map((own, place) => svg("text", { x: names - 6, y: (place + 0.5) * line + 4, "text-anchor": "end", "font-size": 11, fill: "currentColor" }, isolated(className(own), 28)));
   const chart = svg("svg", { width: names + wide + 10, height: k * line + 4, viewBox: `0 0 ${names + wide + 10} ${k * line + 4}`, role: "img", "aria-label": `Dendrogram of ${k} classes` }, paths, texts);
-  return section("groups", "Groups", el("p", { class: "lead" }, "Classes that join further to the left are more alike (average linkage of minus the logarithm of the similarity, both directions together)."), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Dendrogram" }, chart));
+  return section("groups", "Groups", el("p", { class: "lead" }, "Classes that join further to the left are more similar (average linkage on minus the logarithm of the similarity, summed over both directions)."), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Dendrogram" }, chart));
 }
 
 function rowsSection() {
@@ -62,5 +62,5 @@ function rowsSection() {
       fixed(row.uniform_epsilon_entropy, 3),
     ]),
   );
-  return section("classes", "Classes", el("p", { class: "lead" }, `At this α every label gives other classes as much as uniform smoothing with ε = ${fixed(data.uniform_epsilon, 3)}.`), asTable("All classes as a table", make));
+  return section("classes", "Classes", el("p", { class: "lead" }, `At this α every label puts as much mass on other classes as uniform smoothing with ε = ${fixed(data.uniform_epsilon, 3)}.`), asTable("All classes as a table", make));
 }

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from softkin.inspection import Inspection
 
 LEGIBLE = 300  # classes whose names fit into a picture
-DRAWN = 600  # leaves of a dendrogram that a page draws
+DRAWN = 600  # leaves of the largest dendrogram that a page draws
 
 
 def build_inspection(seen: "Inspection", distances: "Tensor", *, beta: float | None) -> dict[str, Any]:
@@ -22,8 +22,8 @@ def build_inspection(seen: "Inspection", distances: "Tensor", *, beta: float | N
 
     Args:
         seen: From ``inspection.inspect``.
-        distances: D, (K, K), behind it.
-        beta: How sharp it was made; None where ``distances`` are minus the logarithm of the similarity itself.
+        distances: D, (K, K), from which the similarity was made.
+        beta: The β it was made with; None if ``distances`` are minus the logarithm of the similarity itself.
 
     Returns:
         Plain data for ``report.write``.
@@ -48,7 +48,7 @@ def build_inspection(seen: "Inspection", distances: "Tensor", *, beta: float | N
         "class_names": mistakes.display_names(seen.class_names, len(seen.class_names)),
         "similarity": {**content, "order": seen.order, "as_it_is": beta is None},
         "merges": [list(merge) for merge in seen.merges] if len(seen.class_names) <= DRAWN else [],
-        "oddities": [{"kind": one.kind, "k": one.k, "words": one.words} for one in seen.oddities],
+        "oddities": [{"kind": oddity.kind, "k": oddity.k, "words": oddity.words} for oddity in seen.oddities],
         "rows": [
             {key: row[key] for key in ("entropy", "effective_classes", "uniform_epsilon_entropy")} for row in rows
         ],
@@ -58,7 +58,7 @@ def build_inspection(seen: "Inspection", distances: "Tensor", *, beta: float | N
 
 
 def picture(seen: "Inspection") -> bytes:
-    """Heat-map and dendrogram as a PNG whose names can be read; above 300 classes without names."""
+    """Heat map and dendrogram as a PNG with legible class names; without names above 300 classes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure

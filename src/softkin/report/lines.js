@@ -1,4 +1,4 @@
-// Lines of several methods with one way to point at them; a line that is a ghost stands behind, for comparison only.
+// The lines of several methods, with one way to point at them. A ghost line is drawn behind, for comparison only.
 
 function lineChart(width, height, lines, options) {
   const f = frame(width, height, options);

@@ -11,7 +11,7 @@ from softkin import checks, diagrams, similarity
 from softkin.checks import Array
 from softkin.files import number
 
-MOST_CLASSES = 2000  # 21 MB of page
+MOST_CLASSES = 2000  # their codes make a page of 21 MB
 
 
 def encoded(
@@ -52,7 +52,7 @@ NEAREST = 5
 
 
 def near_mistakes(distances: Array, p: Tensor, y: Tensor) -> dict[str, Any]:
-    """How many wrong answers are among the classes nearest to the true one, beside what chance would make of it."""
+    """How many wrong answers are among the classes nearest to the true one, and the share expected by chance."""
     d = checks.square(distances, "distances", without_diagonal=True).clone()
     d.fill_diagonal_(float("inf"))
     answer = p.argmax(dim=1)
@@ -64,7 +64,7 @@ def near_mistakes(distances: Array, p: Tensor, y: Tensor) -> dict[str, Any]:
 
 
 def decoded(content: dict[str, Any]) -> NDArray[np.float64]:
-    """The (K, K) distances that ``encoded`` made plain, the diagonal 0."""
+    """The (K, K) distances that ``encoded`` wrote, with a zero diagonal."""
     codes = np.frombuffer(base64.b64decode(content["codes"]), dtype="<u4").reshape(len(content["low"]), -1)
     values: NDArray[np.float64] = np.array(content["low"])[:, None] + np.array(content["step"])[:, None] * codes
     np.fill_diagonal(values, 0)

@@ -14,17 +14,17 @@ from softkin import checks
 from softkin.files import number
 from softkin.report.attach import LazyImages
 
-SHOWN = 48  # on the page
-FOR_A_CLASS = 4  # in its drill-down
+SHOWN = 48  # mistakes on the page
+FOR_A_CLASS = 4  # mistakes in the details of a class
 LARGEST = 96  # pixels of a thumbnail's longer side
-BUDGET = 1_500_000  # characters of thumbnails in all: half of what a page for 100 classes may weigh
+BUDGET = 1_500_000  # characters of all thumbnails: most of the 2 MB that a page for 100 classes aims for
 LONGEST = 500  # characters of a text
 TEXT_BUDGET = 3_000_000  # characters of all texts
-MOST_SAMPLES = 2000  # that are described although neither image nor text is left for them
+MOST_SAMPLES = 2000  # samples that are described even without image or text
 
 
 def most_confident(p: Tensor, y: Tensor) -> list[dict[str, Any]]:
-    """The mistakes, the surest first: row, answer, its score, the true class's score, the next best classes."""
+    """The mistakes by falling confidence: row, answer, its score, the true class's score, the best classes."""
     score, answer = p.max(dim=1)
     wrong = (answer != y).nonzero()[:, 0]
     order = wrong[score[wrong].argsort(descending=True, stable=True)][:SHOWN]
@@ -42,15 +42,15 @@ def most_confident(p: Tensor, y: Tensor) -> list[dict[str, Any]]:
 
 
 def by_class(p: Tensor, y: Tensor) -> list[list[list[Any]]]:
-    """For each class its surest wrong answers: [row, score]."""
+    """For each class, the wrong answers with the highest confidence, as [row, score]."""
     score, answer = p.max(dim=1)
     wrong = (answer != y).nonzero()[:, 0]
     order = wrong[score[wrong].argsort(descending=True, stable=True)]
-    found: list[list[list[Any]]] = [[] for _ in range(p.shape[1])]
+    surest: list[list[list[Any]]] = [[] for _ in range(p.shape[1])]
     for row, k in zip(order.tolist(), answer[order].tolist(), strict=True):
-        if len(found[k]) < FOR_A_CLASS:
-            found[k].append([row, number(float(score[row]), 6)])
-    return found
+        if len(surest[k]) < FOR_A_CLASS:
+            surest[k].append([row, number(float(score[row]), 6)])
+    return surest
 
 
 def confusions(p: Tensor, y: Tensor, most: int = 5) -> tuple[list[list[list[int]]], list[list[list[int]]]]:
@@ -63,8 +63,8 @@ def confusions(p: Tensor, y: Tensor, most: int = 5) -> tuple[list[list[list[int]
     truly: list[list[list[int]]] = [[] for _ in range(k)]
     order = counts.argsort(descending=True, stable=True)
     for pair, count in zip(pairs[order].tolist(), counts[order].tolist(), strict=True):
-        truth, given = divmod(pair, k)
-        for lists, own, other in ((instead, truth, given), (truly, given, truth)):
+        truth, answered = divmod(pair, k)
+        for lists, own, other in ((instead, truth, answered), (truly, answered, truth)):
             if len(lists[own]) < most:
                 lists[own].append([other, count])
     return instead, truly
@@ -78,7 +78,7 @@ def described(
     images: Any,
     texts: Sequence[str] | None,
 ) -> dict[str, dict[str, Any]]:
-    """What the page tells of each sample it shows, by its row; thumbnails and texts as long as their budgets last."""
+    """What the page shows of each sample, by row; thumbnails and texts are included while their budgets last."""
     samples: dict[str, dict[str, Any]] = {}
     pictures, letters = 0, 0
     for row in rows:
@@ -101,7 +101,7 @@ def described(
 
 
 def checked_images(images: Any, num_samples: int) -> Any:
-    """Images as (N, H, W) or (N, H, W, C) uint8, C = 1, 3 or 4, or such that are decoded when they are asked for."""
+    """Images as (N, H, W) or (N, H, W, C) uint8, C = 1, 3 or 4, or ``LazyImages``."""
     array: Any = images
     if not isinstance(images, LazyImages):
         array = images.cpu().numpy() if isinstance(images, Tensor) else np.asanyarray(images)
@@ -116,7 +116,7 @@ def checked_images(images: Any, num_samples: int) -> Any:
 
 
 def checked_texts(texts: Any, num_samples: int) -> list[str]:
-    """Texts, one for each sample."""
+    """``texts`` as a list with one text for each sample, or an error."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise TypeError("`texts` must be a list of texts, one for each sample.")
     if len(texts) != num_samples:
@@ -125,7 +125,7 @@ def checked_texts(texts: Any, num_samples: int) -> list[str]:
 
 
 def thumbnail(image: NDArray[np.uint8]) -> str:
-    """A data URI: PNG as it is for small images, JPEG within 96 × 96 pixels for others."""
+    """A data URI: small images as PNG in full size, others as JPEG within 96 × 96 pixels."""
     from PIL import Image
 
     pixels = np.ascontiguousarray(image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image)

@@ -31,8 +31,8 @@ function modelPage() {
       { id: "similarity", link: "Similarity", when: () => data.similarity, make: () => similaritySection(data.similarity, worst()) },
     ],
     [
-      `Brackets and bands are ${percent(data.level, 0)} intervals from ${whole(data.resamples)} resamples of whole samples. For calibration errors they are for the error over these bins; chance only ever adds to such an error.`,
-      "A bin is (low, high]; 0 lies in the first. The error of the whole output is a sum per sample, as in the paper's tables, so it can be larger than that of the answers.",
+      `Brackets and bands are ${percent(data.level, 0)} intervals from ${whole(data.resamples)} resamples of whole samples. Intervals of calibration errors are for the error over these bins; chance can only increase such an error.`,
+      "A bin is (low, high]; 0 lies in the first. The error of the whole output is summed per sample, as in the paper's tables, so it can exceed that of the answers.",
     ],
   );
 }
@@ -51,8 +51,8 @@ function numbersSection() {
       return [
         metric.name,
         el("span", { "data-metric": metric.key, "data-value": value }, text(value)),
-        given(low) ? `${text(low)} – ${text(high)}` : "",
-        given(floor) ? `smoothing alone shows ${share(floor)}: read this number against that, and call no winner by it` : caveat || "",
+        exists(low) ? `${text(low)} – ${text(high)}` : "",
+        exists(floor) ? `smoothing alone gives ${share(floor)}: compare this value with that, and do not rank models by it` : caveat || "",
       ];
     });
     return table("More numbers", ["metric", "value", "interval", "note"], rows);
@@ -62,14 +62,14 @@ function numbersSection() {
   watch(["variant"], () => {
     const v = variant();
     headline.textContent = state.variant ? `With ${v.name.charAt(0).toLowerCase()}${v.name.slice(1)}: ${v.verdict.headline.charAt(0).toLowerCase()}${v.verdict.headline.slice(1)}` : "The numbers";
-    detail.textContent = state.variant ? v.verdict.detail : "The value, its interval, and in the frame what chance alone would show if the confidences were right.";
+    detail.textContent = state.variant ? v.verdict.detail : "Each value with its interval. The frame shows what chance alone would give if the model were calibrated.";
     made.forEach(({ show }) => show(v));
     more.refresh();
   });
   return el("section", { id: "numbers", "aria-labelledby": "numbers-title" }, el("div", { "aria-live": "polite" }, headline, detail), cards, more);
 }
 
-// The end of a scale: the first round number that all values fit below.
+// The end of a scale: the smallest round number above all values.
 const ROUND = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100];
 const roundAbove = (v) => ROUND.find((r) => r >= v * 0.999) || 10 ** Math.ceil(Math.log10(v));
 
@@ -83,9 +83,9 @@ function metricCard(metric) {
   const dot = el("span", { class: "dot" });
   const calm = el("span", { class: "calm" });
   const track = el("div", { class: "scale", "aria-hidden": "true" }, calm, range, dot);
-  const ends = data.variants.flatMap((v) => [v.metrics[key].value, v.metrics[key].low, v.metrics[key].high, v.metrics[key].calibrated && v.metrics[key].calibrated.high]).filter(given).map(Number).filter(Number.isFinite);
+  const ends = data.variants.flatMap((v) => [v.metrics[key].value, v.metrics[key].low, v.metrics[key].high, v.metrics[key].calibrated && v.metrics[key].calibrated.high]).filter(exists).map(Number).filter(Number.isFinite);
   const size = Math.max(0, ...ends.map(Math.abs));
-  const high = metric.larger_is_better && given(metric.at_most) ? metric.at_most : roundAbove(size || 0.01);
+  const high = metric.larger_is_better && exists(metric.at_most) ? metric.at_most : roundAbove(size || 0.01);
   const low = metric.signed ? -high : 0;
   const at = (v) => `${Math.max(0, Math.min(100, (100 * (Number(v) - low)) / (high - low)))}%`;
   const span = (node, a, b) => {
@@ -102,18 +102,18 @@ function metricCard(metric) {
   const show = (v) => {
     const m = v.metrics[key];
     number.show(m.value, text(m.value));
-    interval.textContent = given(m.low) ? `${text(m.low)} to ${text(m.high)}` : "";
+    interval.textContent = exists(m.low) ? `${text(m.low)} to ${text(m.high)}` : "";
     note.textContent = [about, m.calibrated ? `if calibrated, chance alone would show ${share(m.calibrated.value)}` : "", m.caveat || ""].filter(Boolean).join("; ");
     dot.style.left = at(m.value);
-    if (given(m.low)) span(range, m.low, m.high);
+    if (exists(m.low)) span(range, m.low, m.high);
     calm.hidden = !m.calibrated;
     if (m.calibrated) span(calm, m.calibrated.low, m.calibrated.high);
-    // Better or worse only where the paired interval of the difference leaves out 0.
+    // Say better or worse only if the paired interval of the difference excludes 0.
     const moved = v.against_raw && v.against_raw[key];
-    const told = moved && Number(moved.difference) !== 0 ? Math.sign(Number(moved.low)) === Math.sign(Number(moved.high)) : null;
+    const significant = moved && Number(moved.difference) !== 0 ? Math.sign(Number(moved.low)) === Math.sign(Number(moved.high)) : null;
     const gain = moved ? better(metric) * Number(moved.difference) : 0;
-    change.textContent = told === null || told === undefined ? "" : `${told ? (gain > 0 ? "better than" : "worse than") : "not told apart from"} ${text(data.variants[0].metrics[key].value)}`;
-    change.className = told ? (gain > 0 ? "change good" : "change bad") : "change";
+    change.textContent = significant === null || significant === undefined ? "" : `${significant ? (gain > 0 ? "better than" : "worse than") : "not told apart from"} ${text(data.variants[0].metrics[key].value)}`;
+    change.className = significant ? (gain > 0 ? "change good" : "change bad") : "change";
   };
   return { node: el("div", { class: "card metric", "data-metric": key }, el("span", { class: "metric-name" }, name), number, interval, track, axis, change, note), show };
 }
@@ -162,7 +162,7 @@ function reliabilitySection() {
   return section(
     "reliability",
     "Is it as right as it is sure?",
-    el("p", { class: "lead" }, `Bars show how often scores of a size come true. On the dashed line they would be exactly as right as they claim. Bins of fewer than ${FEW} scores are points.`),
+    el("p", { class: "lead" }, `Each bar shows how often scores in that range are right. On the dashed line accuracy equals confidence. Bins with fewer than ${FEW} scores are shown as points.`),
     el("div", { class: "controls" }, binsSlider(), legend()),
     el("div", { class: "pair" }, figure("prediction"), figure("output")),
   );
@@ -184,7 +184,7 @@ function legend() {
 
 // How sure the answers are: right and wrong ones
 
-// One bar that holds most answers leaves nothing to see of the others: then the logarithm.
+// If one bar holds most answers, the others are invisible on a linear scale: use a logarithmic one.
 const lopsided = (bins) => Math.max(...bins.map((b) => b.count)) > 0.6 * bins.reduce((sum, b) => sum + b.count, 0);
 
 function confidenceSection() {
@@ -203,7 +203,7 @@ function confidenceSection() {
     const zones = svg("g");
     for (const b of live.bins) {
       const x = f.X(b.low), w = Math.max(1, f.X(b.high) - x - 1.5), wrong = b.count - b.hit, all = f.Y(b.count);
-      // Wrong answers stand at the bottom, where both scales show their number true.
+      // Wrong answers are at the bottom, where both scales show their number correctly.
       const split = f.Y(wrong);
       zones.append(svg("rect", { class: "zone", x, width: w + 1, y: f.top, height: f.base - f.top }));
       f.root.append(svg("rect", { class: "bar", x, width: w, y: all, height: split - all }), svg("rect", { class: "gap over", x, width: w, y: split, height: f.base - split }));
@@ -254,7 +254,7 @@ function confidenceSection() {
   );
 }
 
-// The wrong answers that it was most sure of
+// The wrong answers with the highest confidence
 
 function mistakesSection() {
   const grid = el("div", { class: "mistakes" });
@@ -262,12 +262,12 @@ function mistakesSection() {
   const more = el("button", { type: "button", class: "more", "data-focus": "more-mistakes", click: () => choose({ allMistakes: !state.allMistakes }) });
   const lead = el("p", { class: "lead" });
   watch(["variant", "allMistakes"], () => {
-    const every = variant().mistakes;
+    const mistakes = variant().mistakes;
     const high = variant().risk_coverage;
-    lead.textContent = every.length ? "Wrong answers, the surest first. Look here for wrong labels and for classes that cannot be told apart." : `Not one of the ${whole(high.answered[high.answered.length - 1])} answers is wrong.`;
-    grid.replaceChildren(...(state.allMistakes ? every : every.slice(0, few)).map((one) => sampleCard({ ...data.samples[one.row], ...one })));
-    more.hidden = every.length <= few;
-    more.textContent = state.allMistakes ? `Show ${few}` : `Show ${every.length}`;
+    lead.textContent = mistakes.length ? "Wrong answers, the surest first. Look here for wrong labels and for classes that cannot be told apart." : `Not one of the ${whole(high.answered[high.answered.length - 1])} answers is wrong.`;
+    grid.replaceChildren(...(state.allMistakes ? mistakes : mistakes.slice(0, few)).map((mistake) => sampleCard({ ...data.samples[mistake.row], ...mistake })));
+    more.hidden = mistakes.length <= few;
+    more.textContent = state.allMistakes ? `Show ${few}` : `Show ${mistakes.length}`;
   });
   return section("mistakes", "Surest mistakes", lead, grid, more);
 }
@@ -276,7 +276,7 @@ function mistakesSection() {
 
 function calibratorsSection() {
   if (!data.calibrators.length) {
-    return section("calibrators", "What calibration would do", el("p", { class: "lead" }, "Not tried: there are too few samples to fit on one half and look at the other, or it was not asked for."));
+    return section("calibrators", "What calibration would do", el("p", { class: "lead" }, "Not tried: there are too few samples to fit on one half and test on the other, or no calibrator was requested."));
   }
   const raw = data.variants[0].metrics;
   const compared = data.metrics.filter(({ shown }) => shown.includes("compare"));
@@ -297,7 +297,7 @@ function calibratorsSection() {
   return section(
     "calibrators",
     "What calibration would do",
-    el("p", { class: "lead" }, "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half, so no sample is judged by a fit that saw it. Sorted by log loss; the first was chosen on these very numbers, so expect a little less of it."),
+    el("p", { class: "lead" }, "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half, so no sample is judged by a fit that saw it. Sorted by log loss; the first was chosen by these numbers, so expect it to do slightly worse on new data."),
     el("div", { class: "card flush" }, table("Calibrators, cross-fitted in two folds", ["calibrator", ...compared.map(({ name }) => name.toLowerCase()), "on the page"], [first, ...rows])),
   );
 }

@@ -50,7 +50,7 @@ function pairsSection() {
   });
   const figure = figureOf({
     title: "Paired differences",
-    note: "On the same samples; the line is the interval. Thick lines hold after as many comparisons as there are pairs.",
+    note: "On the same samples; the line is the interval. Thick lines are significant after correction for the number of pairs.",
     drawn,
     rows: () => table("Paired differences", ["model", "difference", "low", "high", "p", "than the chosen one"], lines().map((line) => [named(methodName(line.other), 60), numeric(line.difference, text(line.difference)), numeric(line.low, text(line.low)), numeric(line.high, text(line.high)), numeric(line.p, fixed(line.p, 3)), words(line)])),
   });
@@ -71,7 +71,7 @@ function pairsSection() {
   );
 }
 
-// One of many, by name.
+// A labelled select box.
 function chooser(label, key, options, chosen, change) {
   const id = fresh("chooser");
   const input = el("select", { id, "data-key": key }, options.map(([value, text]) => el("option", { value, selected: value === chosen() }, cut(text, 60))));

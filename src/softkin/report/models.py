@@ -34,13 +34,13 @@ def build_models(
     """Everything that the page of several models shows; docs/report.md describes each field.
 
     Args:
-        models: 2 to 20, with labels, of the same samples; brought into one order by their ids, or refused.
+        models: 2 to 20 predictions with labels, of the same samples. Their ids bring them into one order.
         name: The page's title.
         n_bins: Bins of the histograms.
         confidence: The level of all intervals.
         resamples: How many resamples make an interval.
-        seed: Of the resampling.
-        comparisons: What ``evaluation.compare`` said of just these models, where it is at hand.
+        seed: Seeds the resampling.
+        comparisons: The result of ``evaluation.compare`` for these models, if the caller has it already.
 
     Returns:
         Plain data for ``report.write``, of the same form as ``build_comparison``'s.
@@ -56,7 +56,7 @@ def build_models(
         comparisons = evaluation.compare(models, **how)
     keys = [f"m{place}" for place in range(len(models))]
     pairs = _pairs(comparisons, keys)
-    evaluated = [_measured(one, **how) for one in in_order]
+    evaluated = [_measured(model, **how) for model in in_order]
     columns = [
         metric
         for metric in catalogue.shown("evaluate", first.num_classes)
@@ -68,17 +68,17 @@ def build_models(
         for row, cell in zip(rows, _marked(metric, measured, pairs, keys), strict=True):
             row["cells"][metric.key] = cell
     y = first.known_labels
-    answers = torch.stack([one.probabilities.argmax(dim=1) for one in in_order])
+    answers = torch.stack([model.probabilities.argmax(dim=1) for model in in_order])
     content = {
         "name": name or f"{len(models)} models compared",
         "subject": "models",
         "notes": _notes(level, resamples, len(models)),
         "num_samples": len(first),
         "num_classes": first.num_classes,
-        "class_names": next((one.class_names for one in models if one.class_names), None),
+        "class_names": next((model.class_names for model in models if model.class_names), None),
         "methods": [{"key": key, "name": title} for key, title in zip(keys, titles, strict=True)],
         "table": {"columns": [column_data(metric) for metric in columns], "rows": rows},
-        "curves": {key: pooled([one]) for key, one in zip(keys, in_order, strict=True)},
+        "curves": {key: pooled([model]) for key, model in zip(keys, in_order, strict=True)},
         "verdicts": {key: row["verdict"] for key, row in zip(keys, evaluated, strict=True)},
         "pairs": pairs,
         "classes": _classes(answers, y, first.num_classes, keys, 1 - level),
@@ -88,7 +88,7 @@ def build_models(
 
 
 def _titles(models: Sequence[Predictions]) -> list[str]:
-    names = [one.name or f"model {place}" for place, one in enumerate(models, start=1)]
+    names = [model.name or f"model {place}" for place, model in enumerate(models, start=1)]
     return [name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, start=1)]
 
 
@@ -103,9 +103,9 @@ def _pairs(comparisons: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> lis
     return pairs
 
 
-def _measured(one: Predictions, *, n_bins: int, confidence: float, resamples: int, seed: int) -> dict[str, Any]:
+def _measured(model: Predictions, *, n_bins: int, confidence: float, resamples: int, seed: int) -> dict[str, Any]:
     """The metrics of the table with their intervals, and the verdict."""
-    p, y = scopes.checked(one.probabilities, one.known_labels)
+    p, y = scopes.checked(model.probabilities, model.known_labels)
     shown = [metric for metric in catalogue.shown("evaluate", p.shape[1]) if {"compare", "table"} & metric.shown]
     cells: dict[str, Any] = {}
     for metric in shown:
@@ -143,7 +143,7 @@ def _marked(
     pairs: Sequence[Mapping[str, Any]],
     keys: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """The cells of a column: the best, and who is not told apart from it by the paired comparisons."""
+    """The cells of a column, with the best marked, and those that the paired comparisons do not tell from it."""
     cells = [
         {
             "mean": cell["value"], "std": None, "n": 1, "values": [cell["value"]], "low": cell.get("low"),
@@ -171,16 +171,16 @@ def _marked(
 
 
 def _classes(answers: Tensor, y: Tensor, num_classes: int, keys: Sequence[str], tail: float) -> dict[str, Any]:
-    """How many samples of each class each model finds, who finds most, and whether that is beyond chance.
+    """For each class, how many samples each model gets right, which model leads, and whether that is beyond chance.
 
-    The best is compared with each other model by McNemar's exact test on the samples of the class; the largest of
-    these p-values must hold after as many comparisons as there are classes (Holm's rule).
+    McNemar's exact test compares the best model with each other one on the samples of the class. The largest of these
+    p-values must be significant after Holm's correction for the number of classes.
     """
     hits = answers == y
     size = torch.bincount(y, minlength=num_classes)
     right = torch.stack([torch.bincount(y[hit], minlength=num_classes) for hit in hits])  # (M, K)
     best = right.argmax(dim=0)
-    ahead = hits[best[y], torch.arange(len(y))]  # whether the best of a sample's own class has it right
+    ahead = hits[best[y], torch.arange(len(y))]  # whether the best model of a sample's class gets the sample right
     p_values = np.zeros(num_classes)
     for model, hit in enumerate(hits):
         gains = torch.bincount(y[ahead & ~hit], minlength=num_classes).numpy()
@@ -207,7 +207,7 @@ def _holm(p_values: NDArray[np.float64], tail: float) -> list[bool]:
 
 
 def _agreement(answers: Tensor, y: Tensor) -> dict[str, Any]:
-    """Of every two models: the share of samples with the same answer, and of those both have wrong in the same way."""
+    """For every two models, the share of samples with the same answer, and with the same wrong answer."""
     n = len(y)
     wrong = answers != y
     same = [[float((a == b).sum()) / n for b in answers] for a in answers]
@@ -218,8 +218,8 @@ def _agreement(answers: Tensor, y: Tensor) -> dict[str, Any]:
 
 def _notes(level: float, resamples: int, count: int) -> list[str]:
     return [
-        f"Below each value its {100 * level:g} % interval from {resamples:,} resamples of whole samples; in brackets "
-        "what perfect calibration would show with as many samples.",
+        f"Below each value stands its {100 * level:g} % interval from {resamples:,} resamples of whole samples, and in "
+        "brackets what a perfectly calibrated model would show with as many samples.",
         f"Bold: best. ≈: not told apart from the best on the same samples ({count * (count - 1) // 2} paired "
         f"comparison{'s' if count > 2 else ''} a metric, Holm's rule).",
     ]

@@ -39,22 +39,22 @@ const THIN = "\u202f";
 const signed = (text) => text.replace("-", "\u2212");
 const grouped = new Intl.NumberFormat("en-US");
 const whole = (x) => grouped.format(x);
-const given = (x) => x !== null && x !== undefined;
+const exists = (x) => x !== null && x !== undefined;
 
 function fixed(x, digits) {
-  if (!given(x)) return "–";
+  if (!exists(x)) return "–";
   x = Number(x);
   if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
   const text = x.toFixed(digits);
   return signed(/^-0\.?0*$/.test(text) ? text.slice(1) : text);
 }
 
-const percent = (x, digits = 1) => (given(x) ? `${fixed(100 * Number(x), digits)}${THIN}%` : "–");
+const percent = (x, digits = 1) => (exists(x) ? `${fixed(100 * Number(x), digits)}${THIN}%` : "–");
 const points = (x, digits = 1) => `${x > 0 ? "+" : ""}${fixed(100 * x, digits)}`;
-// Small shares keep two digits that say something.
+// Small shares keep two significant digits.
 const share = (x) => (x !== 0 && Math.abs(x) < 0.0995 ? percent(x, x < 0.001 ? 3 : 2) : percent(x, 1));
 
-// A metric's values as text, by what its declaration says of it.
+// A metric's values as text, formatted as its declaration says.
 function textOf(metric, digits = 3) {
   if (!metric.percent) return (v) => fixed(v, digits);
   if (metric.signed) return (v) => `${points(v)}${THIN}pts`;
@@ -63,7 +63,7 @@ function textOf(metric, digits = 3) {
 // 1: larger is better, -1: smaller is, 0: neither.
 const better = (metric) => (metric.larger_is_better === true ? 1 : metric.larger_is_better === false ? -1 : 0);
 
-// A name is somebody's text: of any length, in any direction, with any character.
+// A name is untrusted text: of any length, in any direction, with any characters.
 function cut(text, most) {
   const clean = text.slice(0, 4 * most + 8).replace(/[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
   const letters = Array.from(clean);
@@ -73,7 +73,7 @@ const isolated = (text, most) => `\u2068${cut(text, most)}\u2069`; // for SVG an
 const named = (text, most = 60) => el("bdi", { class: "name", title: text.length > most ? cut(text, 600) : null }, cut(text, most));
 const className = (k) => data.class_names[k];
 
-// What the reader has chosen; parts of the page watch the keys that they show.
+// What the reader has chosen. Each part of the page watches the keys that it shows.
 const state = {};
 const watchers = [];
 
@@ -85,7 +85,7 @@ function choose(changes) {
   if (typeof writeAddress === "function") writeAddress();
 }
 
-// What had the focus may have been drawn anew: its successor has the same data-focus, or is named by data-focus-else.
+// Redrawing may have removed the focused element. Its successor has the same data-focus, or is named by data-focus-else.
 function keepFocus(focused) {
   if (!focused || focused.isConnected || !focused.dataset) return;
   for (const key of [focused.dataset.focus, focused.dataset.focusElse]) {
@@ -99,7 +99,7 @@ function watch(keys, run) {
   run();
 }
 
-// A number that changes: screen readers hear it, tests read it in full from data-value.
+// A number that changes: screen readers announce it, and data-value holds all of its digits for tests.
 function output(key, attributes) {
   const node = el("output", { "data-key": key, ...attributes });
   node.show = (value, text) => {
@@ -147,7 +147,7 @@ function section(id, title, ...children) {
   return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), children);
 }
 
-// A cell with a number in full behind what is shown: for tests, and for CSV files.
+// A cell whose data-value holds all digits of the number shown, for tests and CSV files.
 const numeric = (value, text) => el("span", { "data-value": value }, text);
 
 function table(caption, head, rows, attributes) {
@@ -164,7 +164,7 @@ function table(caption, head, rows, attributes) {
   );
 }
 
-// A chart's numbers as a table, made when somebody opens it.
+// A chart's numbers as a table, built when the reader opens it.
 function asTable(summary, make) {
   const body = el("div");
   const node = el("details", { class: "numbers" }, el("summary", {}, summary), body);
@@ -198,7 +198,7 @@ function themeButton() {
     try {
       localStorage.setItem("softkin-theme", theme);
     } catch {
-      // a page opened from a file may have no storage; the choice then lasts as long as the page
+      // a page opened from a file may have no storage; the choice then lasts until the page is closed
     }
   });
   try {
@@ -227,18 +227,18 @@ function masthead(links) {
   );
 }
 
-// Pages by kind, and the sections that other files add to them.
+// How each kind of page is drawn, and the sections that other files add to it.
 const PAGES = {};
 const ADDED = {};
 const addPage = (kind, draw) => (PAGES[kind] = draw);
 const addSection = (kind, section) => (ADDED[kind] = [...(ADDED[kind] || []), section]);
 
-// The sections of a page in their order: its own, and the added ones behind those that they name.
+// The sections of a page in order: its own, with each added one after the section that it names.
 function arranged(kind, own) {
   const all = [...own];
-  for (const one of ADDED[kind] || []) {
-    const place = all.findIndex(({ id }) => id === one.after);
-    all.splice(place < 0 ? all.length : place + 1, 0, one);
+  for (const added of ADDED[kind] || []) {
+    const place = all.findIndex(({ id }) => id === added.after);
+    all.splice(place < 0 ? all.length : place + 1, 0, added);
   }
   return all.filter(({ when }) => !when || when());
 }
@@ -248,11 +248,11 @@ function drawPage(kind, own, notes) {
   masthead(all.filter(({ link }) => link).map(({ id, link }) => [id, link]));
   document.querySelectorAll(".no-script, noscript").forEach((node) => node.remove());
   document.getElementById("main").append(...all.map(({ make }) => make()).filter(Boolean));
-  document.getElementById("foot").append(...notes.map((note) => el("p", {}, note)), el("p", {}, `Made with softkin ${data.softkin}. This file is complete: it asks nothing of any network.`));
+  document.getElementById("foot").append(...notes.map((note) => el("p", {}, note)), el("p", {}, `Made with softkin ${data.softkin}. This file is complete and makes no network requests.`));
   copyButtons();
 }
 
-// A button beside each piece of code of the first screen.
+// Add a copy button to each code block of the first screen.
 function copyButtons() {
   document.querySelectorAll(".code pre").forEach((pre) => {
     const button = el("button", { type: "button", class: "chip copy" }, "Copy");
@@ -261,7 +261,7 @@ function copyButtons() {
         await navigator.clipboard.writeText(pre.textContent);
         button.textContent = "Copied";
       } catch {
-        getSelection().selectAllChildren(pre); // without a clipboard, as in a page from a file, at least select it
+        getSelection().selectAllChildren(pre); // a page opened from a file has no clipboard: select the text instead
         button.textContent = "Selected";
       }
     });

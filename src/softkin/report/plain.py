@@ -1,4 +1,4 @@
-"""Numbers as JSON has them: no NaN, no infinity."""
+"""Numbers that JSON can hold: no NaN, no infinity."""
 
 from typing import Any
 
@@ -7,16 +7,16 @@ from torch import Tensor
 from softkin.files import number
 
 VERSION = 3
-"""Of the data's form: it changes when a field changes its meaning or goes away"""
+"""Version of the data format; it rises when a field is removed or changes its meaning"""
 
 
 def numbers(values: Tensor, digits: int | None = None) -> list[Any]:
-    """A tensor of one axis as a list: counts as whole numbers, the rest as ``number``."""
+    """A one-dimensional tensor as a list: integers stay integers, floats become what ``number`` returns."""
     if not values.is_floating_point():
         return list(values.tolist())
     return [number(value, digits) for value in values.tolist()]
 
 
 def whole(values: Tensor) -> list[int]:
-    """Counts that are kept as floats."""
+    """Counts that are stored as floats, as integers."""
     return [round(value) for value in values.tolist()]

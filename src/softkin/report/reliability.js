@@ -3,8 +3,8 @@
 const CELLS = 300;
 const FEW = 10; // scores in a bin: fewer are a point and no bar, which would look like as much as any other
 
-// The sums of M bins from those of the cells: where M divides 300, edges of bins are edges of cells. Of another M that
-// was asked for, the data hold the very sums.
+// The sums of M bins from those of the cells. If M divides 300, the edges of bins are edges of cells. For another
+// requested M the data hold the sums themselves.
 function binsOf(cells, m) {
   const exact = cells.exact && cells.exact[m];
   if (exact) {
@@ -25,7 +25,7 @@ function binsOf(cells, m) {
   });
 }
 
-// Σ |scores − hits| / n, with n the number of samples: per sample also where every sample has K scores.
+// Σ |scores − hits| / n, with n the number of samples, also for the output, where every sample has K scores.
 const errorOf = (bins, samples) => bins.reduce((sum, b) => sum + Math.abs(b.score - b.hit), 0) / samples;
 
 const WORDS = {
@@ -42,7 +42,7 @@ function binWords(b, scope, band) {
   return lines;
 }
 
-// Bars up to the share of hits, hatched from there to what was claimed; beneath, how many scores each bin holds.
+// Bars up to the share of hits, hatched from there to the mean score; below them, how many scores each bin holds.
 function reliabilityChart(width, bins, bands, scope, label, open = null) {
   const side = Math.min(width, 460), below = 74;
   const height = side * 0.86 + below;
@@ -63,7 +63,7 @@ function reliabilityChart(width, bins, bands, scope, label, open = null) {
         svg("rect", { class: over ? "gap over" : "gap under", x, width: w, y: Math.min(top, claimed), height: Math.abs(top - claimed) }),
         svg("line", { class: "claim", x1: x, x2: x + w, y1: claimed, y2: claimed }),
       );
-      if (bands && given(bands[0][i])) {
+      if (bands && exists(bands[0][i])) {
         const c = x + w / 2;
         group.append(svg("path", { class: "whisker", d: `M${c} ${f.Y(bands[0][i])}V${f.Y(bands[1][i])}` }));
       }
@@ -77,14 +77,14 @@ function reliabilityChart(width, bins, bands, scope, label, open = null) {
     count: () => bins.length,
     at: (i) => ({ x: (f.X(bins[i].low) + f.X(bins[i].high)) / 2, y: bins[i].count ? Math.min(f.Y(bins[i].likelihood), f.Y(bins[i].confidence)) : f.Y(0.5) }),
     pick: (x) => Math.floor(((x - f.left) / (f.width - f.left - f.right)) * bins.length),
-    describe: (i) => binWords(bins[i], scope, bands && given(bands[0][i]) ? [bands[0][i], bands[1][i]] : null),
+    describe: (i) => binWords(bins[i], scope, bands && exists(bands[0][i]) ? [bands[0][i], bands[1][i]] : null),
     mark: (i) => zones.childNodes.forEach((zone, place) => zone.classList.toggle("on", place === i)),
     open: open && haveRows() ? { possible: (i) => bins[i].count > 0, run: (i) => open(bins[i]) } : undefined,
   });
   return [f.root, tip];
 }
 
-// How many scores each bin holds; of the whole output nearly all lie by 0, so there the logarithm.
+// How many scores each bin holds. Nearly all scores of the whole output are near 0, so there the scale is logarithmic.
 function countStrip(f, bins, base, height, scope) {
   const most = Math.max(1, ...bins.map((b) => b.count));
   const size = scope === "output" ? (c) => (c ? Math.log10(1 + c) / Math.log10(1 + most) : 0) : (c) => c / most;
@@ -110,7 +110,7 @@ function binTable(bins, scope, bands) {
     numeric(b.count, whole(b.count)),
     b.count ? numeric(b.confidence, percent(b.confidence, 2)) : "–",
     b.count ? numeric(b.likelihood, percent(b.likelihood, 2)) : "–",
-    bands && given(bands[0][i]) ? `${percent(bands[0][i])} – ${percent(bands[1][i])}` : "–",
+    bands && exists(bands[0][i]) ? `${percent(bands[0][i])} – ${percent(bands[1][i])}` : "–",
     b.count ? numeric(b.confidence - b.likelihood, points(b.confidence - b.likelihood, 2)) : "–",
   ]);
   return table(`${WORDS[scope].title}, bin by bin`, ["bin", WORDS[scope].what, "claimed", "true", "between", "gap, points"], rows);

@@ -32,16 +32,16 @@ SCRIPTS = (
     "inspector.js",
     "start.js",
 )
-"""The page's own code, one closure when put together; it uses no library"""
+"""The page's own code, joined into one closure; it uses no library"""
 
 
 def page(data: dict[str, Any]) -> str:
     """The HTML of a report.
 
-    The first screen is plain HTML (``report.answers``), which reads without the script. The data are JSON in a block
-    that browsers do not run; ``<`` is written as an escape, so that no text in it can end the block, and the script
-    puts texts on the page as text only. The page's content policy, which allows the
-    very script and style below and images from data URIs, forbids every request.
+    The first screen is plain HTML (``report.answers``) and is readable without the script. The data are JSON in a block
+    that browsers do not run. ``<`` is escaped, so that no text can end that block, and the script inserts texts as text
+    nodes only. The page's content security policy allows this script, this style and images from data URIs, and forbids
+    every request.
     """
     script = '"use strict";\n(() => {\n' + "".join(_file(name) for name in SCRIPTS) + "})();\n"
     style = _file("page.css")
@@ -59,24 +59,24 @@ def page(data: dict[str, Any]) -> str:
 
 
 def embedded(data: dict[str, Any]) -> str:
-    """JSON that can stand inside a script element: ASCII, and neither ``<`` nor ``&``."""
+    """JSON that is safe inside a script element: ASCII, without ``<``, ``>`` and ``&``."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def write(path: str | Path, data: dict[str, Any], *, force: bool = False) -> tuple[Path, Path]:
-    """Write the page, and beside it the data as JSON, each whole or not at all.
+    """Write the page, and its data as JSON beside it; each file is written atomically.
 
     Args:
-        path: Ends in .html; the data go to the same name with .json.
+        path: Ends in .html; the data go to the same path with .json.
         data: From ``report.build`` or ``report.build_comparison``.
-        force: Overwrite files that are there.
+        force: Overwrite existing files.
 
     Returns:
         Both paths.
 
     Raises:
-        SoftkinError: A file is there already and ``force`` is not set, or it cannot be written.
+        SoftkinError: A file exists and ``force`` is not set, or a file cannot be written.
     """
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):

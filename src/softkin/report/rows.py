@@ -1,7 +1,7 @@
-"""All samples in few bytes, so that every bar, bin and class of the page can list its own.
+"""All samples in a compact form, so that every bar, bin and class of the page can list its samples.
 
-A score becomes one 16-bit code: its cell of the 300 (exact: the very cell that the sums count it in) and 218 steps
-within it. The page adds cells up to bins, so the samples that it lists for a bin are those that the bin counts.
+A score becomes one 16-bit code: its cell among the 300, exactly the cell in which the sums count it, and one of 218
+steps within the cell. The page adds cells up to bins, so it lists for a bin exactly the samples that the bin counts.
 """
 
 import base64
@@ -16,15 +16,15 @@ from torch import Tensor
 from softkin.binning import equal_width
 from softkin.report.curves import CELLS
 
-STEPS = 218  # in a cell: 300 · 218 codes fit into 16 bits
-BEST = 4  # classes of a sample
-MANY = 20_000  # samples: of more only the winning class is kept
+STEPS = 218  # per cell: 300 · 218 codes fit into 16 bits
+BEST = 4  # classes to keep for each sample
+MANY = 20_000  # samples; above this only the winning class is kept
 
 
 def encoded(all_probabilities: Sequence[Tensor], labels: Tensor, ids: Tensor | Sequence[str] | None) -> dict[str, Any]:
-    """Labels, ids, and of each variant the best classes with their scores, row by row.
+    """Labels, ids, and for each variant the best classes of each row with their scores.
 
-    ``best`` of a variant is None where it ranks as the first one does, as after temperature scaling.
+    A variant's ``best`` is None if it ranks the classes as the first variant does, as after temperature scaling.
     """
     n, k = all_probabilities[0].shape
     most = min(BEST if n <= MANY else 1, k)
@@ -51,7 +51,7 @@ def encoded(all_probabilities: Sequence[Tensor], labels: Tensor, ids: Tensor | S
 
 
 def codes(scores: Tensor) -> NDArray[np.int64]:
-    """The cell of each score times 218, plus how far into the cell it lies."""
+    """218 times the cell of each score, plus its step within the cell."""
     s = scores.to(torch.float64)
     edges = equal_width(CELLS).edges.to(torch.float64)
     cell = (torch.searchsorted(edges, s.contiguous(), side="left") - 1).clamp_(0, CELLS - 1)
@@ -60,7 +60,7 @@ def codes(scores: Tensor) -> NDArray[np.int64]:
 
 
 def packed(values: NDArray[Any]) -> str:
-    """Base64 of little-endian 16-bit numbers; there are no more classes, or nodes of a tree, than that on a page."""
+    """Base64 of little-endian 16-bit numbers, which suffice for the classes of a page and the nodes of its tree."""
     return base64.b64encode(np.ascontiguousarray(values, dtype="<u2").tobytes()).decode("ascii")
 
 

@@ -8,7 +8,7 @@ function shortNumbers(text) {
   return new Uint16Array(bytes.buffer); // little-endian, as every machine that runs a browser is
 }
 
-// Rows as the data hold them, decoded when somebody first asks.
+// The rows of the data, decoded at first use.
 const decodedRows = (() => {
   let made = null;
   return () => {
@@ -24,7 +24,7 @@ const decodedRows = (() => {
   };
 })();
 
-// One sample as it is in the variant that is shown: its label, answer, confidence and best classes.
+// One sample in the variant that is shown: its label, answer, confidence and best classes.
 function sampleOf(row) {
   const { label, most, variants } = decodedRows(), { best, score } = variants[state.variant];
   const about = data.samples[row] || { id: undefined, text: undefined, image: undefined };
@@ -34,7 +34,7 @@ function sampleOf(row) {
 }
 
 const cellOf = (code) => Math.floor(code / data.rows.steps);
-// The bin of a score's code: whole cells where the bins are made of such, else by the score itself.
+// The bin of a score's code: by cell if the bins consist of whole cells, else by the score itself.
 const binOf = (code, m) => (CELLS % m === 0 ? Math.floor(cellOf(code) / (CELLS / m)) : Math.min(m - 1, Math.floor(((code + 0.5) / (CELLS * data.rows.steps)) * m)));
 
 // Rows for which test(answer, label, code of the confidence, row) holds.
@@ -45,7 +45,7 @@ function rowsWhere(test) {
   return hits;
 }
 
-// Rows that give one of their best classes a score in a bin; `k` asks for one class.
+// Rows in which one of the best classes has a score in the bin; `k` restricts this to one class.
 function rowsScoring(bin, m, k = null) {
   const { count, most, variants } = decodedRows(), { best, score } = variants[state.variant];
   const hits = [];
@@ -81,7 +81,7 @@ const showPair = (truth, answer) => showSamples(`${isolated(className(truth), 40
 const haveRows = () => data.kind === "model" && Boolean(data.rows);
 const PAGE_OF_SAMPLES = 24;
 
-// A list of samples over the page; the focus returns to where it was when it closes.
+// A dialog that lists samples; the focus returns to its old place when it closes.
 function showSamples(title, rows, note = null) {
   const ordered = rows.map((row) => sampleOf(row)).sort((a, b) => Number(a.answer === a.label) - Number(b.answer === b.label) || b.confidence - a.confidence);
   const wrong = ordered.filter((one) => one.answer !== one.label).length;
@@ -139,7 +139,7 @@ function sampleCard(one) {
     return el("div", { class: "barline small" }, el("span", { class: "who" }, named(className(k), 22)), el("span", { class: "track" }, fill), el("span", { class: "num" }, percent(p)));
   });
   const truth = one.best.find(([k]) => k === one.label);
-  const score = given(one.truth) ? one.truth : truth ? truth[1] : null;
+  const score = exists(one.truth) ? one.truth : truth ? truth[1] : null;
   return el(
     "article",
     { class: "card mistake", "data-row": one.row },

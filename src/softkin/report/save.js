@@ -38,7 +38,7 @@ function standalone(root) {
 
 const svgText = (root) => new XMLSerializer().serializeToString(root);
 
-// As a picture, twice as large, so that it is sharp on paper; the promise gives a Blob.
+// A PNG at twice the size, sharp on paper; the promise resolves to a Blob.
 function pngOf(root, scale = 2) {
   const { width, height } = root.viewBox.baseVal;
   return new Promise((done, failed) => {
@@ -53,14 +53,14 @@ function pngOf(root, scale = 2) {
   });
 }
 
-// A cell that a spreadsheet would compute gets a quote in front, as softkin.escape.csv_cell gives it.
+// Like softkin.escape.csv_cell: a cell that a spreadsheet would take for a formula gets a quote in front.
 const csvCell = (text) => {
   const safe = /^'*[=+\-@\t\r]/.test(text) && !/^-?[\d.]+(e-?\d+)?$/i.test(text) ? `'${text}` : text;
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 const csvText = (rows) => rows.map((cells) => cells.map((cell) => csvCell(String(cell ?? ""))).join(",")).join("\r\n") + "\r\n";
 
-// A table as CSV: numbers in full where the page knows them.
+// A table as CSV, with all digits of the numbers that the page holds.
 function csvOf(node) {
   const rows = Array.from(node.querySelectorAll("tr"), (row) =>
     Array.from(row.children, (cell) => {
@@ -71,7 +71,7 @@ function csvOf(node) {
   return csvText(rows);
 }
 
-// A chart with its title, note, table and files. `drawn` is from chart(); `rows` makes its table.
+// A chart with its title, note, table and buttons to save it. `drawn` is from chart(); `rows` builds the table.
 function figureOf({ title, note = null, drawn, rows, before = null, after = null, heading = "h3" }) {
   const numbers = asTable("As a table", rows);
   const root = () => drawn.picture ? drawn.picture() : drawn.querySelector("svg");

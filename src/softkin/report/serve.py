@@ -1,7 +1,7 @@
-"""Pages of a folder in a browser, on this machine only, loaded again when they change.
+"""Serve the pages of a folder to a browser on this machine, and reload them when they change.
 
-Each page is shown in a frame that shares nothing with the server's own pages: a file in the folder that is no report of
-ours cannot read the others. A frame around it asks now and then whether the file has changed.
+Each page is shown in a sandboxed frame of its own origin, so a file in the folder that is not a report of ours cannot
+read the other pages. The outer page polls whether the file has changed.
 """
 
 import base64
@@ -20,9 +20,9 @@ from softkin.report.comparison import write_comparison
 from softkin.study.outputs import PAGE
 from softkin.study.records import RECORD, STUDY
 
-ADDRESS = "127.0.0.1"  # loopback only: there is no option for another
-DEEP = 3  # folders below the one that is served
-SECONDS = 30.0  # at least, between two pages that are made of a study that runs
+ADDRESS = "127.0.0.1"  # loopback only; there is no option for another address
+DEEP = 3  # levels of subfolders that are served
+SECONDS = 30.0  # minimum between two updates of a running study's page
 
 FRAME = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <style>{style}</style></head>
@@ -34,13 +34,13 @@ SANDBOX = "allow-scripts allow-downloads allow-modals"
 
 
 def pages(folder: Path) -> list[str]:
-    """The HTML files in a folder and below, by their paths from it."""
+    """The HTML files in a folder and its subfolders, as relative paths."""
     inside = [path for depth in range(DEEP + 1) for path in folder.glob("/".join(["*"] * depth + ["*.html"]))]
     return sorted(str(path.relative_to(folder).as_posix()) for path in inside if _allowed(folder, path))
 
 
 def _allowed(folder: Path, path: Path) -> bool:
-    """Whether a path is a page of the folder: no hidden file, nothing that a link leads out to."""
+    """Whether a path is a page of the folder: not hidden, and not reached through a link out of the folder."""
     inside = path.resolve()
     below = folder.resolve()
     return (
@@ -52,12 +52,12 @@ def _allowed(folder: Path, path: Path) -> bool:
 
 
 class PageServer(ThreadingHTTPServer):
-    """The server of a folder's pages; ``serve_forever`` runs it."""
+    """Server for the pages of a folder; ``serve_forever`` runs it."""
 
     daemon_threads = True
 
     def __init__(self, folder: str | Path, *, port: int = 0) -> None:
-        """Bind to the port of this machine's loopback address; 0 takes any that is free."""
+        """Bind to ``port`` of the loopback address; 0 picks a free port."""
         self.folder = Path(folder)
         if not self.folder.is_dir():
             raise SoftkinError(f"{folder} must be a folder of pages, and it is not.")
@@ -68,7 +68,7 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the pages are."""
+        """The address of the list of pages."""
         return f"http://{ADDRESS}:{self.server_address[1]}/"
 
 
@@ -81,7 +81,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer with the list, a frame, a page, or a page's stamp."""
         port = self.server.server_address[1]
         if self.headers.get("Host") not in (f"{ADDRESS}:{port}", f"localhost:{port}"):
-            return self._send(403, "text/plain", b"Another site led here.")  # by a name that it made point here
+            return self._send(
+                403, "text/plain", b"This address is not served."
+            )  # DNS rebinding: another site's name that points here
         parts = urllib.parse.urlsplit(self.path).path.lstrip("/")
         kind, _, quoted = parts.partition("/")
         if not parts:
@@ -97,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
             if kind == "page":
                 return self._send(200, "text/html; charset=utf-8", path.read_bytes(), policy=f"sandbox {SANDBOX}")
         except OSError:
-            return self._send(404, "text/plain", b"The page has just gone.")
+            return self._send(404, "text/plain", b"The page was just removed.")
         source = html.escape(f"/page/{urllib.parse.quote(name)}")
         return self._html(
             FRAME.format(title=html.escape(name), source=source, style=STYLE, script=SCRIPT, sandbox=SANDBOX)
@@ -127,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Requests once a second are no news."""
+        """Log nothing: the frames poll once a second."""
 
 
 def _list(names: list[str]) -> str:
@@ -146,12 +148,12 @@ def _digest(text: str) -> str:
 
 
 def refresh_studies(folder: Path, done: dict[Path, int], say: Callable[[str], None]) -> None:
-    """Make the pages of the studies in a folder anew that have more results than when it last looked.
+    """Write the page of each study in a folder that has more results than at the last call.
 
     Args:
-        folder: A study's, or one that holds studies.
-        done: How many runs each study had done; changed in place.
-        say: Gets a sentence for each page that was made.
+        folder: A study's folder, or a folder of studies.
+        done: How many runs each study had finished at the last call; updated in place.
+        say: Called with a sentence for each page that was written.
     """
     for study in (path.parent for pattern in (STUDY, f"*/{STUDY}") for path in sorted(folder.glob(pattern))):
         records = sum(1 for _ in study.glob(f"runs/*/{RECORD}"))
@@ -163,7 +165,7 @@ def refresh_studies(folder: Path, done: dict[Path, int], say: Callable[[str], No
         try:
             write_comparison(page, study)
         except (SoftkinError, ValueError, KeyError, OSError):
-            continue  # no method is done yet, or a record is being written: the next look will tell
+            continue  # no method is done yet, or a record is being written; try again at the next call
         say(f"Wrote {page}, {records} runs done")
 
 

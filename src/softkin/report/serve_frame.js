@@ -1,4 +1,4 @@
-// Around a page that `softkin report serve` shows: load it again when its file changes, and keep its state in the address.
+// The frame around a page that `softkin report serve` shows: reload it when its file changes, and keep its state in the address.
 (() => {
   const frame = document.querySelector("iframe"), said = document.getElementById("said"), page = frame.getAttribute("src");
   let stamp = null;
@@ -13,7 +13,7 @@
       stamp = next;
       said.textContent = "";
     } catch {
-      said.textContent = "The server has ended; the page stays as it is.";
+      said.textContent = "The server has stopped; the page no longer updates.";
     }
   }, 1000);
 })();

@@ -67,25 +67,25 @@ function similaritySection(content, own, id = "similarity") {
         text: (n) => (n === k ? `all ${k}` : `${n} around it`),
       })
     : null;
-  const arrange = choice("Order", "order", [{ value: "clustered", text: "alike side by side" }, { value: "named", text: "by name" }, { value: "given", text: "as in the file" }], "clustered", (order) => choose({ order }));
+  const arrange = choice("Order", "order", [{ value: "clustered", text: "similar classes together" }, { value: "named", text: "by name" }, { value: "given", text: "as in the file" }], "clustered", (order) => choose({ order }));
   addAddress({ key: "similar", get: () => (state.own === own ? null : className(state.own)), set: (text) => data.class_names.includes(text) && choose({ own: data.class_names.indexOf(text) }) });
   return section(
     id,
     "Class similarity",
-    el("p", { class: "lead" }, "How alike the classes are, and what the smooth label of a class would be. The true class keeps 1\u2212α; the others share α by their similarity, more sharply the larger β is."),
+    el("p", { class: "lead" }, "How similar the classes are, and the smooth label that each class would get. The true class keeps 1\u2212α; the others share α by similarity, and a larger β favours the most similar ones more."),
     content.source ? el("p", { class: "note" }, "Distances: ", named(content.source, 160)) : null,
     el(
       "div",
       { class: "pair wide-right" },
       figureOf({
-        title: "Similarity of each class (line) to the others",
-        note: haveRows() ? "Choose a cell to see the label of its line, and the samples of that class that were answered with the column’s." : "Choose a line to see its label.",
+        title: "Similarity of each class (row) to the others",
+        note: haveRows() ? "Choose a cell to see the label of its row’s class, and the samples of that class that were answered with the column’s class." : "Choose a row to see its label.",
         before: el("div", { class: "controls" }, arrange, zoom),
         drawn: map.node,
         after: map.legend,
         rows: () => {
           const shown = map.shown();
-          return table("Similarity, line by line", ["class", ...shown.map((j) => cut(className(j), 30))], shown.map((i) => {
+          return table("Similarity, row by row", ["class", ...shown.map((j) => cut(className(j), 30))], shown.map((i) => {
             const line = s(i);
             return [named(className(i), 30), ...shown.map((j) => (i === j ? "" : numeric(line[j], share(line[j]))))];
           }));
@@ -101,22 +101,22 @@ function similaritySection(content, own, id = "similarity") {
   );
 }
 
-// Type part of a name; what fits appears below, as buttons.
+// Search by part of a name; matches appear below as buttons.
 function classSearch() {
   const id = fresh("search");
   const list = el("ul", { class: "matches", "aria-label": "Matching classes" });
-  const found = el("span", { class: "note", role: "status" });
+  const matches = el("span", { class: "note", role: "status" });
   const input = el("input", { id, type: "search", autocomplete: "off", spellcheck: "false", placeholder: "a class", "data-key": "search" });
   const show = () => {
     const wanted = input.value.trim().toLowerCase();
     if (!wanted) {
       list.replaceChildren();
-      found.textContent = "";
+      matches.textContent = "";
       return;
     }
     const hits = [];
     for (let k = 0; k < data.class_names.length && hits.length < 200; k++) if (className(k).toLowerCase().includes(wanted)) hits.push(k);
-    found.textContent = hits.length === 1 ? "1 class" : `${hits.length === 200 ? "200 or more" : hits.length} classes`;
+    matches.textContent = hits.length === 1 ? "1 class" : `${hits.length === 200 ? "200 or more" : hits.length} classes`;
     list.replaceChildren(
       ...hits.slice(0, 12).map((k) => el("li", {}, el("button", { type: "button", class: "chip", click: () => choose({ own: k, window: Math.min(state.window, 40) }) }, named(className(k), 40)))),
     );
@@ -127,7 +127,7 @@ function classSearch() {
     const first = list.querySelector("button");
     if (first) first.click();
   });
-  return el("div", { class: "search" }, el("label", { for: id }, "Find a class"), input, found, list);
+  return el("div", { class: "search" }, el("label", { for: id }, "Find a class"), input, matches, list);
 }
 
 function labelBars(s, k) {
@@ -166,13 +166,13 @@ function labelBars(s, k) {
     slider("β", { min: 0, max: 12, step: 0.1, value: state.beta, key: "beta", change: (beta) => choose({ beta }), text: (v) => v.toFixed(1) }),
     bars,
     rest,
-    el("p", { class: "note" }, "The bar of the class itself is to scale; the others are enlarged together, so that they can be compared."),
+    el("p", { class: "note" }, "The bar of the class itself is to scale. The other bars are enlarged by one common factor, so that they can be compared."),
     numbers,
   ];
 }
 
-// Colour is the logarithm, as similarities span many powers of ten. Names stand beside the lines and above the columns:
-// all of them where there is room, else every n-th; the slider and the search lead to fewer classes.
+// Colour shows the logarithm, because similarities span many powers of ten. Names stand beside the rows and above the
+// columns: all of them if there is room, else every n-th. The slider and the search reduce the number of classes.
 function heatMap(orders, s) {
   const k = orders.clustered.length;
   const canvas = el("canvas", { class: "heat", role: "img", "data-key": "heat", "aria-label": "Similarity of the classes" });
@@ -194,11 +194,11 @@ function heatMap(orders, s) {
   const names = () => {
     const side = square.clientWidth, n = shown.length, room = 13;
     if (!side) return;
-    const every = Math.max(1, Math.ceil((room * n) / side));
+    const step = Math.max(1, Math.ceil((room * n) / side));
     const wide = lines.parentElement.clientWidth, high = columns.parentElement.clientHeight;
     const most = Math.max(4, Math.floor(wide / 6.2));
     for (const [node, w, h] of [[lines, wide, side], [columns, side, high]]) Object.entries({ viewBox: `0 0 ${w} ${h}`, width: w, height: h }).forEach(([key, value]) => node.setAttribute(key, value));
-    const picked = shown.map((j, i) => [j, i]).filter(([j, i]) => i % every === 0 || j === state.own);
+    const picked = shown.map((j, i) => [j, i]).filter(([j, i]) => i % step === 0 || j === state.own);
     const at = (i) => ((i + 0.5) * side) / n;
     const own = picked.find(([j]) => j === state.own);
     const clear = picked.filter(([j, i]) => j === state.own || !own || Math.abs(at(i) - at(own[1])) >= room - 1);
@@ -226,7 +226,7 @@ function heatMap(orders, s) {
           if (v < least) least = v;
         }
       }
-      least = Math.max(least, top + Math.log(1e-4)); // below a ten-thousandth of the largest, all is pale
+      least = Math.max(least, top + Math.log(1e-4)); // values below a ten-thousandth of the largest are all pale
       const scale = 255 / (top - least || 1);
       const image = context.createImageData(n, n);
       const pixels = new DataView(image.data.buffer);
@@ -243,7 +243,7 @@ function heatMap(orders, s) {
     const line = shown.indexOf(state.own);
     cursor.style.top = `${(100 * line) / n}%`;
     cursor.style.height = `${100 / n}%`;
-    canvas.setAttribute("aria-label", `Similarity of ${n} classes. Chosen: ${cut(className(state.own), 60)}. Arrow keys move, Enter chooses the line${haveRows() ? " and lists the samples of its class that were answered with the column’s" : ""}.`);
+    canvas.setAttribute("aria-label", `Similarity of ${n} classes. Chosen: ${cut(className(state.own), 60)}. Arrow keys move, Enter chooses the row${haveRows() ? " and lists the samples of its class that were answered with the column’s class" : ""}.`);
     names();
   };
   const at = (x, y) => {
@@ -280,7 +280,7 @@ function heatMap(orders, s) {
     }
   });
   square.append(canvas, cursor, tip);
-  // A thousand classes are a million exponentials: only for those who look, and once a frame at most.
+  // A thousand classes are a million exponentials: compute them once the chart is in view, and at most once a frame.
   let seen = false, waiting = false;
   const later = () => {
     if (!seen || waiting) return;
@@ -300,7 +300,7 @@ function heatMap(orders, s) {
   new ResizeObserver(() => seen && names()).observe(square);
   watch(["own", "beta", "window", "order", "theme"], later);
   watch(["printing"], () => state.printing !== undefined && draw());
-  // As a drawing of its own, for the files: the picture and the names.
+  // One drawing with the picture and the names, for saving.
   holder.picture = () => {
     draw();
     const side = square.clientWidth, left = lines.parentElement.clientWidth, top = columns.parentElement.clientHeight;
@@ -311,7 +311,7 @@ function heatMap(orders, s) {
     };
     const root = svg("svg", { viewBox: `0 0 ${left + side} ${top + side}`, width: left + side, height: top + side });
     root.append(svg("image", { href: canvas.toDataURL(), x: left, y: top, width: side, height: side, "image-rendering": "pixelated", preserveAspectRatio: "none" }), part(lines, 0, top), part(columns, left, 0));
-    root.classList.add("aside"); // the style sheet must reach it while it is copied
+    root.classList.add("aside"); // the style sheet must apply while it is copied
     holder.append(root);
     requestAnimationFrame(() => root.remove());
     return root;

@@ -1,6 +1,6 @@
 // What was tried of α, β and other values
 
-// The metrics that values are judged by, with two digits where they are percent and errors.
+// The metrics by which values are judged; errors in percent get two digits.
 const swept = () => data.metrics.map((metric) => ({ key: metric.key, name: metric.title, text: metric.percent ? (v) => percent(v, metric.larger_is_better ? 1 : 2) : (v) => fixed(v, 3), better: better(metric) }));
 // Axes need fewer digits than values do.
 /** @param {any} metric @param {number[]} ends */
@@ -11,12 +11,12 @@ const valueWords = (values) => Object.entries(values).map(([key, v]) => `${LETTE
 
 function sweepSection() {
   const { points: tried } = data.sweep;
-  const available = swept().filter(({ key }) => tried.some((p) => given(p.validation[key])));
+  const available = swept().filter(({ key }) => tried.some((p) => exists(p.validation[key])));
   const methods = [...new Set(tried.map((p) => p.method))];
   const grid = methods.find((m) => ["alpha", "beta"].every((key) => new Set(tried.filter((p) => p.method === m).map((p) => p.values[key])).size > 1));
   Object.assign(state, { sweepMethod: grid || methods[0], sweepMetric: available[0].key });
   const metric = () => available.find((m) => m.key === state.sweepMetric);
-  const own = () => tried.filter((p) => p.method === state.sweepMethod && given(p.validation[state.sweepMetric]));
+  const own = () => tried.filter((p) => p.method === state.sweepMethod && exists(p.validation[state.sweepMetric]));
 
   const surface = chart((width) => sweepSurface(width, own(), metric()));
   const scale = el("div", { class: "ramp" });
@@ -25,7 +25,7 @@ function sweepSection() {
     table("Validation metrics, mean over seeds", ["method and values", ...available.map((m) => m.name), "chosen on"], points().map((p) => [el("span", {}, named(methodName(p.method), 24), ` ${valueWords(p.values)}`), ...available.map((m) => numeric(p.validation[m.key], m.text(p.validation[m.key]))), p.chosen ? `${p.chosen} of ${p.seeds} seeds` : ""]));
   const figures = [
     figureOf({ title: "By value", drawn: surface, after: scale, rows: rows(own) }),
-    figureOf({ title: "Accuracy against error", note: "Dashed: the front, values that none beats in both.", drawn: front, rows: rows(() => tried) }),
+    figureOf({ title: "Accuracy against error", note: "Dashed: the Pareto front, the values that no others beat in both.", drawn: front, rows: rows(() => tried) }),
   ];
   watch(["sweepMethod", "sweepMetric", "methods", "theme", "printing"], () => {
     const values = own().map((p) => Number(p.validation[state.sweepMetric])).filter(Number.isFinite);
@@ -39,7 +39,7 @@ function sweepSection() {
   return section(
     "sweep",
     "What α and β do",
-    el("p", { class: "lead" }, "Every set of values that was tried, judged on validation rows, as a mean over seeds. A ring marks what was chosen."),
+    el("p", { class: "lead" }, "Every set of values that was tried, with its mean over seeds on the validation rows. A ring marks the chosen values."),
     el(
       "div",
       { class: "controls" },
@@ -101,9 +101,9 @@ function sweepSurface(width, tried, metric) {
 }
 
 function sweepFront(width, tried, metric) {
-  // Accuracy against itself says nothing: then the output's error stands in.
+  // Accuracy against itself shows nothing: use the error of the output instead.
   const error = metric.key === "accuracy" ? swept()[0] : metric;
-  const points = tried.filter((p) => given(p.validation.accuracy) && Number.isFinite(Number(p.validation[error.key]))).map((p) => ({ p, a: Number(p.validation.accuracy), e: Number(p.validation[error.key]) }));
+  const points = tried.filter((p) => exists(p.validation.accuracy) && Number.isFinite(Number(p.validation[error.key]))).map((p) => ({ p, a: Number(p.validation.accuracy), e: Number(p.validation[error.key]) }));
   if (!points.length) return el("p", { class: "note" }, "Nothing to draw.");
   const ends = (values) => {
     const low = Math.min(...values), high = Math.max(...values), room = (high - low) * 0.1 || 0.01;
@@ -125,12 +125,12 @@ function sweepFront(width, tried, metric) {
     count: () => order.length,
     at: (i) => ({ x: f.X(order[i].a), y: f.Y(order[i].e) }),
     pick: (px, py) => {
-      let found = -1, least = 30 ** 2;
+      let nearest = -1, least = 30 ** 2;
       order.forEach((o, i) => {
         const far = (f.X(o.a) - px) ** 2 + (f.Y(o.e) - py) ** 2;
-        if (far < least) [found, least] = [i, far];
+        if (far < least) [nearest, least] = [i, far];
       });
-      return found;
+      return nearest;
     },
     describe: (i) => [isolated(methodName(order[i].p.method), 30), valueWords(order[i].p.values), `accuracy ${percent(order[i].a)}`, `${error.name} ${error.text(order[i].e)}`, best.includes(order[i]) ? "on the front" : "beaten in both"],
   });

@@ -7,9 +7,9 @@ const shownMethods = () => data.methods.filter((m) => state.methods.has(m.key)).
 function cellText(column, cell) {
   const scale = column.percent ? 100 : 1, digits = column.percent ? (column.key.startsWith("ece") ? 2 : 1) : 3;
   const text = (v) => `${column.signed && v > 0 ? "+" : ""}${fixed(v === null ? null : scale * Number(v), digits)}`;
-  const beside = [given(cell.calibrated) ? fixed(scale * Number(cell.calibrated), digits) : "", given(cell.floor) ? `floor ${fixed(scale * Number(cell.floor), digits)}` : ""].filter(Boolean);
-  const spread = given(cell.std) ? `±${THIN}${fixed(scale * Number(cell.std), digits)}` : "";
-  const between = data.subject === "models" && given(cell.low) ? `${text(cell.low)} to ${text(cell.high)}` : "";
+  const beside = [exists(cell.calibrated) ? fixed(scale * Number(cell.calibrated), digits) : "", exists(cell.floor) ? `floor ${fixed(scale * Number(cell.floor), digits)}` : ""].filter(Boolean);
+  const spread = exists(cell.std) ? `±${THIN}${fixed(scale * Number(cell.std), digits)}` : "";
+  const between = data.subject === "models" && exists(cell.low) ? `${text(cell.low)} to ${text(cell.high)}` : "";
   return [text(cell.mean), spread, beside.join(", "), between];
 }
 
@@ -26,7 +26,7 @@ function tableSection() {
   });
   const sorted = () => {
     const key = state.tableSort, turn = state.tableRising ? 1 : -1;
-    const mean = (r) => (r.cells[key] && given(r.cells[key].mean) ? Number(r.cells[key].mean) : null);
+    const mean = (r) => (r.cells[key] && exists(r.cells[key].mean) ? Number(r.cells[key].mean) : null);
     return key === null ? rows : [...rows].sort((a, b) => (mean(a) === null || mean(b) === null ? Number(mean(a) === null) - Number(mean(b) === null) : turn * (mean(a) - mean(b))));
   };
   watch(["tableSort", "tableRising"], () => {

@@ -199,9 +199,9 @@ def _candidates(v: Tensor, squares: Tensor, own: Tensor, slack: Tensor, m: int) 
         row, column = (d <= limit[:, None]).nonzero(as_tuple=True)
         if len(row) == 0:
             continue
-        found = torch.bincount(row, minlength=len(own))
-        rank = torch.arange(len(row), device=v.device) - (found.cumsum(0) - found)[row]
-        more = torch.full((len(own), int(found.max())), -1, dtype=torch.int64, device=v.device)
+        hits = torch.bincount(row, minlength=len(own))
+        rank = torch.arange(len(row), device=v.device) - (hits.cumsum(0) - hits)[row]
+        more = torch.full((len(own), int(hits.max())), -1, dtype=torch.int64, device=v.device)
         gaps = torch.full(more.shape, float("inf"), device=v.device)
         more[row, rank], gaps[row, rank] = column + first, d[row, column]
         gaps[more < 0] = float("inf")

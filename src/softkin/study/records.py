@@ -154,8 +154,8 @@ class Kept:
     @property
     def contents(self) -> dict[str, str]:
         """Digests of whatever else is read from files: word vectors, out-of-distribution sets."""
-        found: dict[str, str] = self.data.get("contents", {})
-        return found
+        digests: dict[str, str] = self.data.get("contents", {})
+        return digests
 
 
 def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:

@@ -51,10 +51,10 @@ def fit_method(
     wanted = {} if method.labelling.network_options is None else method.labelling.network_options(method)
     where = None if folder is None else Path(folder)
 
-    def trained(one: Method, own: int, part: str | None = None) -> Trained:
+    def trained(member: Method, own: int, part: str | None = None) -> Trained:
         place = where if where is None or part is None else where / part
         return fit(
-            build(own, **wanted), train, validation, method=one, recipe=recipe, seed=own, folder=place, **options
+            build(own, **wanted), train, validation, method=member, recipe=recipe, seed=own, folder=place, **options
         )
 
     if not method.labelling.several:
