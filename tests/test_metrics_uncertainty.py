@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
 
 import metrics_twins as twins
 from softkin import binning, metrics
@@ -448,15 +449,16 @@ def test_an_error_that_no_resample_changes_is_bounded_on_both_sides():
     rare = 1 - 0.025 ** (1 / 30)
     p = np.tile([1.0, 0.0], (30, 1))
     all_wrong = metrics.ece_hist(p, np.ones(30, dtype=int), confidence=0.95)
-    assert (all_wrong.value, all_wrong.low, all_wrong.high) == pytest.approx((1, 1 - rare, 1))
+    at_least, _ = shares.wilson(1.0, 30, 0.95)  # winning scores that share one bin have the interval of their gap
+    assert (all_wrong.value, all_wrong.low, all_wrong.high) == pytest.approx((1, at_least, 1))
     # A label that is another one counts in two bins of the output, and in two classes.
     right = np.zeros(30, dtype=int)
     assert metrics.ece_hist(p, right, scope="output", confidence=0.95).high == pytest.approx(2 * rare)
     assert metrics.ece_hist(p, right, scope="output", per="score", confidence=0.95).high == pytest.approx(rare)
     assert metrics.classwise_ece(p, right, confidence=0.95).high == pytest.approx(rare)
     assert metrics.classwise_ece(p, right, reduction="sum", confidence=0.95).high == pytest.approx(2 * rare)
-    assert metrics.ece_kde(p, right, confidence=0.95).high == pytest.approx(rare)
-    assert metrics.smooth_ece(p, right, confidence=0.95).high == pytest.approx(rare)
+    assert metrics.ece_kde(p, right, confidence=0.95).high == pytest.approx(1 - at_least)
+    assert metrics.smooth_ece(p, right, confidence=0.95).high == pytest.approx(1 - at_least)
 
 
 def three_classes(rng, n):
@@ -650,3 +652,30 @@ def test_super_classes_in_interval_compare_and_when_calibrated(metric):
     assert metrics.compare(p, other, y, metric, groups=groups, resamples=100).difference == pytest.approx(
         metrics.ece_hist(grouped, labels) - metrics.superclass_ece(other, y, groups)
     )
+
+
+@pytest.mark.parametrize("metric", ["ece_hist", "debiased_ece", "mce", "smooth_ece", "ece_kde"])
+@pytest.mark.parametrize(
+    ("score", "truth", "n"),
+    [(0.973, 0.973, 40), (0.973, 0.943, 40), (0.7, 0.75, 10), (0.7, 0.75, 40), (0.7, 0.72, 100)],
+)
+def test_intervals_of_scores_that_share_one_bin_hold_the_truth(metric, score, truth, n):
+    """Exactly, over all numbers of hits; by resampling the bin it was 65 % in the second case."""
+    p = np.tile([score, 1 - score], (n, 1))
+    held = 0.0
+    for hits in range(n + 1):
+        chance = binom.pmf(hits, n, truth)
+        if chance > 1e-6:
+            labels = (np.arange(n) >= hits).astype(int)
+            interval = getattr(metrics, metric)(p, labels, confidence=0.95, resamples=100)
+            held += chance * (interval.low - 1e-6 <= abs(score - truth) <= interval.high + 1e-6)
+    assert held > 0.93
+
+
+def test_over_and_under_confidence_of_one_bin_have_the_gaps_interval():
+    p, labels = np.tile([0.9, 0.1], (50, 1)), (np.arange(50) >= 35).astype(int)
+    gap = metrics.signed_gap(p, labels, confidence=0.95)
+    over = metrics.signed_gap(p, labels, part="over", confidence=0.95)
+    under = metrics.signed_gap(p, labels, part="under", confidence=0.95)
+    assert (over.low, over.high) == (max(0, gap.low), gap.high)
+    assert (under.low, under.high) == (0, max(0, -gap.low))

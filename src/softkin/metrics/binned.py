@@ -10,6 +10,7 @@ from torch import Tensor
 from softkin import binning
 from softkin.binning import Bins, Norm, ReliabilityCurve
 from softkin.metrics.scopes import Per, Pool
+from softkin.metrics.shares import score_minus_share, size_of_gap
 from softkin.metrics.statistics import KEEP, Dealt, Kept, Kind, PooledSums, RowSums, Statistic, added
 
 BinnedNorm = Norm | Literal["debiased", "over", "under", "net"]
@@ -62,6 +63,15 @@ class Binned(PooledSums):
 
     def caveat(self) -> str | None:
         return ONE_BIN if self.norm != "net" and int((self.curve().count > 0).sum()) == 1 else None
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        if self.columns > 1 or int((self.curve().count > 0).sum()) > 1:
+            return None
+        scores, is_hit = self.pool.scores, self.pool.is_hit[:, 0]
+        if self.norm == "over" or self.norm == "under":
+            low, high = score_minus_share(scores, is_hit, level)
+            return (max(0.0, low), max(0.0, high)) if self.norm == "over" else (max(0.0, -high), max(0.0, -low))
+        return size_of_gap(scores, is_hit, level)
 
     def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
         curve = self.curve()

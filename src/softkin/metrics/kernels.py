@@ -12,9 +12,17 @@ from torch import Tensor
 from softkin import density, gaussians
 from softkin.density import Boundary
 from softkin.metrics.scopes import Per, Pool
+from softkin.metrics.shares import size_of_gap
 from softkin.metrics.statistics import KEEP, Kind, PooledSums, Statistic, added
 
 ONE_VALUE = "all scores are equal: the number only says how far they are from the share of hits"
+
+
+def _ends_of_equal_scores(pool: Pool, level: float) -> tuple[float, float] | None:
+    """The interval of the error of winning scores that are all equal, which no kernel changes; None of other scores."""
+    if pool.columns > 1 or bool((pool.scores != pool.scores[0]).any()):
+        return None
+    return size_of_gap(pool.scores, pool.is_hit[:, 0], level)
 
 
 class Kernel(PooledSums):
@@ -77,6 +85,9 @@ class Kernel(PooledSums):
 
     def caveat(self) -> str | None:
         return ONE_VALUE if self.radius == 0 else None
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        return _ends_of_equal_scores(self.pool, level)
 
     def value(self) -> float:
         return self.scale * density.calibration_error(self.pool.scores, self.pool.hits, self.radius, self.boundary)
@@ -215,6 +226,9 @@ class Smooth(PooledSums):
     @property
     def at_most(self) -> float:
         return 2.0 if self.columns > 1 and self.per == "sample" else 1.0  # |score − hit| adds up to 2 in a row
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        return _ends_of_equal_scores(self.pool, level)
 
     def value(self) -> float:
         residuals = self._residuals()

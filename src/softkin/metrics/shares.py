@@ -1,4 +1,4 @@
-"""Intervals by formula: of a share of rows, of a share of 0 or 1, and of a mean score minus a share."""
+"""Intervals by formula: of a share of rows, of a share of 0 or 1, of a mean score minus a share, and of its size."""
 
 import math
 from statistics import NormalDist
@@ -55,3 +55,13 @@ def score_minus_share(scores: Tensor, is_hit: Tensor, level: float) -> tuple[flo
         return math.sqrt(max(0.0, half**2 + width**2 - 2 * correlation * half * width))
 
     return c - a - reach(high - a), c - a + reach(a - low)
+
+
+def size_of_gap(scores: Tensor, is_hit: Tensor, level: float) -> tuple[float, float]:
+    """The interval of |mean score − share of hits|, which is the calibration error of scores that share one bin.
+
+    Resampling a single bin is right only where many answers of each kind are in it; the gap's own interval is right for
+    few too, and its sizes hold the error's as often as it holds the gap.
+    """
+    low, high = score_minus_share(scores, is_hit, level)
+    return max(low, -high, 0.0), max(-low, high)
