@@ -31,16 +31,16 @@ Under `accelerate launch -m softkin` or `torchrun -m softkin` the processes shar
 EXAMPLE = "softkin train digits --max-per-class 10 --method similarity --distance l2 --epochs 5 --output run/"
 
 RECIPE: dict[str, dict[str, Any]] = {
-    "epochs": {"type": int},
+    "epochs": {"type": int, "help": "passes over the training rows"},
     "batch_size": {"type": int, "help": "images in a step, over all processes"},
-    "lr": {"type": float},
-    "momentum": {"type": float},
-    "weight_decay": {"type": float},
-    "schedule": {"choices": SCHEDULES},
-    "warmup_epochs": {"type": float},
-    "augmentation": {"choices": AUGMENTATIONS},
+    "lr": {"type": float, "help": "learning rate at its highest"},
+    "momentum": {"type": float, "help": "momentum of stochastic gradient descent"},
+    "weight_decay": {"type": float, "help": "L2 penalty on all parameters"},
+    "schedule": {"choices": SCHEDULES, "help": "how the learning rate falls"},
+    "warmup_epochs": {"type": float, "help": "epochs in which the learning rate rises from 0"},
+    "augmentation": {"choices": AUGMENTATIONS, "help": "how training images are varied"},
     "gradient_accumulation": {"type": int, "help": "parts in which a batch goes through the network"},
-    "mixed_precision": {"choices": PRECISIONS},
+    "mixed_precision": {"choices": PRECISIONS, "help": "number format of the network's passes"},
     "stop_by": {
         "choices": STOPS,
         "help": "keep the epoch that validates best by this; refined-nll: NLL after temperature scaling",
