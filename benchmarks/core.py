@@ -35,17 +35,17 @@ def l1(images: torch.Tensor, labels: torch.Tensor) -> Row:
     n = len(labels)
     rows = images.flatten(1)
     a, b = rows[labels == 0].float(), rows[labels == 1].float()
-    found = {}
+    actual = {}
 
     def ours() -> None:
-        found["D"] = distances.from_images(images, labels, p=1, progress=False)
+        actual["D"] = distances.from_images(images, labels, p=1, progress=False)
 
     def cdist() -> None:
-        found["block"] = torch.cdist(a, b, p=1)
+        actual["block"] = torch.cdist(a, b, p=1)
 
     took = medians({"ours": ours, "cdist": cdist}, 5, warm_up=1)
     scaled = took["cdist"] * (n * n / 2) / (len(a) * len(b))
-    gap = abs(float(found["D"][0, 1]) / float(found["block"].double().mean()) - 1)
+    gap = abs(float(actual["D"][0, 1]) / float(actual["block"].double().mean()) - 1)
     return (
         f"exact L1, {n:,} images, {n * n / 2:.3g} pairs",
         f"torch.cdist(p=1) on 2 classes ({took['cdist']:.2f} s), scaled to {scaled:,.0f} s",

@@ -51,7 +51,7 @@ def once(arguments: list[str]) -> tuple[float, float, float]:
 def line(words: str, arguments: list[str], repeats: int) -> None:
     """Measure and print."""
     wall, processors, memory = (
-        statistics.median(one) for one in zip(*(once(arguments) for _ in range(repeats)), strict=True)
+        statistics.median(item) for item in zip(*(once(arguments) for _ in range(repeats)), strict=True)
     )
     print(f"{words:52} {wall:7.2f} s   {processors:7.2f} s   {memory:7.0f} MB", flush=True)
 

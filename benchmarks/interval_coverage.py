@@ -311,8 +311,8 @@ def intervals(
             yield quantity, getattr(metrics, metric)(p, y, **options, **settings)
     parts = [part for part in PARTS if f"brier {part}" in quantities]
     if parts:
-        every = metrics.brier_decomposition(p, y, **settings)
-        yield from ((f"brier {part}", getattr(every, part)) for part in parts)
+        measured = metrics.brier_decomposition(p, y, **settings)
+        yield from ((f"brier {part}", getattr(measured, part)) for part in parts)
 
 
 class Tally:
@@ -511,10 +511,10 @@ def study_chunk(name: str, n: int, chunk: int, draws: int = CHUNK) -> dict[str, 
         drawn = significance.Resamples([list(range(n))] * seeds, times=1000, seed=r)
         for key in STUDY_METRICS:
             make = METRICS[key].statistic
-            every = {
+            everything = {
                 str(m): [make(torch.from_numpy(p), torch.from_numpy(y)) for p in row] for m, row in enumerate(trained)
             }
-            verdict = significance.verdict(every, drawn, larger_is_better=key == "accuracy")
+            verdict = significance.verdict(everything, drawn, larger_is_better=key == "accuracy")
             worse = methods - 1 - len(verdict.ties)
             tally.add(key, 0.0, 0.0, float(worse), 0.0)
     return dict(tally.counts)

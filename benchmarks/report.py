@@ -94,7 +94,7 @@ def main() -> None:
             times = []
             for _ in range(options.loads):
                 browser.open(path)
-                times.append([one / 1000 for one in browser.run(TIMES)])
+                times.append([item / 1000 for item in browser.run(TIMES)])
             usable, interactive, quiet = (statistics.median(column) for column in zip(*times, strict=True))
             slider = browser.run(SLIDER) / 1000
             size = path.stat().st_size / 1e6

@@ -73,10 +73,10 @@ def neighbours(arguments: argparse.Namespace) -> None:
     count = 3_000 if arguments.small else 100_000
     x = np.random.default_rng(0).normal(size=(count, 128)).astype(np.float32)
     ours, (indices, _) = seconds(lambda: similarity.nearest(x, 32))
-    brute, found = seconds(
+    brute, actual = seconds(
         lambda: NearestNeighbors(n_neighbors=33, algorithm="brute").fit(x).kneighbors(x, return_distance=False)
     )
-    same = (indices.numpy() == found[:, 1:]).mean()
+    same = (indices.numpy() == actual[:, 1:]).mean()
     faiss_seconds = None
     if importlib.util.find_spec("faiss"):
         import faiss
@@ -138,7 +138,7 @@ def nll(arguments: argparse.Namespace) -> None:
         "glove": distances.from_words(names, "glove"),
         "tree": distances.from_taxonomy(arguments.data / "taxonomy" / "cifar100-parent-child.csv", names),
     }
-    judged = {one.name: one for one in module.audition(matrices, human, mixture=False).candidates}
+    judged = {candidate.name: candidate for candidate in module.audition(matrices, human, mixture=False).candidates}
     x = (x - x.mean(dim=0)) / x.std(dim=0).clamp(min=1e-6)
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
     half = len(x) // 2

@@ -30,10 +30,10 @@ def page() -> str:
 def _commands(command: argparse.ArgumentParser) -> Iterator[str]:
     """A section for each command below this one."""
     for action in subcommands(command):
-        summaries = {one.dest: one.help for one in action._choices_actions}
-        for name, one in action.choices.items():
-            yield from _section(one, summaries[name] or "")
-            yield from _commands(one)
+        summaries = {item.dest: item.help for item in action._choices_actions}
+        for name, first in action.choices.items():
+            yield from _section(first, summaries[name] or "")
+            yield from _commands(first)
 
 
 def _section(command: argparse.ArgumentParser, summary: str) -> Iterator[str]:

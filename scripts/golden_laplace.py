@@ -29,7 +29,7 @@ def case(seed: int, inputs: int, hidden: int, classes: int, bias: bool) -> dict[
         adam.step()
     loader = DataLoader(TensorDataset(x, y), batch_size=8)
     test = torch.randn(5, inputs)
-    found: dict[str, object] = {
+    actual: dict[str, object] = {
         "weights": {name: tensor.tolist() for name, tensor in net.state_dict().items()},
         "x": x.tolist(),
         "y": y.tolist(),
@@ -37,14 +37,14 @@ def case(seed: int, inputs: int, hidden: int, classes: int, bias: bool) -> dict[
     }
     peer = Laplace(net, "classification", "last_layer", "kron", prior_precision=2.0)
     peer.fit(loader)
-    found["log_marginal_likelihood"] = float(peer.log_marginal_likelihood())
+    actual["log_marginal_likelihood"] = float(peer.log_marginal_likelihood())
     _, variances = peer._glm_predictive_distribution(test)
-    found["variances"] = variances.tolist()
-    found["probit"] = [peer(row[None], link_approx="probit").flatten().tolist() for row in test]
+    actual["variances"] = variances.tolist()
+    actual["probit"] = [peer(row[None], link_approx="probit").flatten().tolist() for row in test]
     peer.optimize_prior_precision(method="marglik", n_steps=3000, link_approx="probit")
-    found["prior_precision"] = float(peer.prior_precision)
-    found["best_log_marginal_likelihood"] = float(peer.log_marginal_likelihood())
-    return found
+    actual["prior_precision"] = float(peer.prior_precision)
+    actual["best_log_marginal_likelihood"] = float(peer.log_marginal_likelihood())
+    return actual
 
 
 if __name__ == "__main__":

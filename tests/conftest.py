@@ -90,8 +90,8 @@ def browser():
         if os.environ.get("SOFTKIN_REQUIRE_DATA"):
             pytest.fail(f"{missing} is missing, and SOFTKIN_REQUIRE_DATA says that nothing may be skipped")
         pytest.skip(f"needs {missing}, which is not installed")
-    with report_browser.chromium() as found:
-        yield found
+    with report_browser.chromium() as driver:
+        yield driver
 
 
 @pytest.fixture(scope="session")

@@ -83,13 +83,13 @@ def tiny_imagenet_tree(folder, table, words, max_per_class=2, classes=4):
     (folder / "val" / "images").mkdir(parents=True)
     (folder / "test" / "images").mkdir(parents=True)
     for k, number in enumerate(numbers):
-        found = [table["image"][int(row)].as_py()["bytes"] for row in np.flatnonzero(labels == k)[: max_per_class + 2]]
+        actual = [table["image"][int(row)].as_py()["bytes"] for row in np.flatnonzero(labels == k)[: max_per_class + 2]]
         (folder / "train" / number / "images").mkdir(parents=True)
         (folder / "train" / number / f"{number}_boxes.txt").write_text("0\t0\t0\t62\t62\n")
         for row in range(max_per_class):
-            (folder / "train" / number / "images" / f"{number}_{row}.JPEG").write_bytes(found[row])
-        (folder / "val" / "images" / f"val_{classes - k}.JPEG").write_bytes(found[max_per_class])
+            (folder / "train" / number / "images" / f"{number}_{row}.JPEG").write_bytes(actual[row])
+        (folder / "val" / "images" / f"val_{classes - k}.JPEG").write_bytes(actual[max_per_class])
         annotations.append(f"val_{classes - k}.JPEG\t{number}\t0\t0\t62\t62")
-        (folder / "test" / "images" / f"test_{k}.JPEG").write_bytes(found[max_per_class + 1])
+        (folder / "test" / "images" / f"test_{k}.JPEG").write_bytes(actual[max_per_class + 1])
     (folder / "val" / "val_annotations.txt").write_text("\n".join(annotations) + "\n")
     return numbers

@@ -47,9 +47,9 @@ class Browser:
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         asked = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
         return [
-            one["request"]["url"]
-            for one in asked
-            if one.get("type") != "Document" and not one["request"]["url"].startswith("data:")
+            item["request"]["url"]
+            for item in asked
+            if item.get("type") != "Document" and not item["request"]["url"].startswith("data:")
         ]
 
     def set(self, key, value):
@@ -109,8 +109,8 @@ class Browser:
         """The whole page as it is now."""
         size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-        found = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
-        path.write_bytes(base64.b64decode(found["data"]))
+        answer = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+        path.write_bytes(base64.b64decode(answer["data"]))
         return path
 
 

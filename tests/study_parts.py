@@ -87,17 +87,17 @@ def made(folder, method, seed, shift, *, n=250, k=4, ids=None, noise=0.0, sample
     labels = torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
     own = torch.Generator().manual_seed(hash((method, seed)) % 2**31)
     logits = shift * logits + noise * torch.randn(n, k, generator=own, dtype=torch.float64)
-    one = Predictions(logits, labels, sample_ids=list(range(n)) if ids is None else ids)
+    preds = Predictions(logits, labels, sample_ids=list(range(n)) if ids is None else ids)
     name = f"{method}-{seed}"
     where = folder / "runs" / name
     where.mkdir(parents=True)
-    one.save(where / "test.safetensors")
+    preds.save(where / "test.safetensors")
     record = {
         "predictions": name,
         "chosen": name,
         "values": {},
         "effective_target": "made up",
-        "metrics": json.loads(json.dumps(measure.on_test(one))),
+        "metrics": json.loads(json.dumps(measure.on_test(preds))),
         "ood": [],
     }
     return Result(method, seed, record, folder)

@@ -11,35 +11,35 @@ from softkin import abstention
 def test_by_hand():
     scores = torch.tensor([0.9, 0.8, 0.8, 0.7, 0.6])
     right = torch.tensor([True, True, False, True, False])
-    found = abstention.select(scores, right, risk=0.5, confidence=0.8, candidates=5)
+    selection = abstention.select(scores, right, risk=0.5, confidence=0.8, candidates=5)
     # The first candidate's share is one sample, the next score is 0.8; the second's would cut a tie: the same rule.
-    assert [(rule.threshold, rule.answered, rule.wrong) for rule in found.candidates] == [
+    assert [(rule.threshold, rule.answered, rule.wrong) for rule in selection.candidates] == [
         (pytest.approx(0.8), 1, 0), (pytest.approx(0.7), 3, 1), (pytest.approx(0.6), 4, 1), (0.0, 5, 2),
     ]  # fmt: skip
-    for rule in found.candidates:
+    for rule in selection.candidates:
         expected = beta.ppf(1 - 0.2 / 5, rule.wrong + 1, rule.answered - rule.wrong)
         assert rule.bound == pytest.approx(expected)
         assert binom.cdf(rule.wrong, rule.answered, rule.bound) == pytest.approx(0.2 / 5)
-    assert found.chosen is None
-    assert "No threshold keeps an error rate of at most 50 % with confidence 80 %" in str(found)
+    assert selection.chosen is None
+    assert "No threshold keeps an error rate of at most 50 % with confidence 80 %" in str(selection)
 
 
 def test_real_network(network_logits):
     logits, labels = network_logits["resnet32-cifar100"]
     p, predicted = torch.softmax(logits.double(), 1).max(1)
     right = predicted == labels
-    found = abstention.select(p, right, risk=0.05)
-    assert found.chosen is not None
-    assert 0.4 < found.chosen.coverage < 0.7
-    assert found.chosen.risk < found.chosen.bound <= 0.05
-    assert float((~right[p > found.chosen.threshold]).double().mean()) == pytest.approx(found.chosen.risk)
-    assert "Answer where the confidence is above 0.9" in str(found)
+    selection = abstention.select(p, right, risk=0.05)
+    assert selection.chosen is not None
+    assert 0.4 < selection.chosen.coverage < 0.7
+    assert selection.chosen.risk < selection.chosen.bound <= 0.05
+    assert float((~right[p > selection.chosen.threshold]).double().mean()) == pytest.approx(selection.chosen.risk)
+    assert "Answer where the confidence is above 0.9" in str(selection)
     looser = abstention.select(p, right, risk=0.10)
-    assert looser.chosen.coverage > found.chosen.coverage
+    assert looser.chosen.coverage > selection.chosen.coverage
     surer = abstention.select(p, right, risk=0.05, confidence=0.999)
-    assert surer.chosen.coverage <= found.chosen.coverage
+    assert surer.chosen.coverage <= selection.chosen.coverage
     # Their search with ⌈log₂ N⌉ steps answers little more than candidates that are fixed beforehand.
-    assert found.chosen.coverage > searched(p.numpy(), right.numpy(), 0.05, 0.05) - 0.03
+    assert selection.chosen.coverage > searched(p.numpy(), right.numpy(), 0.05, 0.05) - 0.03
 
 
 def searched(scores, right, risk, delta):
@@ -78,13 +78,13 @@ def test_the_guarantee_holds_after_the_choice(name, discrete):
         u = rng.random(400)
         scores = np.ceil(u * 20) / 20 if discrete else u  # 20 scores, many ties
         right = rng.random(400) >= chance(u)
-        found = abstention.select(scores, right, risk=0.1, confidence=0.8, candidates=20)
-        if found.chosen is not None:
+        selection = abstention.select(scores, right, risk=0.1, confidence=0.8, candidates=20)
+        if selection.chosen is not None:
             chosen += 1
-            broken += true_risk(max(0.0, found.chosen.threshold)) > 0.1 + 1e-12
+            broken += true_risk(max(0.0, selection.chosen.threshold)) > 0.1 + 1e-12
         # What the data alone show would mislead: the largest coverage at which the error rate seen is within the limit.
         seen = max(
-            (rule for rule in found.candidates if rule.risk <= 0.1), key=lambda rule: rule.answered, default=None
+            (rule for rule in selection.candidates if rule.risk <= 0.1), key=lambda rule: rule.answered, default=None
         )
         naive_broken += seen is not None and true_risk(max(0.0, seen.threshold)) > 0.1 + 1e-12
     assert broken <= 500 * 0.2
@@ -108,6 +108,6 @@ def test_arguments():
 
 def test_a_threshold_next_to_1_is_written_so_that_it_can_be_used():
     scores = 1 - torch.linspace(1e-9, 2e-8, 1000, dtype=torch.float64)
-    found = abstention.select(scores, scores > scores[500], risk=0.05)
-    assert f"confidence is above {found.chosen.threshold!r}, abstain" in str(found)
-    assert float(str(found).split("above ")[1].split(",")[0]) < 1
+    selection = abstention.select(scores, scores > scores[500], risk=0.05)
+    assert f"confidence is above {selection.chosen.threshold!r}, abstain" in str(selection)
+    assert float(str(selection).split("above ")[1].split(",")[0]) < 1

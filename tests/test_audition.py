@@ -54,7 +54,7 @@ def test_cross_entropy_is_cross_validated_over_classes(judged):
                 options={"xatol": 1e-6},
             ).x
             rows[~train] = entropy_of_rows(D[name], C, best)[~train]
-        candidate = next(one for one in result.candidates if one.name == name)
+        candidate = next(candidate for candidate in result.candidates if candidate.name == name)
         np.testing.assert_allclose(candidate.rows, rows, atol=2e-4)
         whole = similarity.best_beta(D[name], *_as_outputs(C))
         assert candidate.beta == pytest.approx(whole, abs=2e-3)
@@ -68,7 +68,7 @@ def _as_outputs(C):
 def test_rank_correlation_and_overlap_by_brute_force(judged):
     D, C, result = judged
     for name in D:
-        candidate = next(one for one in result.candidates if one.name == name)
+        candidate = next(candidate for candidate in result.candidates if candidate.name == name)
         ranks, tops = [], []
         for k in range(14):
             others = [j for j in range(14) if j != k]
@@ -101,15 +101,15 @@ def test_the_control_is_that_of_renamed_classes(judged):
         renamed = D["right"][order][:, order]
         beta = similarity.best_beta(renamed, *_as_outputs(C))
         values.append(entropy_of_rows(renamed, C, beta).mean())
-    right = next(one for one in result.candidates if one.name == "right")
+    right = next(candidate for candidate in result.candidates if candidate.name == "right")
     assert right.cross_entropy.control == pytest.approx(np.mean(values), abs=0.02)
     assert right.cross_entropy.p_value == 1 / 51
-    other = next(one for one in result.candidates if one.name == "other")
+    other = next(candidate for candidate in result.candidates if candidate.name == "other")
     assert other.cross_entropy.p_value > 0.05
 
 
 def test_intervals_are_of_the_bootstrap_over_classes(judged):
-    right = next(one for one in judged[2].candidates if one.name == "right")
+    right = next(candidate for candidate in judged[2].candidates if candidate.name == "right")
     rng = np.random.default_rng(9)
     draws = [right.rows[rng.integers(0, 14, 14)].mean() for _ in range(4000)]
     assert right.cross_entropy.low == pytest.approx(np.quantile(draws, 0.025), abs=0.01)
@@ -125,7 +125,7 @@ def test_a_mixture_finds_its_weights():
     assert [result.chosen.weights[name] for name in "abc"] == pytest.approx([0.8, 0.5, 0.0], abs=5e-3)
     torch.testing.assert_close(result.similarity, C, atol=1e-3, rtol=0)
     assert "The mixture is" in " ".join(result.words)
-    assert result.candidates[0].rows.mean() < min(one.rows.mean() for one in result.candidates[1:])
+    assert result.candidates[0].rows.mean() < min(candidate.rows.mean() for candidate in result.candidates[1:])
 
 
 def test_a_source_that_knows_nothing_is_not_recommended():
@@ -184,15 +184,21 @@ def test_reference_values_on_cifar100n(capsys, tmp_path, shared_data):
     )  # fmt: skip
     assert (code, errors) == (0, "")
     result = json.loads(text)
-    values = {one["name"]: one["cross_entropy"]["value"] for one in result["candidates"]}
+    values = {candidate["name"]: candidate["cross_entropy"]["value"] for candidate in result["candidates"]}
     assert result["uniform"] == pytest.approx(4.595, abs=5e-4)
     assert values["glove"] == pytest.approx(4.22, abs=0.005)
     assert values["taxonomy"] == pytest.approx(3.97, abs=0.005)
     assert values["minilm"] < 4.02  # the vectors that softkin ships now are better than the 4.02 of the first ones
     assert values["outputs"] < 3.73
     assert values["mixture"] < values["outputs"] - 0.05
-    assert [one["name"] for one in result["candidates"]] == ["mixture", "outputs", "taxonomy", "minilm", "glove"]
-    assert all(one["cross_entropy"]["p_value"] < 0.01 for one in result["candidates"])
+    assert [candidate["name"] for candidate in result["candidates"]] == [
+        "mixture",
+        "outputs",
+        "taxonomy",
+        "minilm",
+        "glove",
+    ]
+    assert all(candidate["cross_entropy"]["p_value"] < 0.01 for candidate in result["candidates"])
     names = CIFAR.read_text().split()
     loss = ClassSimilarityLoss.from_file(output, names)
     saved = similarity.read(output)
@@ -239,7 +245,7 @@ def test_against_a_confusion_matrix_and_outputs(capsys, tmp_path):
     assert (code, errors) == (0, "")
     result = json.loads(output)
     assert result["chosen"] == "minilm"
-    assert {one["name"] for one in result["candidates"]} == {"minilm", "glove", "own"}
+    assert {candidate["name"] for candidate in result["candidates"]} == {"minilm", "glove", "own"}
     assert result["alpha"] == 0.0  # the baseline is always right, so under-confident
     code, _, errors = run(
         capsys, "similarity", "audition", tmp_path / "names.txt", "--against", tmp_path / "p.npz", "--output", "x.csv"

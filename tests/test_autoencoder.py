@@ -57,9 +57,9 @@ def test_iterated_axes_hold_nearly_the_variance_of_exact_ones(digits):
         return x[:most].split(100)
 
     exact, mean = principal.principal_axes(batches, 64, 8, seed=0)
-    found = principal._iterated(batches, mean, 8, seed=0)
-    torch.testing.assert_close(found @ found.T, torch.eye(8, dtype=torch.float64), atol=1e-5, rtol=0)
-    held = [float(((x.double() - mean) @ axes.T).square().sum()) for axes in (exact, found)]
+    actual = principal._iterated(batches, mean, 8, seed=0)
+    torch.testing.assert_close(actual @ actual.T, torch.eye(8, dtype=torch.float64), atol=1e-5, rtol=0)
+    held = [float(((x.double() - mean) @ axes.T).square().sum()) for axes in (exact, actual)]
     assert held[0] * 0.999 < held[1] <= held[0] * (1 + 1e-6)
 
 

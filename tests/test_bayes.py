@@ -190,8 +190,8 @@ def test_every_member_of_swag_has_batch_statistics_of_its_own():
         nn.utils.vector_to_parameters(swag.draw(place), twin.parameters())
         with torch.no_grad():
             hidden = [twin[0](x) for x, _ in loader]
-            twin[1].running_mean.copy_(torch.stack([one.mean(0) for one in hidden]).mean(0))
-            twin[1].running_var.copy_(torch.stack([one.var(0) for one in hidden]).mean(0))
+            twin[1].running_mean.copy_(torch.stack([layer.mean(0) for layer in hidden]).mean(0))
+            twin[1].running_var.copy_(torch.stack([layer.var(0) for layer in hidden]).mean(0))
             twin.eval()
             expected = torch.cat([twin(x) for x, _ in rows(seed=5)]).double().softmax(1)
         torch.testing.assert_close(preds.members[place], expected, atol=1e-6, rtol=1e-5)
@@ -406,13 +406,13 @@ def test_prototypes_predict_by_the_distance_from_the_class_means():
     prototypes.eval()
     x, y = (torch.cat(parts) for parts in zip(*loader, strict=True))
     with torch.no_grad():
-        found, h = prototypes(x).exp(), body(x)
+        actual, h = prototypes(x).exp(), body(x)
         spread = (3 * (prototypes.confidence(h) / 6).tanh()).exp()
     centres = torch.stack([h[y == k].mean(0) for k in range(3)])
     expected = torch.zeros(len(x), 3)
     for epsilon in normal(8, 2, "prototypes", rows=4):
         expected += (-torch.cdist(h + spread * epsilon, centres)).softmax(1) / 4
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-4)
     assert prototypes.train()(x).shape == (len(x), prototypes.outputs)
 
 

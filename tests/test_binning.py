@@ -83,10 +83,10 @@ def test_class_curves_are_the_curves_of_the_columns():
     p, y = (torch.from_numpy(a) for a in twins.random_case(0, n=500, k=7))
     curves = binning.class_curves(p, y, binning.equal_width(10))
     for k in range(7):
-        one = binning.curve(p[:, k].contiguous(), (y == k).nonzero()[:, 0], binning.equal_width(10))
-        assert torch.equal(curves.count[k], one.count)
-        assert torch.allclose(curves.score_sum[k], one.score_sum, rtol=1e-13)
-        assert torch.equal(curves.hit_sum[k], one.hit_sum)
+        curve = binning.curve(p[:, k].contiguous(), (y == k).nonzero()[:, 0], binning.equal_width(10))
+        assert torch.equal(curves.count[k], curve.count)
+        assert torch.allclose(curves.score_sum[k], curve.score_sum, rtol=1e-13)
+        assert torch.equal(curves.hit_sum[k], curve.hit_sum)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

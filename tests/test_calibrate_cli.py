@@ -279,8 +279,8 @@ def test_a_method_that_fails_is_a_line_and_not_the_end(capsys, tmp_path, monkeyp
 
 def test_probabilities_only(capsys, tmp_path):
     held_out, test = formats.read(VALIDATION), formats.read(TEST)
-    for name, one in (("v", held_out), ("t", test)):
-        np.savez(tmp_path / f"{name}.npz", probs=one.probabilities.numpy(), labels=one.known_labels.numpy())
+    for name, first in (("v", held_out), ("t", test)):
+        np.savez(tmp_path / f"{name}.npz", probs=first.probabilities.numpy(), labels=first.known_labels.numpy())
     code, _, _ = run(capsys, "fit", tmp_path / "v.npz", "--method", "temperature", "--output", tmp_path / "cal")
     assert code == 0
     assert calibrators.load(tmp_path / "cal").fitted_from_ == "probabilities"

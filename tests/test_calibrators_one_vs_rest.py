@@ -175,8 +175,8 @@ def test_isotonic_against_scikit_learn(classes):
     else:
         twin = IsotonicRegression(out_of_bounds="clip").fit(p.reshape(-1), hit.reshape(-1))
         mapped = twin.predict(q.reshape(-1)).reshape(q.shape) + 1e-9 * q
-    found = IsotonicCalibration(classes=classes).fit(z, y).predict_proba(other).numpy()
-    np.testing.assert_allclose(found, mapped / mapped.sum(axis=1, keepdims=True), atol=1e-12)
+    calibrated = IsotonicCalibration(classes=classes).fit(z, y).predict_proba(other).numpy()
+    np.testing.assert_allclose(calibrated, mapped / mapped.sum(axis=1, keepdims=True), atol=1e-12)
 
 
 def test_pooled_isotonic_keeps_the_winner(network_logits):
@@ -250,10 +250,10 @@ def test_bbq_from_its_definition(ties):
     other = drawn(seed=1, n=30, k=3)[0]
     cal = BayesianBinning().fit(z, y)
     p, q = comparable(torch.softmax(z, dim=1)), comparable(torch.softmax(other, dim=1))
-    found = cal._scores(other)
+    calibrated = cal._scores(other)
     for j in range(3):
         expected = bbq_twin(p[:, j].tolist(), (y == j).double().tolist(), q[:, j].tolist())
-        np.testing.assert_allclose(found[:, j].numpy(), expected, atol=1e-10)
+        np.testing.assert_allclose(calibrated[:, j].numpy(), expected, atol=1e-10)
 
 
 # Mutual information
@@ -271,10 +271,10 @@ def test_groups_keep_the_most_information(pairs, n_bins):
             total -= sum(v * math.log(v / n) for v in (h, n - h) if v > 0)
         return total
 
-    every = [cuts for g in range(n_bins) for cuts in itertools.combinations(range(1, len(hits)), g)]
-    found = best_groups(hits, sizes, n_bins)
-    assert len(found) < n_bins
-    assert cost(found) == pytest.approx(min(cost(cuts) for cuts in every), abs=1e-9)
+    choices = [cuts for g in range(n_bins) for cuts in itertools.combinations(range(1, len(hits)), g)]
+    groups = best_groups(hits, sizes, n_bins)
+    assert len(groups) < n_bins
+    assert cost(groups) == pytest.approx(min(cost(cuts) for cuts in choices), abs=1e-9)
 
 
 def test_i_max_bins_and_values():
@@ -321,8 +321,8 @@ def test_near_ties_are_ties():
         BayesianBinning,
         MutualInformationBinning,
     ):
-        one, other = make().fit(z, y).predict_proba(z), make().fit(moved, labels).predict_proba(moved)
-        torch.testing.assert_close(other, one[:, order], atol=1e-9, rtol=0)
+        first, other = make().fit(z, y).predict_proba(z), make().fit(moved, labels).predict_proba(moved)
+        torch.testing.assert_close(other, first[:, order], atol=1e-9, rtol=0)
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=20))
@@ -339,8 +339,8 @@ def test_interpolation_is_numpys(knots, at):
     levels = np.linspace(0, 1, len(knots)) ** 2
     if np.diff(knots).min(initial=1) > 1e-300:
         np.testing.assert_allclose(interpolated(np.array(at), knots, levels), np.interp(at, knots, levels), atol=1e-12)
-    found = interpolated(np.array(at), knots, levels)
-    assert ((found >= 0) & (found <= 1)).all()
+    actual = interpolated(np.array(at), knots, levels)
+    assert ((actual >= 0) & (actual <= 1)).all()
 
 
 def test_knots_near_the_smallest_number():
@@ -354,8 +354,8 @@ def test_isotonic_of_float16_probabilities(network_logits):
     with pytest.warns(UserWarning, match="exactly 0"):
         cal = IsotonicCalibration().fit(p[:2000].half(), y[:2000], from_probabilities=True)
     for values in (p[2000:].half(), p[2000:]):
-        found = cal.predict_proba(values, from_probabilities=True)
-        assert bool(torch.isfinite(found).all())
+        calibrated = cal.predict_proba(values, from_probabilities=True)
+        assert bool(torch.isfinite(calibrated).all())
     cal = IsotonicCalibration().fit(p[:2000].half(), y[:2000], from_probabilities=True, floor=1e-308)
     assert bool(torch.isfinite(cal.predict_proba(p[2000:], from_probabilities=True)).all())
 

@@ -36,11 +36,11 @@ def test_folds_cover_all_samples_once():
 
 def test_cross_fitting_by_hand():
     z, y = drawn()
-    found = cross_fit(TemperatureScaling(), z, y, folds=3, from_probabilities=False, seed=1)
+    calibrated = cross_fit(TemperatureScaling(), z, y, folds=3, from_probabilities=False, seed=1)
     held = folds_of(300, 3, 1)[2]
     rest = [i for i in range(300) if i not in set(held.tolist())]
     t = TemperatureScaling().fit(z[rest], y[rest]).temperature_
-    torch.testing.assert_close(found[held], torch.softmax(z[held] / t, dim=1))
+    torch.testing.assert_close(calibrated[held], torch.softmax(z[held] / t, dim=1))
 
 
 def test_certify_by_hand():
@@ -65,7 +65,7 @@ def test_fit_best_chooses_and_says_how_sure_it_is():
     best = calibrators.fit_best(z, y, [HistogramBinning(bins="mass", n_bins=3), TemperatureScaling()], metric="brier")
     assert isinstance(best.calibrator, TemperatureScaling)
     assert best.calibrator.temperature_ == pytest.approx(TemperatureScaling().fit(z, y).temperature_)
-    assert [type(one.calibrator) for one in best.candidates] == [TemperatureScaling, HistogramBinning]
+    assert [type(candidate.calibrator) for candidate in best.candidates] == [TemperatureScaling, HistogramBinning]
     assert best.candidates[0].score < best.candidates[1].score
     assert best.comparison.difference == pytest.approx(best.candidates[0].score - best.candidates[1].score)
     assert best.comparison.low <= best.comparison.difference <= best.comparison.high
@@ -181,5 +181,5 @@ def test_onnx(cal, tmp_path):
         verbose=False,
     )
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {session.get_inputs()[0].name: z.float().numpy()})
-    np.testing.assert_allclose(found, cal.predict_proba(z.float()).numpy(), atol=2e-6)
+    (actual,) = session.run(None, {session.get_inputs()[0].name: z.float().numpy()})
+    np.testing.assert_allclose(actual, cal.predict_proba(z.float()).numpy(), atol=2e-6)

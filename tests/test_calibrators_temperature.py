@@ -95,12 +95,12 @@ def test_the_certificate_holds_at_the_end_though_the_last_step_is_not_looked_at(
 @pytest.mark.parametrize("objective", ["nll", "mse"])
 def test_scale_of_the_logits_scales_the_temperature(objective):
     z, y = drawn(1)
-    one = TemperatureScaling(objective=objective).fit(z, y)
+    calibrator = TemperatureScaling(objective=objective).fit(z, y)
     for scale in (1e-306, 1e-6, 1e4, 1e9, 1e110, 1e300):
         cal = TemperatureScaling(objective=objective).fit(scale * z, y)
-        assert cal.temperature_ == pytest.approx(scale * one.temperature_, rel=1e-6)
+        assert cal.temperature_ == pytest.approx(scale * calibrator.temperature_, rel=1e-6)
         assert cal.certificate_.converged
-        assert cal.certificate_.nll_after == pytest.approx(one.certificate_.nll_after, rel=1e-9)
+        assert cal.certificate_.nll_after == pytest.approx(calibrator.certificate_.nll_after, rel=1e-9)
 
 
 @pytest.mark.parametrize("factor", [30.0, 300.0, 3e5])
@@ -179,9 +179,9 @@ def test_squared_error_is_not_caught_in_a_valley_that_few_rows_show(n, k, scale,
         generator = torch.Generator().manual_seed(seed)
         z = scale * torch.randn(n, k, generator=generator, dtype=torch.float64)
         y = torch.multinomial(torch.softmax(z / t, dim=1), 1, generator=generator)[:, 0]
-        found = TemperatureScaling(objective="mse").fit(z, y)
-        assert found.certificate_.converged
-        assert mse(z, y, found.temperature_) <= mse(z, y, TemperatureScaling().fit(z, y).temperature_) + 1e-12
+        calibrator = TemperatureScaling(objective="mse").fit(z, y)
+        assert calibrator.certificate_.converged
+        assert mse(z, y, calibrator.temperature_) <= mse(z, y, TemperatureScaling().fit(z, y).temperature_) + 1e-12
 
 
 def test_a_few_rows_of_ordinary_range_among_huge_ones():

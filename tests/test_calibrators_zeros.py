@@ -65,7 +65,7 @@ def test_the_floor_is_the_best_by_brute_force():
     """Of all scores up to half a step the one that, with the best temperature, has the least NLL."""
     z, y = drawn(n=400)
     p = coarse(z, 2)
-    found = floor_of(p, y)
+    estimate = floor_of(p, y)
 
     def least_nll(floor):
         u = logarithms(p, floor)
@@ -74,13 +74,13 @@ def test_the_floor_is_the_best_by_brute_force():
         logits = betas * u
         own = logits.gather(2, y[None, :, None].expand(60, -1, 1))[:, :, 0]
         nll = (logits.logsumexp(dim=2) - own).sum(dim=1)
-        return float((nll - 0.5 * betas[:, 0, 0] * (math.log(floor) - math.log(found.step / 2))).min()) / len(y)
+        return float((nll - 0.5 * betas[:, 0, 0] * (math.log(floor) - math.log(estimate.step / 2))).min()) / len(y)
 
-    grid = np.geomspace(found.step / 2 * 1e-2, found.step / 2, 50)
+    grid = np.geomspace(estimate.step / 2 * 1e-2, estimate.step / 2, 50)
     best = grid[int(np.argmin([least_nll(f) for f in grid]))]
-    assert found.value == pytest.approx(best, rel=0.1)
-    assert found.zeros == int((p == 0).sum())
-    assert found.scores == p.numel()
+    assert estimate.value == pytest.approx(best, rel=0.1)
+    assert estimate.zeros == int((p == 0).sum())
+    assert estimate.scores == p.numel()
 
 
 def test_labels_decide_how_far_below():
@@ -132,14 +132,14 @@ def test_rounding_hardly_changes_a_calibrator(name):
         cal = make().fit(coarse(z), y, from_probabilities=True)
     assert len(said) == 1
     expected = whole.predict_proba(torch.softmax(test, dim=1), from_probabilities=True)
-    found = cal.predict_proba(coarse(test), from_probabilities=True)
+    calibrated = cal.predict_proba(coarse(test), from_probabilities=True)
     redrawn = torch.multinomial(torch.softmax(z / 2, dim=1), 1)[:, 0]
     other = make().fit(torch.softmax(z, dim=1), redrawn, from_probabilities=True)
     noise = (other.predict_proba(torch.softmax(test, dim=1), from_probabilities=True) - expected).abs().mean()
-    assert float((found - expected).abs().mean()) < max(1.2 * float(noise), 2e-3)
+    assert float((calibrated - expected).abs().mean()) < max(1.2 * float(noise), 2e-3)
     if whole.certificate_.nll_after < 10 and metrics.nll(expected, test_y) < 10:
-        assert metrics.nll(found, test_y) == pytest.approx(metrics.nll(expected, test_y), abs=0.03)
-    assert metrics.accuracy(found, test_y) == pytest.approx(metrics.accuracy(expected, test_y), abs=0.02)
+        assert metrics.nll(calibrated, test_y) == pytest.approx(metrics.nll(expected, test_y), abs=0.03)
+    assert metrics.accuracy(calibrated, test_y) == pytest.approx(metrics.accuracy(expected, test_y), abs=0.02)
 
 
 @pytest.mark.parametrize("k", [2, 10, 100])
@@ -199,7 +199,7 @@ def test_fit_best_of_a_forest(forest):
     p, y, test, test_y = forest
     with pytest.warns(UserWarning, match="exactly 0") as said:
         best = calibrators.fit_best(p, y, from_probabilities=True, folds=3, resamples=100)
-    assert len([one for one in said if "exactly 0" in str(one.message)]) == 1
+    assert len([warning for warning in said if "exactly 0" in str(warning.message)]) == 1
     assert all(math.isfinite(candidate.score) for candidate in best.candidates)
     assert math.isfinite(best.comparison.p_value)
     assert best.calibrator.floor_ == pytest.approx(0.01)

@@ -216,8 +216,8 @@ def test_doubts_about_names(capsys, tmp_path):
 def test_errors_are_one_sentence(capsys, tmp_path, names, arguments, code, words):
     (tmp_path / "twice.txt").write_text("cat\ncat\n")
     replaced = {"NAMES": str(names), "TWICE": str(tmp_path / "twice.txt")}
-    found, output, errors = run(capsys, *(replaced.get(argument, argument) for argument in arguments))
-    assert found == code
+    status, output, errors = run(capsys, *(replaced.get(argument, argument) for argument in arguments))
+    assert status == code
     assert words in errors
     assert "Traceback" not in errors
     assert output == ""
@@ -238,8 +238,8 @@ def test_options_that_do_not_fit_are_refused(capsys, tmp_path, names):
         ([tmp_path / "utf16.txt"], 1, "; save it in that encoding"),
         ([tmp_path / "names.md"], 1, "class names come in a .txt file"),
     ):
-        found, _, errors = run(capsys, "similarity", *arguments)
-        assert (found, words in errors) == (code, True), errors
+        status, _, errors = run(capsys, "similarity", *arguments)
+        assert (status, words in errors) == (code, True), errors
         assert "Traceback" not in errors
 
 
@@ -247,8 +247,8 @@ def test_nearest_are_nearest_at_any_beta(capsys, names):
     for beta in (0, 2, 1e9):
         _, output, _ = run(capsys, "similarity", names, "--beta", beta, "--json", "--top", 6)
         for row in json.loads(output)["classes"]:
-            found = [other["distance"] for other in row["nearest"]]
-            assert found == sorted(found)
+            neighbour = [other["distance"] for other in row["nearest"]]
+            assert neighbour == sorted(neighbour)
 
 
 @pytest.mark.filterwarnings("default")

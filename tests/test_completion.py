@@ -62,8 +62,8 @@ def test_candidates(parser, line, expected):
 
 def test_commands_and_options_come_with_their_help(parser):
     assert dict(candidates(parser, [""]))["evaluate"].startswith("how far")
-    found = dict(candidates(parser, ["calibrate", "fit", "--me"]))
-    assert found["--method"].startswith("one of temperature, ensemble-temperature")
+    completions = dict(candidates(parser, ["calibrate", "fit", "--me"]))
+    assert completions["--method"].startswith("one of temperature, ensemble-temperature")
     assert dict(candidates(parser, ["calibrate", "apply", ""])) == {"": "folders"}
     assert dict(candidates(parser, ["evaluate", ""])) == {"": "files"}
     assert "--words" not in dict(candidates(parser, ["completion", "bash", "--"]))

@@ -26,11 +26,11 @@ def test_a_folder_of_class_folders(tmp_path):
     image(tmp_path / "blue" / "c.bmp", (0, 0, 255))
     (tmp_path / "blue" / "notes.txt").write_text("not an image")
     (tmp_path / ".hidden").mkdir()
-    found = data.load(tmp_path)
-    assert found.class_names == ["blue", "red"]
-    assert found.labels.tolist() == [0, 1, 1]
-    assert found.values.shape == (3, 3, 4, 3)
-    assert found.values[0, 0, 0].tolist() == [0, 0, 255]
+    loaded = data.load(tmp_path)
+    assert loaded.class_names == ["blue", "red"]
+    assert loaded.labels.tolist() == [0, 1, 1]
+    assert loaded.values.shape == (3, 3, 4, 3)
+    assert loaded.values[0, 0, 0].tolist() == [0, 0, 255]
 
 
 def test_images_of_several_sizes(tmp_path):

@@ -135,7 +135,7 @@ def test_a_damaged_entry_is_found_and_made_again(table, file, harm, cifar100):
     assert again.digest == first.digest
     assert np.array_equal(again.values, cifar100[0][:200])
     assert again.labels.tolist() == first.labels.tolist()
-    assert [one.name for one in entries()] == [entry.name]
+    assert [listed.name for listed in entries()] == [entry.name]
 
 
 def test_a_changed_class_name_is_found(table):

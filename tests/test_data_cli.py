@@ -64,8 +64,8 @@ def test_what_cannot_be(capsys):
         (["show", "digits", "--size", 0], 2, "`--size` must be at least 1"),
         (["show", "digits", "--split", "test"], 1, "not divided into parts, but split='test' was asked for"),
     ):
-        found, _, errors = run(capsys, "data", *arguments)
-        assert (found, words in errors) == (code, True), errors
+        status, _, errors = run(capsys, "data", *arguments)
+        assert (status, words in errors) == (code, True), errors
     with pytest.raises(SystemExit) as caught:
         main(["data"])
     assert caught.value.code == 2

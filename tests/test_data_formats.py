@@ -80,10 +80,10 @@ def test_cifar10(few, tmp_path):
     (folder / "batches.meta").write_bytes(
         python2_pickle({"label_names": [f"n{k}" for k in range(10)], "num_vis": 3072})
     )
-    found = data.load(folder)
-    assert found.source == "CIFAR-10"
-    assert np.array_equal(found.values, images[:200])
-    assert found.labels.tolist() == (labels[:200] % 10).tolist()
+    loaded = data.load(folder)
+    assert loaded.source == "CIFAR-10"
+    assert np.array_equal(loaded.values, images[:200])
+    assert loaded.labels.tolist() == (labels[:200] % 10).tolist()
     assert data.load(folder, split="test").labels.tolist() == [1, 2]
     (folder / "data_batch_3").unlink()
     with pytest.raises(SoftkinError, match="all files of CIFAR-10, but data_batch_3 is missing"):
@@ -243,14 +243,14 @@ def test_text_in_parquet_csv_and_jsonl(shared_data, tmp_path):
         writer.writeheader()
         writer.writerows(cut)
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in cut), encoding="utf-8")
-    found = {form: data.load(tmp_path / f"t.{form}") for form in ("parquet", "csv", "jsonl")}
-    train = found["parquet"]
+    loaded = {form: data.load(tmp_path / f"t.{form}") for form in ("parquet", "csv", "jsonl")}
+    train = loaded["parquet"]
     assert train.kind == "text"
     assert train.class_names == ["card_arrival", "exchange_rate"]
     assert train.texts == [row["text"] for row in cut if row["split"] == "train"]
     assert train.values.dtype == np.uint8
     assert np.array_equal(train.values, text.counts(train.texts))
-    assert len({one.digest for one in found.values()}) == 1
+    assert len({value.digest for value in loaded.values()}) == 1
     assert len(data.load(tmp_path / "t.csv", split="test")) == sum(row["split"] == "test" for row in cut)
     # A folder of one file for each part, and labels that are numbers.
     (tmp_path / "f").mkdir()
@@ -316,9 +316,9 @@ def test_clincs_out_of_scope_is_not_a_class(shared_data, tmp_path):
     table = pa.table({"text": ["a", "b", "c", "d"], "intent": [0, 1, 2, 2]})
     about = {"info": {"features": {"intent": {"names": ["ant", "oos", "bee"]}}}}
     pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(about)}), tmp_path / "train.parquet")
-    found = data.load(tmp_path)
-    assert (found.class_names, found.labels.tolist(), found.texts) == (["ant", "bee"], [0, 1, 1], ["a", "c", "d"])
-    assert data.out_of_distribution(tmp_path, found).texts == ["b"]
+    loaded = data.load(tmp_path)
+    assert (loaded.class_names, loaded.labels.tolist(), loaded.texts) == (["ant", "bee"], [0, 1, 1], ["a", "c", "d"])
+    assert data.out_of_distribution(tmp_path, loaded).texts == ["b"]
 
 
 class Pairs(torch.utils.data.Dataset):
@@ -337,17 +337,17 @@ class Pairs(torch.utils.data.Dataset):
 def test_map_style_data_sets(few):
     images, labels, names = few
     whole = Pairs([Image.fromarray(image) for image in images], labels.tolist(), names)
-    found = data.load(whole)
-    assert np.array_equal(found.values, images)
-    assert found.class_names == names
-    assert found.labels.tolist() == labels.tolist()
+    loaded = data.load(whole)
+    assert np.array_equal(loaded.values, images)
+    assert loaded.class_names == names
+    assert loaded.labels.tolist() == labels.tolist()
     # As torchvision's ToTensor gives them: channels first, from 0 to 1.
     tensors = torch.from_numpy(images).permute(0, 3, 1, 2)
-    assert data.load(Pairs(tensors.float() / 255, torch.tensor(labels.tolist()), names)).digest == found.digest
-    assert data.load(Pairs(tensors, labels, names)).digest == found.digest
-    some = data.load(torch.utils.data.Subset(whole, [3, 5]))
-    assert np.array_equal(some.values, images[[3, 5]])
-    assert some.class_names == names
+    assert data.load(Pairs(tensors.float() / 255, torch.tensor(labels.tolist()), names)).digest == loaded.digest
+    assert data.load(Pairs(tensors, labels, names)).digest == loaded.digest
+    content = data.load(torch.utils.data.Subset(whole, [3, 5]))
+    assert np.array_equal(content.values, images[[3, 5]])
+    assert content.class_names == names
     parted = data.split(Pairs(images, labels % 3))
     assert parted.train.class_names == ["class 0", "class 1", "class 2"]
     assert len(parted.train) + len(parted.validation) + len(parted.test) == 300

@@ -46,8 +46,8 @@ def test_the_hostile_pickles_are_hostile(tmp_path):
     ran = set()
     for name, content in hostile(marker):
         try:
-            found = pickle.loads(content)
-            list(found["data"] if isinstance(found, dict) and isinstance(found["data"], map) else [])
+            loaded = pickle.loads(content)
+            list(loaded["data"] if isinstance(loaded, dict) and isinstance(loaded["data"], map) else [])
         except Exception:
             pass
         if marker.exists():
@@ -81,11 +81,11 @@ def test_only_arrays_of_numbers_and_plain_containers(tmp_path):
             "deep": [{"a": (1, None)}],
         }
         path.write_bytes(pickle.dumps(content, protocol=protocol))
-        found = pickles.read(path)
-        assert np.array_equal(found["data"], array)
-        assert np.array_equal(found["big"], array.T)
-        assert found["raw"] == b"\xff\x00"
-        assert found["deep"] == [{"a": (1, None)}]
+        loaded = pickles.read(path)
+        assert np.array_equal(loaded["data"], array)
+        assert np.array_equal(loaded["big"], array.T)
+        assert loaded["raw"] == b"\xff\x00"
+        assert loaded["deep"] == [{"a": (1, None)}]
     for content in (
         {"data": np.array([{}, []], dtype=object)},
         {"data": np.zeros(2, dtype=[("a", "i4")])},

@@ -151,10 +151,10 @@ def test_noise():
     assert abs(gaussian.values.mean() - expected.mean()) < 0.05
     assert abs(gaussian.values.std() - expected.std()) < 0.05
     features = replace(digits, values=digits.values.reshape(1797, -1).astype(np.float32), kind="features")
-    found = data.out_of_distribution("uniform", features, rows=50)
-    assert (found.values.shape, found.values.dtype) == ((50, 64), np.float32)
-    assert (found.values <= features.values.max(axis=0)).all()
-    assert found.values[:, 0].max() == 0  # a pixel that is always empty
+    samples = data.out_of_distribution("uniform", features, rows=50)
+    assert (samples.values.shape, samples.values.dtype) == ((50, 64), np.float32)
+    assert (samples.values <= features.values.max(axis=0)).all()
+    assert samples.values[:, 0].max() == 0  # a pixel that is always empty
     assert data.out_of_distribution("gaussian", features, rows=50).values.dtype == np.float32
     with pytest.raises(ValueError, match="`rows` must be at least 1"):
         data.out_of_distribution("uniform", digits, rows=0)
@@ -188,10 +188,10 @@ def test_another_data_set_is_fitted(shared_data, tmp_path):
 
 def test_the_test_part_of_another_data_set(shared_data):
     split = data.split(shared_data / "cifar100", max_per_class=5, test=200, validation=300, progress=False)
-    found = data.out_of_distribution(shared_data / "cifar100", split.train, rows=100)
-    assert found.source == "cifar100, test"
+    samples = data.out_of_distribution(shared_data / "cifar100", split.train, rows=100)
+    assert samples.source == "cifar100, test"
     test = data.load(shared_data / "cifar100", split="test")
-    assert np.array_equal(found.values, test.values[found.ids])
+    assert np.array_equal(samples.values, test.values[samples.ids])
 
 
 def test_out_of_scope_queries(shared_data):

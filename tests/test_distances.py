@@ -40,11 +40,11 @@ def test_every_type_agrees_with_brute_force(p, dtype):
         (torch.from_numpy(images), labels.tolist()),
         (images.tolist(), labels.astype(np.uint8)),
     ):
-        found = distances.from_images(given_images, given_labels, p=p)
-        assert found.dtype == torch.float64
-        assert found.device.type == "cpu"
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-        assert torch.equal(found, found.T)
+        matrix = distances.from_images(given_images, given_labels, p=p)
+        assert matrix.dtype == torch.float64
+        assert matrix.device.type == "cpu"
+        np.testing.assert_allclose(matrix, expected, rtol=1e-12, atol=1e-12)
+        assert torch.equal(matrix, matrix.T)
 
 
 def test_floats_with_many_values_agree_with_brute_force():
@@ -82,33 +82,33 @@ def test_properties(data, p, k, width):
     n = data.draw(st.integers(k, 25))
     seed = data.draw(st.integers(0, 2**16))
     images, labels = bytes_and_labels(n=n, shape=(width,), k=k, seed=seed)
-    found = distances.from_images(images, labels, p=p)
-    np.testing.assert_allclose(found, brute_force(images, labels, p), rtol=1e-11, atol=1e-11)
+    matrix = distances.from_images(images, labels, p=p)
+    np.testing.assert_allclose(matrix, brute_force(images, labels, p), rtol=1e-11, atol=1e-11)
     rng = np.random.default_rng(seed)
     order, rename = rng.permutation(n), rng.permutation(k)
     shuffled = distances.from_images(images[order], labels[order], p=p)
-    np.testing.assert_allclose(shuffled, found, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(shuffled, matrix, rtol=1e-12, atol=1e-11)
     renamed = distances.from_images(images, rename[labels], p=p)
-    np.testing.assert_allclose(renamed[rename][:, rename], found, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(renamed[rename][:, rename], matrix, rtol=1e-12, atol=1e-11)
     twice = distances.from_images(np.concatenate([images, images]), np.concatenate([labels, labels]), p=p)
-    np.testing.assert_allclose(twice, found, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(twice, matrix, rtol=1e-12, atol=1e-11)
 
 
 def test_layout_does_not_matter():
     images, labels = bytes_and_labels()
     for p in (1, 2):
-        found = distances.from_images(images, labels, p=p)
+        matrix = distances.from_images(images, labels, p=p)
         moved = torch.from_numpy(images).permute(0, 2, 3, 1)
-        torch.testing.assert_close(distances.from_images(moved, labels, p=p), found, rtol=1e-13, atol=0)
+        torch.testing.assert_close(distances.from_images(moved, labels, p=p), matrix, rtol=1e-13, atol=0)
         channels_last = torch.from_numpy(images).contiguous(memory_format=torch.channels_last)
-        torch.testing.assert_close(distances.from_images(channels_last, labels, p=p), found, rtol=1e-13, atol=0)
-        torch.testing.assert_close(distances.from_images(images[:, ::-1], labels, p=p), found, rtol=1e-13, atol=0)
+        torch.testing.assert_close(distances.from_images(channels_last, labels, p=p), matrix, rtol=1e-13, atol=0)
+        torch.testing.assert_close(distances.from_images(images[:, ::-1], labels, p=p), matrix, rtol=1e-13, atol=0)
 
 
 def test_real_images_agree_with_brute_force(cifar100):
     images, labels, _ = cifar100
-    some = labels < 12
-    images, labels = images[some], labels[some]
+    chosen = labels < 12
+    images, labels = images[chosen], labels[chosen]
     for p in (1, 2):
         np.testing.assert_allclose(
             distances.from_images(images, labels, p=p), brute_force(images, labels, p), rtol=1e-10
@@ -119,8 +119,11 @@ def test_real_images_agree_with_brute_force(cifar100):
 def test_float32_products_stay_within_a_millionth(cifar100, monkeypatch, p):
     """The path that large data takes, with several tiles."""
     images, labels, _ = cifar100
-    some = labels < 12
-    images, labels = images[some].astype(np.float32) + np.float32(0.1) * labels[some, None, None, None], labels[some]
+    chosen = labels < 12
+    images, labels = (
+        images[chosen].astype(np.float32) + np.float32(0.1) * labels[chosen, None, None, None],
+        labels[chosen],
+    )
     images += np.random.default_rng(0).random(images.shape, dtype=np.float32)
     monkeypatch.setattr(pairs, "SMALL", 0)
     monkeypatch.setattr(pairs, "TILE", 100)
@@ -164,21 +167,21 @@ def test_a_training_loop_s_settings_do_not_reach_in(monkeypatch):
     torch.set_float32_matmul_precision("medium")
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = distances.from_features(features, labels)
+            matrix = distances.from_features(features, labels)
         assert torch.get_float32_matmul_precision() == "medium"
     finally:
         torch.set_float32_matmul_precision("highest")
-    np.testing.assert_allclose(found, brute_force(features, labels, 2), rtol=1e-6)
+    np.testing.assert_allclose(matrix, brute_force(features, labels, 2), rtol=1e-6)
 
 
 def test_errors_do_not_depend_on_tiles(monkeypatch):
     features, labels = torch.randn(90, 4), torch.arange(90) % 3
     whole = distances.from_features(features, labels, max_per_class=20, return_error=True)
     monkeypatch.setattr(pairs, "TILE", 7)
-    for one, other in zip(
+    for first, other in zip(
         distances.from_features(features, labels, max_per_class=20, return_error=True), whole, strict=True
     ):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=0)
+        torch.testing.assert_close(first, other, rtol=1e-12, atol=0)
 
 
 def test_tight_clusters_and_outliers_stay_right_and_cheap(monkeypatch):
@@ -231,8 +234,8 @@ def test_few_samples_of_many_classes_are_paired():
 
 def test_levels_round_to_the_nearest():
     images = np.array([[0.0], [0.74], [1.0]])  # 0.74 of three levels 0, 0.5, 1 is 0.5
-    found = distances.from_images(images, [0, 1, 1], levels=3)
-    assert float(found[0, 1]) == pytest.approx(0.75)
+    matrix = distances.from_images(images, [0, 1, 1], levels=3)
+    assert float(matrix[0, 1]) == pytest.approx(0.75)
     assert float(distances.from_images(np.full((4, 2), 1e20), [0, 0, 1, 1], levels=4).max()) == 0
 
 
@@ -241,9 +244,9 @@ def test_levels_keep_their_error_bound(levels):
     rng = np.random.default_rng(2)
     images, labels = rng.random((80, 30)), np.arange(80) % 4
     exact = brute_force(images, labels, 1)
-    found = distances.from_images(images, labels, p=1, levels=levels)
+    matrix = distances.from_images(images, labels, p=1, levels=levels)
     step = (images.max() - images.min()) / (levels - 1)
-    assert np.abs(found.numpy() - exact).max() <= 30 * step
+    assert np.abs(matrix.numpy() - exact).max() <= 30 * step
     stated = distances.from_images(images, labels, p=1, levels=levels, value_range=(0, 1))
     assert np.abs(stated.numpy() - exact).max() <= 30 / (levels - 1)
 
@@ -262,31 +265,31 @@ def test_standard_errors_are_right_by_simulation(p, kind):
     images = values.clip(0, 255).astype(np.uint8) if kind == "bytes" else values
     truth = brute_force(images, labels, p)
     runs = [distances.from_images(images, labels, p=p, max_per_class=m, seed=s, return_error=True) for s in range(400)]
-    found = np.stack([run[0] for run in runs])
+    estimates = np.stack([run[0] for run in runs])
     errors = np.stack([run[1] for run in runs])
-    spread = found.std(axis=0)
-    assert (np.abs(found.mean(axis=0) - truth) < 4 * spread / 20).all()
-    ratio = (errors**2).mean(axis=0) / found.var(axis=0)
+    spread = estimates.std(axis=0)
+    assert (np.abs(estimates.mean(axis=0) - truth) < 4 * spread / 20).all()
+    ratio = (errors**2).mean(axis=0) / estimates.var(axis=0)
     assert ((ratio > 0.8) & (ratio < 1.35)).all(), ratio  # 400 runs pin a variance to ±7 %; s_a² is 1/m too large
     assert 0.9 < ratio.mean() < 1.2
-    covered = (np.abs(found - truth) < 2 * errors).mean()
+    covered = (np.abs(estimates - truth) < 2 * errors).mean()
     assert 0.92 < covered < 0.99
 
 
 def test_a_whole_class_has_no_error():
     images, labels = bytes_and_labels()
     exact = distances.from_images(images, labels)
-    found, errors = distances.from_images(images, labels, max_per_class=1000, return_error=True)
-    torch.testing.assert_close(found, exact, rtol=1e-13, atol=0)
+    matrix, errors = distances.from_images(images, labels, max_per_class=1000, return_error=True)
+    torch.testing.assert_close(matrix, exact, rtol=1e-13, atol=0)
     assert float(errors.max()) == 0
-    found, errors = distances.from_images(images, labels, return_error=True)
-    assert torch.equal(found, exact)
+    matrix, errors = distances.from_images(images, labels, return_error=True)
+    assert torch.equal(matrix, exact)
     assert float(errors.max()) == 0
     sizes = np.bincount(labels)
     k = int(sizes.argmin())
-    found, errors = distances.from_images(images, labels, max_per_class=int(sizes.min()), return_error=True)
+    matrix, errors = distances.from_images(images, labels, max_per_class=int(sizes.min()), return_error=True)
     assert float(errors[k, k]) == 0  # the smallest class is whole, the others are samples
-    torch.testing.assert_close(found[k, k], exact[k, k], rtol=1e-13, atol=0)
+    torch.testing.assert_close(matrix[k, k], exact[k, k], rtol=1e-13, atol=0)
     assert float(errors[0 if k else 1, k]) > 0
 
 
@@ -295,17 +298,17 @@ def test_a_single_pair_shows_no_spread():
     _, errors = distances.from_images(images, labels, max_per_class=2, return_error=True)
     assert errors.diagonal().isnan().all()
     assert (errors[~torch.eye(4, dtype=torch.bool)] > 0).all()
-    found, errors = distances.from_images(images[:4], [0, 0, 1, 2], max_per_class=2, return_error=True)
+    matrix, errors = distances.from_images(images[:4], [0, 0, 1, 2], max_per_class=2, return_error=True)
     assert float(errors.max()) == 0  # whole classes
-    assert float(found[1, 1]) == 0
+    assert float(matrix[1, 1]) == 0
 
 
 def test_samples_are_stratified_and_repeatable():
     images, labels = bytes_and_labels(n=200)
     for p in (1, 2):
-        one = distances.from_images(images, labels, p=p, max_per_class=5, seed=1)
-        assert torch.equal(one, distances.from_images(images, labels, p=p, max_per_class=5, seed=1))
-        assert not torch.equal(one, distances.from_images(images, labels, p=p, max_per_class=5, seed=2))
+        matrix = distances.from_images(images, labels, p=p, max_per_class=5, seed=1)
+        assert torch.equal(matrix, distances.from_images(images, labels, p=p, max_per_class=5, seed=1))
+        assert not torch.equal(matrix, distances.from_images(images, labels, p=p, max_per_class=5, seed=2))
 
 
 # Streams
@@ -351,8 +354,8 @@ def test_makers_of_batches_may_reuse_their_memory(p):
             yield part, of
 
     for scale in (1, 0.5):
-        found = distances.from_images(batches(scale), p=p)
-        torch.testing.assert_close(found, distances.from_images(images * scale, labels, p=p), rtol=1e-12, atol=0)
+        matrix = distances.from_images(batches(scale), p=p)
+        torch.testing.assert_close(matrix, distances.from_images(images * scale, labels, p=p), rtol=1e-12, atol=0)
 
 
 def test_a_stream_of_floats_with_few_values_keeps_no_samples(monkeypatch):
@@ -372,9 +375,9 @@ def test_a_stream_of_floats_with_few_values_keeps_no_samples(monkeypatch):
 def test_a_stream_can_be_sampled_and_quantised():
     images, labels = bytes_and_labels(n=130)
     batches = [(images[i : i + 10], labels[i : i + 10]) for i in range(0, 130, 10)]
-    found, errors = distances.from_images(batches, p=1, max_per_class=8, return_error=True)
+    matrix, errors = distances.from_images(batches, p=1, max_per_class=8, return_error=True)
     exact = distances.from_images(images, labels)
-    assert float(((found - exact).abs() / errors).max()) < 5
+    assert float(((matrix - exact).abs() / errors).max()) < 5
     floats = [(part / 255, of) for part, of in batches]
     counted = distances.from_images(floats, p=1, levels=256, value_range=(0, 1))
     torch.testing.assert_close(counted * 255, exact, rtol=1e-9, atol=0)

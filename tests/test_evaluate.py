@@ -37,11 +37,11 @@ def over_confident():
 def test_scores_that_are_all_but_equal_only_lose_the_interval_of_the_kernel(monkeypatch):
     scores = 1 - 1e-9 * torch.rand(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     sure = Predictions.from_probabilities(torch.stack([1 - scores, scores], 1), torch.ones(100, dtype=torch.int64))
-    found = evaluation.evaluate(sure, resamples=100)["metrics"]
-    assert found["ece_kde"].keys() == {"value", "no_interval"}
-    assert "a bandwidth of at least" in found["ece_kde"]["no_interval"]
-    assert found["ece_kde"]["value"] == pytest.approx(0, abs=1e-8)
-    assert found["ece_hist"]["high"] < 0.05
+    evaluated = evaluation.evaluate(sure, resamples=100)["metrics"]
+    assert evaluated["ece_kde"].keys() == {"value", "no_interval"}
+    assert "a bandwidth of at least" in evaluated["ece_kde"]["no_interval"]
+    assert evaluated["ece_kde"]["value"] == pytest.approx(0, abs=1e-8)
+    assert evaluated["ece_hist"]["high"] < 0.05
 
 
 CALLS = {
@@ -63,24 +63,24 @@ CALLS = {
 
 
 def test_the_numbers_are_those_of_the_metrics(over_confident):
-    found = evaluation.evaluate(over_confident, n_bins=12, confidence=0.9, resamples=200, seed=5, kde_interval=True)
-    assert list(found["metrics"]) == [metric.key for metric in catalogue.shown("evaluate")]
-    assert set(found["metrics"]) == set(CALLS)
+    evaluated = evaluation.evaluate(over_confident, n_bins=12, confidence=0.9, resamples=200, seed=5, kde_interval=True)
+    assert list(evaluated["metrics"]) == [metric.key for metric in catalogue.shown("evaluate")]
+    assert set(evaluated["metrics"]) == set(CALLS)
     p, y = over_confident.probabilities, over_confident.known_labels
     for key, (name, options) in CALLS.items():
         expected = getattr(metrics, name)(p, y, confidence=0.9, resamples=200, seed=5, **options)
-        shown = found["metrics"][key]
+        shown = evaluated["metrics"][key]
         assert shown["value"] == pytest.approx(expected.value, abs=1e-12), key
         assert (shown["low"], shown["high"]) == (expected.low, expected.high)
         if ("ece" in key and key != "ece_kde_output") or key == "mce":
             chance = metrics.when_calibrated(name, p, confidence=0.9, draws=400, **options)
             assert shown["when_calibrated"]["value"] == pytest.approx(chance, rel=0.1, abs=0.006), key
-    assert found["metrics"]["ece_kde_output"]["floor"] == pytest.approx(metrics.kde_floor(p))
-    one = evaluation.evaluate(over_confident.take(torch.arange(1)), resamples=100)["metrics"]
-    assert one["ece_hist"]["high"] == one["mce"]["high"] == 1
-    assert found["verdict"]["kind"] == "over"
-    assert found["num_samples"] == sum(found["reliability"]["count"]) == 400
-    json.dumps(found, allow_nan=False)
+    assert evaluated["metrics"]["ece_kde_output"]["floor"] == pytest.approx(metrics.kde_floor(p))
+    measured = evaluation.evaluate(over_confident.take(torch.arange(1)), resamples=100)["metrics"]
+    assert measured["ece_hist"]["high"] == measured["mce"]["high"] == 1
+    assert evaluated["verdict"]["kind"] == "over"
+    assert evaluated["num_samples"] == sum(evaluated["reliability"]["count"]) == 400
+    json.dumps(evaluated, allow_nan=False)
 
 
 def test_blocks_that_halve_the_threads_halve_them_once():
@@ -110,19 +110,19 @@ def _threads_inside():
 
 
 def test_every_ece_has_what_calibration_would_show_beside_it(over_confident):
-    found = evaluation.evaluate(over_confident, resamples=100)["metrics"]
-    for key, one in found.items():
+    evaluated = evaluation.evaluate(over_confident, resamples=100)["metrics"]
+    for key, first in evaluated.items():
         if "ece" in key or "kde" in key or key == "mce":
-            assert "when_calibrated" in one or "floor" in one, key
-    assert "low" not in found["ece_kde_output"]
-    assert found["signed_gap"]["value"] > 0
+            assert "when_calibrated" in first or "floor" in first, key
+    assert "low" not in evaluated["ece_kde_output"]
+    assert evaluated["signed_gap"]["value"] > 0
 
 
 def test_a_probability_of_zero_that_came_true_is_infinite_and_still_json():
     data = Predictions.from_probabilities(np.array([[1.0, 0.0], [0.5, 0.5], [0.2, 0.8]]), np.array([1, 0, 1]))
-    found = evaluation.evaluate(data, resamples=100)
-    assert found["metrics"]["nll"]["value"] == "Infinity"
-    json.dumps(found, allow_nan=False)
+    evaluated = evaluation.evaluate(data, resamples=100)
+    assert evaluated["metrics"]["nll"]["value"] == "Infinity"
+    json.dumps(evaluated, allow_nan=False)
 
 
 def test_streams_show_the_same(tmp_path, network_logits, monkeypatch):
@@ -137,20 +137,22 @@ def test_streams_show_the_same(tmp_path, network_logits, monkeypatch):
     assert streamed.data["settings"]["resampled"] == "1000 groups of rows"
     assert streamed.data["verdict"] == whole.data["verdict"]
     assert streamed.data["reliability"] == whole.data["reliability"]
-    for key, one in whole.data["metrics"].items():
+    for key, measured in whole.data["metrics"].items():
         other = streamed.data["metrics"][key]
-        assert other["value"] == pytest.approx(one["value"], rel=1e-6), key
+        assert other["value"] == pytest.approx(measured["value"], rel=1e-6), key
         if key in ("accuracy", "signed_gap"):  # by formula from the winning scores, which a stream keeps
-            assert (other["low"], other["high"]) == pytest.approx((one["low"], one["high"]), abs=1e-12), key
-        if "low" in one and key != "mce":
-            width, other_width = one["high"] - one["low"], other["high"] - other["low"]
+            assert (other["low"], other["high"]) == pytest.approx((measured["low"], measured["high"]), abs=1e-12), key
+        if "low" in measured and key != "mce":
+            width, other_width = measured["high"] - measured["low"], other["high"] - other["low"]
             assert other_width == pytest.approx(width, rel=0.35), key
-            assert abs(other["low"] - one["low"]) < 0.3 * width, key
-            assert abs(other["high"] - one["high"]) < 0.3 * width, key
-        if "when_calibrated" in one and key not in ("mce", "debiased_ece"):
-            assert other["when_calibrated"]["value"] == pytest.approx(one["when_calibrated"]["value"], rel=0.15), key
-        if "floor" in one:
-            assert other["floor"] == pytest.approx(one["floor"], rel=1e-5)
+            assert abs(other["low"] - measured["low"]) < 0.3 * width, key
+            assert abs(other["high"] - measured["high"]) < 0.3 * width, key
+        if "when_calibrated" in measured and key not in ("mce", "debiased_ece"):
+            assert other["when_calibrated"]["value"] == pytest.approx(measured["when_calibrated"]["value"], rel=0.15), (
+                key
+            )
+        if "floor" in measured:
+            assert other["floor"] == pytest.approx(measured["floor"], rel=1e-5)
     assert torch.equal(streamed.answers[0], whole.answers[0])
 
 
@@ -233,11 +235,11 @@ def test_paired_comparisons(tmp_path, two, capsys):
     lines = {line["metric"]: line for line in json.loads(output)["comparisons"]}
     assert list(lines) == ["accuracy", "nll", "brier", "ece_hist", "ece_hist_output"]
     expected = metrics.compare(first.probabilities, second.probabilities, first.known_labels, "ece_hist", resamples=200)
-    found = lines["ece_hist"]
-    assert (found["a"], found["b"]) == ("a.npz", "b.npz")
-    assert found["difference"] == pytest.approx(expected.difference)
-    assert (found["low"], found["high"], found["p_value"]) == (expected.low, expected.high, expected.p_value)
-    assert found["significant"] is True
+    actual = lines["ece_hist"]
+    assert (actual["a"], actual["b"]) == ("a.npz", "b.npz")
+    assert actual["difference"] == pytest.approx(expected.difference)
+    assert (actual["low"], actual["high"], actual["p_value"]) == (expected.low, expected.high, expected.p_value)
+    assert actual["significant"] is True
     assert lines["accuracy"]["difference"] == 0
     assert lines["accuracy"]["significant"] is False
     _, output, _ = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "b.npz", "--resamples", 200)
@@ -360,8 +362,8 @@ def test_errors_are_one_sentence(capsys, tmp_path, arguments, code, words):
     np.savez(tmp_path / "u.npz", predictions=np.eye(3) - 0.5, label_ids=np.arange(3))
     np.savez(tmp_path / "n.npz", logits=np.eye(3))
     replaced = {"UNCLEAR": tmp_path / "u.npz", "NOLABELS": tmp_path / "n.npz", "GOOD": EXAMPLE}
-    found, output, errors = run(capsys, "evaluate", *(replaced.get(argument, argument) for argument in arguments))
-    assert (found, output) == (code, "")
+    status, output, errors = run(capsys, "evaluate", *(replaced.get(argument, argument) for argument in arguments))
+    assert (status, output) == (code, "")
     assert words in errors
     assert "Traceback" not in errors
     if code == 1:
@@ -449,16 +451,16 @@ def test_scores_tell_samples_of_no_class_apart(tmp_path, capsys):
     known.save(tmp_path / "test.npz")
     unknown.save(tmp_path / "ood.npz")
     command = ("evaluate", tmp_path / "test.npz", "--ood", tmp_path / "ood.npz")
-    (found,) = json.loads(run(capsys, *command, "--json")[1])["models"]
-    (told,) = found["out_of_distribution"]
+    (evaluated,) = json.loads(run(capsys, *command, "--json")[1])["models"]
+    (messages,) = evaluated["out_of_distribution"]
     information = known.mutual_information, unknown.mutual_information
     pairs = [(a, b) for a in information[0].tolist() for b in information[1].tolist()]
     expected = sum((a < b) + 0.5 * (a == b) for a, b in pairs) / len(pairs)
-    assert told["num_samples"] == 40
-    assert told["scores"]["mutual_information"]["auroc"] == pytest.approx(expected)
-    assert told["scores"]["mutual_information"]["auroc"] > 0.9 > told["scores"]["confidence"]["auroc"]
-    assert found["mutual_information"]["mean"] == pytest.approx(float(information[0].mean()))
-    assert set(found["mutual_information"]["auroc_of_errors"]) == {"confidence", "mutual_information"}
+    assert messages["num_samples"] == 40
+    assert messages["scores"]["mutual_information"]["auroc"] == pytest.approx(expected)
+    assert messages["scores"]["mutual_information"]["auroc"] > 0.9 > messages["scores"]["confidence"]["auroc"]
+    assert evaluated["mutual_information"]["mean"] == pytest.approx(float(information[0].mean()))
+    assert set(evaluated["mutual_information"]["auroc_of_errors"]) == {"confidence", "mutual_information"}
     assert "by the members' mutual information AUROC" in run(capsys, *command)[1]
 
 

@@ -220,7 +220,7 @@ def test_a_training_method_is_one_declaration_and_one_loss(toy_training, capsys,
     assert "Entropy+TS" in output
     assert study.kept_in(tmp_path / "s").spec.methods == ("one-hot", "entropy", "entropy+ts")
     assert "Values: Entropy ρ = " in (tmp_path / "s" / "table.md").read_text()
-    tried = [one["values"]["reward"] for one in study.results(tmp_path / "s")[1].record["tried"]]
+    tried = [result["values"]["reward"] for result in study.results(tmp_path / "s")[1].record["tried"]]
     assert tried == [0.2]  # one trial, as no method of this study has a grid
     assert report.build_comparison(tmp_path / "s")["methods"][1] == {"key": "entropy", "name": "Entropy"}
 
@@ -280,9 +280,9 @@ def test_a_metric_is_in_evaluate_of_any_size(toy_metric, monkeypatch):
     expected = toy_metric(test.probabilities, test.known_labels)
     for limit in (10**6, 100):  # in memory, and as a stream
         monkeypatch.setattr(files, "ROWS", limit)
-        found = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["spherical"]
-        assert found["value"] == pytest.approx(expected)
-        assert found["low"] < found["value"] < found["high"]
+        evaluated = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["spherical"]
+        assert evaluated["value"] == pytest.approx(expected)
+        assert evaluated["low"] < evaluated["value"] < evaluated["high"]
 
 
 def test_a_metric_is_on_the_page(toy_metric, browser, tmp_path):
@@ -341,8 +341,11 @@ def test_a_metric_that_cannot_stream_says_so_and_does_not_vanish(module, monkeyp
     try:
         assert evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["median_confidence"]["low"] > 0
         monkeypatch.setattr(files, "ROWS", 100)
-        found = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["median_confidence"]
-        assert found == {"value": None, "absent": "it needs all samples at once, and there are too many rows to hold"}
+        evaluated = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["median_confidence"]
+        assert evaluated == {
+            "value": None,
+            "absent": "it needs all samples at once, and there are too many rows to hold",
+        }
         _, output, _ = command_line.run(capsys, "evaluate", TEST, "--resamples", 100)
         assert "No median confidence: it needs all samples at once" in output
         with pytest.raises(ValueError, match="`median_confidence` cannot stream: it needs all samples at once"):

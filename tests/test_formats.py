@@ -32,7 +32,9 @@ def table(folder, suffix, scores, header, *, labels=LABELS, ids=None):
     separator = "\t" if suffix == ".tsv" else ","
     lines = [separator.join([*(["id"] if ids else []), *(f'"{name}"' for name in header), "labels"])]
     for i, row in enumerate(scores):
-        lines.append(separator.join([*([ids[i]] if ids else []), *(repr(float(one)) for one in row), str(labels[i])]))
+        lines.append(
+            separator.join([*([ids[i]] if ids else []), *(repr(float(score)) for score in row), str(labels[i])])
+        )
     path.write_text("\n".join(lines) + "\n", encoding="utf-8-sig")
     return path
 
@@ -105,28 +107,28 @@ def test_every_form_gives_the_same(tmp_path, form, kind, rows, monkeypatch):
     monkeypatch.setattr(formats, "BLOCK", rows * 3)
     path = written(tmp_path, form, kind)
     source = formats.open_file(path)
-    found = source.read()
+    loaded = source.read()
     assert source.kind == kind
     assert source.num_rows in (None, 7)
     assert max(len(block.values) for block in source.blocks()) <= rows
     if kind == "probs":
-        np.testing.assert_array_equal(found.probabilities.numpy(), PROBS)
+        np.testing.assert_array_equal(loaded.probabilities.numpy(), PROBS)
     else:
-        np.testing.assert_array_equal(found.logits.numpy(), LOGITS)
-    assert found.known_labels.tolist() == LABELS.tolist()
+        np.testing.assert_array_equal(loaded.logits.numpy(), LOGITS)
+    assert loaded.known_labels.tolist() == LABELS.tolist()
     if form != "npy":
-        assert found.class_names == NAMES
-        assert found.sample_ids == IDS
+        assert loaded.class_names == NAMES
+        assert loaded.sample_ids == IDS
 
 
-@pytest.mark.parametrize("form", [one for one in FORMS if one != "npy"])
+@pytest.mark.parametrize("form", [item for item in FORMS if item != "npy"])
 def test_from_standard_input(tmp_path, form, monkeypatch):
     content = io.BytesIO(written(tmp_path, form, "probs").read_bytes())
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=content))
-    found = formats.read("-")
-    assert found.name == "standard input"
-    assert found.known_labels.tolist() == LABELS.tolist()
-    np.testing.assert_array_equal(found.probabilities.numpy(), PROBS)
+    loaded = formats.read("-")
+    assert loaded.name == "standard input"
+    assert loaded.known_labels.tolist() == LABELS.tolist()
+    np.testing.assert_array_equal(loaded.probabilities.numpy(), PROBS)
     with pytest.raises(SoftkinError, match="standard input must hold predictions, it is empty"):
         formats.read("-")
 
@@ -169,8 +171,8 @@ def test_labels_that_are_numbers_mean_the_columns_of_that_name(tmp_path, suffix)
         else:
             table(tmp_path, suffix, LOGITS[:, order], [f"logits_{k}" for k in named], labels=LABELS + shift)
         if shift:
-            found = formats.read(path)
-            assert [found.class_names[k] for k in found.known_labels] == [str(k + 8) for k in LABELS]
+            loaded = formats.read(path)
+            assert [loaded.class_names[k] for k in loaded.known_labels] == [str(k + 8) for k in LABELS]
         else:  # places among names that are other numbers
             with pytest.raises(SoftkinError, match=r"row 0: the label must be one of the classes 10, 8, 9 …, got '0'"):
                 formats.read(path)
@@ -188,8 +190,8 @@ def test_a_column_that_is_no_class_is_not_taken_for_one(tmp_path, suffix, stray)
 
 def test_trainer_output():
     output = SimpleNamespace(predictions=(LOGITS, np.zeros((7, 9))), label_ids=LABELS, metrics={})
-    found = formats.from_trainer(output, kind="logits", class_names=NAMES)
-    np.testing.assert_array_equal(found.logits.numpy(), LOGITS)
+    actual = formats.from_trainer(output, kind="logits", class_names=NAMES)
+    np.testing.assert_array_equal(actual.logits.numpy(), LOGITS)
     assert formats.from_trainer(SimpleNamespace(predictions=PROBS, label_ids=LABELS), kind="probs").given is not None
     with pytest.raises(ValueError, match="`kind` must be 'logits' or 'probs', got 'scores'"):
         formats.from_trainer(output, kind="scores")
@@ -205,8 +207,8 @@ def test_labels_from_another_file(tmp_path):
     np.savez(tmp_path / "both.npz", logits=LOGITS, labels=LABELS)
     np.save(tmp_path / "y.npy", (LABELS + 1) % 3)
     with pytest.warns(UserWarning, match="both.npz holds labels of its own; the given ones are taken instead"):
-        found = formats.read(tmp_path / "both.npz", labels=tmp_path / "y.npy")
-    assert found.known_labels.tolist() == ((LABELS + 1) % 3).tolist()
+        loaded = formats.read(tmp_path / "both.npz", labels=tmp_path / "y.npy")
+    assert loaded.known_labels.tolist() == ((LABELS + 1) % 3).tolist()
     np.save(tmp_path / "y.npy", LABELS[:-1])
     with pytest.raises(SoftkinError, match="has 7 rows, and there are 6 labels"):
         formats.read(tmp_path / "l.npz", labels=tmp_path / "y.npy")
@@ -304,7 +306,7 @@ def test_shapes_that_do_not_fit(tmp_path):
         np.savez(tmp_path / "a.npz", **arrays)
         with pytest.raises(SoftkinError, match=words):
             formats.read(tmp_path / "a.npz")
-        if all(one.ndim for one in arrays.values()):
+        if all(value.ndim for value in arrays.values()):
             save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, tmp_path / "a.safetensors")
             with pytest.raises(SoftkinError):
                 formats.read(tmp_path / "a.safetensors")
@@ -313,10 +315,10 @@ def test_shapes_that_do_not_fit(tmp_path):
 
 
 def test_real_files(shared_data, network_logits):
-    found = formats.read(shared_data / "logits" / "resnet32-cifar100-logits.npz")
+    loaded = formats.read(shared_data / "logits" / "resnet32-cifar100-logits.npz")
     logits, labels = network_logits["resnet32-cifar100"]
-    assert torch.equal(found.logits, logits)
-    assert torch.equal(found.known_labels, labels)
+    assert torch.equal(loaded.logits, logits)
+    assert torch.equal(loaded.known_labels, labels)
     assert formats.open_file(shared_data / "logits" / "densenet-bc-100-cifar100-probs.npz").kind == "probs"
 
 

@@ -30,8 +30,8 @@ def test_a_class_by_hand():
     label = smoothing.similarity_labels(S, 0.2)[0]
     assert row["label"] == 0.8
     best = sorted(range(1, 8), key=lambda j: -float(S[0, j]))[:3]
-    assert [one["name"] for one in row["nearest"]] == [NAMES[j] for j in best]
-    assert [one["label"] for one in row["nearest"]] == pytest.approx([float(label[j]) for j in best])
+    assert [neighbour["name"] for neighbour in row["nearest"]] == [NAMES[j] for j in best]
+    assert [neighbour["label"] for neighbour in row["nearest"]] == pytest.approx([float(label[j]) for j in best])
     assert row["entropy"] == pytest.approx(-sum(float(s) * math.log(float(s)) for s in S[0] if s > 0))
     assert row["effective_classes"] == pytest.approx(math.exp(row["entropy"]))
     epsilon = row["uniform_epsilon"]
@@ -63,17 +63,17 @@ def test_rows_that_look_wrong():
             D[i, group] = 0.1
     D[0, 3] = D[3, 0] = 5
     seen = inspection.inspect(S, NAMES, others={"another": D.fill_diagonal_(0)})
-    kinds = {(one.kind, NAMES[one.k]) for one in seen.oddities}
+    kinds = {(oddity.kind, NAMES[oddity.k]) for oddity in seen.oddities}
     assert ("dominated", "fox") in kinds
     assert ("alone", "oak") in kinds
-    words = [one.words for one in seen.oddities if one.kind == "dominated"]
+    words = [oddity.words for oddity in seen.oddities if oddity.kind == "dominated"]
     assert words == ["'television' takes 0.80 of the α of 'fox'"]
 
 
 def test_homographs_are_found_by_disagreement(capsys):
     code, output, errors = run(capsys, "similarity", "show", CIFAR, "--vectors", "glove", "--json")
     assert (code, errors) == (0, "")
-    odd = [one["class"] for one in json.loads(output)["oddities"] if one["kind"] == "disagreement"]
+    odd = [oddity["class"] for oddity in json.loads(output)["oddities"] if oddity["kind"] == "disagreement"]
     assert {"tulip", "orange", "plate"} <= set(odd)
     assert len(odd) < 15  # of a hundred
     assert not {"dolphin", "bicycle", "wolf"} & set(odd)

@@ -73,8 +73,8 @@ def test_it_is_its_definition(labels, data):
     expected, counts = brute_force(dense, logits, targets, weight, weight_by)
     for reduction, value in (("none", expected), ("sum", expected.sum()), ("mean", expected.sum() / counts.sum())):
         loss_fn = SoftLabelCrossEntropy(Q, weight=weight, weight_by=weight_by, reduction=reduction)
-        found = loss_fn(logits, torch.from_numpy(targets))
-        np.testing.assert_allclose(found, value, rtol=1e-11, atol=1e-11)
+        loss = loss_fn(logits, torch.from_numpy(targets))
+        np.testing.assert_allclose(loss, value, rtol=1e-11, atol=1e-11)
 
 
 @given(st.integers(2, 9), st.floats(0, 1), st.integers(0, 1000))
@@ -89,8 +89,8 @@ def test_equal_distances_are_pytorchs_label_smoothing(k, share, seed):
         ours = loss_fn(logits, targets)
         theirs = F.cross_entropy(logits, targets, weight=w, label_smoothing=alpha * k / (k - 1))
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
-        for one, other in zip(torch.autograd.grad(ours, logits), torch.autograd.grad(theirs, logits), strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13)
+        for first, other in zip(torch.autograd.grad(ours, logits), torch.autograd.grad(theirs, logits), strict=True):
+            torch.testing.assert_close(first, other, rtol=1e-10, atol=1e-13)
 
 
 @pytest.mark.parametrize("make", [some_labels, sparse_labels])
@@ -119,9 +119,9 @@ def test_segmentation_is_classification_pixel_by_pixel(make, soft):
             loss_fn = SoftLabelCrossEntropy(
                 Q, weight=weight, weight_by=weight_by, ignore_index=255, reduction=reduction
             )
-            found, expected = loss_fn(logits, targets), loss_fn(flat, flat_targets)
-            torch.testing.assert_close(found.flatten(), expected.flatten(), rtol=1e-12, atol=1e-12)
-            assert found.shape == ((2, 3, 4) if reduction == "none" else ())
+            loss, expected = loss_fn(logits, targets), loss_fn(flat, flat_targets)
+            torch.testing.assert_close(loss.flatten(), expected.flatten(), rtol=1e-12, atol=1e-12)
+            assert loss.shape == ((2, 3, 4) if reduction == "none" else ())
 
 
 def test_a_single_sample_without_a_batch():
@@ -174,17 +174,17 @@ def test_impossible_classes(sparse, soft, compiled, weight_by):
     logits[5, kept[5]] = -torch.inf  # and one where the label is not 0
     logits[3, :2] = -torch.inf  # of an ignored sample: class 0 stands in for it
     weight = None if weight_by is None else torch.tensor(rng.random(K))
-    given = torch.eye(K, dtype=torch.float64)[kept] if soft else targets
+    supplied = torch.eye(K, dtype=torch.float64)[kept] if soft else targets
     options = {} if weight_by is None else {"weight": weight, "weight_by": weight_by}
     loss_fn = SoftLabelCrossEntropy(Q, reduction="none", **options)
     call = torch.compile(loss_fn, backend="eager") if compiled else loss_fn
     z = logits.clone().requires_grad_()
-    found = call(z, given)
-    expected, _ = brute_force(dense, logits, given, weight, weight_by or "class")
-    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-9)
+    actual = call(z, supplied)
+    expected, _ = brute_force(dense, logits, supplied, weight, weight_by or "class")
+    np.testing.assert_allclose(actual.detach().numpy(), expected, rtol=1e-9)
     assert np.isinf(expected[5])
     finite = np.isfinite(expected)
-    found[torch.tensor(finite)].sum().backward()
+    actual[torch.tensor(finite)].sum().backward()
     assert bool(torch.isfinite(z.grad).all())
     if weight_by is None:
         p = torch.softmax(logits, dim=1)
@@ -193,7 +193,7 @@ def test_impossible_classes(sparse, soft, compiled, weight_by):
         if not soft:
             difference[3] = 0
         torch.testing.assert_close(z.grad, difference)
-    mean = SoftLabelCrossEntropy(Q, **options)(logits[6:], given[6:])
+    mean = SoftLabelCrossEntropy(Q, **options)(logits[6:], supplied[6:])
     assert bool(torch.isfinite(mean))
 
 
@@ -201,8 +201,8 @@ def test_a_weight_of_0_takes_an_impossible_class_out():
     Q = smoothing.uniform_labels(3, alpha=0.3)
     logits = torch.tensor([[1.0, 0.0, -torch.inf]])
     weight = torch.tensor([1.0, 1.0, 0.0])
-    found = SoftLabelCrossEntropy(Q, weight=weight, reduction="none")(logits, torch.tensor([0]))
-    np.testing.assert_allclose(found, brute_force(Q, logits, torch.tensor([0]), weight)[0], rtol=1e-6)
+    loss = SoftLabelCrossEntropy(Q, weight=weight, reduction="none")(logits, torch.tensor([0]))
+    np.testing.assert_allclose(loss, brute_force(Q, logits, torch.tensor([0]), weight)[0], rtol=1e-6)
     assert torch.isinf(SoftLabelCrossEntropy(Q)(logits, torch.tensor([0])))
 
 
@@ -258,10 +258,10 @@ def test_integer_and_one_hot_targets_have_one_divisor():
 def test_the_result_has_the_logits_type(make, dtype):
     loss_fn = SoftLabelCrossEntropy(make())
     logits, targets = torch.randn(5, K, dtype=torch.float64).to(dtype), torch.arange(5)
-    found = loss_fn(logits, targets)
-    assert found.dtype == dtype
+    loss = loss_fn(logits, targets)
+    assert loss.dtype == dtype
     exact = loss_fn(logits.double(), targets)
-    torch.testing.assert_close(found.double(), exact, rtol=max(torch.finfo(dtype).eps, 1e-12), atol=0)
+    torch.testing.assert_close(loss.double(), exact, rtol=max(torch.finfo(dtype).eps, 1e-12), atol=0)
 
 
 def test_casting_the_module_does_not_round_the_labels():
@@ -540,6 +540,6 @@ def test_very_many_classes_train():
     mixed = torch.zeros(64, k)
     mixed[torch.arange(64), y] = 0.25
     mixed[torch.arange(64), y + 100] = 0.75
-    found = loss_fn(head(x).double(), mixed)
+    value = loss_fn(head(x).double(), mixed)
     expected = 0.25 * loss_fn(head(x).double(), y) + 0.75 * loss_fn(head(x).double(), y + 100)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+    torch.testing.assert_close(value, expected, rtol=1e-10, atol=0)

@@ -15,8 +15,8 @@ def test_what_is_saved_comes_back(tmp_path):
     path = tmp_path / "new" / "d.safetensors"
     distances.save(path, D, class_names=NAMES, source="pixels, L1")
     assert torch.equal(distances.load(path, class_names=NAMES), D)
-    found = distances.read(path)
-    assert (found.class_names, found.kind, found.source) == (NAMES, "distances", "pixels, L1")
+    loaded = distances.read(path)
+    assert (loaded.class_names, loaded.kind, loaded.source) == (NAMES, "distances", "pixels, L1")
     assert [entry.name for entry in path.parent.iterdir()] == ["d.safetensors"]  # no temporary file is left
     distances.save(tmp_path / "again.safetensors", D.numpy(), class_names=NAMES, source="pixels, L1")
     assert path.read_bytes() == (tmp_path / "again.safetensors").read_bytes()
@@ -25,9 +25,9 @@ def test_what_is_saved_comes_back(tmp_path):
 def test_another_order_is_reordered_by_name(tmp_path):
     path = tmp_path / "d.safetensors"
     distances.save(path, D, class_names=NAMES, source="toy")
-    found = distances.load(path, class_names=["cat", "ant", "bee"])
+    loaded = distances.load(path, class_names=["cat", "ant", "bee"])
     expected = torch.tensor([[0.5, 3.0, 4.0], [3.0, 1.0, 2.0], [4.0, 2.0, 0.0]], dtype=torch.float64)
-    assert torch.equal(found, expected)
+    assert torch.equal(loaded, expected)
 
 
 def test_other_classes_are_refused_by_name(tmp_path):

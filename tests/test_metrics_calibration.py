@@ -193,11 +193,11 @@ def test_doubling_the_data_leaves_the_histogram_alone(seed, scope, binning):
 @given(st.integers(0, 10_000), st.integers(1, 60))
 def test_errors_are_ordered_and_bounded(seed, n):
     p, y = twins.random_case(seed, n=n, k=3)
-    one, two, largest = (metrics.ece_hist(p, y, norm=norm) for norm in (1, 2, "max"))
-    assert 0 <= one <= two + 1e-12
+    first, two, largest = (metrics.ece_hist(p, y, norm=norm) for norm in (1, 2, "max"))
+    assert 0 <= first <= two + 1e-12
     assert two <= largest + 1e-12
     assert largest <= 1
-    assert one >= abs(metrics.signed_gap(p, y)) - 1e-12
+    assert first >= abs(metrics.signed_gap(p, y)) - 1e-12
     assert 0 <= metrics.ece_hist(p, y, scope="output") <= 2
 
 

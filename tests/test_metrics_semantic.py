@@ -107,9 +107,9 @@ def test_the_band_of_the_severity_curve_resamples_rows():
     correlations, severities = [], []
     for _ in range(300):
         rows = rng.integers(0, 400, 400)
-        one = metrics.severity_curve(p[rows], y[rows], d, n_bins=5)
-        correlations.append(one.correlation)
-        severities.append(one.severity.numpy())
+        points = metrics.severity_curve(p[rows], y[rows], d, n_bins=5)
+        correlations.append(points.correlation)
+        severities.append(points.severity.numpy())
     ends = np.nanquantile(correlations, [0.05, 0.95])
     assert (curve.correlation.low, curve.correlation.high) == pytest.approx(tuple(ends), abs=0.01)
     assert (curve.count > 50).any()

@@ -228,9 +228,9 @@ def test_the_p_value_inverts_the_interval(metric, level):
     for r in range(25):
         a, b, y = models(rng, 120)
         b = torch.softmax(b.log() * (0.4 if r % 3 == 0 else 1.0), dim=1)
-        found = metrics.compare(a, b, y, metric, confidence=level, resamples=100 + 33 * (r % 4), seed=r)
-        apart = not found.low <= 0 <= found.high
-        assert apart == (found.p_value <= 1 - level + 1e-12)
+        measured = metrics.compare(a, b, y, metric, confidence=level, resamples=100 + 33 * (r % 4), seed=r)
+        apart = not measured.low <= 0 <= measured.high
+        assert apart == (measured.p_value <= 1 - level + 1e-12)
         seen.add(apart)
     assert metric == "accuracy" or seen == {True, False} or level > 0.5
 
@@ -365,8 +365,8 @@ def test_the_interval_of_a_difference_holds_the_truth():
         c = rng.uniform(0.5, 1, 1000)
         p, y = two_classes(c, c, rng)
         raised = np.clip(c + 0.04, 0, 1)
-        found = metrics.compare(np.stack([raised, 1 - raised], axis=1), p, y, "ece_hist", resamples=200, seed=r)
-        held += found.low <= 0.0384 <= found.high
+        measured = metrics.compare(np.stack([raised, 1 - raised], axis=1), p, y, "ece_hist", resamples=200, seed=r)
+        held += measured.low <= 0.0384 <= measured.high
     assert held >= 49  # by simulation 89 %; plain percentiles of the difference hold it in 75 %
 
 
@@ -429,8 +429,8 @@ def test_statistics_resampled_together_get_the_intervals_they_get_alone():
         for name in ("accuracy", "nll", "aurc", "ece_hist", "classwise_ece", "smooth_ece", "ece_kde")
     ]
     together = uncertainty.measured([make(p, y) for make in makers], 0.9, 200, 3)
-    for make, found in zip(makers, together, strict=True):
-        assert repr(found.interval) == repr(uncertainty.interval(make(p, y), 0.9, 200, 3))
+    for make, actual in zip(makers, together, strict=True):
+        assert repr(actual.interval) == repr(uncertainty.interval(make(p, y), 0.9, 200, 3))
 
 
 def test_a_probe_decides_as_the_metric_does():
@@ -643,8 +643,8 @@ def test_super_classes_in_interval_compare_and_when_calibrated(metric):
     p, y = twins.random_case(0, n=300, k=6)
     groups = np.array([0, 1, 0, 2, 1, 2])
     expected = metrics.superclass_ece(p, y, groups, n_bins=10, confidence=0.9, resamples=100)
-    found = metrics.interval(metric, p, y, confidence=0.9, resamples=100, groups=groups, n_bins=10)
-    assert repr(found) == repr(expected)
+    measured = metrics.interval(metric, p, y, confidence=0.9, resamples=100, groups=groups, n_bins=10)
+    assert repr(measured) == repr(expected)
     grouped, labels = metrics.superclass(p, y, groups)
     null = metrics.when_calibrated(metric, p, groups=groups, draws=400)
     assert null == pytest.approx(metrics.when_calibrated("ece_hist", grouped, draws=400), rel=0.1)

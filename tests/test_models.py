@@ -88,10 +88,10 @@ def test_wrn_unit_against_its_formula():
 
 def test_seed_decides_the_weights_and_leaves_the_generator_alone():
     before = torch.get_rng_state()
-    one, same, other = (models.build("small", num_classes=10, input_shape=(1, 8, 8), seed=seed) for seed in (3, 3, 4))
+    first, same, other = (models.build("small", num_classes=10, input_shape=(1, 8, 8), seed=seed) for seed in (3, 3, 4))
     assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(weights(one), weights(same))
-    assert not torch.equal(weights(one), weights(other))
+    assert torch.equal(weights(first), weights(same))
+    assert not torch.equal(weights(first), weights(other))
     drawn = [weights(models.build("small", num_classes=10, input_shape=(1, 8, 8))) for _ in range(2)]
     assert not torch.equal(*drawn)
     assert not torch.equal(torch.get_rng_state(), before)

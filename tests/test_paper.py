@@ -103,20 +103,20 @@ def test_specs_state_studies_at_both_scales(name):
 
 
 def test_networks_and_recipes_of_the_tables():
-    one, two = paper.load("table1"), paper.load("table2")
-    assert [part.study.model for part in one.parts("full")] == ["densenet161", "resnet18", "wrn(units=5)"]
+    first, two = paper.load("table1"), paper.load("table2")
+    assert [part.study.model for part in first.parts("full")] == ["densenet161", "resnet18", "wrn(units=5)"]
     assert [part.study.model for part in two.parts("full")] == ["densenet161", "resnet34", "wrn50_2"]
-    assert [part.study.latent_dim for part in (*one.parts("full"), *two.parts("full"))] == [256] * 3 + [1024] * 3
-    assert {part.study.alpha for part in one.parts("full")} == {(0.1,)}
-    betas = one.parts("full")[0].study.beta
+    assert [part.study.latent_dim for part in (*first.parts("full"), *two.parts("full"))] == [256] * 3 + [1024] * 3
+    assert {part.study.alpha for part in first.parts("full")} == {(0.1,)}
+    betas = first.parts("full")[0].study.beta
     assert (min(betas), max(betas)) == (0.5, 6)
-    (small,) = one.parts("small")
+    (small,) = first.parts("small")
     assert (small.study.model, small.study.max_per_class) == ("wrn(units=2)", 100)
     assert recipe_in_words(small) == (
         "100 images a class at most, 40 epochs, batch 128, SGD 0.2 one-cycle, momentum 0.9 Nesterov, "
         "weight decay 0.0005, flips"
     )
-    assert recipe_in_words(one.parts("full")[0]) == (
+    assert recipe_in_words(first.parts("full")[0]) == (
         "all images, 200 epochs, batch 128, SGD 0.1 steps ×0.2 at 60, 120, 160, momentum 0.9, "
         "weight decay 0.0005, warm-up 1, crops and flips"
     )
@@ -299,8 +299,8 @@ def test_lines_are_the_metrics_of_the_saved_predictions(table1, specs, folder):
 
     (part,) = specs["table1"].parts("small")
     line = next(line for line in table1.lines if (line.metric, line.method) == ("ece_hist_output", "ets"))
-    tests = [one.test() for one in study.results(folder / part.folder) if one.method == "ets"]
-    values = [metrics.ece_hist(one.probabilities, one.known_labels, scope="output") for one in tests]
+    tests = [result.test() for result in study.results(folder / part.folder) if result.method == "ets"]
+    values = [metrics.ece_hist(item.probabilities, item.known_labels, scope="output") for item in tests]
     assert line.ours == pytest.approx(100 * sum(values) / 2)
     assert line.std == pytest.approx(100 * abs(values[0] - values[1]) / 2**0.5)
 
@@ -336,32 +336,32 @@ def test_reliability_draws_the_tables_runs(table1, specs, folder):
 @pytest.mark.parametrize("name", ["alpha", "beta"])
 def test_sweeps(name, specs, folder):
     spec = specs[name]
-    found = paper.run(spec, folder, workers=1, device="cpu", progress=False)
+    written = paper.run(spec, folder, workers=1, device="cpu", progress=False)
     values = [part.value for part in spec.parts("small")]
     assert len(values) == 2
-    assert len(found.lines) == 2 * len(spec.methods) * 5
+    assert len(written.lines) == 2 * len(spec.methods) * 5
     letter = {"alpha": "α", "beta": "β"}[name]
-    for line in found.lines:
+    for line in written.lines:
         assert line.paper is None
         assert line.n == 1
         assert any(f"{letter} = {value:g}" in line.parameter for value in values)
-    assert any(note.startswith("The paper: ") for note in found.notes)
-    assert any(re.match(r"Ours: Hist P of WE is least, [\d.]+ %, at ", note) for note in found.notes)
+    assert any(note.startswith("The paper: ") for note in written.notes)
+    assert any(re.match(r"Ours: Hist P of WE is least, [\d.]+ %, at ", note) for note in written.notes)
     drawn = paper.figure(spec, folder)
     assert sorted(drawn) == [f"{name}-output", f"{name}-prediction"]
     ax = drawn[f"{name}-prediction"].axes[0]
     lines = [line for line in ax.get_lines() if len(line.get_xdata()) == 2 and line.get_marker() in ("o", "s")]
     assert [list(line.get_xdata()) for line in lines] == [values] * len(spec.methods)
-    first = [line.ours for line in found.lines if (line.metric, line.method) == ("ece_hist", spec.methods[0])]
+    first = [line.ours for line in written.lines if (line.metric, line.method) == ("ece_hist", spec.methods[0])]
     assert list(lines[0].get_ydata()) == first
 
 
 def test_out_of_distribution_figure(specs, folder):
     spec = specs["ood"]
-    found = paper.run(spec, folder, workers=1, device="cpu", progress=False)
-    metrics = {line.metric for line in found.lines}
+    written = paper.run(spec, folder, workers=1, device="cpu", progress=False)
+    metrics = {line.metric for line in written.lines}
     assert {"auroc gaussian", "fpr_at_95 gaussian", "auroc uniform", "fpr_at_95 uniform"} <= metrics
-    assert all(0 <= line.ours <= 100 for line in found.lines if line.metric.startswith("auroc"))
+    assert all(0 <= line.ours <= 100 for line in written.lines if line.metric.startswith("auroc"))
     drawn = paper.figure(spec, folder)
     assert sorted(drawn) == ["ood-gaussian", "ood-uniform"]
     texts = [text.get_text() for text in drawn["ood-uniform"].axes[0].get_legend().get_texts()]
@@ -378,7 +378,7 @@ def test_command_lists_with_recipes(capsys):
     assert "wrn(units=2) on cifar100; 3 seeds" in out
     assert main(["paper", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in listed] == paper.names()
+    assert [item["name"] for item in listed] == paper.names()
     assert listed[0]["scales"]["full"]["networks"] == ["densenet161", "resnet18", "wrn(units=5)"]
 
 

@@ -24,16 +24,16 @@ def some(n=20, seed=0, **about):
 def test_a_file_gives_back_all_that_was_saved(tmp_path, suffix, ids):
     preds = some(sample_ids=ids, split_digest="abc", name="test")
     preds.save(tmp_path / f"p{suffix}")
-    found = predictions.load(tmp_path / f"p{suffix}")
-    assert torch.equal(found.logits, preds.logits)
-    assert torch.equal(found.labels, preds.labels)
-    assert found.class_names == NAMES
-    assert (found.split_digest, found.name) == ("abc", "test")
-    assert found.digest == preds.digest
+    loaded = predictions.load(tmp_path / f"p{suffix}")
+    assert torch.equal(loaded.logits, preds.logits)
+    assert torch.equal(loaded.labels, preds.labels)
+    assert loaded.class_names == NAMES
+    assert (loaded.split_digest, loaded.name) == ("abc", "test")
+    assert loaded.digest == preds.digest
     if ids is None:
-        assert found.sample_ids is None
+        assert loaded.sample_ids is None
     else:
-        assert list(found.sample_ids) == ids
+        assert list(loaded.sample_ids) == ids
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
@@ -43,8 +43,8 @@ def test_given_probabilities_stay_the_very_same(tmp_path, suffix):
     assert torch.equal(preds.probabilities, P.double())
     assert float(preds.logits[0, 1]) == pytest.approx(-708.396, abs=1e-3)
     preds.save(tmp_path / f"p{suffix}")
-    found = predictions.load(tmp_path / f"p{suffix}")
-    assert torch.equal(found.probabilities, P.double())
+    loaded = predictions.load(tmp_path / f"p{suffix}")
+    assert torch.equal(loaded.probabilities, P.double())
 
 
 def test_equal_predictions_are_equal_files(tmp_path):
@@ -77,9 +77,9 @@ def test_what_was_there_is_not_overwritten(tmp_path):
 def test_files_that_others_wrote(tmp_path):
     logits = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float16)
     np.savez(tmp_path / "a.npz", logits=logits, labels=np.arange(5, dtype=np.int32) % 3)
-    found = predictions.load(tmp_path / "a.npz")
-    assert found.logits.dtype == torch.float32
-    assert found.labels.tolist() == [0, 1, 2, 0, 1]
+    loaded = predictions.load(tmp_path / "a.npz")
+    assert loaded.logits.dtype == torch.float32
+    assert loaded.labels.tolist() == [0, 1, 2, 0, 1]
     save_file({"probs": torch.tensor([[0.5, 0.5]])}, tmp_path / "b.safetensors")
     assert predictions.load(tmp_path / "b.safetensors").labels is None
 
@@ -207,16 +207,16 @@ def test_one_changed_bit_of_a_safetensors_file_is_noticed(tmp_path):
         damaged[place] ^= 1 << (place % 8)
         (tmp_path / "d.safetensors").write_bytes(damaged)
         with contextlib.suppress(SoftkinError):
-            found = predictions.load(tmp_path / "d.safetensors")
+            loaded = predictions.load(tmp_path / "d.safetensors")
             # what passes changed white space in the header
-            assert (found.digest, found.class_names) == (some().digest, NAMES)
+            assert (loaded.digest, loaded.class_names) == (some().digest, NAMES)
 
 
 def test_safetensors_without_checksums_are_read(tmp_path):
     texts = {"softkin": '{"class_names": ["cat", "dog", "rose"]}'}  # as softkin wrote them before
     save_file({"logits": some().logits, "labels": some().labels}, tmp_path / "old.safetensors", texts)
-    found = predictions.load(tmp_path / "old.safetensors")
-    assert (found.digest, found.class_names) == (some().digest, NAMES)
+    loaded = predictions.load(tmp_path / "old.safetensors")
+    assert (loaded.digest, loaded.class_names) == (some().digest, NAMES)
 
 
 def test_masked_entries_are_refused():

@@ -76,10 +76,10 @@ show(lambda: distances.from_images(images[mine], labels[mine], p=2, max_per_clas
     first, second = ranks(tmp_path, body)
     assert first == second
     images, labels = data
-    one, two = distances.from_images(images, labels, p=1), distances.from_images(images, labels, p=2)
-    expected = [one, one / 255, one, two, two / 255, two, two, one, one]
-    for found, exact in zip(first, expected, strict=False):
-        torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), exact, rtol=1e-9, atol=0)
+    left, two = distances.from_images(images, labels, p=1), distances.from_images(images, labels, p=2)
+    expected = [left, left / 255, left, two, two / 255, two, two, left, left]
+    for actual, exact in zip(first, expected, strict=False):
+        torch.testing.assert_close(torch.tensor(actual, dtype=torch.float64), exact, rtol=1e-9, atol=0)
     assert torch.tensor(first[-1]).isfinite().all()
 
 
@@ -123,8 +123,8 @@ show(lambda: distances.from_images(DataLoader(dataset, batch_size=7, sampler=sam
 """
     results = ranks(tmp_path, body, size=3)
     exact = distances.from_images(*data)
-    for (found,) in results:
-        torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), exact, rtol=1e-9, atol=0)
+    for (actual,) in results:
+        torch.testing.assert_close(torch.tensor(actual, dtype=torch.float64), exact, rtol=1e-9, atol=0)
 
 
 def test_what_is_wrong_on_one_rank_is_refused_on_all(tmp_path):
@@ -143,15 +143,15 @@ three = TensorDataset(torch.from_numpy(images[:1]), torch.from_numpy(labels[:1])
 show(lambda: distances.from_images(DataLoader(three, sampler=DistributedSampler(three))))
 """
     first, second = ranks(tmp_path, body)
-    for found in (first, second):
-        assert "brought 122 samples, but the data set has 61: a distributed sampler repeats" in found[0]
-        assert "brought 122 samples" in found[1]
-        assert "brought 122 samples" in found[2]
+    for actual in (first, second):
+        assert "brought 122 samples, but the data set has 61: a distributed sampler repeats" in actual[0]
+        assert "brought 122 samples" in actual[1]
+        assert "brought 122 samples" in actual[2]
         assert (
-            "one length and one type of number on all ranks, got [(6, 'torch.uint8'), (3, 'torch.uint8')]" in found[4]
+            "one length and one type of number on all ranks, got [(6, 'torch.uint8'), (3, 'torch.uint8')]" in actual[4]
         )
-        assert "got [(6, 'torch.uint8'), (6, 'torch.float64')]" in found[7]
-        assert "1 of 5 have none: class 4" in found[6]
+        assert "got [(6, 'torch.uint8'), (6, 'torch.float64')]" in actual[7]
+        assert "1 of 5 have none: class 4" in actual[6]
     assert "rank 1 has no images; use fewer processes" in first[8]
     assert first[8] == second[8]
     assert "rank 1 could not bring its shard: `images` must be finite" in first[3]

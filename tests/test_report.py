@@ -65,20 +65,20 @@ def test_bands_are_those_of_the_diagrams(network_logits):
         pool = scopes.pool(p, labels, scope)
         expected = likelihood_band(Binned(pool, equal_width(15)), 0.95, curves.RESAMPLES, 3)
         for ours, theirs in zip(curves.bands(pool, 0.95, seed=3)["15"], expected, strict=True):
-            found = torch.tensor([float("nan") if v is None else v for v in ours], dtype=torch.float64)
-            torch.testing.assert_close(found, theirs.double(), atol=2e-6, rtol=0, equal_nan=True)
+            actual = torch.tensor([float("nan") if v is None else v for v in ours], dtype=torch.float64)
+            torch.testing.assert_close(actual, theirs.double(), atol=2e-6, rtol=0, equal_nan=True)
 
 
 def test_the_numbers_are_the_librarys(predictions, data):
     p, y = predictions.probabilities, predictions.known_labels
-    found = data["variants"][0]["metrics"]
+    measured = data["variants"][0]["metrics"]
     expected = metrics.ece_hist(p, y, confidence=0.95, resamples=200)
-    assert found["ece_hist"]["value"] == expected
-    assert (found["ece_hist"]["low"], found["ece_hist"]["high"]) == (expected.low, expected.high)
-    assert found["ece_hist_output"]["value"] == metrics.ece_hist(p, y, scope="output")
-    assert found["nll"]["value"] == metrics.nll(p, y)
-    assert found["ece_kde_output"]["floor"] == metrics.kde_floor(p)
-    assert found["aurc"]["value"] == metrics.aurc(p, y)
+    assert measured["ece_hist"]["value"] == expected
+    assert (measured["ece_hist"]["low"], measured["ece_hist"]["high"]) == (expected.low, expected.high)
+    assert measured["ece_hist_output"]["value"] == metrics.ece_hist(p, y, scope="output")
+    assert measured["nll"]["value"] == metrics.nll(p, y)
+    assert measured["ece_kde_output"]["floor"] == metrics.kde_floor(p)
+    assert measured["aurc"]["value"] == metrics.aurc(p, y)
 
 
 def test_data_are_plain_json_and_survive_it(data):
@@ -88,21 +88,21 @@ def test_data_are_plain_json_and_survive_it(data):
 def test_calibrators_are_cross_fitted_in_two_folds(predictions):
     data = report.build(predictions, candidates=[calibrators.VectorScaling()], resamples=100)
     z, y = predictions.logits, predictions.known_labels
-    found = torch.empty(z.shape, dtype=torch.float64)
-    one, two = folds_of(len(z), 2, 0)
-    for held, rest in ((one, two), (two, one)):
-        found[held] = calibrators.TemperatureScaling().fit(z[rest], y[rest]).predict_proba(z[held].double())
+    actual = torch.empty(z.shape, dtype=torch.float64)
+    first, two = folds_of(len(z), 2, 0)
+    for held, rest in ((first, two), (two, first)):
+        actual[held] = calibrators.TemperatureScaling().fit(z[rest], y[rest]).predict_proba(z[held].double())
     variant = next(v for v in data["variants"] if v["key"] == "temperature")
-    assert variant["metrics"]["nll"]["value"] == pytest.approx(metrics.nll(found, y), abs=1e-12)
+    assert variant["metrics"]["nll"]["value"] == pytest.approx(metrics.nll(actual, y), abs=1e-12)
     assert "two folds on this one file" in variant["note"]
     whole = calibrators.TemperatureScaling().fit(z, y).temperature_
     assert f"Fitted on the whole file, T = {whole:.3f}." in variant["note"]
-    paired = metrics.compare(found, predictions.probabilities, y, "ece_hist", scope="output", resamples=100)
+    paired = metrics.compare(actual, predictions.probabilities, y, "ece_hist", scope="output", resamples=100)
     assert variant["against_raw"]["ece_hist_output"] == pytest.approx(
         {"difference": paired.difference, "low": paired.low, "high": paired.high}, abs=1e-9
     )
-    assert {one["name"] for one in data["calibrators"]} == {"Temperature scaling", "Vector scaling"}
-    nlls = [one["nll"] for one in data["calibrators"]]
+    assert {calibrator["name"] for calibrator in data["calibrators"]} == {"Temperature scaling", "Vector scaling"}
+    nlls = [calibrator["nll"] for calibrator in data["calibrators"]]
     assert nlls == sorted(nlls)
 
 
@@ -137,8 +137,8 @@ def test_a_calibrator_that_cannot_be_fitted_is_named_and_not_fatal(predictions, 
 
 def test_probabilities_that_were_given_are_calibrated_as_such():
     p = made().probabilities
-    given = Predictions.from_probabilities(p, made().labels)
-    a, b = (report.build(one, resamples=100)["variants"][1]["metrics"]["nll"]["value"] for one in (made(), given))
+    preds = Predictions.from_probabilities(p, made().labels)
+    a, b = (report.build(item, resamples=100)["variants"][1]["metrics"]["nll"]["value"] for item in (made(), preds))
     assert a == pytest.approx(b, abs=1e-6)
 
 
@@ -184,44 +184,44 @@ def test_risk_coverage_counts_by_brute_force():
     generator = torch.Generator().manual_seed(1)
     scores = (torch.rand(300, generator=generator, dtype=torch.float64) * 20).round() / 20  # many ties
     hits = (torch.rand(300, generator=generator) < scores).double()
-    found = risk_coverage(scores, hits)
-    assert found["threshold"] == sorted(set(scores.tolist()), reverse=True)
-    for t, answered, wrong in zip(*found.values(), strict=True):
+    curve = risk_coverage(scores, hits)
+    assert curve["threshold"] == sorted(set(scores.tolist()), reverse=True)
+    for t, answered, wrong in zip(*curve.values(), strict=True):
         kept = scores >= t
         assert (answered, wrong) == (int(kept.sum()), int((kept & (hits == 0)).sum()))
 
 
 def test_risk_coverage_of_many_thresholds_keeps_a_few_hundred_and_both_ends():
     scores = torch.linspace(0.2, 1, 5000, dtype=torch.float64)
-    found = risk_coverage(scores, torch.ones(5000))
-    assert len(found["threshold"]) == 400
-    assert found["answered"][-1] == 5000
-    assert max(np.diff(found["answered"])) <= 13
+    curve = risk_coverage(scores, torch.ones(5000))
+    assert len(curve["threshold"]) == 400
+    assert curve["answered"][-1] == 5000
+    assert max(np.diff(curve["answered"])) <= 13
 
 
 def test_classes_agree_with_counting(predictions, data):
     p, y = predictions.probabilities, predictions.known_labels
     answer = p.argmax(1)
-    found = data["variants"][0]["classes"]
+    classes = data["variants"][0]["classes"]
     for k in range(6):
-        assert found["answered"][k] == int((answer == k).sum())
-        assert found["right"][k] == int(((answer == k) & (y == k)).sum())
-        assert sum(count for _, count, _, _ in found["bins"][k]) == len(p)
+        assert classes["answered"][k] == int((answer == k).sum())
+        assert classes["right"][k] == int(((answer == k) & (y == k)).sum())
+        assert sum(count for _, count, _, _ in classes["bins"][k]) == len(p)
         wrong = torch.bincount(answer[(y == k) & (answer != k)], minlength=6)
-        assert [n for _, n in found["instead"][k]] == sorted(wrong[wrong > 0].tolist(), reverse=True)[:5]
-        assert all(int(wrong[j]) == n for j, n in found["instead"][k])
+        assert [n for _, n in classes["instead"][k]] == sorted(wrong[wrong > 0].tolist(), reverse=True)[:5]
+        assert all(int(wrong[j]) == n for j, n in classes["instead"][k])
         truly = torch.bincount(y[(answer == k) & (y != k)], minlength=6)
-        assert all(int(truly[j]) == n for j, n in found["truly"][k])
-    assert sum(found["ece"]) / 6 == pytest.approx(metrics.classwise_ece(p, y), abs=1e-7)
+        assert all(int(truly[j]) == n for j, n in classes["truly"][k])
+    assert sum(classes["ece"]) / 6 == pytest.approx(metrics.classwise_ece(p, y), abs=1e-7)
 
 
 def test_mistakes_are_the_surest_wrong_answers(predictions, data):
     p, y = predictions.probabilities, predictions.known_labels
     score, answer = p.max(1)
     order = sorted((row for row in range(len(p)) if answer[row] != y[row]), key=lambda row: -float(score[row]))
-    found = data["variants"][0]["mistakes"]
-    assert [one["row"] for one in found] == order[: mistakes.SHOWN]
-    first = found[0]
+    listed = data["variants"][0]["mistakes"]
+    assert [item["row"] for item in listed] == order[: mistakes.SHOWN]
+    first = listed[0]
     assert first["truth"] == pytest.approx(float(p[first["row"], y[first["row"]]]), abs=1e-6)
     assert data["samples"][str(first["row"])] == {"label": int(y[first["row"]]), "id": f"s{first['row']}"}
 
@@ -249,7 +249,7 @@ def test_thumbnails_stop_at_their_budget(predictions, monkeypatch):
     monkeypatch.setattr(mistakes, "BUDGET", 1000)
     images = np.random.default_rng(0).integers(0, 256, (400, 16, 16, 3), dtype=np.uint8)
     data = report.build(predictions, images=images, candidates=[], resamples=100)
-    total = sum(len(one.get("image", "")) for one in data["samples"].values())
+    total = sum(len(value.get("image", "")) for value in data["samples"].values())
     assert 1000 <= total < 3500
 
 
@@ -260,7 +260,7 @@ def test_distances_come_back_to_nine_digits_and_labels_to_1e_6():
     content = matrix.encoded(d, num_classes=40, source=None, alpha=0.1, beta=2.0, asymmetric=False)
     back = torch.from_numpy(matrix.decoded(content))
     labels = [
-        smoothing.similarity_labels(similarity.from_distances(one, 10.0), 0.9) for one in (d, (back + back.T) / 2)
+        smoothing.similarity_labels(similarity.from_distances(item, 10.0), 0.9) for item in (d, (back + back.T) / 2)
     ]
     assert float((labels[0] - labels[1]).abs().max()) < 1e-7
     assert sorted(content["order"]) == list(range(40))

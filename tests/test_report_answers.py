@@ -89,20 +89,20 @@ def test_the_page_shows_the_bins_and_the_threshold_that_were_asked_for(tmp_path,
 
 
 def test_a_number_of_bins_that_no_slider_offers_is_shown_too():
-    one = made()
-    data = report.build(one, n_bins=17, candidates=[], resamples=100)
+    preds = made()
+    data = report.build(preds, n_bins=17, candidates=[], resamples=100)
     cells = data["variants"][0]["prediction"]["exact"]["17"]
-    error = sum(abs(s - h) for s, h in zip(cells["score_sum"], cells["hit_sum"], strict=True)) / len(one)
-    assert error == pytest.approx(metrics.ece_hist(one.probabilities, one.known_labels, n_bins=17), abs=1e-12)
+    error = sum(abs(s - h) for s, h in zip(cells["score_sum"], cells["hit_sum"], strict=True)) / len(preds)
+    assert error == pytest.approx(metrics.ece_hist(preds.probabilities, preds.known_labels, n_bins=17), abs=1e-12)
     assert 17 in data["bins"]
     assert len(data["variants"][0]["prediction"]["bands"]["17"][0]) == 17
 
 
 def test_a_threshold_is_certified_although_nobody_asked():
-    one = made(n=2000, k=3)
-    data = report.build(one, candidates=[], resamples=100)
-    score, answer = one.probabilities.max(1)
-    expected = abstention.select(score, answer == one.known_labels, risk=data["abstain"]["target"])
+    preds = made(n=2000, k=3)
+    data = report.build(preds, candidates=[], resamples=100)
+    score, answer = preds.probabilities.max(1)
+    expected = abstention.select(score, answer == preds.known_labels, risk=data["abstain"]["target"])
     assert data["abstain"]["asked"] is False
     assert data["variants"][0]["abstention"]["text"] == str(expected)
 
@@ -132,8 +132,8 @@ def comparison(p_values, ties=(False, False)):
 )
 def test_ahead_of_all_others_only_with_p_values(p_values, ties, words):
     data = report.build_comparison(comparison(p_values, ties))
-    found = [re.sub("<[^>]+>", "", line) for line in answers.findings(data)]
-    assert words in found
+    sentences = [re.sub("<[^>]+>", "", line) for line in answers.findings(data)]
+    assert words in sentences
     headline = re.sub("<[^>]+>", "", answers.headline(data))
     assert headline.startswith("Best calibrated") == (None not in p_values)
 
@@ -146,11 +146,11 @@ def answered():
     points = np.random.default_rng(0).normal(size=(6, 3))
     d = np.linalg.norm(points[:, None] - points[None], axis=2)
     names = ["cat", "dog", "<i>fox</i>", "wolf", "owl", "bee"]
-    one = made(n=1500, class_names=names, name="toy")
+    preds = made(n=1500, class_names=names, name="toy")
     data = report.build(
-        one, distances=d, source="my file's.npz", candidates=[calibrators.VectorScaling()], resamples=100
+        preds, distances=d, source="my file's.npz", candidates=[calibrators.VectorScaling()], resamples=100
     )
-    return one, data
+    return preds, data
 
 
 def test_three_answers_read_without_a_script(answered):
@@ -174,8 +174,8 @@ def test_three_answers_read_without_a_script(answered):
 
 
 def test_worst_classes_stand_out_beyond_chance_only(answered):
-    one, data = answered
-    p, y = one.probabilities, one.known_labels
+    first, data = answered
+    p, y = first.probabilities, first.known_labels
     score, answer = p.max(1)
     named = answers.worst_classes(data)
     for k in range(6):
@@ -188,10 +188,10 @@ def test_worst_classes_stand_out_beyond_chance_only(answered):
 
 
 def test_mistakes_among_the_nearest_classes_are_counted(answered):
-    one, data = answered
+    first, data = answered
     points = np.random.default_rng(0).normal(size=(6, 3))
     d = np.linalg.norm(points[:, None] - points[None], axis=2)
-    answer, y = one.probabilities.argmax(1).numpy(), one.known_labels.numpy()
+    answer, y = first.probabilities.argmax(1).numpy(), first.known_labels.numpy()
     wrong = [(t, a) for t, a in zip(y, answer, strict=True) if t != a]
     near = sum(a in sorted((j for j in range(6) if j != t), key=lambda j: d[t, j])[:5] for t, a in wrong)
     assert data["similarity"]["mistakes"] == {"nearest": 5, "wrong": len(wrong), "near": near, "chance": 1.0}
@@ -210,15 +210,15 @@ def test_codes_fall_into_the_cells_that_count_them():
 
 
 def test_rows_hold_labels_answers_and_scores(answered):
-    one, data = answered
+    first, data = answered
     import base64
 
     def words(text):
         return np.frombuffer(base64.b64decode(text), dtype="<u2")
 
     held = data["rows"]
-    assert np.array_equal(words(held["label"]), one.known_labels.numpy())
-    top = one.probabilities.topk(4)
+    assert np.array_equal(words(held["label"]), first.known_labels.numpy())
+    top = first.probabilities.topk(4)
     assert np.array_equal(words(held["variants"][0]["best"]).reshape(-1, 4), top.indices.numpy())
     assert np.allclose(
         words(held["variants"][0]["score"]).reshape(-1, 4) / (300 * rows.STEPS), top.values.numpy(), atol=2e-5
@@ -255,9 +255,9 @@ def test_differences_are_those_of_the_library(several, compared):
     assert [(names[pair["a"]], names[pair["b"]], pair["metric"], pair["difference"]) for pair in compared["pairs"]] == [
         (line["a"], line["b"], line["metric"], line["difference"]) for line in expected
     ]
-    for row, one in zip(compared["table"]["rows"], several, strict=True):
+    for row, first in zip(compared["table"]["rows"], several, strict=True):
         assert row["cells"]["ece_hist"]["mean"] == pytest.approx(
-            metrics.ece_hist(one.probabilities, one.known_labels), abs=1e-12
+            metrics.ece_hist(first.probabilities, first.known_labels), abs=1e-12
         )
     best = next(row for row in compared["table"]["rows"] if row["cells"]["ece_hist"]["best"])
     assert names[best["method"]] == "three"
@@ -276,11 +276,11 @@ def test_classes_and_agreement_by_counting(several, compared):
     first, second, third = several
     place = {name: row for row, name in enumerate(second.sample_ids)}
     order = torch.tensor([place[name] for name in first.sample_ids])
-    found = [first.probabilities.argmax(1), second.probabilities.argmax(1)[order], third.probabilities.argmax(1)]
+    actual = [first.probabilities.argmax(1), second.probabilities.argmax(1)[order], third.probabilities.argmax(1)]
     y = first.known_labels
-    for i, a in enumerate(found):
+    for i, a in enumerate(actual):
         assert compared["classes"]["right"][f"m{i}"] == [int(((a == k) & (y == k)).sum()) for k in range(6)]
-        for j, b in enumerate(found):
+        for j, b in enumerate(actual):
             assert compared["agreement"]["same"][i][j] == pytest.approx(float((a == b).double().mean()))
             assert compared["agreement"]["same_mistake"][i][j] == pytest.approx(
                 float(((a == b) & (a != y)).double().mean())
@@ -307,9 +307,9 @@ def test_one_to_twenty_one_models(several):
 
 
 def test_the_command_writes_one_page_of_several_files(several, tmp_path, capsys):
-    files = [tmp_path / f"{one.name}.npz" for one in several]
-    for one, file in zip(several, files, strict=True):
-        one.save(file)
+    files = [tmp_path / f"{model.name}.npz" for model in several]
+    for first, file in zip(several, files, strict=True):
+        first.save(file)
     page = tmp_path / "page.html"
     code, out, err = run(capsys, "evaluate", *files, "--resamples", "100", "--report", page)
     assert (code, err) == (0, "")
@@ -325,8 +325,8 @@ def test_the_command_writes_one_page_of_several_files(several, tmp_path, capsys)
 def test_images_texts_names_and_distances_come_from_the_command_line(tmp_path, capsys):
     from PIL import Image
 
-    one = made(n=60, k=3, sample_ids=[f"s{row}" for row in range(60)])
-    one.save(tmp_path / "p.npz")
+    preds = made(n=60, k=3, sample_ids=[f"s{row}" for row in range(60)])
+    preds.save(tmp_path / "p.npz")
     folder = tmp_path / "pictures" / "deep"
     folder.mkdir(parents=True)
     for row in range(60):
@@ -360,11 +360,11 @@ def test_images_texts_names_and_distances_come_from_the_command_line(tmp_path, c
 
 def test_predictions_may_carry_images_and_texts():
     images = np.zeros((400, 4, 4), np.uint8)
-    one = made(images=images, texts=[f"text {row}" for row in range(400)])
-    data = report.build(one, candidates=[], resamples=100)
+    preds = made(images=images, texts=[f"text {row}" for row in range(400)])
+    data = report.build(preds, candidates=[], resamples=100)
     assert data["samples"]["3"]["text"] == "text 3"
     assert "image" in data["samples"]["3"]
-    assert one.take(torch.tensor([5, 7])).texts == ["text 5", "text 7"]
+    assert preds.take(torch.tensor([5, 7])).texts == ["text 5", "text 7"]
 
 
 def test_images_from_parquet_by_row_or_by_number(tmp_path):

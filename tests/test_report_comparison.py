@@ -84,15 +84,16 @@ def test_a_table_of_other_results_is_not_taken(folder, data, tmp_path, monkeypat
 
 def test_curves_pool_the_seeds_and_errors_are_each_seeds_own(folder, data):
     for method in ("one-hot", "ts", "we"):
-        every = [result.test() for result in study.results(folder) if result.method == method]
-        found = data["curves"][method]
-        assert sum(found["prediction"]["count"]) == sum(map(len, every)) == found["num_samples"]
+        everything = [result.test() for result in study.results(folder) if result.method == method]
+        pool = data["curves"][method]
+        assert sum(pool["prediction"]["count"]) == sum(map(len, everything)) == pool["num_samples"]
         for scope in ("prediction", "output"):
             for m in (5, 15, 50):
                 expected = [
-                    metrics.ece_hist(one.probabilities, one.known_labels, scope=scope, n_bins=m) for one in every
+                    metrics.ece_hist(item.probabilities, item.known_labels, scope=scope, n_bins=m)
+                    for item in everything
                 ]
-                assert found[scope]["ece"][str(m)] == pytest.approx(expected, abs=1e-9)
+                assert pool[scope]["ece"][str(m)] == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_sweep_holds_every_value_that_was_tried(folder, data):
@@ -131,8 +132,8 @@ def test_unknown_data_and_training_curves_are_there(folder, data):
 
 
 def test_plain_data_make_the_same_page(data):
-    given = {key: data[key] for key in comparison.ALLOWED if key in data}
-    assert report.build_comparison(given) == data
+    supplied = {key: data[key] for key in comparison.ALLOWED if key in data}
+    assert report.build_comparison(supplied) == data
 
 
 def test_the_page_leads_with_the_recommendation_and_draws_the_path_of_alpha(browser, data, tmp_path):
@@ -148,8 +149,8 @@ def test_the_page_leads_with_the_recommendation_and_draws_the_path_of_alpha(brow
 
 
 def test_the_table_alone_is_enough(browser, data, tmp_path):
-    given = {key: data[key] for key in comparison.NEEDED}
-    browser.open(report.write_comparison(tmp_path / "table.html", given)[0])
+    supplied = {key: data[key] for key in comparison.NEEDED}
+    browser.open(report.write_comparison(tmp_path / "table.html", supplied)[0])
     assert browser.console() == []
     assert len(browser.texts("section")) == 2
 
@@ -163,10 +164,10 @@ def test_the_table_alone_is_enough(browser, data, tmp_path):
     ],
 )
 def test_wrong_plain_data_are_one_sentence(data, change, words):
-    given = {key: data[key] for key in comparison.NEEDED} | change
-    given = {key: value for key, value in given.items() if value is not None}
+    supplied = {key: data[key] for key in comparison.NEEDED} | change
+    supplied = {key: value for key, value in supplied.items() if value is not None}
     with pytest.raises(ValueError, match=words):
-        report.build_comparison(given)
+        report.build_comparison(supplied)
 
 
 def test_a_folder_without_a_study_or_without_results(tmp_path, folder):

@@ -69,12 +69,12 @@ def page(browser, path):
 def variants(predictions, data):
     """The probabilities behind each switch of the page, from the library."""
     z, y = predictions.logits, predictions.known_labels
-    by_name = {one["name"]: one["code"] for one in data["calibrators"]}
-    found = [predictions.probabilities]
+    by_name = {calibrator["name"]: calibrator["code"] for calibrator in data["calibrators"]}
+    actual = [predictions.probabilities]
     for variant in data["variants"][1:]:
         made_by = eval(by_name[variant["name"]], vars(calibrators).copy())
-        found.append(cross_fit(made_by, z, y, folds=2, from_probabilities=False, seed=0))
-    return found
+        actual.append(cross_fit(made_by, z, y, folds=2, from_probabilities=False, seed=0))
+    return actual
 
 
 def test_it_loads_without_a_complaint_and_without_a_request(page):
@@ -461,8 +461,8 @@ def test_every_chart_has_its_table_and_its_files(page):
             page.run(
                 "document.querySelectorAll(`main [data-take='${arguments[0]}']`)[arguments[1]].click()", kind, place
             )
-            found, content = saved(page)
-            assert found == expected
+            names, content = saved(page)
+            assert names == expected
             if kind == "svg":
                 assert content.startswith("<svg")
                 assert "var(--" not in content

@@ -17,8 +17,8 @@ from softkin.report import serve
 def folder(tmp_path):
     pages = tmp_path / "pages"
     (pages / "deep").mkdir(parents=True)
-    one = Predictions(torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 1, 0]), name="tiny")
-    report.write(pages / "deep" / "a page.html", report.build(one, resamples=100))
+    preds = Predictions(torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 1, 0]), name="tiny")
+    report.write(pages / "deep" / "a page.html", report.build(preds, resamples=100))
     (tmp_path / "secret.html").write_text("secret")
     (pages / "link.html").symlink_to(tmp_path / "secret.html")
     (pages / ".hidden.html").write_text("hidden")

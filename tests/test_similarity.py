@@ -247,11 +247,11 @@ def test_the_ends_of_beta():
 
 def test_classes_without_rows_or_confusions_add_nothing():
     D, P, y = confusions()
-    some = y != 2
-    assert similarity.best_beta(D, P[some], y[some]) > 0
+    chosen = y != 2
+    assert similarity.best_beta(D, P[chosen], y[chosen]) > 0
     sure = P.copy()
     sure[y == 2] = np.eye(5)[2]
-    assert similarity.best_beta(D, sure, y) == pytest.approx(similarity.best_beta(D, P[some], y[some]), abs=1e-9)
+    assert similarity.best_beta(D, sure, y) == pytest.approx(similarity.best_beta(D, P[chosen], y[chosen]), abs=1e-9)
 
 
 def test_bad_outputs_are_refused():

@@ -75,7 +75,7 @@ def test_runs_keep_the_names_that_earlier_versions_gave_them():
 def test_same_split_weights_and_order_within_a_seed():
     trainings = [job for job in plan_of().jobs(lambda _: None) if job.kind == "training" and job.spec["seed"] == 1]
     shared = [{key: job.spec[key] for key in ("split", "seed", "recipe", "model", "data")} for job in trainings]
-    assert all(one == shared[0] for one in shared)
+    assert all(item == shared[0] for item in shared)
     assert shared[0]["split"]["seed"] == 1
 
 
@@ -101,9 +101,9 @@ def test_changed_specs_never_collide():
     # So do other files that are read, under the same names: word vectors, out-of-distribution sets.
     for content in ("vectors", "ood some.npz"):
         digests = set()
-        for found in ("one", "other"):
-            one = kept(methods=("we",), vectors="v.txt", ood=["uniform", "some.npz"])
-            plan = Plan(replace(one, data={**one.data, "contents": {content: found}}))
+        for actual in ("one", "other"):
+            first = kept(methods=("we",), vectors="v.txt", ood=["uniform", "some.npz"])
+            plan = Plan(replace(first, data={**first.data, "contents": {content: actual}}))
             digests |= {job.digest for job in plan.jobs(lambda _: None) if job.kind == "training"}
         assert len(digests) == 2 * 2 * 3, content
     more = {job.digest for job in plan_of(seeds=(0, 1, 2), methods=("one-hot", "we")).jobs(lambda _: None)}
@@ -146,12 +146,12 @@ def test_choice_by_validation_nll():
     for beta, nll in ((1.0, 0.5), (2.0, 0.3), (4.0, 0.4)):
         assert plan.search("we", 0, done.get).chosen is None
         done.finish(plan, "we", {"alpha": 0.1, "beta": beta}, 0, nll=nll)
-    found = plan.search("we", 0, done.get)
-    assert found.chosen.values == {"alpha": 0.1, "beta": 2.0}
-    assert [trial.to_dict()["validation"]["nll"] for trial in found.trials] == [0.5, 0.3, 0.4]
+    search = plan.search("we", 0, done.get)
+    assert search.chosen.values == {"alpha": 0.1, "beta": 2.0}
+    assert [trial.to_dict()["validation"]["nll"] for trial in search.trials] == [0.5, 0.3, 0.4]
     job = plan.result("we", 0, done.get)
-    assert job.context["chosen"] == found.chosen.job.digest
-    assert [one["values"]["beta"] for one in job.context["tried"]] == [1.0, 2.0, 4.0]
+    assert job.context["chosen"] == search.chosen.job.digest
+    assert [trial["values"]["beta"] for trial in job.context["tried"]] == [1.0, 2.0, 4.0]
     assert job.digest == plan.result("we", 0, {}.get).digest  # the name does not depend on what came out
 
 
@@ -186,15 +186,15 @@ def test_halving():
     plan, done = plan_of(methods=("we",), search="halving", beta=(0.5, 1.0, 2.0, 4.0)), Done()
     epochs_of = {0.5: 0.4, 1.0: 0.3, 2.0: 0.2, 4.0: 0.1}  # larger β, lower NLL
     seen = []
-    while (found := plan.search("we", 0, done.get)).chosen is None:
-        for trial in found.trials:
+    while (search := plan.search("we", 0, done.get)).chosen is None:
+        for trial in search.trials:
             if trial.record is None:
                 seen.append((trial.epochs, trial.values["beta"]))
                 epochs = None if trial.epochs == 8 else trial.epochs
                 done.finish(plan, "we", trial.values, 0, epochs=epochs, nll=epochs_of[trial.values["beta"]])
     assert seen == [(2, 0.5), (2, 1.0), (2, 2.0), (2, 4.0), (4, 4.0), (4, 2.0), (8, 4.0)]
-    assert found.chosen.values["beta"] == 4.0
-    assert found.chosen.epochs == 8
+    assert search.chosen.values["beta"] == 4.0
+    assert search.chosen.epochs == 8
     assert len(plan.result("we", 0, done.get).context["tried"]) == 7
 
 

@@ -70,8 +70,8 @@ def test_a_node_dies_while_it_trains_and_the_table_is_the_same(cluster, tmp_path
         over.set()
         killer.join()
     assert in_time
-    found = study.finish(tmp_path / "cluster")
-    assert found.finished
+    table = study.finish(tmp_path / "cluster")
+    assert table.finished
     study.run(spec, tmp_path / "alone", workers=1, progress=False)
     for name in ("table.md", "table.csv", "table.tex", "table.json"):
         assert (tmp_path / "cluster" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()

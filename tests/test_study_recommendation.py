@@ -196,6 +196,6 @@ def test_a_gap_within_two_deviations_is_chance():
 
 def test_values_that_were_found_stand_beside_auto():
     chosen = [{"alpha": "auto", "beta": "auto"}] * 3
-    found = [{"alpha": 0.01, "beta": 1.234}, {"alpha": 0.02, "beta": 1.5}, {"alpha": 0.0, "beta": 1.3}]
-    assert values_in_words(chosen, found) == "α = auto (0 to 0.02), β = auto (1.23 to 1.5)"
+    actual = [{"alpha": 0.01, "beta": 1.234}, {"alpha": 0.02, "beta": 1.5}, {"alpha": 0.0, "beta": 1.3}]
+    assert values_in_words(chosen, actual) == "α = auto (0 to 0.02), β = auto (1.23 to 1.5)"
     assert values_in_words([{"mixing": 0.2}, {"mixing": 0.4}]) == "a = 0.2 or a = 0.4"

@@ -168,7 +168,7 @@ def test_of_two_studies_that_start_at_once_in_one_folder_one_is_refused(tmp_path
     for place in range(15):
         others = context.Barrier(2)
         arguments = [(tmp_path / str(place), others, seeds) for seeds in ((0, 1), (0, 1, 2))]
-        started = [context.Process(target=_claim, args=one) for one in arguments]
+        started = [context.Process(target=_claim, args=item) for item in arguments]
         for process in started:
             process.start()
         for process in started:

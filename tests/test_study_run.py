@@ -81,21 +81,21 @@ def test_what_a_study_leaves(done):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_one_hot_training_implies_is_told_before_the_other_methods_are_done(tmp_path, workers):
-    told, others = [], []
+    messages, others = [], []
 
     def tell(sentence):
-        told.append(sentence)
+        messages.append(sentence)
         others.extend(title for title, record in runs(tmp_path / "s").items() if record and title.startswith("WE ("))
 
     spec = quick()
     study.run(spec, tmp_path / "s", workers=workers, progress=False, tell=tell)
-    assert len(told) == 1
-    assert told[0].startswith("On the validation rows (2 seeds) one-hot training is ")
+    assert len(messages) == 1
+    assert messages[0].startswith("On the validation rows (2 seeds) one-hot training is ")
     assert workers == 2 or others == []  # two workers may have begun, or be done, when the first of us looks
-    study.run(spec, tmp_path / "s", workers=workers, progress=False, tell=told.append)
-    assert len(told) == 1  # nothing was left to train
-    study.run(quick(methods=["one-hot", "ts"]), tmp_path / "t", workers=1, progress=False, tell=told.append)
-    assert len(told) == 1  # nothing else to decide on
+    study.run(spec, tmp_path / "s", workers=workers, progress=False, tell=messages.append)
+    assert len(messages) == 1  # nothing was left to train
+    study.run(quick(methods=["one-hot", "ts"]), tmp_path / "t", workers=1, progress=False, tell=messages.append)
+    assert len(messages) == 1  # nothing else to decide on
 
 
 def test_the_baselines_gap_counts_as_chance_within_the_noise_of_its_rows():
@@ -132,7 +132,7 @@ def test_records_say_all(done):
     assert {"seed", "data_digest", "split_digest", "effective_target", "metrics", "tried", "chosen", "values"} <= set(
         result
     )
-    assert [one["values"]["beta"] for one in result["tried"]] == [1.0, 4.0]
+    assert [trial["values"]["beta"] for trial in result["tried"]] == [1.0, 4.0]
     best = min(result["tried"], key=lambda one: one["validation"]["nll"])
     assert result["chosen"] == best["run"]
     assert result["values"] == best["values"]
@@ -143,7 +143,7 @@ def test_records_say_all(done):
 def test_calibrators_reuse_the_one_hot_run(done):
     records = runs(done)
     assert records["result of TS, seed 0"]["chosen"] == records["result of one-hot, seed 0"]["chosen"]
-    results = {(one.method, one.seed): one for one in study.results(done)}
+    results = {(result.method, result.seed): result for result in study.results(done)}
     raw, calibrated = results["one-hot", 0].test(), results["ts", 0].test()
     assert torch.equal(raw.probabilities.argmax(1), calibrated.probabilities.argmax(1))
     assert raw.sample_ids.equal(calibrated.sample_ids)
@@ -155,14 +155,14 @@ def test_fair_within_a_seed(tmp_path):
     """α = 0 is one-hot: any difference in weights, rows or their order would show in the last bit."""
     spec = quick(methods=["one-hot", "uniform", "l1"], seeds=[4], alpha=0.0, beta=1.0)
     study.run(spec, tmp_path / "s", workers=1, progress=False)
-    logits = [one.test().logits for one in study.results(tmp_path / "s")]
+    logits = [result.test().logits for result in study.results(tmp_path / "s")]
     assert torch.equal(logits[0], logits[1])
     assert torch.equal(logits[0], logits[2])
     # Distances see training rows only, and no row is in two sets.
     split = data.split("digits", seed=4, max_per_class=3, validation=60, test=80)
-    found = next(record for title, record in runs(tmp_path / "s").items() if title.startswith("L1 distances"))
+    actual = next(record for title, record in runs(tmp_path / "s").items() if title.startswith("L1 distances"))
     d = distances.load(
-        tmp_path / "s" / "runs" / found["digest"] / "distances.safetensors", class_names=split.train.class_names
+        tmp_path / "s" / "runs" / actual["digest"] / "distances.safetensors", class_names=split.train.class_names
     )
     assert torch.equal(d, distances.from_images(split.train.values, split.train.labels, p=1))
     sets = [set(part.ids.tolist()) for part in (split.train, split.validation, split.test)]
@@ -445,25 +445,25 @@ def test_own_features_and_out_of_distribution(tmp_path):
     table = study.run(spec, tmp_path / "s", workers=1, progress=False)
     assert kept_in(tmp_path / "s").spec.model == "mlp"
     assert [column.title for column in table.columns][-2:] == ["AUROC uniform", "FPR@95 uniform"]
-    for one in study.results(tmp_path / "s"):
-        assert one.ood("uniform").labels is None
-        assert len(one.ood("uniform")) == 50
-        assert 0 <= one.metrics["auroc uniform"] <= 1
+    for result in study.results(tmp_path / "s"):
+        assert result.ood("uniform").labels is None
+        assert len(result.ood("uniform")) == 50
+        assert 0 <= result.metrics["auroc uniform"] <= 1
     assert "WE+TS" in table.to_markdown()
 
 
 def test_halving_and_budget_run(tmp_path):
     spec = quick(methods=["one-hot", "we"], seeds=[0], beta=[0.5, 1.0, 2.0, 4.0], search="halving", accuracy_budget=0.3)
     table = study.run(spec, tmp_path / "s", workers=1, progress=False)
-    result = next(one for one in study.results(tmp_path / "s") if one.method == "we")
-    assert [one["epochs"] for one in result.record["tried"]] == [3, 3, 3, 3, 6, 6, 12]
+    result = next(result for result in study.results(tmp_path / "s") if result.method == "we")
+    assert [trial["epochs"] for trial in result.record["tried"]] == [3, 3, 3, 3, 6, 6, 12]
     assert "lowest output ECE that loses at most" in table.to_markdown()
 
 
 def test_predictions_are_plain_files(done):
-    one = study.results(done)[0]
-    path = done / "runs" / one.record["predictions"] / "test.safetensors"
-    assert predictions.load(path).split_digest == one.record["split_digest"]
+    result = study.results(done)[0]
+    path = done / "runs" / result.record["predictions"] / "test.safetensors"
+    assert predictions.load(path).split_digest == result.record["split_digest"]
 
 
 def test_each_record_is_read_once(done, tmp_path, monkeypatch):

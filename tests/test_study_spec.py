@@ -40,11 +40,11 @@ def test_every_tunable_method_gets_as_many_trials():
     for alpha, beta in (((0.1,), (1.0, 2.0, 4.0)), ((0.05, 0.1), (1.0, 2.0)), ((0.1,), (2.0,)), ((0.0, 0.1), (1.0,))):
         spec = StudySpec(methods=(*PAPER, "focal", "margin", "cutmix"), alpha=alpha, beta=beta)
         for base in spec.bases():
-            values = [tuple(one.values()) for one in spec.candidates(base)]
+            values = [tuple(candidate.values()) for candidate in spec.candidates(base)]
             assert len(set(values)) == (1 if base == "one-hot" else len(alpha) * len(beta)), base
     spec = StudySpec(methods=PAPER, alpha=0.1, beta=(1.0, 2.0, 4.0))
-    assert [one["mixing"] for one in spec.candidates("mixup")] == [0.1, 0.2, 0.4]
-    assert [one["alpha"] for one in spec.candidates("uniform")] == [0.05, 0.1, 0.2]
+    assert [candidate["mixing"] for candidate in spec.candidates("mixup")] == [0.1, 0.2, 0.4]
+    assert [candidate["alpha"] for candidate in spec.candidates("uniform")] == [0.05, 0.1, 0.2]
     assert StudySpec(methods=PAPER, beta=(2.0,)).candidates("mixup") == [{"mixing": 0.2}]
 
 

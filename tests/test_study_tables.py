@@ -36,13 +36,13 @@ def five(tmp_path_factory):
 
 
 def test_means_and_deviations(five, tmp_path):
-    one = [
+    first = [
         metrics.nll(made(tmp_path, "one-hot", s, 2.5, sample_seed=s).test().probabilities, _labels(s)) for s in range(5)
     ]
     cell = five.row("one-hot").cells["nll"]
-    assert cell.values == pytest.approx(one)
-    assert cell.mean == pytest.approx(np.mean(one))
-    assert cell.std == pytest.approx(np.std(one, ddof=1))
+    assert cell.values == pytest.approx(first)
+    assert cell.mean == pytest.approx(np.mean(first))
+    assert cell.std == pytest.approx(np.std(first, ddof=1))
     assert cell.n == 5
 
 
@@ -106,7 +106,7 @@ def test_latex(five):
 def test_csv_and_json_are_exact(five):
     lines = list(csv.DictReader(io.StringIO(five.to_csv())))
     assert len(lines) == 3 * 7
-    line = next(one for one in lines if (one["method"], one["metric"]) == ("ts", "ece_hist"))
+    line = next(item for item in lines if (item["method"], item["metric"]) == ("ts", "ece_hist"))
     cell = five.row("ts").cells["ece_hist"]
     assert float(line["mean"]) == cell.mean
     assert [float(value) for value in line["values"].split()] == list(cell.values)
@@ -140,12 +140,12 @@ def test_with_one_seed_no_method_is_called_worse(tmp_path):
 
 def test_the_verdict_of_one_seed_gives_the_interval_of_the_samples():
     a, b = torch.linspace(0, 1, 200), torch.linspace(0, 1, 200).flip(0) + 0.3
-    found = verdict({"a": [Mean(a)], "b": [Mean(b)]}, Resamples([list(range(200))], times=400))
-    assert (found.best, found.p_values, found.ties) == ("a", {}, {"b"})
-    low, high = found.differences["b"]
+    outcome = verdict({"a": [Mean(a)], "b": [Mean(b)]}, Resamples([list(range(200))], times=400))
+    assert (outcome.best, outcome.p_values, outcome.ties) == ("a", {}, {"b"})
+    low, high = outcome.differences["b"]
     half = 1.96 * float((b - a).std()) / 200**0.5
     assert (low, high) == pytest.approx((0.3 - half, 0.3 + half), abs=0.02)
-    said = found.against_the_best("b")
+    said = outcome.against_the_best("b")
     assert said.startswith("one seed: no method can be called worse than another; the samples' interval alone is +0.2")
     five = verdict({"a": [Mean(a)] * 5, "b": [Mean(b)] * 5}, Resamples([list(range(200))] * 5, times=400))
     assert five.against_the_best("b").startswith("b is worse than a: +0.2")
@@ -153,8 +153,8 @@ def test_the_verdict_of_one_seed_gives_the_interval_of_the_samples():
 
 def test_a_table_of_what_is_there(tmp_path):
     spec = kept(methods=("one-hot", "ts"), seeds=(0, 1)).spec
-    found = results(tmp_path, {"one-hot": (1.0, 0.0)}, (0, 1)) + results(tmp_path, {"ts": (1.0, 0.0)}, (0,))
-    table = build(spec, found, resamples=200)
+    records = results(tmp_path, {"one-hot": (1.0, 0.0)}, (0, 1)) + results(tmp_path, {"ts": (1.0, 0.0)}, (0,))
+    table = build(spec, records, resamples=200)
     assert not table.finished
     assert "Unfinished: 3 of 4 results" in table.to_markdown()
     assert table.row("ts").cells["nll"].n == 1
@@ -164,9 +164,9 @@ def test_a_table_of_what_is_there(tmp_path):
 
 
 def test_other_samples_cannot_be_compared(tmp_path):
-    found = [made(tmp_path, "one-hot", 0, 1.0), made(tmp_path, "ts", 0, 1.0, ids=list(range(1, 251)))]
+    records = [made(tmp_path, "one-hot", 0, 1.0), made(tmp_path, "ts", 0, 1.0, ids=list(range(1, 251)))]
     with pytest.raises(SoftkinError, match="TS on seed 0 was tested on other samples"):
-        build(kept(methods=("one-hot", "ts"), seeds=(0,)).spec, found)
+        build(kept(methods=("one-hot", "ts"), seeds=(0,)).spec, records)
 
 
 def test_resamples_draw_a_shared_sample_for_all_seeds_or_none():
@@ -179,7 +179,7 @@ def test_resamples_draw_a_shared_sample_for_all_seeds_or_none():
     for line in values:
         picks = generator.integers(0, 6, 6)
         for s in (0, 1):
-            hits = [float(right[s, ids[s].index(10 + one)]) for one in picks if 10 + one in ids[s]]
+            hits = [float(right[s, ids[s].index(10 + item)]) for item in picks if 10 + item in ids[s]]
             assert line[s] == pytest.approx(sum(hits) / len(hits), abs=1e-6)
 
 
@@ -208,7 +208,7 @@ class DrawnOnce(Resamples):
         self.counts = np.random.default_rng(0).multinomial(num_rows, [1 / num_rows] * num_rows, self.times)
 
     def values(self, statistics):
-        return np.stack([self.counts @ one.rows.numpy() / len(one.rows) for one in statistics], axis=1)
+        return np.stack([self.counts @ item.rows.numpy() / len(item.rows) for item in statistics], axis=1)
 
 
 def called_worse(num_methods, num_seeds, trials, p_value=None):
@@ -220,8 +220,8 @@ def called_worse(num_methods, num_seeds, trials, p_value=None):
     for trial in range(trials):
         rng = np.random.default_rng([num_methods, num_seeds, trial])
         rows = rng.normal(size=(num_methods, num_seeds, 1)) + 0.01 * rng.normal(size=(num_methods, num_seeds, 20))
-        every = {str(m): [Mean(torch.from_numpy(row)) for row in rows[m]] for m in range(num_methods)}
-        wrong += len(verdict(every, drawn).ties) < num_methods - 1
+        statistics = {str(m): [Mean(torch.from_numpy(row)) for row in rows[m]] for m in range(num_methods)}
+        wrong += len(verdict(statistics, drawn).ties) < num_methods - 1
     return wrong / trials
 
 
@@ -236,8 +236,8 @@ def test_many_methods_can_still_be_called_worse():
     rng = np.random.default_rng(0)
     rows = 0.01 * rng.normal(size=(16, 5, 20)) + 0.1 * rng.normal(size=(16, 5, 1))
     rows[3] += 20
-    every = {str(m): [Mean(torch.from_numpy(row)) for row in rows[m]] for m in range(16)}
-    worse = set(every) - verdict(every, DrawnOnce(20, 5)).ties
+    statistics = {str(m): [Mean(torch.from_numpy(row)) for row in rows[m]] for m in range(16)}
+    worse = set(statistics) - verdict(statistics, DrawnOnce(20, 5)).ties
     assert "3" in worse
     assert len(worse) == 2  # that one, and the best, which is no tie of itself
 
@@ -256,9 +256,9 @@ def test_verdict_direction():
     right = {"good": [Share(torch.ones(50))] * 5, "bad": [Share(torch.zeros(50))] * 5}
     drawn = Resamples([list(range(50))] * 5, times=200)
     assert verdict(right, drawn, larger_is_better=True).best == "good"
-    found = verdict(right, drawn)
-    assert found.best == "bad"
-    assert found.ties == set()
+    outcome = verdict(right, drawn)
+    assert outcome.best == "bad"
+    assert outcome.ties == set()
 
 
 def test_infinite_losses_do_not_win():
@@ -284,15 +284,15 @@ def test_adjusted_p_values_by_steps():
 
 def test_an_infinite_loss_is_shown_as_such_and_is_no_tie(tmp_path):
     """A calibrator that gives a true class no chance at all: its log loss has no mean."""
-    found = results(tmp_path, {"one-hot": (1.0, 0.0), "histogram": (1.0, 0.0)}, range(5))
-    endless = found[-1]
+    records = results(tmp_path, {"one-hot": (1.0, 0.0), "histogram": (1.0, 0.0)}, range(5))
+    endless = records[-1]
     good = endless.test()
     p = good.probabilities.clone()
     p[0] = torch.nn.functional.one_hot((good.known_labels[0] + 1) % 4, 4)
     bad = Predictions.from_probabilities(p, good.known_labels, sample_ids=good.sample_ids)
     bad.save(tmp_path / "runs" / "histogram-4" / "test.safetensors", force=True)
     endless.record["metrics"] = json.loads(json.dumps(measure.on_test(bad)))
-    table = build(kept(methods=("one-hot", "histogram"), seeds=5).spec, found, resamples=200)
+    table = build(kept(methods=("one-hot", "histogram"), seeds=5).spec, records, resamples=200)
     cell = table.row("histogram").cells["nll"]
     assert (cell.mean, cell.std, cell.best, cell.tie) == (math.inf, None, False, False)
     assert table.row("one-hot").cells["nll"].best
@@ -319,8 +319,8 @@ def test_labels_drawn_one_by_one_show_what_labels_drawn_together_do(tmp_path):
 
 def test_scores_that_are_nearly_equal_have_no_winner_by_kde(tmp_path):
     """Their bandwidth is too narrow for resampling, and another one would mark another number than is printed."""
-    found = results(tmp_path, {"one-hot": (1.0, 0.0), "ts": (1e-3, 0.0)}, (0,))
-    table = build(kept(methods=("one-hot", "ts"), seeds=1).spec, found, resamples=50)
+    records = results(tmp_path, {"one-hot": (1.0, 0.0), "ts": (1e-3, 0.0)}, (0,))
+    table = build(kept(methods=("one-hot", "ts"), seeds=1).spec, records, resamples=50)
     for row in table.rows:
         assert (row.cells["ece_kde"].best, row.cells["ece_kde"].p_value) == (False, None)
     assert 0 < table.row("ts").cells["ece_kde"].calibrated < 0.1
@@ -347,8 +347,8 @@ def test_names_are_text_in_every_form(tmp_path):
 
 def test_an_error_of_scores_that_share_a_bin_is_flagged_and_never_the_best(tmp_path):
     """Every answer with the same probability, right as often as that says: 0.00 %, and no merit."""
-    found = results(tmp_path, {"one-hot": (1.0, 0.0), "histogram": (1.0, 0.0)}, range(2))
-    for result in found[2:]:
+    records = results(tmp_path, {"one-hot": (1.0, 0.0), "histogram": (1.0, 0.0)}, range(2))
+    for result in records[2:]:
         labels = result.test().known_labels
         counts = torch.bincount(labels, minlength=4).double()
         share = float(counts.max()) / len(labels)
@@ -357,7 +357,7 @@ def test_an_error_of_scores_that_share_a_bin_is_flagged_and_never_the_best(tmp_p
         flat = Predictions.from_probabilities(p, labels, sample_ids=result.test().sample_ids)
         flat.save(tmp_path / "runs" / result.record["predictions"] / "test.safetensors", force=True)
         result.record["metrics"] = json.loads(json.dumps(measure.on_test(flat)))
-    table = build(kept(methods=("one-hot", "histogram"), seeds=2).spec, found, resamples=200)
+    table = build(kept(methods=("one-hot", "histogram"), seeds=2).spec, records, resamples=200)
     for key in ("ece_hist", "ece_kde"):
         cell = table.row("histogram").cells[key]
         assert cell.mean < 1e-6
@@ -372,8 +372,8 @@ def test_an_error_of_scores_that_share_a_bin_is_flagged_and_never_the_best(tmp_p
 
 
 def test_one_seed_calls_no_method_worse_and_says_so(tmp_path):
-    found = results(tmp_path, {"one-hot": (4.0, 0.0), "ts": (1.0, 0.0)}, [0])
-    table = build(kept(methods=("one-hot", "ts"), seeds=1).spec, found, resamples=200)
+    records = results(tmp_path, {"one-hot": (4.0, 0.0), "ts": (1.0, 0.0)}, [0])
+    table = build(kept(methods=("one-hot", "ts"), seeds=1).spec, records, resamples=200)
     assert all(row.cells["nll"].best or row.cells["nll"].tie for row in table.rows)
     note = next(note for note in table.notes if "NLL minus that of TS" in note)
     assert note.startswith("One seed: no method can be called worse than another; the samples' interval alone is, ")

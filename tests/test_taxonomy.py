@@ -46,15 +46,15 @@ def brute_force(edges, names, measure):
     height = {a: max(way.index(a) for name in names for way in ways_up(name) if a in way) for a in kept}
     D = np.zeros((len(names), len(names)))
     for i, j in itertools.permutations(range(len(names)), 2):
-        one, two = above[names[i]], above[names[j]]
-        common = set(one) & set(two)
+        first, two = above[names[i]], above[names[j]]
+        common = set(first) & set(two)
         if measure == "lca":
             D[i, j] = min(height[a] for a in common) / max(height.values())
         elif measure == "path":
-            D[i, j] = min(one[a] + two[a] for a in common)
+            D[i, j] = min(first[a] + two[a] for a in common)
         else:
             deepest = max(least[a] for a in common)
-            D[i, j] = 1 - max(2 * most[a] / (one[a] + two[a] + 2 * most[a]) for a in common if least[a] == deepest)
+            D[i, j] = 1 - max(2 * most[a] / (first[a] + two[a] + 2 * most[a]) for a in common if least[a] == deepest)
     return torch.from_numpy(D)
 
 

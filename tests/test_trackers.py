@@ -70,7 +70,7 @@ def test_training_writes_for_mlflow_through_accelerate(mlflow, tmp_path, monkeyp
         folder=tmp_path / "run",
     )
     client = mlflow.MlflowClient()
-    (experiment,) = [one for one in client.search_experiments() if one.name == "softkin"]
+    (experiment,) = [experiment for experiment in client.search_experiments() if experiment.name == "softkin"]
     (run,) = client.search_runs([experiment.experiment_id])
     history = client.get_metric_history(run.info.run_id, "loss")
     assert [entry.value for entry in history] == pytest.approx([entry["loss"] for entry in trained.history])

@@ -43,9 +43,9 @@ def whole(loader, epoch, step):
 @pytest.mark.parametrize(("world", "parts"), [(2, 1), (3, 2), (1, 4)])
 def test_slices_of_all_processes_make_up_the_batch_of_one(method, world, parts):
     rows = images()
-    one = batches(rows, method=method)
+    first = batches(rows, method=method)
     for epoch, step in ((0, 0), (1, 2)):
-        inputs, targets = whole(one, epoch, step)
+        inputs, targets = whole(first, epoch, step)
         slices = [
             whole(batches(rows, rank=rank, world=world, method=method, gradient_accumulation=parts), epoch, step)
             for rank in range(world)
@@ -77,10 +77,10 @@ def test_inputs_are_standardised_by_exact_statistics():
     flat = rows.values.reshape(-1, 3).astype(np.float64)
     assert how.mean == pytest.approx(flat.mean(0))
     assert how.std == pytest.approx(flat.std(0))
-    found = Inputs(rows, how, device=CPU, channels_last=True).rows(np.array([3, 1]))
+    actual = Inputs(rows, how, device=CPU, channels_last=True).rows(np.array([3, 1]))
     expected = (rows.values[[3, 1]] - flat.mean(0)) / flat.std(0)
-    np.testing.assert_allclose(found.permute(0, 2, 3, 1).numpy(), expected, atol=1e-5)
-    assert found.is_contiguous(memory_format=torch.channels_last)
+    np.testing.assert_allclose(actual.permute(0, 2, 3, 1).numpy(), expected, atol=1e-5)
+    assert actual.is_contiguous(memory_format=torch.channels_last)
     planes = Inputs(rows, how, device=CPU, channels_last=False).rows(slice(1, 3))
     assert planes.is_contiguous()
     np.testing.assert_allclose(planes.numpy(), Inputs(rows, how, device=CPU, channels_last=True).rows(slice(1, 3)))
@@ -103,11 +103,11 @@ def test_features_are_standardised_by_column_and_word_counts_left_alone():
 def test_a_window_is_a_crop_of_the_padded_image_perhaps_mirrored():
     values = images(40, 6).values
     window = Window.draw("crop-flip", 40, np.random.default_rng(1))
-    found = window.of(torch.from_numpy(values)).numpy()
+    actual = window.of(torch.from_numpy(values)).numpy()
     for i, image in enumerate(values):
         padded = np.pad(image, ((4, 4), (4, 4), (0, 0)))
         crop = padded[window.top[i] : window.top[i] + 6, window.left[i] : window.left[i] + 6]
-        assert (found[i] == (crop[:, ::-1] if window.flip[i] else crop)).all()
+        assert (actual[i] == (crop[:, ::-1] if window.flip[i] else crop)).all()
     assert set(window.top) | set(window.left) == set(range(9))
     assert 5 < window.flip.sum() < 35
     assert Window.draw("none", 40, np.random.default_rng(1)) is None

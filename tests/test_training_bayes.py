@@ -58,10 +58,10 @@ def test_mmce_is_its_formula():
     n = len(r)
     squared = sum((c[i] - r[i]) * (c[j] - r[j]) * math.exp(-abs(r[i] - r[j]) / 0.4) for i in range(n) for j in range(n))
     plain = F.cross_entropy(logits, labels, reduction="sum").item()
-    found = objective(Method("mmce", penalty=1.5), K)(logits, labels).item()
-    assert found == pytest.approx(plain + 1.5 * n * math.sqrt(squared / n**2), rel=1e-8)
-    one = torch.tensor([[math.log(3), 0.0]], dtype=torch.float64)  # confidence 0.75, and right: the error is 0.25
-    assert objective(Method("mmce", penalty=1.0), 2)(one, torch.tensor([0])).item() == pytest.approx(
+    loss = objective(Method("mmce", penalty=1.5), K)(logits, labels).item()
+    assert loss == pytest.approx(plain + 1.5 * n * math.sqrt(squared / n**2), rel=1e-8)
+    first = torch.tensor([[math.log(3), 0.0]], dtype=torch.float64)  # confidence 0.75, and right: the error is 0.25
+    assert objective(Method("mmce", penalty=1.0), 2)(first, torch.tensor([0])).item() == pytest.approx(
         -math.log(0.75) + 0.25, rel=1e-6
     )
 
@@ -92,8 +92,8 @@ def test_acls_is_its_formula():
         penalty += max(0.0, row[top] - 1.0) ** 2
         penalty += 0.1 * sum(max(0.0, row[top] - row[j] - 1.0) ** 2 for j in range(K) if j != top) / (K - 1)
     plain = F.cross_entropy(logits, labels, reduction="sum").item()
-    found = objective(Method("acls", margin=1.0, penalty=0.2), K)(logits, labels).item()
-    assert found == pytest.approx(plain + 0.2 * penalty, rel=1e-9)
+    value = objective(Method("acls", margin=1.0, penalty=0.2), K)(logits, labels).item()
+    assert value == pytest.approx(plain + 0.2 * penalty, rel=1e-9)
     leaf = torch.tensor([[0.5, -4.0]]).double().requires_grad_()  # below the margin, and one far below
     loss = objective(Method("acls", margin=1.0, penalty=1.0), 2)(leaf, torch.tensor([0]))
     (gradient,) = torch.autograd.grad(loss - F.cross_entropy(leaf, torch.tensor([0]), reduction="sum"), leaf)
@@ -229,7 +229,7 @@ def test_the_first_member_is_the_network_of_one_hot(split):
     members = [
         training.predict(net, split.test, standardisation=alone.standardisation) for net in ensemble.model.networks
     ]
-    mean = sum(one.probabilities for one in members) / 2
+    mean = sum(member.probabilities for member in members) / 2
     torch.testing.assert_close(training.predict(ensemble, split.test).probabilities, mean)
     assert not torch.equal(members[0].logits, members[1].logits)
 

@@ -35,10 +35,10 @@ def test_it_trains_predicts_and_writes(capsys, tmp_path):
     assert len(record["history"]) == 2
     for name, rows in (("validation", 50), ("test", 100), ("ood-uniform", 10_000)):
         assert f"Wrote {folder / name}.safetensors" in output
-        found = predictions.load(folder / f"{name}.safetensors")
-        assert len(found) == rows
-        assert found.split_digest == record["split_digest"]
-        assert (found.labels is None) == name.startswith("ood")
+        loaded = predictions.load(folder / f"{name}.safetensors")
+        assert len(loaded) == rows
+        assert loaded.split_digest == record["split_digest"]
+        assert (loaded.labels is None) == name.startswith("ood")
     assert (folder / "weights.safetensors").exists()
     assert (folder / "log.jsonl").read_text().count('"epoch"') >= 2
     code, _, errors = run(capsys, *arguments)

@@ -96,8 +96,8 @@ def test_one_step_moves_the_weights_as_the_formula_says(split, name):
 def test_it_is_torchs_own_loop(split):
     """Twenty steps against the loop that tutorials write, schedule, momentum and all."""
     model, twin = network(), network()
-    for one in (model, twin):
-        one[3].p = 0.0
+    for first in (model, twin):
+        first[3].p = 0.0
     recipe = Recipe(epochs=4, batch_size=20, lr=0.1, milestones=(2,), augmentation="none", nesterov=True)
     training.fit(model, split.train, method=Method("uniform"), recipe=recipe, seed=7, device="cpu")
     how = training.Standardisation.of(split.train)
@@ -120,8 +120,8 @@ def test_it_is_torchs_own_loop(split):
 
 def test_parts_of_a_batch_add_up_to_the_batch(split):
     model, twin = network(), network()
-    for one in (model, twin):
-        one[3].p = 0.0
+    for first in (model, twin):
+        first[3].p = 0.0
     fit(split, model, method="mixup")
     fit(split, twin, method="mixup", gradient_accumulation=4)
     for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
@@ -203,11 +203,11 @@ def test_a_run_that_was_cut_off_ends_with_the_same_weights(split, tmp_path, meth
 def test_momentum_and_buffers_survive(split, tmp_path):
     model = models.build("wrn", num_classes=10, input_shape=(1, 8, 8), seed=0, units=1)
     fit(split, model, epochs=2, folder=tmp_path)
-    found = checkpoints.latest(tmp_path)
-    names = {name.split(".")[0] for name in found.tensors}
+    loaded = checkpoints.latest(tmp_path)
+    names = {name.split(".")[0] for name in loaded.tensors}
     assert names == {"model", "momentum"}
-    assert any(name.endswith("running_var") for name in found.tensors)
-    assert found.state["epoch"] == 2
+    assert any(name.endswith("running_var") for name in loaded.tensors)
+    assert loaded.state["epoch"] == 2
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".safetensors"}
 
 
@@ -364,7 +364,7 @@ def test_a_loss_that_is_no_number_stops_with_step_rate_and_checkpoint(split, tmp
     with pytest.raises(SoftkinError, match=words):
         fit(split, Breaks(7), epochs=3, folder=tmp_path, schedule="constant")
     good = checkpoints.latest(tmp_path)
-    assert all(bool(torch.isfinite(one).all()) for one in good.tensors.values())
+    assert all(bool(torch.isfinite(value).all()) for value in good.tensors.values())
     with pytest.raises(SoftkinError, match="at step 1 .* the last good checkpoint is none, as none was written"):
         fit(split, Breaks(1), epochs=3)
 
@@ -499,8 +499,8 @@ def test_tensorboard_gets_the_numbers(split, tmp_path):
         trained = fit(split, epochs=2, trackers=["tensorboard"], folder=tmp_path)
         events = EventAccumulator(str(tmp_path / "softkin"))
         events.Reload()
-    found = [event.value for event in events.Scalars("loss")]
-    assert found == pytest.approx([entry["loss"] for entry in trained.history])
+    values = [event.value for event in events.Scalars("loss")]
+    assert values == pytest.approx([entry["loss"] for entry in trained.history])
     assert [event.step for event in events.Scalars("validation_accuracy")] == [2]
 
 

@@ -88,8 +88,8 @@ def test_the_margin_loss_is_its_formula():
     z = logits.double().numpy()
     excess = sum(np.mean([max(0.0, row.max() - value - 2.0) for value in row]) for row in z)
     plain = float(F.cross_entropy(logits.double(), labels, reduction="sum"))
-    found = objective(Method("margin", margin=2.0, penalty=0.3), K)(logits, labels)
-    assert float(found) == pytest.approx(plain + 0.3 * excess, rel=1e-5)
+    loss = objective(Method("margin", margin=2.0, penalty=0.3), K)(logits, labels)
+    assert float(loss) == pytest.approx(plain + 0.3 * excess, rel=1e-5)
     wide = objective(Method("margin", margin=1e6), K)(logits, labels)
     assert float(wide) == pytest.approx(plain, rel=1e-5)
 

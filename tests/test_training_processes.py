@@ -38,20 +38,20 @@ def disturbed(tmp_path_factory):
 
 
 def test_killed_at_any_moment_the_weights_are_the_same_to_the_bit(undisturbed, disturbed):
-    found = disturbed["killed"]
-    assert found["kills"] >= 3
-    assert len(set(found["places"])) >= 2  # some of them came after other checkpoints than others
-    assert found["weights"] == undisturbed["weights"]
-    assert found["history"] == undisturbed["history"]
+    actual = disturbed["killed"]
+    assert actual["kills"] >= 3
+    assert len(set(actual["places"])) >= 2  # some of them came after other checkpoints than others
+    assert actual["weights"] == undisturbed["weights"]
+    assert actual["history"] == undisturbed["history"]
 
 
 def test_terminated_in_the_middle_of_an_epoch_it_writes_a_checkpoint_and_goes_on_from_there(undisturbed, disturbed):
-    found = disturbed["terminated"]
-    assert found["signal"] == 15  # died of it, as whoever sent it meant
-    assert found["step"] == "step-00000008"  # the step after the signal, of 5 in an epoch
-    assert found["resumed"]
-    assert found["weights"] == undisturbed["weights"]
-    assert found["history"] == undisturbed["history"]
+    actual = disturbed["terminated"]
+    assert actual["signal"] == 15  # died of it, as whoever sent it meant
+    assert actual["step"] == "step-00000008"  # the step after the signal, of 5 in an epoch
+    assert actual["resumed"]
+    assert actual["weights"] == undisturbed["weights"]
+    assert actual["history"] == undisturbed["history"]
 
 
 @pytest.fixture(scope="module")
@@ -69,21 +69,21 @@ def test_a_signal_to_one_process_stops_all_and_all_go_on_together(two):
 
 
 def test_two_processes_have_the_loss_curve_of_one(two):
-    one = training_process.shared(None, "cutmix")
-    assert len(one["steps"]) == 20
-    assert two["steps"] == pytest.approx(one["steps"], abs=1e-4)
+    single = training_process.shared(None, "cutmix")
+    assert len(single["steps"]) == 20
+    assert two["steps"] == pytest.approx(single["steps"], abs=1e-4)
     assert [entry["loss"] for entry in two["history"]] == pytest.approx(
-        [entry["loss"] for entry in one["history"]], abs=1e-4
+        [entry["loss"] for entry in single["history"]], abs=1e-4
     )
-    assert two["history"][-1]["validation_nll"] == pytest.approx(one["history"][-1]["validation_nll"], abs=1e-4)
+    assert two["history"][-1]["validation_nll"] == pytest.approx(single["history"][-1]["validation_nll"], abs=1e-4)
     first, second = two["alphas"]
     assert first == second  # to the bit
-    assert first == pytest.approx(one["alphas"][0], abs=1e-4)
+    assert first == pytest.approx(single["alphas"][0], abs=1e-4)
     assert len(set(first)) > 1
     assert two["moments"][0] == two["moments"][1]  # of SWAG, to the bit
-    assert two["moments"][0] == pytest.approx(one["moments"][0], rel=1e-3)
+    assert two["moments"][0] == pytest.approx(single["moments"][0], rel=1e-3)
     assert two["distance"] > 0
     assert two["record"]["processes"] == 2
     assert "batch_statistics" not in two["record"]  # the network has none
     assert two["with_norm"]["batch_statistics"] == "per process"
-    assert one["with_norm"]["batch_statistics"] == "whole batches"
+    assert single["with_norm"]["batch_statistics"] == "whole batches"

@@ -88,8 +88,8 @@ def killed(folder, method):
         child = forked(lambda: train(folder, method))
         end = time.monotonic() + moments.uniform(0, whole / 3)
         while time.monotonic() < end:
-            found, status = os.waitpid(child, os.WNOHANG)
-            if found:
+            pid, status = os.waitpid(child, os.WNOHANG)
+            if pid:
                 if status != 0:
                     raise SystemExit(f"the child failed: {status}")
                 return {"kills": kills, "places": places, **outcome(train(folder, method))}
@@ -138,9 +138,9 @@ def shared(folder, method):
         import torch.distributed as dist
 
         dist.destroy_process_group()
-    found = {"steps": steps, "rank": rank, "with_norm": with_norm.record, "alphas": alphas, **resumed}
-    found |= {"moments": moments, "distance": distance.history[-1]["loss"]}
-    return found | outcome(trained)
+    actual = {"steps": steps, "rank": rank, "with_norm": with_norm.record, "alphas": alphas, **resumed}
+    actual |= {"moments": moments, "distance": distance.history[-1]["loss"]}
+    return actual | outcome(trained)
 
 
 def stopped_and_resumed(folder, device):

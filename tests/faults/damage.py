@@ -45,14 +45,14 @@ class Kind:
 
 
 def _predictions(path):
-    found = formats.read(path)
-    ids = found.sample_ids.tolist() if isinstance(found.sample_ids, torch.Tensor) else found.sample_ids
-    return found.scores.tolist(), None if found.labels is None else found.labels.tolist(), found.class_names, ids
+    loaded = formats.read(path)
+    ids = loaded.sample_ids.tolist() if isinstance(loaded.sample_ids, torch.Tensor) else loaded.sample_ids
+    return loaded.scores.tolist(), None if loaded.labels is None else loaded.labels.tolist(), loaded.class_names, ids
 
 
 def _labelled(path):
-    found = data.load(path)
-    return found.values.tolist(), found.labels.tolist(), found.class_names, found.texts
+    loaded = data.load(path)
+    return loaded.values.tolist(), loaded.labels.tolist(), loaded.class_names, loaded.texts
 
 
 def _saved(name, save):
@@ -105,8 +105,8 @@ def _matrix(path):
 
 
 def _read_matrix(path):
-    found = distances.read(path)
-    return found.values.tolist(), found.class_names, found.source
+    loaded = distances.read(path)
+    return loaded.values.tolist(), loaded.class_names, loaded.source
 
 
 def _idx(folder, suffix):

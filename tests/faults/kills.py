@@ -51,10 +51,10 @@ class Study:
 
     def outcome(self, folder):
         names = ("table.md", "table.csv", "table.tex", "table.json")
-        found = {name: (folder / "s" / name).read_bytes() for name in names}
+        actual = {name: (folder / "s" / name).read_bytes() for name in names}
         for result in study.results(folder / "s"):
-            found[f"{result.method} {result.seed}"] = result.test().digest.encode()
-        return _hashes(found)
+            actual[f"{result.method} {result.seed}"] = result.test().digest.encode()
+        return _hashes(actual)
 
     def check(self, folder):
         if (folder / "s" / "study.json").exists():

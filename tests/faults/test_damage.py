@@ -49,7 +49,7 @@ def run(kind, folder, times, seed=0):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of numpy about headers of Python 2, of PIL about odd metadata
-                found = kind.read(path)
+                loaded = kind.read(path)
         except SoftkinError as error:
             message = str(error)
             known = (path.name, path.parent.name)
@@ -61,7 +61,7 @@ def run(kind, folder, times, seed=0):
             (folder / "case").write_bytes(changed)
             raise AssertionError(f"case {case}: {type(error).__name__}: {error}, see {folder / 'case'}") from error
         else:
-            if found == expected:
+            if loaded == expected:
                 counts["without effect"] += 1
             else:
                 counts["unnoticed"] += 1

@@ -11,5 +11,5 @@ def test_work_killed_twenty_times_ends_the_same(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     killed = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [one["kind"] for one in killed] == ["Page", "Study", "Training", "Conversion"]
-    assert sum(one["kills"] for one in killed) == 20
+    assert [victim["kind"] for victim in killed] == ["Page", "Study", "Training", "Conversion"]
+    assert sum(victim["kills"] for victim in killed) == 20
