@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from softkin import data, distances, similarity, smoothing
 from softkin.training import Method, class_distances
-from softkin.training.methods import in_words
+from softkin.training.methods import METHODS, in_words
 from softkin.training.objectives import focal_loss, mixed_targets, objective
 
 K = 5
@@ -282,3 +282,7 @@ def test_the_objective_follows_its_alpha(name):
 def test_what_cannot_move_is_refused(arguments, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         Method(**arguments)
+
+
+def test_a_method_is_known_by_what_tables_call_it():
+    assert METHODS.canonical("cals", "method") == "class-adaptive"

@@ -112,8 +112,10 @@ METHODS: Registry[TrainingMethod] = Registry("training method")
 
 
 def declare(method: TrainingMethod, *, aliases: tuple[str, ...] = ()) -> TrainingMethod:
-    """Make a training method known to commands, studies and tables."""
-    return METHODS.add(method.name, method, aliases=aliases)
+    """Make a training method known to commands, studies and tables, also by its title, which tables show."""
+    title = method.title.lower()
+    others = [title] if title not in (method.name, *aliases, *METHODS) else []
+    return METHODS.add(method.name, method, aliases=(*aliases, *others))
 
 
 def parameters() -> dict[str, dict[str, Parameter]]:
