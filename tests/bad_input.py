@@ -222,7 +222,7 @@ COMMANDS = [
 1 | evaluate no.safetensors | no.safetensors could not be read as safetensors
 1 | evaluate odd.xyz | odd.xyz is of no known format
 1 | evaluate good.npz four.npz | four.npz
-2 | evaluate good.npz other.npz --report p.html | --report
+1 | evaluate good.npz other.npz --report p.html | other.npz
 2 | evaluate good.npz --report p.pdf | --report
 2 | evaluate good.npz --report there.html | there.html exists already
 2 | evaluate good.npz --output there.json | there.json exists already
@@ -292,9 +292,9 @@ COMMANDS = [
 2 | decide fit good.npz --rule abstain --of answer --output r | --of
 2 | decide fit good.npz --rule sets --output rule | rule/rule.json exists already
 2 | decide fit good.npz --rule sets --output names.txt | --output must be a folder
-1 | decide fit good.npz --rule sets --coverage 0.99 --output r | `coverage` 0.99 needs at least 99 calibration rows, got 60
-1 | decide fit good.npz --rule sets --coverage 0.98 --conditional class --output r | calibration rows for each limit, but class
-1 | decide fit good.npz --rule abstain --error 0.01 --output r | `error` 0.01 with confidence 0.95 needs at least 757 calibration rows
+2 | decide fit good.npz --rule sets --coverage 0.99 --output r | `coverage` 0.99 needs at least 99 calibration rows, got 60
+2 | decide fit good.npz --rule sets --coverage 0.98 --conditional class --output r | calibration rows for each limit, but class
+2 | decide fit good.npz --rule abstain --error 0.01 --output r | `error` 0.01 with confidence 0.95 needs at least 757 calibration rows
 1 | decide fit good.npz --rule climb --tree tree.csv --output r | good.npz must have class names for a tree
 1 | decide fit named.npz --rule climb --tree tree.csv --output r | tree.csv: `edges` must have every class, but 'rose' is not in the tree
 1 | decide fit named.npz --rule climb --tree superclasses.csv --output r | superclasses.csv: `superclasses` must have every class, but 'rose'

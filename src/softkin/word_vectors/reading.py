@@ -80,6 +80,8 @@ def _parsed(path: Path, file: IO[bytes], position: _Position) -> Iterator[Block]
     else:
         text = head.decode("utf-8", "replace").rstrip("\r\n ")
         dimension = len(text.split(" ")) - 1
+        if start and dimension < 1 and "\ufffd" in text:
+            raise SoftkinError(f"{path}, after line 0: not UTF-8 text.")
         if start and dimension < 1:
             raise SoftkinError(
                 f"{path}, line 1: a word and its numbers are due, separated by spaces, got {text[:40]!r}."
