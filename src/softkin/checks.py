@@ -1,6 +1,6 @@
-"""The border: what callers hand in, checked once, before any work starts.
+"""Checks of arguments, made once, before any work starts.
 
-Every check raises one sentence that says which argument, what is allowed, what came, and the likely cause.
+Every error is one sentence: which argument is wrong, what is allowed, what came, and the likely cause.
 """
 
 import warnings
@@ -46,18 +46,18 @@ def as_tensor(values: Any, name: str) -> Tensor:
     if array.flags.writeable:
         return torch.from_numpy(array)
     with warnings.catch_warnings():
-        # A memory-mapped array is read-only and torch warns of that; nothing here writes to what it was given.
+        # A memory-mapped array is read-only and torch warns of that; nothing here writes to its arguments.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
         return torch.from_numpy(array)
 
 
 def first_line(error: Exception) -> str:
-    """What a library said, as a part of our own sentence: its first line, without the full stop."""
+    """A library's message as part of our own sentence: its first line, without the full stop."""
     return (str(error).splitlines() or [type(error).__name__])[0].strip().removesuffix(".")
 
 
 def on_device(tensor: Tensor, device: str | torch.device | None) -> Tensor:
-    """``tensor`` on a device that the caller named; where it is, if none was."""
+    """``tensor`` on the caller's device, or unchanged if ``device`` is None."""
     if device is None:
         return tensor
     try:

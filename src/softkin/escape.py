@@ -1,4 +1,4 @@
-"""Text from outside (class names, file names, titles) as each medium can show it without obeying it.
+"""Untrusted text (class names, file names, titles), escaped for each medium that shows it.
 
 HTML is not here: the report's page gets its data as JSON and sets text, never markup (``report/render.py``).
 """

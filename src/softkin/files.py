@@ -1,8 +1,8 @@
-"""Files: written whole or not at all, read behind one border, known by their digests; numbers as JSON has them.
+"""Files: written atomically, read through one set of checks, identified by digests; and numbers for JSON.
 
 Every reader of softkin opens its file with ``open_file`` or checks it with ``require_regular``, and parses it inside
-``reading``: whatever a parser raises becomes one line that names the file. What a file says of its own size is held
-against ``limit`` before anything is read.
+``reading``: whatever a parser raises becomes one line that names the file. The size that a file declares is
+checked against ``limit`` before anything is read.
 """
 
 import contextlib
@@ -39,8 +39,8 @@ def write(path: str | Path, content: bytes | str) -> None:
 def write_together(contents: Mapping[Path, bytes | str]) -> None:
     """Write several files of one result: all are on the disk before the first gets its name.
 
-    A full or failing disk leaves the old files and no new one. They get their names in the order of ``contents``, so
-    that whoever reads the last of them first finds all, also after a crash.
+    A full or failing disk leaves the old files and no new one. The files get their names in the order of ``contents``:
+    if the last one exists, the others do too, also after a crash.
 
     Raises:
         SoftkinError: One of them cannot be written, or something other than a file has its name.
@@ -274,13 +274,13 @@ def limit(of: str) -> int:
 
 
 def within(of: str, amount: int, what: str, *, share: int = 1) -> None:
-    """Refuse what declares a larger size than is taken, before it is read.
+    """Refuse a declared size above the limit, before anything is read.
 
     Args:
         of: "bytes", "pixels" or "classes".
         amount: How many there would be.
         what: What has them, with its file.
-        share: The part of the limit that this may take, as one in so many.
+        share: Only 1/``share`` of the limit is allowed.
     """
     most = limit(of) // share
     if amount > most:
@@ -291,7 +291,7 @@ def within(of: str, amount: int, what: str, *, share: int = 1) -> None:
 
 
 def unpacked_within(packed: int, unpacked: int, what: str) -> None:
-    """Refuse what would unpack to far more than it is, as only bombs and empty data do."""
+    """Refuse a file that would unpack to far more than its size, as only zip bombs and empty data do."""
     if unpacked > RATIO * packed:
         within("bytes", unpacked, what)
 

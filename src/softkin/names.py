@@ -1,4 +1,4 @@
-"""Things that have names: each is declared once, and commands, tables, messages and completions are views of that.
+"""Named things: each is declared once, and commands, tables, messages and completions are views of the declarations.
 
 A ``Registry`` holds what can be chosen by name: metrics, calibrators, distance sources, training methods, networks,
 file formats. It knows the canonical names in the order of their declaration, and old or short spellings. Every

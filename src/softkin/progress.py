@@ -1,4 +1,4 @@
-"""A progress bar for long work: on a terminal only, on stderr, and gone when the work is done."""
+"""A progress bar for long work: shown on stderr, only on a terminal, and removed when the work is done."""
 
 import sys
 import time

@@ -1,6 +1,6 @@
-"""Several processes: sums and gatherings over an initialised ``torch.distributed`` group.
+"""Collective operations over an initialised ``torch.distributed`` group; every rank must call them.
 
-Without one, all of these are the identity, so that callers need no second path.
+Without a process group all of these are the identity, so callers need no second code path.
 """
 
 from typing import Any

@@ -42,7 +42,7 @@ def _update(checksum: int, tensor: Tensor) -> int:
 class TensorFile:
     """An opened safetensors file: shapes and texts at once, numbers when they are asked for.
 
-    Files that carry no checksums, as those of others and of softkin before 0.2, are read without.
+    Files without checksums (from other programs, or softkin before 0.2) are read without that check.
 
     Raises:
         SoftkinError: There is no such file, it is damaged, or it is something else.

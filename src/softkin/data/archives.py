@@ -1,4 +1,4 @@
-"""Archives, unpacked whole or not at all, verified to their last byte, and never outside their folder."""
+"""Archives: unpacked atomically, verified to the last byte, and never outside their folder."""
 
 import bz2
 import gzip
@@ -25,7 +25,7 @@ Member = tuple[str, int, Callable[[], IO[bytes] | None]]
 
 
 def is_archive(path: Path) -> bool:
-    """Whether the name says so."""
+    """Whether the file name has the suffix of an archive."""
     return path.name.lower().endswith(SUFFIXES)
 
 
@@ -123,7 +123,7 @@ def _tar(path: Path, temporary: Path, room: _Room) -> Iterator[Member]:
                 file.write(chunk)
     with tarfile.open(plain, "r:") as tar:
         for entry in tar:
-            tar.members = []  # type: ignore[attr-defined]  # which would grow with the archive
+            tar.members = []  # type: ignore[attr-defined]  # this list would grow with the archive
             if entry.isdir():
                 continue
             if not entry.isreg() or entry.issparse():

@@ -1,4 +1,4 @@
-"""One file from the network: with a bar, resumed where it broke off, checked, and in its place only when whole."""
+"""Download one file: with a progress bar, resumed after a break, checked, and renamed only when complete."""
 
 import contextlib
 import errno
@@ -25,7 +25,7 @@ _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
 
 class Broken(Exception):
-    """The connection was cut; what came so far is kept."""
+    """The connection broke; the part received so far is kept."""
 
 
 def fetch(
@@ -33,8 +33,8 @@ def fetch(
 ) -> None:
     """Download ``url`` to ``target``.
 
-    What has arrived lies in ``target`` + ".part" with a note of which version of the file it is of; the next call goes
-    on from there, by HTTP ranges where the server has them. A file whose checksum is wrong is thrown away.
+    A partial download is kept as ``target`` + ".part", with a note of the file's version; the next call resumes it by
+    an HTTP range request if the server supports that. A file with a wrong checksum is deleted.
 
     Raises:
         SoftkinError: There is no network, the server refuses, or the file is not the one that is due.
@@ -74,7 +74,7 @@ def _discard(part: Path, note: Path) -> None:
 
 
 def _complete(url: str, part: Path, note: Path, size: int | None, progress: bool | None) -> None:
-    """Try, and go on where the last attempt broke off, as long as that brings anything new."""
+    """Retry from where the last attempt broke off, as long as attempts bring new bytes."""
     without = 0
     while True:
         before = part.stat().st_size if part.exists() else 0

@@ -89,7 +89,7 @@ def tiny_imagenet(path: Path) -> DataSource:
 
 
 def _annotated(annotations: Path, place: dict[str, int]) -> list[tuple[str, int]]:
-    """A line an image: its file, its class, and a box that nobody needs here."""
+    """Lines of file, class and bounding box, one for each image; the box is ignored."""
     folder, labelled = annotations.parent / "images", []
     for count, line in enumerate(lines_of(annotations), start=1):
         name, number = [*line.split("\t"), "", ""][:2]

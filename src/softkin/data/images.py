@@ -74,7 +74,7 @@ def _decode(batch: list[Encoded], size: int | None, expected: tuple[int, int] | 
     """Each image of a batch; ``expected`` is the width and height that it must have."""
     from PIL import Image
 
-    if Image.MAX_IMAGE_PIXELS is not None:  # a limit that the user raised is his to raise
+    if Image.MAX_IMAGE_PIXELS is not None:  # keep a limit that the user has removed
         Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, files.limit("pixels"))
     results = []
     for name, file in batch:

@@ -1,4 +1,4 @@
-"""What every reader gives: samples, their classes, and where they come from."""
+"""What every reader returns: samples, their classes, and where they come from."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -28,8 +28,8 @@ class Samples:
     values: NDArray[Any]
     """Images (N, H, W, C) uint8, features (N, D) float32, or text as hashed word counts (N, 4096) uint8.
 
-    A memory-mapped file where it came from the cache. Up to 1 GiB it is mapped copy-on-write, so that torch takes it
-    without a warning and whoever writes into it changes his own memory, never the file; above that it is read-only.
+    A memory-mapped file where it came from the cache. Up to 1 GiB it is mapped copy-on-write, so that torch accepts it
+    without a warning, and writing to it changes memory but never the file; above that it is read-only.
     """
     labels: NDArray[np.int64] | None
     """(N,), or None where the samples belong to none of the classes."""

@@ -1,4 +1,4 @@
-"""One call for whatever people have on disk: what it is, and which reader reads it."""
+"""Load labelled data of any known form: recognise the form, and call its reader."""
 
 from collections.abc import Iterator
 from dataclasses import replace

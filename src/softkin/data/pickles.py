@@ -85,7 +85,7 @@ _ALLOWED = {
 
 
 class _Reader(pickle._Unpickler):
-    """The one of pure Python: in that of C five bytes make a table of memos of 64 GiB."""
+    """Based on the pure-Python unpickler: five bytes make the C version allocate a memo table of 64 GiB."""
 
     def find_class(self, module: str, name: str) -> Any:
         try:

@@ -50,7 +50,7 @@ def split(
     samples of a split share one.
 
     Args:
-        source: As for ``load``, or what ``load`` gave.
+        source: As for ``load``, or the result of ``load``.
         seed: Decides which rows are drawn.
         validation: Rows of the validation set; by default 5,000 of CIFAR-100, else 10 % of the training rows.
         test: Rows of the test set; by default the whole official one, else 20 %.
@@ -99,7 +99,7 @@ def split(
 
 
 def _overlap(digest: str, train: Labelled, *others: Labelled) -> int:
-    """Counted once for each split; a small one is counted sooner than looked up."""
+    """The number of twins, cached for each split; for a small split counting is faster than the cache."""
     if sum(part.values.nbytes for part in (train, *others)) < SMALL:
         return _twins(train, *others)
     return int(cache.remembered(f"overlap of {digest}", lambda: _twins(train, *others)))

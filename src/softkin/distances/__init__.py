@@ -1,4 +1,4 @@
-"""What is known of classes → how far apart they are.
+"""Samples, names or models of classes → the distances between the classes.
 
 Each function returns D, a (K, K) float64 tensor on the CPU: row and column k are class k, and larger is less
 alike. ``similarity.from_distances`` turns it into what the labels need; the units cancel there.

@@ -87,10 +87,10 @@ def _sums(tile: Tensor, members: Tensor) -> Tensor:
 
 
 def _centre_and_reach(samples: Sorted) -> tuple[Tensor, float]:
-    """A row amid the data, in float64, and the range of all values.
+    """A vector in the middle of the data, in float64, and the range of all values.
 
-    Any row serves as the centre, as long as all rows share it. The median of some is near most of the data; the mean
-    of all would be wherever one outlier pulls it.
+    Any vector can be the centre, as long as all rows share it. The median of a sample is near most of the data; a
+    single outlier could pull the mean far away.
     """
     rows = samples.rows
     sampled = rows[:: max(1, len(rows) // 257)][:257].to(torch.float64)

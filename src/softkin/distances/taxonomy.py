@@ -23,7 +23,7 @@ SHOWN = 5  # names that a message lists
 
 
 class Taxonomy:
-    """Who is whose parent: a tree, or a graph in which a node may have several parents but is never its own ancestor.
+    """A tree of classes, or a graph in which a node may have several parents but is never its own ancestor.
 
     Args:
         edges: (parent, child) pairs.

@@ -107,7 +107,7 @@ def class_vectors(
     aliases: Mapping[str, str] | None = None,
     prefer: Literal["words", "entity"] = "words",
 ) -> Tensor:
-    """``name_vectors`` without a word about names that share one."""
+    """``name_vectors`` without the warnings about names that share a vector."""
     if prefer not in ("words", "entity"):
         raise ValueError(f"`prefer` must be 'words' or 'entity', got {prefer!r}.")
     synonyms = _synonyms(class_names)

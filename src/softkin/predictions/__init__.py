@@ -1,4 +1,4 @@
-"""Predictions: what a network said of some samples. The one thing that training hands to calibration and measuring.
+"""Predictions: a network's outputs for some samples, which training hands to calibration and evaluation.
 
 Logits and labels stay together with the names of the classes and of the samples, in memory and in files.
 """

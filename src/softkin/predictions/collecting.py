@@ -23,7 +23,7 @@ def collect(
 
     Args:
         model: Any network that returns logits (N, K), or an object or mapping with ``logits``. It is put in evaluation
-            mode for the while and left as it was.
+            mode during the call, and its mode is restored afterwards.
         loader: Batches ``(inputs, labels)``, ``(inputs, labels, sample ids)``, or mappings with ``labels`` whose other
             entries are the model's keyword arguments, as Hugging Face's are.
         device: Where to compute; by default where the model's parameters are.

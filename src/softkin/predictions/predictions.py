@@ -28,8 +28,8 @@ SUFFIXES = (".npz", ".safetensors", ".csv")
 class Predictions:
     """Logits (N, K) of N samples, their labels, and what both are called.
 
-    Everything is on the CPU. Who has only probabilities calls ``from_probabilities``: then ``logits`` are ln p,
-    clipped at float64's tiny, and ``probabilities`` are the very ones that were given. Nothing is guessed.
+    Everything is on the CPU. If you have only probabilities, call ``from_probabilities``: ``logits`` are then ln p,
+    clipped at float64's tiny, and ``probabilities`` are returned unchanged. Nothing is guessed.
 
     Example:
         >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
@@ -95,7 +95,7 @@ class Predictions:
 
     @classmethod
     def from_probabilities(cls, probabilities: Array, labels: Array | None = None, **about: Any) -> Self:
-        """The same from (N, K) probabilities; ``about`` names the class's other fields."""
+        """Predictions from (N, K) probabilities; ``about`` holds the other fields of the class."""
         checked = checks.probabilities(probabilities).cpu()
         logits = checked.to(torch.float64).clamp_min(TINY).log()
         return cls(logits, None if labels is None else checks.as_tensor(labels, "labels"), given=checked, **about)
@@ -144,7 +144,7 @@ class Predictions:
 
     @property
     def known_labels(self) -> Tensor:
-        """The labels, where there must be some."""
+        """The labels; an error if there are none."""
         if self.labels is None:
             raise ValueError(f"{self.name or 'the predictions'} must have labels for this, but have none.")
         return self.labels
@@ -194,7 +194,7 @@ class Predictions:
             path: The file.
             notes: Texts to keep beside the numbers, such as how they were calibrated.
             overwrite: Replace a file that is there.
-            force: The same, as the command line calls it.
+            force: Like ``overwrite``, named as on the command line.
 
         Raises:
             SoftkinError: The file is there already and ``overwrite`` is not set, or it cannot be written.

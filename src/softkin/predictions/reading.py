@@ -1,4 +1,4 @@
-"""What a caller says about a file of predictions that the file does not say itself.
+"""Options that state what a file of predictions does not say itself.
 
 Options are declared here once: ``formats.open_file``, ``evaluation.evaluate_file`` and the command line take these.
 """
