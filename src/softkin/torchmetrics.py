@@ -10,7 +10,7 @@ to 1e-12 for binned errors and averages, to 1e-6 for the KDE.
     ... })
     >>> both.update(torch.tensor([[0.8, 0.1, 0.1], [0.3, 0.4, 0.3]]), torch.tensor([0, 2]))
     >>> {name: round(float(value), 4) for name, value in both.compute().items()}
-    {'output': 1.2, 'prediction': 0.3}
+    {'output': 0.6, 'prediction': 0.3}
 """
 
 from typing import Any
