@@ -110,19 +110,19 @@ def sure_and_right(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
 
 
 POPULATIONS = {
-    "calibrated, K = 2": Population("logits normal, said as they are", 2, sharpened(2, 1.0)),
+    "calibrated, K = 2": Population("normal logits, reported as they are", 2, sharpened(2, 1.0)),
     "calibrated, K = 10": Population("the same", 10, sharpened(10, 1.0)),
     "calibrated, K = 100": Population("the same, spread 3", 100, sharpened(100, 1.0, spread=3)),
-    "over-confident, K = 2": Population("logits said 1.6 times", 2, sharpened(2, 1.6)),
+    "over-confident, K = 2": Population("logits multiplied by 1.6", 2, sharpened(2, 1.6)),
     "over-confident, K = 10": Population("the same", 10, sharpened(10, 1.6)),
     "over-confident, K = 100": Population("the same, spread 3", 100, sharpened(100, 1.6, spread=3)),
-    "slightly over, K = 10": Population("logits said 1.1 times", 10, sharpened(10, 1.1)),
-    "under-confident, K = 10": Population("logits said 0.65 times", 10, sharpened(10, 0.65)),
+    "slightly over, K = 10": Population("logits multiplied by 1.1", 10, sharpened(10, 1.1)),
+    "under-confident, K = 10": Population("logits multiplied by 0.65", 10, sharpened(10, 0.65)),
     "imbalanced, K = 10": Population("over-confident, class k 0.5^k as frequent", 10, sharpened(10, 1.6, rarer=0.5)),
     "mixed, K = 10": Population("over where an even class wins, under where an odd one does", 10, mixed),
     "one bin, K = 2": Population("off by 0.3 above 14/15, calibrated elsewhere", 2, one_bin),
     "alternating, K = 2": Population("bins off by 3 points, up and down in turn", 2, alternating),
-    "saturated, K = 2": Population("four of five scores are 1 and right in 97 %", 2, saturated),
+    "saturated, K = 2": Population("four of five scores are 1, of which 97 % are right", 2, saturated),
     "sure and right, K = 2": Population("calibrated between 95 and 99.5 %", 2, sure_and_right),
 }
 SIZES = (40, 200, 1000, 5000)
@@ -382,7 +382,7 @@ def off_and_calibrated(rng: np.random.Generator, n: int) -> tuple[Array, Array, 
 
 PAIRS: dict[str, tuple[str, Callable[..., tuple[Array, Array, Array]], tuple[str, ...]]] = {
     "over and under": (
-        "one 5 points too sure, one 5 too unsure",
+        "one 5 points overconfident, one 5 points underconfident",
         over_and_under,
         ("ece_hist", "ece_hist mass", "debiased_ece", "ece_kde"),
     ),
@@ -397,7 +397,7 @@ PAIRS: dict[str, tuple[str, Callable[..., tuple[Array, Array, Array]], tuple[str
         ("ece_hist", "ece_hist output", "nll", "brier", "accuracy", "aurc", "classwise_ece"),
     ),
     "off and calibrated": (
-        "one 4 points too sure, one calibrated",
+        "one 4 points overconfident, one calibrated",
         off_and_calibrated,
         ("ece_hist", "ece_hist mass", "debiased_ece", "nll", "brier", "signed_gap"),
     ),

@@ -1,4 +1,4 @@
-"""Samples of no class: noise, other data sets, queries out of scope."""
+"""Out-of-distribution samples: noise, other data sets, out-of-scope queries."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,8 +26,8 @@ def out_of_distribution(
             ``load`` takes: its out-of-scope queries where it has some, else its test part, else all of it, images
             resized to those of ``like``.
         like: What the network was trained on.
-        rows: How many samples; of a data set that is larger, so many drawn by ``seed``.
-        seed: Of the noise, or of the rows drawn.
+        rows: How many samples; a larger data set is sampled at random.
+        seed: Seeds the noise, or the rows that are drawn.
         progress: As for ``load``.
     """
     checks.count(rows, "rows")

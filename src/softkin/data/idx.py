@@ -95,5 +95,5 @@ def _rows(
         if len(content) != count * row:
             raise SoftkinError(f"{path} was cut off: {rows} rows are due, it ends within row {start + count}.")
         yield np.frombuffer(content, np.uint8).reshape(count, *shape)
-    if file.read(1):  # at its end, and only there, a .gz file is held against its checksum
+    if file.read(1):  # a .gz file is checked against its checksum only when it is read to the end
         raise SoftkinError(f"{path} is damaged: {rows} rows are due, and more follows them.")

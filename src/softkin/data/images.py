@@ -33,7 +33,7 @@ Encoded = tuple[str, bytes | Path]
 def decoded(
     images: Iterable[Encoded], *, total: int, size: int | None, progress: bool | None
 ) -> Iterator[NDArray[np.uint8]]:
-    """Pieces of (N, height, width, 3), decoded in parallel, never more than a few pieces in memory."""
+    """Chunks of (N, height, width, 3), decoded in parallel, with only a few chunks in memory at a time."""
     piece: list[NDArray[np.uint8]] = []
     for image in track(_in_order(images, size), f"decoding {total:,} images", total=total, show=progress):
         piece.append(image)
@@ -74,7 +74,7 @@ def _decode(batch: list[Encoded], size: int | None, expected: tuple[int, int] | 
     """Each image of a batch; ``expected`` is the width and height that it must have."""
     from PIL import Image
 
-    if Image.MAX_IMAGE_PIXELS is not None:  # keep a limit that the user has removed
+    if Image.MAX_IMAGE_PIXELS is not None:  # None: the user has removed the limit
         Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, files.limit("pixels"))
     results = []
     for name, file in batch:
@@ -140,7 +140,7 @@ def with_channels(values: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def resized(values: NDArray[np.uint8], size: int, *, peak: int) -> NDArray[np.uint8]:
-    """(N, size, size, C); as it is where it has that size."""
+    """The images at (N, size, size, C), unchanged if they have that size already."""
     if values.shape[1:3] == (size, size):
         return values
     return fitted(values, (size, size, values.shape[3]), peak=peak, new_peak=peak)

@@ -54,7 +54,7 @@ def split(
         seed: Decides which rows are drawn.
         validation: Rows of the validation set; by default 5,000 of CIFAR-100, else 10 % of the training rows.
         test: Rows of the test set; by default the whole official one, else 20 %.
-        max_per_class: At most so many training rows of each class; the rest is not used.
+        max_per_class: Maximum number of training rows of each class; the others are not used.
         size: As for ``load``.
         progress: As for ``load``.
     """

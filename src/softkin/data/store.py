@@ -1,8 +1,8 @@
-"""Decoded data on disk: one folder an entry, memory-mapped when read, written whole or not at all.
+"""Decoded data on disk: one folder per entry, memory-mapped when read, written atomically.
 
-An entry is keyed by the content that it was decoded from, and carries the digest of what it holds. As long as its
-files are as they were when it was written they are trusted; if not, the digest is computed again, and an entry that
-does not match is decoded anew.
+An entry is keyed by the content that it was decoded from, and stores the digest of its own content. Files that have not
+changed since they were written are trusted. Otherwise the digest is computed again, and an entry that does not match
+it is decoded again.
 """
 
 import contextlib
@@ -81,7 +81,7 @@ def _build(path: Path, content: Content) -> None:
 
 @contextlib.contextmanager
 def _building(path: Path) -> Iterator[Path]:
-    """A folder to write in, gone afterwards whatever happens."""
+    """A temporary folder to write in, always removed afterwards."""
     temporary = cache.workplace(path, "building")
     try:
         yield temporary

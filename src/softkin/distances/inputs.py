@@ -203,7 +203,7 @@ def _from_samples(
 
 
 def _scale(dtype: torch.dtype, levels: int | None, value_range: tuple[float, float] | None) -> histograms.Scale | None:
-    """The levels that are known from the type of number or the caller's word alone."""
+    """The levels that follow from the dtype or the caller's options alone."""
     if dtype in (torch.uint8, torch.bool):
         if levels is not None:
             raise ValueError("`levels` must be left out for bytes: their 256 levels are counted exactly.")

@@ -58,7 +58,7 @@ def from_weights(weight: Array) -> Tensor:
 
     .. math:: d(k, k') = \|u_k - u_{k'}\|_2, \quad u_k = (w_k - \bar w) / \|w_k - \bar w\|
 
-    A softmax does not see what all rows share, so their mean is taken away first.
+    A softmax ignores what all rows share, so their mean is subtracted first.
 
     Args:
         weight: (K, d), such as ``model.fc.weight``.

@@ -141,9 +141,9 @@ def _share(loader: "DataLoader[Any]") -> tuple[int | None, int | None]:
 
 
 def peek(source: SampleStream) -> tuple[SampleStream, Tensor]:
-    """The source with its beginning looked at, and the first rank's beginning as one flat tensor.
+    """The source after its first values were read, and the first values of rank 0 as one flat tensor.
 
-    Enough is read to judge by: 2¹⁸ values, where there are so many.
+    Up to 2¹⁸ values are read, enough to judge by.
     """
     failure: Exception | None = None
     rest = iter(source.batches)

@@ -110,7 +110,7 @@ def _read_yaml(path: Path) -> Any:
         raise ImportError("a taxonomy in YAML needs pyyaml: pip install pyyaml") from error
     content = files.read_bytes(path, "a taxonomy")
     with files.reading(path, "YAML"):
-        files.within("bytes", len(content), str(path), share=2**9)  # slow to parse, and nobody types 4 MiB
+        files.within("bytes", len(content), str(path), share=2**9)  # slow to parse, and no hand-written file has 4 MiB
         return yaml.safe_load(content)
 
 

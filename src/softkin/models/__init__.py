@@ -102,8 +102,8 @@ def build(
             Or an ``nn.Module``, which comes back as it is.
         num_classes: K, at least 2.
         input_shape: (channels, height, width) of images, or (D,) of features and word counts.
-        seed: Of the initial weights. The default generator is left as it was; None draws from it.
-        options: Of that network.
+        seed: Seeds the initial weights without changing the default generator; None draws from that generator.
+        options: Options of that network.
 
     Returns:
         A module on the CPU, in training mode. Makers from elsewhere, and modules, are checked with one batch of zeros:
@@ -150,7 +150,7 @@ def build_for(
     options: Mapping[str, Any] | None = None,
     **wished: Any,
 ) -> nn.Module:
-    """``build``, with ``wished`` options as far as the network has them; ``options`` hold in any case, and first."""
+    """``build`` with all ``options``, and with those ``wished`` that the network has; ``options`` take precedence."""
     own = dict(options or {})
     written = {**_parse(name)[1], **own}
     known = {key: value for key, value in wished.items() if key not in written and has_option(name, key)}
@@ -297,7 +297,7 @@ def _made(
     """What a callable from elsewhere makes, checked."""
     try:
         parameters = dict(inspect.signature(make).parameters)
-    except (TypeError, ValueError):  # some built-in callables tell nothing
+    except (TypeError, ValueError):  # some built-in callables have no signature
         parameters = {}
     offered = {"num_classes": num_classes, "input_shape": shape, "seed": seed}
     arguments = {key: value for key, value in offered.items() if key in parameters and key not in options}

@@ -31,7 +31,7 @@ def stem(channels: int, width: int, size: int, *, activated: bool = True) -> nn.
 
 
 def dropped(share: float) -> list[nn.Module]:
-    """A dropout layer, or none where nothing is dropped: so that weights keep their names and initial values."""
+    """A dropout layer, or none if the rate is 0, so that weights keep their names and initial values."""
     return [nn.Dropout(share)] if share else []
 
 

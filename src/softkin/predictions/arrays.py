@@ -61,7 +61,7 @@ def _texts(archive: Archive, key: str, num_rows: int, name: str) -> list[str]:
 
 
 def open_npy(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
-    """An .npy file, whose own name is all that says what it holds."""
+    """An .npy file; only its name says what it holds."""
     size = size_of(file)
     shape = ArrayStream(file, size, name).shape
     said, kind = formats.kind_in_words(Path(name).stem), reading.kind

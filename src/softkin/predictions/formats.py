@@ -1,4 +1,4 @@
-"""Predictions from the files that people have: what is in them by its name, block by block.
+"""Predictions from files of many forms: their parts are found by name and read in blocks.
 
 Whether numbers are logits or probabilities is stated by the caller or clear from a name (``logits``, ``probs``), and
 never guessed from the values. Every form is read in blocks of rows, so that a file larger than memory can be measured.
@@ -132,7 +132,7 @@ class PredictionFile:
         return torch.tensor(numbers, dtype=torch.int64)
 
     def read(self, *, progress: bool | None = None) -> Predictions:
-        """All of it at once."""
+        """All predictions at once."""
         return assemble(self, list(self.blocks(progress=progress)))
 
 
@@ -425,7 +425,7 @@ def _spooled(stream: IO[bytes]) -> IO[bytes]:
 
 
 def _recognised(file: IO[bytes], name: str) -> str:
-    """The format by how a file begins: that is a matter of signatures, not of guessing."""
+    """The format, by the signature at the beginning of the file."""
     start = file.read(4096)
     file.seek(0)
     for form, format_ in FORMATS.items():
