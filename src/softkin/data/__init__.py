@@ -1,4 +1,4 @@
-"""Labelled data from what people have on disk or can fetch, decoded once and memory-mapped ever after."""
+"""Labelled data from local files or downloads, decoded once and memory-mapped from then on."""
 
 from softkin.data.catalogue import get, names
 from softkin.data.distribution import out_of_distribution

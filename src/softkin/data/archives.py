@@ -1,4 +1,4 @@
-"""Archives: unpacked atomically, verified to the last byte, and never outside their folder."""
+"""Unpack archives atomically, verify every byte, and never write outside the target folder."""
 
 import bz2
 import gzip
@@ -21,7 +21,7 @@ BLOCK = tarfile.BLOCKSIZE  # bytes: an archive ends with blocks of zeros
 _PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 
 Member = tuple[str, int, Callable[[], IO[bytes] | None]]
-"""Its name, its size, and how it is opened."""
+"""A member's name, its size, and a function that opens it."""
 
 
 def is_archive(path: Path) -> bool:
@@ -30,7 +30,7 @@ def is_archive(path: Path) -> bool:
 
 
 def unpacked(path: Path, *, progress: bool | None = None) -> Path:
-    """The folder of an archive's content, in the cache, keyed by the archive's bytes."""
+    """The folder in the cache that holds an archive's content, keyed by the archive's bytes."""
     digest = cache.content_digest(path, [path], progress=progress)
     target = cache.made("archives") / digest
     if not target.is_dir():
@@ -41,7 +41,7 @@ def unpacked(path: Path, *, progress: bool | None = None) -> Path:
 
 
 def only_folder(path: Path) -> Path:
-    """``path``, or the one folder that is all it holds."""
+    """``path`` itself, or its only entry if that is a folder."""
     inside = [entry for entry in path.iterdir() if not entry.name.startswith((".", "__MACOSX"))]
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else path
 
@@ -49,10 +49,10 @@ def only_folder(path: Path) -> Path:
 def unpack(
     path: Path, target: Path, *, check: Callable[[Path], None] | None = None, progress: bool | None = None
 ) -> None:
-    """Unpack ``path`` as the folder ``target``: beside it first, then, after ``check``, by renaming.
+    """Unpack ``path`` into the folder ``target``: first beside it, then, after ``check``, by renaming.
 
-    Only plain files and folders are taken. A name that leads out of the folder, a link or a device is refused, and with
-    it the whole archive; so is one that is damaged anywhere, or that unpacks to far more than it is.
+    Only plain files and folders are accepted. The whole archive is refused if a name leads out of the folder, if a
+    member is a link or a device, if any part is damaged, or if it unpacks to far more than its own size.
     """
     size = files.require_regular(path)
     temporary = cache.workplace(target, "unpacking")
@@ -68,7 +68,7 @@ def unpack(
                 raise SoftkinError(f"{path} must hold files, it holds none; is it complete?")
             if check is not None:
                 check(inside)
-            if hasattr(os, "sync"):  # one call: 100,000 files, each brought to the disk alone, would take minutes
+            if hasattr(os, "sync"):  # one call: syncing 100,000 files one by one would take minutes
                 os.sync()
             cache.remove(target)
             os.rename(inside, target)
@@ -77,14 +77,14 @@ def unpack(
 
 
 class _Room:
-    """How much an archive may still unpack to."""
+    """How many bytes an archive may still unpack to."""
 
     def __init__(self, path: Path, packed: int, folder: Path) -> None:
         self.path, self.packed, self.folder = path, packed, folder
         self.free, self.total = shutil.disk_usage(folder).free, 0
 
     def take(self, size: int) -> None:
-        """Count ``size`` more bytes, or refuse them."""
+        """Count ``size`` more bytes, and refuse them if they exceed the limit."""
         self.total += size
         files.unpacked_within(self.packed, self.total, f"{self.path}, unpacked,")
         if self.total > self.free:
@@ -95,7 +95,7 @@ class _Room:
 
 
 def _zip(path: Path) -> Iterator[Member]:
-    """The plain files of a .zip archive; each is checked against its checksum when it is read to its end."""
+    """The plain files of a .zip archive; reading a file to its end verifies its checksum."""
     with path.open("rb") as file, files.open_zip(file, path) as archive:
         for info in archive.infolist():
             if info.is_dir() and not info.file_size:
@@ -106,10 +106,10 @@ def _zip(path: Path) -> Iterator[Member]:
 
 
 def _tar(path: Path, temporary: Path, room: _Room) -> Iterator[Member]:
-    """The plain files of a .tar archive, packed or not.
+    """The plain files of a .tar archive, compressed or not.
 
-    A packed one is unpacked to its end first: only there are its checksums. tarfile takes a damaged header for the end
-    of the archive, so that what follows the last member must be the zeros that end one.
+    A compressed archive is decompressed completely first, because its checksums stand at the end. tarfile takes a
+    damaged header for the end of the archive, so the last member must be followed by the zeros that end an archive.
     """
     with path.open("rb") as file:
         start = file.read(6)
@@ -160,7 +160,7 @@ def _extract(member: Member, folder: Path, path: Path, room: _Room) -> None:
     with source, target.open("xb") as file:
         while piece := source.read(CHUNK):
             written += len(piece)
-            if written > size:  # the size that it stated is what was checked against the room on the disk
+            if written > size:  # the stated size is what was checked against the free disk space
                 raise SoftkinError(f"{path} was refused: {name!r} in it is larger than it says.")
             file.write(piece)
     if written != size:

@@ -1,4 +1,4 @@
-"""Arrays: ``.npz`` files, and scikit-learn's digits."""
+"""Data sets from ``.npz`` files, and scikit-learn's digits."""
 
 import math
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ CHUNK = 2**24  # bytes read at a time
 
 
 def ready(samples: Samples) -> DataSource:
-    """What is in memory already, as a source of one part."""
+    """A source with one part, from samples that are already in memory."""
 
     def read(_part: str, _size: int | None, _progress: bool | None) -> Content:
         if samples.labels is None:
@@ -41,7 +41,7 @@ def digits() -> Labelled:
 
 
 def npz_source(path: Path) -> DataSource:
-    """``images`` or ``features``, ``labels`` and perhaps ``class_names``."""
+    """A source from an .npz file with ``images`` or ``features``, ``labels`` and perhaps ``class_names``."""
     with files.open_file(path) as file:
         Archive(file, str(path))
 
@@ -85,7 +85,7 @@ def _read(path: Path) -> Content:
 
 
 def _chunks(path: Path, name: str) -> Iterator[NDArray[Any]]:
-    """One array of an .npz piece by piece: it may be larger than memory."""
+    """One array of an .npz file in chunks, because it may be larger than memory."""
     with files.open_file(path) as file:
         stream = Archive(file, str(path)).array(name)
         row = math.prod(stream.shape[1:]) * stream.dtype.itemsize

@@ -1,4 +1,4 @@
-"""Data sets that softkin knows by name: where they are published, what is due, and where they go."""
+"""Data sets that softkin knows by name: where they are published, their checksums, and where they are stored."""
 
 import os
 import shutil
@@ -27,16 +27,16 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set by name."""
+    """A published data set and its files."""
 
     words: str
     files: tuple[PublishedFile, ...]
     folder: str | None = None
-    """What it is called unpacked, or what several files are kept in; None for a single file that stays as it is."""
+    """The name of the unpacked folder, or of the folder for several files; None for a single file kept as it is."""
     members: Mapping[str, str] = field(default_factory=dict)
-    """MD5 of what its archive holds."""
+    """MD5 checksums of the files in the archive."""
     system: str | None = None
-    """Where a package of the operating system puts it."""
+    """The folder in which a package of the operating system installs the data set."""
 
 
 _FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
@@ -131,17 +131,17 @@ DATA_SETS.add(
 
 
 def names() -> list[str]:
-    """The names that ``get`` knows."""
+    """The names that ``get`` accepts."""
     return list(DATA_SETS)
 
 
 def entry(name: str) -> DataSet:
-    """The data set of this name, or one sentence with the nearest that there is."""
+    """The data set of this name; the error for an unknown name suggests the nearest known one."""
     return DATA_SETS[DATA_SETS.canonical(name, "name")]
 
 
 def present(name: str) -> Path | None:
-    """Where the data set lies, if it does."""
+    """The path of the data set if it is on disk, else None."""
     known = entry(name)
     if known.system is not None and Path(known.system).is_dir():
         return Path(known.system)
@@ -150,15 +150,15 @@ def present(name: str) -> Path | None:
 
 
 def get(name: str, *, force: bool = False, progress: bool | None = None) -> Path:
-    """The folder (word vectors: the file) of a data set; downloaded, checked and unpacked if it is not there yet.
+    """The folder (for word vectors, the file) of a data set, downloaded, checked and unpacked on first use.
 
     Args:
         name: One of ``names()``.
         force: Download and unpack it again.
-        progress: Show bars; by default on a terminal.
+        progress: Show progress bars; by default only on a terminal.
 
     Raises:
-        SoftkinError: It is not to be had; says where to put the file by hand.
+        SoftkinError: The data set cannot be downloaded; the message says where to put the file by hand.
     """
     name = DATA_SETS.canonical(name, "name")
     known = DATA_SETS[name]
@@ -167,7 +167,7 @@ def get(name: str, *, force: bool = False, progress: bool | None = None) -> Path
         return there
     with cache.locked(cache.made("downloads") / f"{name}.lock"):
         place = _place(known)
-        if place.exists() and not force:  # another process brought it while we waited
+        if place.exists() and not force:  # another process downloaded it while we waited
             return place
         fetched = [_fetched(file, known, force, progress) for file in known.files]
         if known.folder is None:
@@ -205,7 +205,7 @@ def _fetched(file: PublishedFile, known: DataSet, force: bool, progress: bool | 
 
 
 def _unpack(archive: Path, known: DataSet, place: Path, progress: bool | None) -> None:
-    """Unpack beside the place, take the one folder in it, check it, rename."""
+    """Unpack in a temporary folder, find the only folder in it, check its files, and rename it to ``place``."""
     holder = cache.made("data") / f".{place.name}.whole"
 
     def check(folder: Path) -> None:
@@ -229,7 +229,7 @@ def _gather(files: list[Path], place: Path) -> None:
 
 
 def about() -> list[dict[str, Any]]:
-    """What ``softkin data list`` shows."""
+    """The rows that ``softkin data list`` shows."""
     return [
         {
             "name": name,

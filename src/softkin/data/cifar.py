@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 as their authors publish them: pickles of rows of 3,072 bytes, red, green, blue."""
+"""CIFAR-10 and CIFAR-100 as published: pickles with rows of 3,072 bytes, ordered red, green, blue."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from softkin.data.labelled import Content
 from softkin.data.source import DataSource
 
 SIDE = 32
-TOGETHER = 4096  # images in one piece
+TOGETHER = 4096  # images per chunk
 
 _LAYOUTS: dict[str, dict[str, Any]] = {
     "CIFAR-100": {
@@ -30,7 +30,7 @@ _LAYOUTS: dict[str, dict[str, Any]] = {
 
 
 def source(path: Path) -> DataSource | None:
-    """The official folder; None if it is not one."""
+    """The source for an official CIFAR folder; None if ``path`` is not one."""
     for words, layout in _LAYOUTS.items():
         parts = {part: [path / name for name in names] for part, names in layout["parts"].items()}
         meta = path / layout["meta"][0]

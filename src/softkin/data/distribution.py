@@ -17,18 +17,18 @@ NOISE = ("uniform", "gaussian")
 def out_of_distribution(
     name: Any, like: Samples, *, rows: int = 10_000, seed: int = 0, progress: bool | None = None
 ) -> Samples:
-    """Samples that a network trained on ``like`` should not be sure of; their labels are None.
+    """Samples on which a network trained on ``like`` should not be confident; their labels are None.
 
     Args:
-        name: "uniform": every pixel drawn evenly from all its values, as in the paper (every feature between its
-            least and largest value in ``like``). "gaussian": from a normal distribution with the mean and deviation of
-            its channel (feature) in ``like``, rounded and cut off to what a pixel can be. Otherwise any source that
-            ``load`` takes: its out-of-scope queries where it has some, else its test part, else all of it, images
-            resized to those of ``like``.
-        like: What the network was trained on.
-        rows: How many samples; a larger data set is sampled at random.
-        seed: Seeds the noise, or the rows that are drawn.
-        progress: As for ``load``.
+        name: "uniform" draws every pixel evenly from all its values, as in the paper, and every feature between its
+            smallest and largest value in ``like``. "gaussian" draws from a normal distribution with the mean and
+            standard deviation of the channel (or feature) in ``like``; pixels are rounded and clipped to valid values.
+            Any other name is a source that ``load`` accepts. Its out-of-scope queries are used if it has any, else its
+            test part, else all of it; images are resized to those of ``like``.
+        like: The data that the network was trained on.
+        rows: Number of samples. A larger data set is subsampled at random.
+        seed: Seeds the noise or the subsampling.
+        progress: Show a bar; by default only on a terminal.
     """
     checks.count(rows, "rows")
     checks.count(seed, "seed", least=0)
@@ -55,7 +55,7 @@ def out_of_distribution(
 
 
 def check(name: str) -> None:
-    """Refuse a text that is neither noise nor a source of data; nothing is read or fetched."""
+    """Refuse a name that is neither noise nor a data source, without reading or downloading anything."""
     if name not in NOISE:
         loading.check(name)
 
@@ -74,7 +74,7 @@ def _noise(name: str, like: Samples, rows: int, seed: int) -> Samples:
     if like.kind == "text":
         raise ValueError(f"`name` must be a data set of text for {like.source}, got {name!r}: text has no noise.")
     rng = np.random.Generator(np.random.PCG64(seed))
-    sample = like.values[:: max(1, len(like) // 10_000)]  # enough for a mean, whatever the size
+    sample = like.values[:: max(1, len(like) // 10_000)]  # 10,000 rows or so are enough for a mean
     values = np.empty((rows, *like.values.shape[1:]), dtype=like.values.dtype)
     if name == "uniform" and like.kind == "images":
         values[:] = rng.integers(0, like.peak + 1, size=values.shape, dtype=np.uint8)
@@ -83,7 +83,7 @@ def _noise(name: str, like: Samples, rows: int, seed: int) -> Samples:
     else:
         axes = tuple(range(sample.ndim - 1))
         mean, deviation = sample.mean(axis=axes, dtype=np.float64), sample.std(axis=axes, dtype=np.float64)
-        for start in range(0, rows, 1000):  # a normal draw takes eight bytes where a pixel takes one
+        for start in range(0, rows, 1000):  # in blocks: a normal draw takes eight bytes where a pixel takes one
             piece = values[start : start + 1000]
             drawn = rng.normal(mean, deviation, size=piece.shape)
             piece[:] = np.rint(drawn).clip(0, like.peak) if like.kind == "images" else drawn

@@ -1,4 +1,4 @@
-"""Download one file: with a progress bar, resumed after a break, checked, and renamed only when complete."""
+"""Download one file with a progress bar, resume after a break, verify it, and rename it only when complete."""
 
 import contextlib
 import errno
@@ -18,8 +18,8 @@ from softkin.progress import track
 
 MEBIBYTE = 2**20
 TIMEOUT = 30.0  # seconds without a byte
-ATTEMPTS = 5  # in a row without a single new byte
-PAUSE = 1.0  # seconds before the second attempt; twice as long before each further one
+ATTEMPTS = 5  # consecutive attempts without a single new byte
+PAUSE = 1.0  # seconds before the second attempt; the pause doubles each time
 
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
@@ -37,13 +37,13 @@ def fetch(
     an HTTP range request if the server supports that. A file with a wrong checksum is deleted.
 
     Raises:
-        SoftkinError: There is no network, the server refuses, or the file is not the one that is due.
+        SoftkinError: There is no network, the server refuses, or the file is not the expected one.
     """
     part, note = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.part.json")
     resumed = part.exists() and part.stat().st_size > 0
     _complete(url, part, note, size, progress)
     checksum = md5_of(part)
-    if md5 is not None and checksum != md5 and resumed:  # its beginning may be of another file: once more from nothing
+    if md5 is not None and checksum != md5 and resumed:  # the part may be of another file: start again from zero
         _discard(part, note)
         _complete(url, part, note, size, progress)
         checksum = md5_of(part)
@@ -63,7 +63,7 @@ def fetch(
 
 
 def md5_of(path: Path) -> str:
-    """As the publishers of data sets state it: a guard against damage, not against attackers."""
+    """The MD5 that publishers of data sets state: it detects damage, but does not stop an attacker."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
@@ -74,7 +74,7 @@ def _discard(part: Path, note: Path) -> None:
 
 
 def _complete(url: str, part: Path, note: Path, size: int | None, progress: bool | None) -> None:
-    """Retry from where the last attempt broke off, as long as attempts bring new bytes."""
+    """Retry from the byte where the last attempt stopped, as long as attempts bring new bytes."""
     without = 0
     while True:
         before = part.stat().st_size if part.exists() else 0
@@ -94,13 +94,13 @@ def _complete(url: str, part: Path, note: Path, size: int | None, progress: bool
 
 def _attempt(url: str, part: Path, note: Path, size: int | None, progress: bool | None) -> None:
     have = part.stat().st_size if part.exists() else 0
-    if size is not None and have == size:  # all of it came before, and the checksum will tell
+    if size is not None and have == size:  # everything was received earlier; the checksum decides
         return
     version = _noted(note)
     headers = {"User-Agent": f"softkin/{__version__}", "Accept-Encoding": "identity"}
     if have and version is not None:
         headers |= {"Range": f"bytes={have}-", "If-Range": version}
-    elif have and size is not None and have < size:  # the checksum will tell if the file changed in between
+    elif have and size is not None and have < size:  # the checksum reveals whether the file changed in between
         headers |= {"Range": f"bytes={have}-"}
     else:
         have = 0
@@ -113,7 +113,7 @@ def _attempt(url: str, part: Path, note: Path, size: int | None, progress: bool 
             _receive(response, part, start, total, progress)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416:  # there is nothing beyond what we have
+        if error.code == 416:  # the server has nothing beyond the bytes we have
             if error.headers.get("Content-Range") == f"bytes */{have}":
                 return
             _discard(part, note)
@@ -134,7 +134,7 @@ def _attempt(url: str, part: Path, note: Path, size: int | None, progress: bool 
 
 
 def _where(response: Any, have: int) -> tuple[int, int | None]:
-    """(at which byte the answer begins, how many the whole file has)."""
+    """The byte at which the response begins, and the size of the whole file."""
     if response.status == 206:
         answer = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
         if answer is None or int(answer[1]) != have:
@@ -170,7 +170,7 @@ def _noted(note: Path) -> str | None:
 
 
 def _remember(note: Path, response: Any) -> None:
-    """Which version of the file this is; a weak tag does not promise the same bytes."""
+    """Note the version of the file; weak tags are ignored, since they do not promise the same bytes."""
     tag = response.headers.get("ETag")
     version = tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
     if version is None:

@@ -1,6 +1,6 @@
-"""Trees of image files: a folder for each class, perhaps inside train/, val/ and test/; Tiny-ImageNet's own layout.
+"""Trees of image files: one folder per class, perhaps inside train/, val/ and test/, and Tiny-ImageNet's layout.
 
-Such trees have 100,000 files and more: they are walked once, as plain text, and sorted into classes only when decoded.
+Such trees can hold 100,000 files or more. They are walked once, as plain text, and sorted into classes at decoding.
 """
 
 import os
@@ -18,11 +18,11 @@ from softkin.data.wordnet import lines_of, named
 _SUFFIXES = tuple(sorted(images.SUFFIXES))
 
 Classes = tuple[list[str], list[tuple[str, int]]]
-"""Class names, and each image with its class."""
+"""Class names, and a pair of path and class for each image."""
 
 
 def class_folders(path: Path) -> DataSource:
-    """One folder of images for each class, or such folders inside folders of parts."""
+    """The source for a tree with one folder of images per class, perhaps below one folder per part."""
     parts = _parts(path)
     classes = {part: [folder.name for folder in _folders(root)] for part, root in parts.items()}
     names = sorted({name for several in classes.values() for name in several})
@@ -45,7 +45,7 @@ def class_folders(path: Path) -> DataSource:
 
 
 def _parts(path: Path) -> dict[str, Path]:
-    """The folders of parts; other folders beside them must hold no images, or all of them are classes."""
+    """The folders of parts. If any other folder beside them holds images, all folders are classes instead."""
     inside = _folders(path)
     named_so = [folder for folder in inside if is_part(folder.name)]
     if not named_so or any(_images(folder.parent, [folder]) for folder in inside if folder not in named_so):
@@ -59,7 +59,7 @@ def _parts(path: Path) -> dict[str, Path]:
 
 
 def is_tiny_imagenet(path: Path) -> bool:
-    """Whether this is the official tree."""
+    """Whether ``path`` is the official Tiny-ImageNet tree."""
     return (path / "val" / "val_annotations.txt").is_file() and (path / "train").is_dir()
 
 
@@ -89,7 +89,7 @@ def tiny_imagenet(path: Path) -> DataSource:
 
 
 def _annotated(annotations: Path, place: dict[str, int]) -> list[tuple[str, int]]:
-    """Lines of file, class and bounding box, one for each image; the box is ignored."""
+    """Each image with its class, from lines of file, class and bounding box; the box is ignored."""
     folder, labelled = annotations.parent / "images", []
     for count, line in enumerate(lines_of(annotations), start=1):
         name, number = [*line.split("\t"), "", ""][:2]
@@ -100,7 +100,7 @@ def _annotated(annotations: Path, place: dict[str, int]) -> list[tuple[str, int]
 
 
 def hold_images(path: Path) -> bool:
-    """Whether there is an image file in some folder of this one."""
+    """Whether any folder below ``path`` contains an image file."""
     return any(
         where != str(path) and any(name.lower().endswith(_SUFFIXES) for name in names)
         for where, _, names in os.walk(path)
@@ -126,14 +126,14 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _images(folder: Path, inside: Sequence[Path] | None = None) -> list[str]:
-    """All images inside the folders of ``folder``, or some of them, in order; what is hidden is left out."""
+    """All images below ``folder``, or below the folders ``inside``, in sorted order, without hidden files."""
     paths: list[str] = []
     due = [str(inner) for inner in (_folders(folder) if inside is None else inside)]
     seen: set[tuple[int, int]] = set()
     while due:
         where = due.pop()
         about = os.stat(where)
-        if (about.st_dev, about.st_ino) in seen:  # a link to a folder above it would have no end
+        if (about.st_dev, about.st_ino) in seen:  # a link to a parent folder would loop forever
             continue
         seen.add((about.st_dev, about.st_ino))
         with os.scandir(where) as entries:

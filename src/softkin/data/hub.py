@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, by name, where there is a network."""
+"""Data sets of the Hugging Face hub, downloaded by name."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def is_name(text: str) -> bool:
-    """Whether ``text`` can be the name of a data set there: owner/name."""
+    """Whether ``text`` can be the name of a data set on the hub: owner/name."""
     return _NAME.fullmatch(text) is not None and Path(text).suffix.lower() not in {".parquet", ".csv", ".jsonl", ".npz"}
 
 

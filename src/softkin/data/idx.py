@@ -1,4 +1,4 @@
-"""Fashion-MNIST and its relatives: idx files, plain or .gz, a header of sizes and then bytes."""
+"""Fashion-MNIST and its relatives: idx files, plain or .gz, which hold a header of sizes and then bytes."""
 
 import gzip
 import math
@@ -13,7 +13,7 @@ from softkin import SoftkinError, files
 from softkin.data.labelled import Content, numbered
 from softkin.data.source import DataSource
 
-TOGETHER = 4096  # images in one piece
+TOGETHER = 4096  # images per chunk
 PREFIXES = {"train": "train", "test": "t10k"}
 FASHION = (
     "T-shirt/top",
@@ -27,7 +27,7 @@ FASHION = (
     "Bag",
     "Ankle boot",
 )
-# SHA-256 of its labels (train, test): idx files carry no class names, and MNIST's files are called the same.
+# SHA-256 of Fashion-MNIST's labels (train, test): idx files carry no class names, and MNIST uses the same file names.
 FASHION_LABELS = (
     "657fbd221bfc9f4198cc14b5619cc33ec57c58dd0e47af4d99d6650759e869a7",
     "3d0e6c6ea990b53b6f8f500a41cac93881d981b315f84578b7d915342ade01e9",
@@ -35,7 +35,7 @@ FASHION_LABELS = (
 
 
 def source(path: Path) -> DataSource | None:
-    """A folder of idx files; None if it is not one."""
+    """The source for a folder of idx files; None if ``path`` is not one."""
     parts = {}
     for part, prefix in PREFIXES.items():
         images, labels = _file(path, f"{prefix}-images-idx3-ubyte"), _file(path, f"{prefix}-labels-idx1-ubyte")
@@ -56,7 +56,7 @@ def source(path: Path) -> DataSource | None:
 
 
 def _file(path: Path, name: str) -> Path | None:
-    # torchvision and others keep both; a dot may stand for the dash before idx
+    # torchvision and others keep both versions; some file names have a dot in place of the dash before idx
     for candidate in (name, f"{name}.gz", name.replace("-idx", ".idx"), f"{name.replace('-idx', '.idx')}.gz"):
         if (path / candidate).is_file():
             return path / candidate
@@ -95,5 +95,5 @@ def _rows(
         if len(content) != count * row:
             raise SoftkinError(f"{path} was cut off: {rows} rows are due, it ends within row {start + count}.")
         yield np.frombuffer(content, np.uint8).reshape(count, *shape)
-    if file.read(1):  # a .gz file is checked against its checksum only when it is read to the end
+    if file.read(1):  # gzip verifies its checksum only when a file is read to the end
         raise SoftkinError(f"{path} is damaged: {rows} rows are due, and more follows them.")

@@ -1,4 +1,4 @@
-"""Image files and arrays → pixels, uint8, (height, width, channels)."""
+"""Image files and arrays as uint8 pixels (height, width, channels)."""
 
 import contextlib
 import io
@@ -17,17 +17,17 @@ from softkin import SoftkinError, files
 from softkin.progress import track
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # as PIL calls them
-LARGEST = 4096  # pixels a side: what `size` may ask for
-TOGETHER = 64  # images decoded by one task at most
-AHEAD = 16  # tasks under way or waiting to be written
-BUDGET = 2**26  # bytes that all of these may hold: what bounds the memory, whatever the images' size
-LARGE = 2**21  # pixels: larger images are decoded one at a time, each takes up to 8 bytes a pixel
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # PIL's names
+LARGEST = 4096  # pixels per side: the maximum for `size`
+TOGETHER = 64  # maximum number of images decoded by one task
+AHEAD = 16  # tasks running or waiting to be written
+BUDGET = 2**26  # bytes that all tasks together may hold: this bounds memory for images of any size
+LARGE = 2**21  # pixels: larger images are decoded one at a time, since each takes up to 8 bytes per pixel
 
 _ONE_LARGE_IMAGE = threading.Lock()
 
 Encoded = tuple[str, bytes | Path]
-"""What an image is called in messages, and its file or its bytes."""
+"""The image's name in messages, and its file or its bytes."""
 
 
 def decoded(
@@ -49,7 +49,7 @@ def _together(image: NDArray[np.uint8]) -> int:
 
 
 def _in_order(images: Iterable[Encoded], size: int | None) -> Iterator[NDArray[np.uint8]]:
-    """Each image; the first alone, since its size says how many may be decoded ahead."""
+    """Each image in order; the first is decoded alone, since its size limits how many may be decoded ahead."""
     source, due = iter(images), deque[Future[list[NDArray[np.uint8]]]]()
     expected: tuple[int, int] | None = None
     together, ahead = 1, 1
@@ -71,10 +71,10 @@ def _in_order(images: Iterable[Encoded], size: int | None) -> Iterator[NDArray[n
 
 
 def _decode(batch: list[Encoded], size: int | None, expected: tuple[int, int] | None) -> list[NDArray[np.uint8]]:
-    """Each image of a batch; ``expected`` is the width and height that it must have."""
+    """Decode each image of a batch; ``expected`` is the width and height that every image must have."""
     from PIL import Image
 
-    if Image.MAX_IMAGE_PIXELS is not None:  # None: the user has removed the limit
+    if Image.MAX_IMAGE_PIXELS is not None:  # None means that the user removed the limit
         Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, files.limit("pixels"))
     results = []
     for name, file in batch:
@@ -98,9 +98,9 @@ def _decode(batch: list[Encoded], size: int | None, expected: tuple[int, int] | 
 
 
 def _checked_size(name: str, content: bytes) -> tuple[int, int]:
-    """Width and height as the file states them, not too many; the checksums of a PNG file are verified.
+    """The width and height stated by the file, refused if too large; checksums of PNG files are verified.
 
-    Without a list of formats PIL would start Ghostscript on a PostScript file, whatever it is called.
+    Without an explicit list of formats, PIL would start Ghostscript on a PostScript file under any name.
     """
     from PIL import Image
 
@@ -112,7 +112,7 @@ def _checked_size(name: str, content: bytes) -> tuple[int, int]:
 
 
 def pixels(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
-    """(…, H, W) or (…, H, W, C) numbers as uint8: whole numbers from 0 to 255, or fractions from 0 to 1 times 255."""
+    """Arrays (…, H, W) or (…, H, W, C) as uint8, from integers in 0 … 255 or from fractions in [0, 1] times 255."""
     if values.dtype == np.uint8:
         return values
     if values.dtype.kind not in "biuf":
@@ -128,7 +128,7 @@ def pixels(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
 
 
 def with_channels(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """(N, H, W) → (N, H, W, 1); (N, H, W, C) as it is."""
+    """Add a channel axis to (N, H, W) images; (N, H, W, C) images are returned unchanged."""
     if values.ndim == 3:
         return values[..., None]
     if values.ndim != 4 or values.shape[3] not in (1, 2, 3, 4):
@@ -140,14 +140,14 @@ def with_channels(values: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def resized(values: NDArray[np.uint8], size: int, *, peak: int) -> NDArray[np.uint8]:
-    """The images at (N, size, size, C), unchanged if they have that size already."""
+    """The images resized to (N, size, size, C); images of that size are returned unchanged."""
     if values.shape[1:3] == (size, size):
         return values
     return fitted(values, (size, size, values.shape[3]), peak=peak, new_peak=peak)
 
 
 def fitted(values: NDArray[np.uint8], shape: tuple[int, ...], *, peak: int, new_peak: int) -> NDArray[np.uint8]:
-    """(N, …) images resized to ``shape`` = (H, W, C), and from 0 … ``peak`` to 0 … ``new_peak``."""
+    """Images resized to ``shape`` = (H, W, C) and rescaled from 0 … ``peak`` to 0 … ``new_peak``."""
     from PIL import Image
 
     height, width, channels = shape

@@ -1,4 +1,4 @@
-"""What every reader returns: samples, their classes, and where they come from."""
+"""The types that every reader returns: samples, their classes, and their origin."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,47 +12,47 @@ from softkin import files
 
 SampleKind = Literal["images", "features", "text"]
 
-_NUMBER = re.compile(r" \(n\d{8}\)$")  # what keeps two classes of the same synonyms apart
+_NUMBER = re.compile(r" \(n\d{8}\)$")  # distinguishes two classes with the same synonyms
 
 
 def numbered(count: int, what: str) -> list[str]:
-    """Names for classes that are only numbered; ``what`` has them, for the refusal of ids taken for classes."""
+    """Names for numbered classes; too many are refused, since ids of ``what`` were probably taken for classes."""
     files.within("classes", count, what)
     return [f"class {k}" for k in range(count)]
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Samples whose classes may be unknown: out-of-distribution sets are these."""
+    """Samples whose classes may be unknown, such as out-of-distribution sets."""
 
     values: NDArray[Any]
     """Images (N, H, W, C) uint8, features (N, D) float32, or text as hashed word counts (N, 4096) uint8.
 
-    A memory-mapped file where it came from the cache. Up to 1 GiB it is mapped copy-on-write, so that torch accepts it
-    without a warning, and writing to it changes memory but never the file; above that it is read-only.
+    Values from the cache are memory-mapped. Up to 1 GiB they are mapped copy-on-write, so that torch accepts them
+    without a warning, and writing to them changes memory but never the file. Larger files are mapped read-only.
     """
     labels: NDArray[np.int64] | None
-    """(N,), or None where the samples belong to none of the classes."""
+    """(N,) class numbers, or None where the samples belong to none of the classes."""
     class_names: list[str]
     source: str
-    """Where they come from, in words."""
+    """A description of the origin of the samples."""
     kind: SampleKind
     ids: NDArray[np.int64]
-    """(N,), the row of each sample in its part of the source; in a split, counted over all parts."""
+    """(N,) row of each sample in its part of the source; in a split, rows are counted over all parts."""
     digest: str
-    """Of the content: values, labels, class names."""
+    """Digest of the content: values, labels and class names."""
     texts: list[str] | None = None
     peak: int = 255
-    """The largest value that a pixel can have: 16 in scikit-learn's digits."""
+    """The largest possible pixel value; it is 16 in scikit-learn's digits."""
 
     @property
     def synonyms(self) -> list[list[str]]:
-        """The names of each class, as ``distances.from_words`` takes them: WordNet's classes have several."""
+        """The names of each class in the form that ``distances.from_words`` takes; WordNet's classes have several."""
         return [_NUMBER.sub("", name).split(", ") for name in self.class_names]
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of one sample, as networks take it: (channels, height, width) or (D,)."""
+        """The shape of one sample as networks take it: (channels, height, width) or (D,)."""
         shape = self.values.shape[1:]
         return (shape[-1], *shape[:-1]) if self.kind == "images" else shape
 
@@ -60,7 +60,7 @@ class Samples:
         return len(self.ids)
 
     def take(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> Self:
-        """These rows, in this order. Larger results than memory should hold lie in a file of the cache."""
+        """These rows, in this order. A result too large for memory is written to a file in the cache."""
         from softkin.data import store
 
         index = np.asarray(rows, dtype=np.int64)
@@ -85,17 +85,17 @@ class Labelled(Samples):
     """Samples with their classes."""
 
     labels: NDArray[np.int64]
-    """(N,), from 0 to K−1."""
+    """(N,) class numbers from 0 to K−1."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a reader hands over for keeping: values piece by piece, the rest complete when the last piece was drawn."""
+    """Decoded data to be stored: values in chunks, and fields that are complete once the last chunk was read."""
 
     labels: NDArray[np.int64]
     class_names: list[str]
     kind: SampleKind
     chunks: Iterable[NDArray[Any]]
-    """Pieces that together are the (N, …) values; each may be dropped once it was seen."""
+    """Chunks that together form the (N, …) values; each may be dropped after use."""
     texts: list[str] | None = None
     peak: int = 255

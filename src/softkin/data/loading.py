@@ -1,4 +1,4 @@
-"""Load labelled data of any known form: recognise the form, and call its reader."""
+"""Load labelled data of any known format: recognise the format and call its reader."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,28 +14,28 @@ from softkin.data.labelled import Content, Labelled, Samples
 from softkin.data.source import OUT_OF_SCOPE, DataSource, canonical, chosen
 from softkin.names import did_you_mean
 
-UNPACKED = ("cifar-100-python", "cifar-10-batches-py", "tiny-imagenet-200")  # what people keep the folder of
+UNPACKED = ("cifar-100-python", "cifar-10-batches-py", "tiny-imagenet-200")  # archives that people often keep unpacked
 
 
 def load(source: Any, *, split: str | None = None, size: int | None = None, progress: bool | None = None) -> Labelled:
-    """Images, features or text, their labels and class names.
+    """Load images, features or text with their labels and class names.
 
-    Files are decoded once, into the cache, and memory-mapped from then on.
+    Files are decoded once into the cache and memory-mapped from then on.
 
     Args:
-        source: A path, a name or a data set. Paths: a folder with one folder of images for each class, perhaps inside
-            train/, val/ and test/; a parquet, CSV or JSONL file, or a folder of such for train and test, with a column
-            of images (parquet) or text and a column of labels; an .npz with ``images`` or ``features``, ``labels`` and
-            perhaps ``class_names``; the folders cifar-100-python, cifar-10-batches-py and tiny-imagenet-200 or their
-            archives; a folder of idx files, as Fashion-MNIST has them. Names: "digits" (scikit-learn's);
-            ``catalogue.names()``, which are downloaded on first use; owner/name of the Hugging Face hub. Data sets:
-            anything with a length and pairs of a value and a label by number.
-        split: Which part: "train", "test" and so on; by default the training part, or all of what has no parts.
-        size: Resize images to this many pixels, square; needed where they differ in size.
-        progress: Show a bar; by default on a terminal.
+        source: A path, a name or a data set object. A path is one of: a folder with one folder of images per class,
+            perhaps inside train/, val/ and test/; a parquet, CSV or JSONL file with a column of images (parquet) or
+            text and a column of labels, or a folder of such files for train and test; an .npz with ``images`` or
+            ``features``, ``labels`` and perhaps ``class_names``; the folder cifar-100-python, cifar-10-batches-py or
+            tiny-imagenet-200, or its archive; a folder of idx files such as Fashion-MNIST's. A name is "digits"
+            (scikit-learn's), one of ``catalogue.names()`` (downloaded on first use), or owner/name on the Hugging Face
+            hub. A data set object has a length and returns pairs of value and label by index.
+        split: The part to load: "train", "test" and so on; by default the training part, or everything if undivided.
+        size: Resize images to squares of this many pixels; required if their sizes differ.
+        progress: Show a bar; by default only on a terminal.
 
     Raises:
-        SoftkinError: It is none of these, or damaged; with the file and what is wrong.
+        SoftkinError: The source is of no known format or is damaged; the message names the file and the problem.
     """
     known = recognise(source, progress=progress)
     if split is not None and canonical(split) == OUT_OF_SCOPE:
@@ -44,14 +44,14 @@ def load(source: Any, *, split: str | None = None, size: int | None = None, prog
 
 
 def labelled(samples: Samples) -> Labelled:
-    """``samples``, which must have labels."""
+    """Return ``samples`` if they have labels, and refuse them otherwise."""
     if not isinstance(samples, Labelled):
         raise ValueError(f"`source` must have labels, but {samples.source} belongs to no class.")
     return samples
 
 
 def read(source: DataSource, part: str, size: int | None, progress: bool | None) -> Samples:
-    """One part of a recognised source, from the cache where it is there."""
+    """One part of a recognised source, read from the cache if it is there."""
     if size is not None:
         checks.count(size, "size")
         if size > images.LARGEST:
@@ -72,11 +72,11 @@ def read(source: DataSource, part: str, size: int | None, progress: bool | None)
     except SoftkinError as error:
         if source.archive is None:
             raise
-        raise SoftkinError(f"{source.archive}: {error}") from error  # what it was unpacked to is not the user's file
+        raise SoftkinError(f"{source.archive}: {error}") from error  # the user knows the archive
 
 
 def check_names(class_names: list[str], root: Path) -> None:
-    """Refuse class names that are empty, no text, or the same, before anything is decoded or trained."""
+    """Refuse class names that are empty, repeated or not text, before anything is decoded or trained."""
     files.within("classes", len(class_names), str(root))
     try:
         checks.class_names(class_names)
@@ -108,7 +108,7 @@ def _resized_at_once(samples: Samples, size: int | None) -> Samples:
 
 
 def recognise(source: Any, *, progress: bool | None = None) -> DataSource:
-    """What ``source`` is; a name that is not here yet is downloaded."""
+    """The source that ``source`` describes; a named data set that is missing is downloaded."""
     if isinstance(source, Samples):
         return arrays.ready(source)
     if not isinstance(source, str | Path):
@@ -129,10 +129,10 @@ def _folder(path: Path) -> DataSource:
         return _folder(inside[0])
     if folders.is_tiny_imagenet(path):
         return folders.tiny_imagenet(path)
-    if (path / "raw").is_dir() and (source := idx.source(path / "raw")):  # where torchvision puts them
+    if (path / "raw").is_dir() and (source := idx.source(path / "raw")):  # torchvision's folder for idx files
         return source
     source = cifar.source(path) or idx.source(path)
-    if source is None and not folders.hold_images(path):  # a table among class folders is about them
+    if source is None and not folders.hold_images(path):  # a table among class folders describes them
         source = tables.folder_source(path)
     return source or folders.class_folders(path)
 
@@ -158,12 +158,12 @@ def _file(path: Path, progress: bool | None) -> DataSource:
 
 
 def is_known_file(path: Path) -> bool:
-    """Whether a file of this name can be a source of samples."""
+    """Whether a file of this name can be a data source."""
     return archives.is_archive(path) or path.suffix.lower() in {".npz", *tables.SUFFIXES}
 
 
 def check(name: str) -> None:
-    """Refuse a text that is no file or folder and no name of a data set; nothing is read or fetched."""
+    """Refuse a text that is no file, folder or data set name, without reading or downloading anything."""
     if Path(name).expanduser().exists() or name == "digits" or name in catalogue.DATA_SETS or hub.is_name(name):
         return
     hint = did_you_mean(name, ["digits", *catalogue.DATA_SETS.spellings])

@@ -1,4 +1,4 @@
-"""Map-style data sets of torch, torchvision and Hugging Face: anything with a length and items by number."""
+"""Map-style data sets of torch, torchvision and Hugging Face: any object with a length and indexable items."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +14,11 @@ from softkin.data.source import WHOLE, DataSource
 from softkin.data.tables import IMAGE_COLUMNS, LABEL_COLUMNS, TEXT_COLUMNS
 from softkin.progress import track
 
-TOGETHER = 256  # samples in one piece
+TOGETHER = 256  # samples per chunk
 
 
 def source(dataset: Any) -> DataSource:
-    """A data set that is an object; read whole, since nothing tells whether it changed since the last time."""
+    """The source for a data set object; it is read completely, since nothing tells whether it has changed."""
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         raise TypeError(
             "`source` must be a path, a name, or a data set with a length and items by number, got "
@@ -43,7 +43,7 @@ def _read(dataset: Any, words: str, progress: bool | None) -> Content:
     texts: list[str] | None = [] if kind == "text" else None
 
     def chunks() -> Iterator[NDArray[Any]]:
-        """One pass over the samples, since each may be costly, or drawn at random; labels are filled on the way."""
+        """Read the samples in one pass, since each may be costly or random; labels are filled in on the way."""
         rows = range(0, len(dataset), TOGETHER)
         for start in track(rows, f"reading {words}", total=len(rows), show=progress):
             values: list[Any] = []
@@ -82,7 +82,7 @@ def _item(dataset: Any, row: int) -> tuple[Any, Any]:
 
 
 def _class_names(dataset: Any) -> list[str] | None:
-    """As torchvision (``classes``) or Hugging Face (``features``) have them, also behind a ``Subset``."""
+    """Class names from torchvision's ``classes`` or Hugging Face's ``features``, also behind a ``Subset``."""
     for _ in range(10):  # a Subset of a Subset …
         classes = getattr(dataset, "classes", None)
         if isinstance(classes, list | tuple) and classes and all(isinstance(name, str) for name in classes):
@@ -110,10 +110,10 @@ def _label(label: Any, row: int, names: list[str] | None) -> int:
 
 
 def _as_array(value: Any) -> NDArray[Any]:
-    if hasattr(value, "detach"):  # a tensor, channels first
+    if hasattr(value, "detach"):  # a tensor with channels first
         value = value.detach().cpu().numpy()
         value = value.transpose(1, 2, 0) if value.ndim == 3 else value
-    if hasattr(value, "convert"):  # an image of PIL
+    if hasattr(value, "convert"):  # a PIL image
         value = value if value.mode in ("L", "RGB") else value.convert("RGB")
     array: NDArray[Any] = np.asarray(value)
     return array

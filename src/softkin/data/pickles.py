@@ -1,8 +1,8 @@
-"""The pickles in which CIFAR comes, read without ever running anything that a pickle asks for.
+"""Read CIFAR's pickles without running anything that a pickle asks for.
 
-A pickle may name any function and have it called. This reader knows only the names that an array of numbers needs, and
-gives inert objects of its own for them: nothing is imported, nothing is called but what stands in this file. What comes
-out is numbers, text, lists, dictionaries and arrays.
+A pickle may name any function and have it called. This reader knows only the names that a numeric array needs, and
+substitutes inert objects of its own for them. Nothing is imported, and nothing outside this file is called. The result
+contains only numbers, text, lists, dictionaries and arrays.
 """
 
 import io
@@ -20,7 +20,7 @@ _NUMBERS = re.compile(r"[<>|]?[biuf][1248]")
 
 
 class _Dtype:
-    """Stands for a number type while the pickle is read."""
+    """Stands for a dtype while the pickle is read."""
 
     __slots__ = ("order", "text")
 
@@ -55,7 +55,7 @@ class _Array:
 
 
 class _Named:
-    """What a pickle gets for a name that it may use: something to call, or a mere mark."""
+    """The object that stands for a permitted name in a pickle: either a callable or a mere marker."""
 
     __slots__ = ("_name",)
 
@@ -85,7 +85,7 @@ _ALLOWED = {
 
 
 class _Reader(pickle._Unpickler):
-    """Based on the pure-Python unpickler: five bytes make the C version allocate a memo table of 64 GiB."""
+    """Based on the pure-Python unpickler, since five bytes make the C version allocate a memo table of 64 GiB."""
 
     def find_class(self, module: str, name: str) -> Any:
         try:
@@ -95,7 +95,7 @@ class _Reader(pickle._Unpickler):
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A dictionary of numbers, text, lists and arrays."""
+    """The pickled dictionary of numbers, text, lists and arrays."""
     content = files.read_bytes(path, "a pickle of arrays")
     try:
         unpickled = _Reader(io.BytesIO(content), encoding="latin1").load()

@@ -1,4 +1,4 @@
-"""A source: files on disk of one form, and how to read each of its parts."""
+"""A source: files on disk of one format, and the function that reads each of its parts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from softkin import SoftkinError
 from softkin.data.labelled import Content, Samples
 from softkin.names import did_you_mean
 
-WHOLE = "all"  # the one part of a source that is not divided
-OUT_OF_SCOPE = "oos"  # what CLINC calls queries that belong to no class: a part, never a class
+WHOLE = "all"  # the only part of an undivided source
+OUT_OF_SCOPE = "oos"  # CLINC's name for queries that belong to no class: a part, never a class
 
 _CANONICAL = {
     "training": "train",
@@ -20,28 +20,28 @@ _CANONICAL = {
 }
 
 Reader = Callable[[str, int | None, bool | None], Content]
-"""(part, size, progress) → what that part holds."""
+"""A function from (part, size, progress) to the content of that part."""
 
 
 @dataclass(frozen=True)
 class DataSource:
-    """What ``recognise`` found."""
+    """A recognised source of data."""
 
     words: str
-    """What it is, for people."""
+    """A description of the source for people."""
     root: Path
     files: Sequence[str | Path]
-    """All files whose bytes decide what is read."""
+    """All files whose bytes determine the content."""
     parts: Sequence[str]
     read: Reader
     archive: Path | None = None
-    """The archive that the files were unpacked from"""
+    """The archive that the files were unpacked from."""
     ready: Samples | None = None
-    """What needs no reading: digits, or what the caller has in hand."""
+    """Data that needs no reading, such as the digits or samples already in memory."""
 
 
 def canonical(part: str) -> str:
-    """One name for each of the usual parts, whatever a file or folder calls it."""
+    """The canonical name of a part, for any of the usual spellings in files and folders."""
     return _CANONICAL.get(part.lower(), part.lower())
 
 
@@ -51,10 +51,10 @@ def is_part(name: str) -> bool:
 
 
 def official(parts: Sequence[str]) -> dict[str, str]:
-    """What each part serves as → its own name.
+    """Map each role (train, validation, test) to the name of the part that fills it.
 
-    A validation set without a test set is the test set: Tiny-ImageNet's test labels, and those of many others, are
-    not public, so that everybody reports results on the validation set.
+    A validation set without a test set serves as the test set: the test labels of Tiny-ImageNet and many other data
+    sets are not public, so results are reported on the validation set.
     """
     usual = ("train", "validation", "test")
     roles = {part: part for part in (*usual, *parts) if part in parts}
@@ -64,7 +64,7 @@ def official(parts: Sequence[str]) -> dict[str, str]:
 
 
 def chosen(source: DataSource, split: str | None) -> str:
-    """The part to read: as asked, otherwise the training part, otherwise the only one."""
+    """The part to read: the requested one, else the training part, else the only one."""
     roles = official(source.parts)
     if split is None:
         known = [part for part in roles if part != OUT_OF_SCOPE]

@@ -1,4 +1,4 @@
-"""Training, validation and test rows: stratified, drawn by seed, with a digest that says which."""
+"""Stratified training, validation and test rows, drawn by seed and identified by a digest."""
 
 import hashlib
 from collections.abc import Iterator
@@ -14,23 +14,23 @@ from softkin.data.labelled import Labelled
 from softkin.data.source import chosen, official
 
 SMALL = 2**24  # bytes
-CIFAR_100 = (50_000, 100)  # rows and classes of its training set, for which 5,000 validation rows are usual
+CIFAR_100 = (50_000, 100)  # rows and classes of CIFAR-100's training set, for which 5,000 validation rows are usual
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Three sets that share no row."""
+    """Three sets of samples that share no row."""
 
     train: Labelled
     validation: Labelled
     test: Labelled
     seed: int
     digest: str
-    """Of the content and of the rows of each set: equal digests, equal splits."""
+    """Digest of the content and of the rows in each set: equal digests mean equal splits."""
     data_digest: str
-    """Of the content alone, whatever the seed."""
+    """Digest of the content alone, independent of the seed."""
     overlap: int = 0
-    """How many validation and test samples have an exact twin among the training samples; CIFAR-100 itself has some."""
+    """Number of validation and test samples with an exact duplicate in the training set; CIFAR-100 itself has some."""
 
 
 def split(
@@ -43,20 +43,20 @@ def split(
     size: int | None = None,
     progress: bool | None = None,
 ) -> Split:
-    """Training, validation and test sets of a source.
+    """Split a source into training, validation and test sets.
 
-    Official test and validation sets are kept where there are any; what is missing is drawn from the training rows,
-    as many of each class as its share. Sample ids count all rows of the source, its training part first, so that no two
-    samples of a split share one.
+    Official test and validation sets are kept if there are any. Missing sets are drawn from the training rows,
+    stratified by class. Sample ids count all rows of the source, training part first, so that no two samples of a split
+    share an id.
 
     Args:
-        source: As for ``load``, or the result of ``load``.
-        seed: Decides which rows are drawn.
-        validation: Rows of the validation set; by default 5,000 of CIFAR-100, else 10 % of the training rows.
-        test: Rows of the test set; by default the whole official one, else 20 %.
-        max_per_class: Maximum number of training rows of each class; the others are not used.
-        size: As for ``load``.
-        progress: As for ``load``.
+        source: A source as for ``load``, or the result of ``load``.
+        seed: Seed for drawing rows.
+        validation: Rows of the validation set; by default 5,000 for CIFAR-100, else 10 % of the training rows.
+        test: Rows of the test set; by default the whole official test set, else 20 % of the training rows.
+        max_per_class: Maximum number of training rows per class; further rows are not used.
+        size: Resize images as in ``load``.
+        progress: Show a bar; by default only on a terminal.
     """
     checks.count(seed, "seed", least=0)
     for name, value in (("validation", validation), ("test", test), ("max_per_class", max_per_class)):
@@ -99,7 +99,7 @@ def split(
 
 
 def _overlap(digest: str, train: Labelled, *others: Labelled) -> int:
-    """The number of twins, cached for each split; for a small split counting is faster than the cache."""
+    """The number of duplicates, cached for each split except small ones, where counting is faster."""
     if sum(part.values.nbytes for part in (train, *others)) < SMALL:
         return _twins(train, *others)
     return int(cache.remembered(f"overlap of {digest}", lambda: _twins(train, *others)))
@@ -111,7 +111,7 @@ def _twins(train: Labelled, *others: Labelled) -> int:
 
 
 def _fingerprints(samples: Labelled) -> Iterator[bytes]:
-    """Of each sample; of the text itself where there is text, since other texts have the same words."""
+    """A fingerprint of each sample; of the text itself if there is one, since texts can share their word counts."""
     contents = (text.encode("utf-8", "surrogatepass") for text in samples.texts or ())
     if samples.texts is None:
         contents = (np.ascontiguousarray(row).tobytes() for row in samples.values)
@@ -119,7 +119,7 @@ def _fingerprints(samples: Labelled) -> Iterator[bytes]:
 
 
 def _parts(source: Any, size: int | None, progress: bool | None) -> dict[str, Labelled]:
-    """The official parts, training rows first; whatever has no parts is all training rows."""
+    """The official parts, training rows first; all rows of an undivided source are training rows."""
     known = loading.recognise(source, progress=progress)
     roles = official(known.parts)
     if "train" not in roles:
@@ -134,7 +134,7 @@ def _parts(source: Any, size: int | None, progress: bool | None) -> dict[str, La
 def stratified(
     labels: NDArray[np.int64], rows: int, rng: np.random.Generator, name: str, *, keep_one: bool = True
 ) -> NDArray[np.int64]:
-    """``rows`` places, ascending, as many of each class as its share (largest remainders first).
+    """Indices of ``rows`` rows, ascending, allotted to the classes by their shares (largest remainders first).
 
     ``keep_one`` leaves at least one row of each class behind.
     """
@@ -147,7 +147,7 @@ def stratified(
         )
     share = counts * (rows / max(1, len(labels)))
     quota = np.minimum(np.floor(share).astype(np.int64), room)
-    order = np.argsort(quota - share, kind="stable")  # largest remainder first, the lower class on a tie
+    order = np.argsort(quota - share, kind="stable")  # largest remainder first; ties go to the lower class
     while (missing := rows - int(quota.sum())) > 0:
         open_ = [k for k in order.tolist() if quota[k] < room[k]]
         for k in open_[:missing]:
@@ -156,7 +156,7 @@ def stratified(
 
 
 def _shuffled_rank(labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """The place of each row among those of its class, in an order drawn at random."""
+    """The position of each row among the rows of its class, in random order."""
     order = np.lexsort((rng.random(len(labels)), labels))
     counts = np.bincount(labels)
     first = np.cumsum(counts) - counts

@@ -21,22 +21,22 @@ from numpy.typing import NDArray
 from softkin import SoftkinError, cache, files
 from softkin.data.labelled import Content, Labelled
 
-FORMAT = 2  # of entries, and of everything that decides how sources are decoded
-IN_MEMORY = 2**30  # bytes: larger selections of rows go to a file
+FORMAT = 2  # version of the entries and of everything that affects decoding
+IN_MEMORY = 2**30  # bytes: larger selections of rows are written to a file
 CHUNK = 2**24  # bytes read or copied at a time
 
 VALUES, LABELS, TEXTS, ABOUT = "values.npy", "labels.npy", "texts.json", "about.json"
 
 
 def open_or_build(key: str, source: str, make: Callable[[], Content]) -> Labelled:
-    """The entry of this key; decoded by ``make`` if there is none that is whole."""
+    """The entry of this key; ``make`` decodes it if there is no intact one."""
     name = files.sha256(f"{FORMAT} {key}".encode())
     path = cache.made("decoded") / name
     entry = _open(path, source)
     if entry is not None:
         return entry
     with cache.locked(path.with_name(f"{name}.lock")):
-        entry = _open(path, source)  # another process may have made it while we waited
+        entry = _open(path, source)  # another process may have built it while we waited
         if entry is None:
             _build(path, make())
             entry = _open(path, source)
@@ -46,7 +46,7 @@ def open_or_build(key: str, source: str, make: Callable[[], Content]) -> Labelle
 
 
 def keep(content: Content, source: str) -> Labelled:
-    """Keep what can only be known by reading it: the key is the digest of what was read."""
+    """Store content that is known only after reading; the key is the digest of the content itself."""
     decoded = cache.made("decoded")
     with _building(decoded / f"object-{os.getpid()}-{threading.get_ident()}") as temporary:
         _write(temporary, content)
@@ -60,7 +60,7 @@ def keep(content: Content, source: str) -> Labelled:
 
 
 def rows_of(values: NDArray[Any], rows: NDArray[np.int64], digest: str) -> NDArray[Any]:
-    """``values[rows]``: a view of neighbours, a copy in memory, or a memory-mapped file where it is large."""
+    """``values[rows]`` as a view if the rows are consecutive, else as a copy, memory-mapped if it is large."""
     if len(rows) and len(rows) == rows[-1] - rows[0] + 1 and bool((np.diff(rows) == 1).all()):
         return values[rows[0] : rows[-1] + 1]
     row_bytes = int(np.prod(values.shape[1:], dtype=np.int64)) * values.itemsize
@@ -81,7 +81,7 @@ def _build(path: Path, content: Content) -> None:
 
 @contextlib.contextmanager
 def _building(path: Path) -> Iterator[Path]:
-    """A temporary folder to write in, always removed afterwards."""
+    """A temporary folder to write in, which is always removed afterwards."""
     temporary = cache.workplace(path, "building")
     try:
         yield temporary
@@ -95,12 +95,12 @@ def _put(temporary: Path, path: Path) -> None:
     try:
         os.rename(temporary, path)
     except OSError:
-        if not path.is_dir():  # unless another process was first, where there are no locks
+        if not path.is_dir():  # without locks, another process may have been first
             raise
 
 
 def _write(folder: Path, content: Content) -> None:
-    """All files of an entry, on the disk when this returns."""
+    """Write all files of an entry and sync them to disk."""
     rows, seen, shape, dtype = len(content.labels), 0, None, None
     whole = hashlib.sha256()
     with (folder / VALUES).open("wb") as file:
@@ -158,7 +158,7 @@ def _flush(file: BinaryIO) -> None:
 
 
 def _close(whole: Any, content: Content, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Bring everything else after the values into the digest."""
+    """Add everything but the values to the digest, after the values."""
     whole.update(content.labels.astype("<i8").tobytes())
     about = [content.kind, content.class_names, content.peak, content.texts, list(shape), dtype.str]
     whole.update(json.dumps(about).encode())
@@ -169,13 +169,13 @@ def _write_about(folder: Path, about: dict[str, Any]) -> None:
 
 
 def _open(path: Path, source: str) -> Labelled | None:
-    """The entry, or None if it is not there or not whole."""
+    """The entry, or None if it is missing or damaged."""
     try:
         about = files.read_json(path / ABOUT, "an entry")
         if about.pop("seal") != files.sha256_of_json(about):
             return None
         stamps = {name: cache.stamp(path / name) for name in about["files"]}
-        # Copy-on-write spares torch's warning, but the kernel grants it only where it could hold the copy.
+        # Copy-on-write avoids torch's warning, but the kernel grants it only if memory could hold the copy.
         mode: Any = "c" if stamps[VALUES][0] <= IN_MEMORY else "r"
         values = np.load(path / VALUES, mmap_mode=mode, allow_pickle=False)
         labels = np.load(path / LABELS, allow_pickle=False)
@@ -188,7 +188,7 @@ def _open(path: Path, source: str) -> Labelled | None:
             _close(whole, content, values.shape, values.dtype)
             if whole.hexdigest() != about["digest"]:
                 return None
-            with contextlib.suppress(SoftkinError):  # a cache that others filled may be read-only
+            with contextlib.suppress(SoftkinError):  # a cache filled by others may be read-only
                 _write_about(path, {**about, "files": stamps})
     except (SoftkinError, OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None

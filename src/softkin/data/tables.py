@@ -1,4 +1,4 @@
-"""Tables with a column of labels and one of images or text: parquet as Hugging Face data sets have it, CSV, JSONL."""
+"""Tables with a column of labels and a column of images or text: Hugging Face's parquet files, CSV and JSONL."""
 
 import re
 from collections import Counter
@@ -21,15 +21,15 @@ SUFFIXES = {".parquet", ".csv", ".jsonl"}
 LABEL_COLUMNS = ("label", "fine_label", "labels", "target", "intent", "category", "class")
 IMAGE_COLUMNS = ("image", "img", "images")
 TEXT_COLUMNS = ("text", "sentence", "query", "utterance", "question", "review", "content")
-BLOCK = 2**26  # bytes: a row of CSV or JSONL may be as long
-BATCH = 64  # rows of a parquet file read at a time: images may be large
+BLOCK = 2**26  # bytes: the maximum length of a CSV or JSONL row
+BATCH = 64  # rows of a parquet file read at a time, few because images may be large
 
-_SHARD = re.compile(r"-\d+-of-\d+$")  # train-00003-of-00017.parquet is a piece of train
+_SHARD = re.compile(r"-\d+-of-\d+$")  # train-00003-of-00017.parquet is a shard of train
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns are which; where there is no column of parts, the files are the parts."""
+    """The role of each column; without a column of parts, each file is a part."""
 
     label: str
     value: str
@@ -38,12 +38,12 @@ class Columns:
 
 
 def file_source(path: Path) -> DataSource:
-    """One file; its parts are those of its column ``split``, where it has one."""
+    """The source for one file; its parts come from the column ``split`` if it has one."""
     return _source(path, {WHOLE: [path]}, path.name)
 
 
 def folder_source(path: Path) -> DataSource | None:
-    """Tables called train…, test… and so on, or in folders called so, perhaps one folder deeper; None if it is not."""
+    """The source for tables named train…, test… and so on, or in folders so named, one level down or two; else None."""
     parts = _parts_in(path)
     if not parts:
         below = [(folder.name, inner) for folder in _folders(path) if (inner := _parts_in(folder))]
@@ -79,7 +79,7 @@ def _tables(folder: Path) -> list[Path]:
 
 def _part_of(file: Path) -> str:
     stem = _SHARD.sub("", file.stem)
-    first = re.split(r"[-_.]", stem)[0]  # train-subset is of train
+    first = re.split(r"[-_.]", stem)[0]  # train-subset belongs to train
     return canonical(first) if canonical(first) in ("train", "validation", "test") else stem.lower()
 
 
@@ -88,7 +88,7 @@ def _source(root: Path, tables: Mapping[str, Sequence[Path]], words: str) -> Dat
     words_file = (root if root.is_dir() else root.parent) / "words.txt"
     beside = [words_file] if words_file.is_file() else []
     digest = cache.content_digest(root, [*paths, *beside])
-    # Which parts a table has stands in its columns: read once, as its values are.
+    # The parts of a table are listed in its column, which is read once, as its values are.
     parts = cache.remembered(f"parts of {digest}", lambda: _parts(tables, paths))
 
     def read(part: str, size: int | None, progress: bool | None) -> Content:
@@ -137,7 +137,7 @@ def _parquet(path: Path) -> Any:
 
 @lru_cache(maxsize=4)
 def _text_columns(path: Path, *_stamp: int) -> dict[str, list[Any]]:
-    """All columns of a CSV or JSONL file; kept for a moment, since several of them are asked for one after another."""
+    """All columns of a CSV or JSONL file, cached briefly because several are requested one after another."""
     if path.suffix.lower() == ".jsonl":
         return _jsonl(path)
     import pyarrow as pa
@@ -160,7 +160,7 @@ _USED = frozenset((*LABEL_COLUMNS, *IMAGE_COLUMNS, *TEXT_COLUMNS, "split"))
 
 
 def _jsonl(path: Path) -> dict[str, list[Any]]:
-    """An object a line; what a line lacks is None. Parsers that recurse in C crash where brackets are deep."""
+    """Columns of a file with one object per line; missing keys are None. Recursive C parsers crash on deep nesting."""
     columns: dict[str, list[Any]] = {}
     rows = 0
     with files.open_file(path) as file:
@@ -189,7 +189,7 @@ def _column(paths: Sequence[Path], name: str) -> list[Any]:
 
 
 def _cells(path: Path, name: str) -> Iterator[Any]:
-    """The cells of a column in their order."""
+    """The cells of a column in order."""
     form = path.suffix.lower().lstrip(".")
     with files.reading(path, form):
         if form != "parquet":
@@ -205,7 +205,7 @@ def _cells(path: Path, name: str) -> Iterator[Any]:
 
 
 def _known_names(path: Path, label: str) -> list[str] | None:
-    """The class names that a Hugging Face data set carries along."""
+    """The class names stored in the file's metadata by Hugging Face."""
     if path.suffix.lower() != ".parquet":
         return None
     try:
@@ -219,13 +219,13 @@ def _known_names(path: Path, label: str) -> list[str] | None:
 
 @dataclass(frozen=True)
 class Classes:
-    """What the cells of the label column mean."""
+    """The meaning of the cells in the label column."""
 
     names: list[str]
     place: Mapping[Any, int]
-    """The class of each cell."""
+    """The class number of each cell."""
     outside: Any
-    """The cell that says out of scope, which is no class; None if there is none."""
+    """The cell that marks out-of-scope samples, which are no class; None if there is none."""
 
 
 def _classes(paths: Sequence[Path], columns: Columns) -> Classes:
@@ -236,7 +236,7 @@ def _classes(paths: Sequence[Path], columns: Columns) -> Classes:
             most = max(cells, default=-1)
             pairs: list[tuple[Any, str]] = list(enumerate(numbered(most + 1, f"{paths[0]}, by its `{columns.label}`,")))
         else:
-            # The number 1 of one file and the text "1" of another, whose column has words too, are one class.
+            # The number 1 in one file and the text "1" in another, whose column also has words, are the same class.
             pairs = sorted(((cell, str(cell)) for cell in cells), key=lambda pair: pair[1])
     else:
         pairs = list(enumerate(known))
@@ -244,7 +244,7 @@ def _classes(paths: Sequence[Path], columns: Columns) -> Classes:
     if not columns.are_images:
         outside = next((cell for cell, name in pairs if name == OUT_OF_SCOPE), None)
         pairs = [(cell, name) for cell, name in pairs if name != OUT_OF_SCOPE]
-    if known is not None:  # whose numbers are the classes, whatever their names
+    if known is not None:  # the numbers are the classes, whatever the names
         return Classes([name for _, name in pairs], {cell: k for k, (cell, _) in enumerate(pairs)}, outside)
     place = {name: k for k, name in enumerate(dict.fromkeys(name for _, name in pairs))}
     return Classes(list(place), {cell: place[name] for cell, name in pairs}, outside)
@@ -293,7 +293,7 @@ def _labels(cells: Sequence[Any], classes: Classes, path: Path, column: str) -> 
 
 
 def _encoded(paths: Sequence[Path], column: str, rows: NDArray[np.bool_]) -> Iterator[images.Encoded]:
-    """The bytes of each image, a few at a time."""
+    """The bytes of each image, read a few at a time."""
     row = 0
     for path in paths:
         for cell in _cells(path, column):

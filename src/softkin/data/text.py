@@ -1,7 +1,7 @@
-"""Text → counts of its words, each at the place that its hash names.
+"""Text as hashed word counts.
 
-Word w counts at place crc32(w) mod 4096, so that no vocabulary has to be learnt, kept or shipped; words that share a
-place share a count.
+Word w is counted at index crc32(w) mod 4096, so that no vocabulary has to be learnt, stored or shipped. Words with
+the same index share a count.
 """
 
 import re
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 PLACES = 4096
-TOGETHER = 1024  # texts in one piece: 4 MiB
+TOGETHER = 1024  # texts per chunk: 4 MiB
 
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 
@@ -27,7 +27,7 @@ def words(text: str) -> list[str]:
 
 
 def counts(texts: Sequence[str]) -> NDArray[np.uint8]:
-    """(N, 4096); a word that occurs more than 255 times counts 255."""
+    """Word counts (N, 4096); a count above 255 is stored as 255."""
     result = np.zeros((len(texts), PLACES), dtype=np.uint8)
     for row, text in zip(result, texts, strict=True):
         for word in words(text):
@@ -37,6 +37,6 @@ def counts(texts: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def pieces(texts: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
-    """``counts`` piece by piece."""
+    """``counts`` in chunks."""
     for start in range(0, len(texts), TOGETHER):
         yield counts(texts[start : start + TOGETHER])

@@ -1,4 +1,4 @@
-"""Names for WordNet's numbers: Tiny-ImageNet calls a class n02124075, and ``words.txt`` says what that is."""
+"""Names for WordNet's numbers: Tiny-ImageNet calls a class n02124075, and ``words.txt`` gives its synonyms."""
 
 import re
 from collections import Counter
@@ -17,7 +17,7 @@ def lines_of(path: Path) -> list[str]:
 
 
 def named(numbers: Sequence[str], words: Path) -> list[str]:
-    """The synonyms of each number, as ``words.txt`` has them; other names, and unknown numbers, stay as they are."""
+    """The synonyms of each number in ``words.txt``; other names and unknown numbers are returned unchanged."""
     if not all(_NUMBER.fullmatch(number) for number in numbers):
         return list(numbers)
     wanted = set(numbers)
@@ -27,6 +27,6 @@ def named(numbers: Sequence[str], words: Path) -> list[str]:
         if tab and rest.strip() and number in wanted
     }
     names = [synonyms.get(number, number) for number in numbers]
-    # Two classes may have the same synonyms (crane: a bird and a machine); their numbers keep them apart.
+    # Two classes may have the same synonyms (crane: a bird and a machine); their numbers then distinguish them.
     counts = Counter(names)
     return [name if counts[name] == 1 else f"{name} ({number})" for name, number in zip(names, numbers, strict=True)]

@@ -1,7 +1,7 @@
-"""Networks: the paper's, small ones for digits, features and text, and any other by the name of its maker.
+"""Networks: the paper's, small ones for digits, features and text, and any other by the name of its constructor.
 
-``build`` gives all of them, with initial weights that depend on ``seed`` alone. They take floating-point inputs that
-are standardised already, and return logits.
+``build`` returns a network whose initial weights depend on ``seed`` alone. All networks take standardised
+floating-point inputs and return logits.
 """
 
 import ast
@@ -41,13 +41,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Network:
-    """What can be built by name."""
+    """A network that can be built by name."""
 
     make: Callable[..., nn.Module]
     takes: str
     """"images", "vectors" or "any"."""
     pixels: int = 1
-    """The smallest side of an image that the network does not shrink to nothing."""
+    """The smallest image side that the network does not shrink to nothing."""
 
 
 NETWORKS: Registry[Network] = Registry("network")
@@ -60,20 +60,20 @@ NETWORKS.add("small", Network(small, "images", 4))
 NETWORKS.add("wrn", Network(wrn, "images"))
 NETWORKS.add("wrn50_2", Network(wrn50_2, "images"))
 
-SMALL_IMAGES = 28  # pixels of the shorter side: digits and Fashion-MNIST, which `small` learns on a CPU
-CLASS_OPTIONS = ("num_classes", "num_labels", "n_classes", "classes")  # what makers of networks call K
+SMALL_IMAGES = 28  # pixels of the shorter side: `small` trains on digits and Fashion-MNIST with a CPU
+CLASS_OPTIONS = ("num_classes", "num_labels", "n_classes", "classes")  # common parameter names for K
 
 
 def names() -> list[str]:
-    """The names that ``build`` knows."""
+    """The names that ``build`` accepts."""
     return sorted(NETWORKS)
 
 
 def default_network(kind: str, input_shape: Sequence[int]) -> str:
-    """The network for data of a kind ("images", "features", "text") where none was named.
+    """The default network for data of a kind ("images", "features", "text").
 
-    Chosen so that a CPU trains it: ``small`` for images of up to 28 pixels a side, ``wrn`` for larger ones, ``mlp`` for
-    features, ``bag_of_words`` for texts.
+    The choice can be trained on a CPU: ``small`` for images of up to 28 pixels per side, ``wrn`` for larger ones,
+    ``mlp`` for features, ``bag_of_words`` for texts.
 
     Example:
         >>> default_network("images", (1, 28, 28)), default_network("images", (3, 32, 32))
@@ -95,20 +95,20 @@ def build(
     """A network with ``num_classes`` logits.
 
     Args:
-        name: One of ``names()``, options perhaps in the name: "wrn(units=2)". Or "package.module:callable" (such as
-            "torchvision.models:resnet18" or "timm:create_model"), or that callable itself: it is called with the
-            options, and with ``num_classes``, ``input_shape`` and ``seed`` as far as its signature names them
-            (``num_classes`` also where it takes any keyword, unless an option such as ``num_labels`` says it).
-            Or an ``nn.Module``, which comes back as it is.
+        name: One of ``names()``, perhaps with options as in "wrn(units=2)"; "package.module:callable" (such as
+            "torchvision.models:resnet18" or "timm:create_model"); or the callable itself. A callable is called with the
+            options, and with ``num_classes``, ``input_shape`` and ``seed`` if its signature names them (``num_classes``
+            also if it takes any keyword, unless an option such as ``num_labels`` sets it). An ``nn.Module`` is used as
+            it is.
         num_classes: K, at least 2.
         input_shape: (channels, height, width) of images, or (D,) of features and word counts.
-        seed: Seeds the initial weights without changing the default generator; None draws from that generator.
-        options: Options of that network.
+        seed: Seeds the initial weights without changing the default generator; None draws from the default generator.
+        options: Options of the network.
 
     Returns:
-        A module on the CPU, in training mode. Makers from elsewhere, and modules, are checked with one batch of zeros:
-        their output must have ``num_classes`` columns. Where it holds them as ``logits``, as those of transformers do,
-        they are taken out.
+        A module on the CPU, in training mode. Modules and networks from other packages are checked with one batch of
+        zeros: their output must have ``num_classes`` columns. If the output has an attribute ``logits``, as in
+        transformers, the module returns those logits.
 
     Example:
         >>> network = build("wrn", num_classes=100, input_shape=(3, 32, 32), seed=0, units=2)
@@ -137,7 +137,7 @@ def build(
     try:
         with seeded(seed):
             return network.make(num_classes, shape, **options)
-    except (RuntimeError, MemoryError, OverflowError) as error:  # of options that no memory can hold
+    except (RuntimeError, MemoryError, OverflowError) as error:  # options that ask for more memory than there is
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise SoftkinError(f"{name} could not be built with {_in_words(options)}: {first}") from error
 
@@ -150,7 +150,7 @@ def build_for(
     options: Mapping[str, Any] | None = None,
     **wished: Any,
 ) -> nn.Module:
-    """``build`` with all ``options``, and with those ``wished`` that the network has; ``options`` take precedence."""
+    """``build`` with all ``options`` and those of ``wished`` that the network has; ``options`` take precedence."""
     own = dict(options or {})
     written = {**_parse(name)[1], **own}
     known = {key: value for key, value in wished.items() if key not in written and has_option(name, key)}
@@ -158,7 +158,7 @@ def build_for(
 
 
 def check(name: str, **options: Any) -> tuple[str, dict[str, Any]]:
-    """Refuse a name or options that ``build`` would refuse whatever the data; the bare name and all options.
+    """Refuse a name or options that ``build`` would refuse for any data; return the bare name and all options.
 
     Example:
         >>> check("wrn(units=2)", widen=2)
@@ -180,7 +180,7 @@ def check(name: str, **options: Any) -> tuple[str, dict[str, Any]]:
 
 
 def has_option(name: str, option: str) -> bool:
-    """Whether a network of ours has an option; makers from elsewhere are not asked.
+    """Whether a network of softkin has an option; False for networks from other packages.
 
     Example:
         >>> has_option("mlp(hidden=8)", "dropout"), has_option("torchvision.models:resnet18", "dropout")
@@ -193,17 +193,17 @@ def has_option(name: str, option: str) -> bool:
 
 
 def is_code(name: str) -> bool:
-    """Whether a network's name is a "package.module:callable", which building it imports and calls."""
+    """Whether a network's name is a "package.module:callable", which is imported and called when built."""
     return ":" in _parse(name)[0]
 
 
 def require_trust(name: str, trust_model: str | Sequence[str], *, where: str) -> None:
-    """Refuse a "package.module:callable" that comes from a file, unless the caller spells it out.
+    """Refuse a "package.module:callable" that comes from a file, unless the caller trusts that name explicitly.
 
     Args:
-        name: A network's name, as a file has it.
+        name: A network's name as found in a file.
         trust_model: The names that the caller trusts.
-        where: The file or folder, for the message.
+        where: The file or folder named in the error.
     """
     trusted = [trust_model] if isinstance(trust_model, str) else list(trust_model)
     if is_code(name) and name not in trusted and _parse(name)[0] not in trusted:
@@ -221,7 +221,7 @@ def _shape(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _parse(name: str) -> tuple[str, dict[str, Any]]:
-    """``"wrn(units=2)"`` as name and options; the values are literals, nothing is evaluated."""
+    """Split ``"wrn(units=2)"`` into name and options; the values are literals, and nothing is evaluated."""
     bare, bracket, _ = name.partition("(")
     if not bracket:
         return name.strip(), {}
@@ -235,7 +235,7 @@ def _parse(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _fits(name: str, network: Network, shape: tuple[int, ...]) -> None:
-    """Refuse inputs that this network cannot take."""
+    """Refuse input shapes that this network cannot take."""
     if network.takes == "images" and len(shape) == 1:
         raise ValueError(
             f"{name} takes images, `input_shape` must be (channels, height, width), got {shape}; "
@@ -250,7 +250,7 @@ def _fits(name: str, network: Network, shape: tuple[int, ...]) -> None:
 
 
 def _known_options(name: str, make: Callable[..., nn.Module], options: dict[str, Any]) -> None:
-    """Refuse options that the network does not have, and counts that are none."""
+    """Refuse options that the network does not have, and invalid counts."""
     parameters = inspect.signature(make).parameters
     known = [option for option in parameters if option not in ("num_classes", "input_shape")]
     for option, value in options.items():
@@ -294,7 +294,7 @@ def _made(
     seed: int | None,
     options: dict[str, Any],
 ) -> nn.Module:
-    """What a callable from elsewhere makes, checked."""
+    """The network built by a callable from another package, after checks."""
     try:
         parameters = dict(inspect.signature(make).parameters)
     except (TypeError, ValueError):  # some built-in callables have no signature
@@ -307,7 +307,7 @@ def _made(
     try:
         with seeded(seed):
             network = make(**arguments, **options)
-    except TypeError as error:  # most often an option too many or too few
+    except TypeError as error:  # usually one option too many or too few
         raise TypeError(f"{name} cannot be called with {_in_words({**arguments, **options})}: {error}") from error
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
@@ -322,7 +322,7 @@ def _in_words(options: dict[str, Any]) -> str:
 
 
 class Logits(nn.Module):
-    """A network whose output holds its ``logits`` among other things, as that of transformers does."""
+    """A network that returns the ``logits`` of another network's structured output, such as that of transformers."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -334,11 +334,11 @@ class Logits(nn.Module):
 
 
 def _checked(network: nn.Module, num_classes: int, shape: tuple[int, ...], name: str) -> nn.Module:
-    """The network, if a batch of zeros gives ``num_classes`` columns."""
+    """The network, refused unless a batch of zeros gives ``num_classes`` columns."""
     like = next((weights for weights in network.parameters() if weights.is_floating_point()), torch.zeros(0))
     zeros = torch.zeros((2, *shape), dtype=like.dtype, device=like.device)
     training = {module: module.training for module in network.modules()}
-    network.eval()  # statistics of batches stay as they are
+    network.eval()  # keeps BatchNorm's running statistics unchanged
     try:
         with torch.no_grad(), seeded(0):
             out = network(zeros)

@@ -7,13 +7,13 @@ from softkin.models.stem import dropped, kaiming, stem
 
 GROWTH = 48
 BLOCKS = (6, 12, 36, 24)
-BOTTLENECK = 4  # the 1×1 convolution gives 4 × growth maps to the 3×3
+BOTTLENECK = 4  # the 1×1 convolution passes 4 × growth maps to the 3×3
 
 
 class Layer(nn.Module):
-    """Adds ``GROWTH`` feature maps to those that came in.
+    """Append ``GROWTH`` feature maps to the input.
 
-    Dropout, where there is some, follows each convolution, as the authors put it.
+    Dropout, if any, follows each convolution, as in the authors' code.
     """
 
     def __init__(self, before: int, dropout: float = 0.0) -> None:
@@ -34,13 +34,13 @@ class Layer(nn.Module):
 
 
 def densenet161(num_classes: int, input_shape: tuple[int, int, int], dropout: float = 0.0) -> nn.Module:
-    """DenseNet-161: growth 48, blocks of 6, 12, 36, 24 layers, halved in width and size between them.
+    """DenseNet-161: growth 48 and blocks of 6, 12, 36 and 24 layers, with width and size halved between blocks.
 
-    28,681,000 parameters with ImageNet's stem and 1,000 classes.
+    The network has 28,681,000 parameters with ImageNet's stem and 1,000 classes.
 
     References:
-        Huang et al., Densely Connected Convolutional Networks, 2017, arXiv:1608.06993, table 1; the authors' code has
-        the 161 layers with growth 48.
+        Huang et al., Densely Connected Convolutional Networks, 2017, arXiv:1608.06993, table 1. The variant with 161
+        layers and growth 48 is from the authors' code.
     """
     channels, *sides = input_shape
     width = 2 * GROWTH

@@ -6,7 +6,7 @@ from softkin.models.stem import dropped, kaiming, stem
 
 
 class Basic(nn.Module):
-    """Two 3×3 convolutions beside a shortcut."""
+    """Two 3×3 convolutions with a shortcut."""
 
     expansion = 1
 
@@ -28,7 +28,7 @@ class Basic(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """1×1, 3×3, 1×1 convolutions beside a shortcut; the middle ``widen`` times as wide as in the plain network."""
+    """1×1, 3×3 and 1×1 convolutions with a shortcut; the middle one is ``widen`` times as wide as in a plain ResNet."""
 
     expansion = 4
 
@@ -67,9 +67,9 @@ def _residual(
     widen: int = 1,
     dropout: float = 0.0,
 ) -> nn.Module:
-    """Four groups of 64, 128, 256, 512 filters, each but the first halving the image, behind the stem.
+    """The stem and four groups of 64, 128, 256 and 512 filters; each group but the first halves the image.
 
-    The authors have no dropout; ``dropout`` is of what the last layer sees.
+    The authors use no dropout; ``dropout`` applies to the input of the last layer.
     """
     channels, *sides = input_shape
     layers: list[nn.Module] = [stem(channels, 64, max(sides))]

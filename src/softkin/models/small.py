@@ -1,4 +1,4 @@
-"""A small network for digits and other little images, and a plain one for vectors."""
+"""A small network for digits and other small images, and a plain one for vectors."""
 
 import math
 
@@ -17,16 +17,16 @@ def small(
 ) -> nn.Module:
     """Two pairs of 3×3 convolutions, max-pooling after each, and one hidden layer.
 
-    For scikit-learn's digits (8 pixels) up to Fashion-MNIST (28 pixels): trained in seconds on a CPU. Without
-    ``norm`` there are no batch statistics, so that a batch split over processes gives the same gradients.
+    This suits images from scikit-learn's digits (8 pixels) to Fashion-MNIST (28 pixels), and trains in seconds on a
+    CPU. Without ``norm`` there are no batch statistics, so a batch split over processes gives the same gradients.
 
     Args:
         num_classes: K.
         input_shape: (channels, height, width).
-        width: Filters of the first pair; the second has twice as many.
-        hidden: Units of the hidden layer.
-        norm: BatchNorm after each convolution.
-        dropout: Of the fully connected layers' inputs, as in Gal and Ghahramani's networks (2016).
+        width: Filters in each convolution of the first pair; the second pair has twice as many.
+        hidden: Units in the hidden layer.
+        norm: Apply BatchNorm after each convolution.
+        dropout: Dropout rate of the fully connected layers' inputs, as in Gal and Ghahramani's networks (2016).
     """
     channels, height, across = input_shape
     layers: list[nn.Module] = []
@@ -54,9 +54,9 @@ def small(
 def mlp(
     num_classes: int, input_shape: tuple[int, ...], hidden: int = 256, layers: int = 2, dropout: float = 0.0
 ) -> nn.Module:
-    """``layers`` fully connected layers of ``hidden`` units with ReLU: for features, or for images taken as vectors.
+    """``layers`` fully connected layers of ``hidden`` units with ReLU, for features or for images taken as vectors.
 
-    ``dropout`` follows each of them, as in Gal and Ghahramani's networks (2016).
+    Dropout follows each layer, as in Gal and Ghahramani's networks (2016).
     """
     parts: list[nn.Module] = [nn.Flatten()]
     before = math.prod(input_shape)

@@ -1,4 +1,4 @@
-"""The first layers of a convolutional network, by the size of its images."""
+"""The first layers of a convolutional network, chosen by image size."""
 
 from typing import Literal
 
@@ -6,16 +6,17 @@ from torch import nn
 
 
 def stem(channels: int, width: int, size: int, *, activated: bool = True) -> nn.Sequential:
-    """From images of ``size`` pixels to ``width`` feature maps.
+    """Layers from images of ``size`` pixels to ``width`` feature maps.
 
-    Up to 32 pixels a 3×3 convolution with stride 1; up to 64 pixels one with stride 2, so that the blocks behind it
-    see 32 pixels again; beyond, ImageNet's 7×7 with stride 2 and 3×3 max-pooling with stride 2.
+    Images of up to 32 pixels get a 3×3 convolution with stride 1. Images of up to 64 pixels get one with stride 2, so
+    that the following blocks also see 32 pixels. Larger images get ImageNet's 7×7 convolution with stride 2 and 3×3
+    max-pooling with stride 2.
 
     Args:
-        channels: Of the images.
-        width: Feature maps.
-        size: Pixels of the longer side.
-        activated: BatchNorm and ReLU follow the convolution; pre-activation networks bring their own.
+        channels: Number of image channels.
+        width: Number of feature maps.
+        size: Longer image side in pixels.
+        activated: Add BatchNorm and ReLU after the convolution; pre-activation networks have their own.
     """
     if size <= 32:
         layers: list[nn.Module] = [nn.Conv2d(channels, width, 3, padding=1, bias=False)]
@@ -31,19 +32,19 @@ def stem(channels: int, width: int, size: int, *, activated: bool = True) -> nn.
 
 
 def dropped(share: float) -> list[nn.Module]:
-    """A dropout layer, or none if the rate is 0, so that weights keep their names and initial values."""
+    """A dropout layer, or no layer if the rate is 0, so that weights keep their names and initial values."""
     return [nn.Dropout(share)] if share else []
 
 
 def kaiming(network: nn.Module, fan: Literal["fan_out", "fan_in"] = "fan_out") -> None:
     """He et al.'s initial weights (arXiv:1502.01852): N(0, 2/fan) for convolutions, 1 and 0 for BatchNorm.
 
-    Linear layers keep PyTorch's default, their biases become 0. Draws from the default generator.
+    Linear layers keep PyTorch's default weights, and their biases become 0. Draws use the default generator.
 
     Args:
-        network: To be initialised.
-        fan: "fan_out" keeps the size of gradients, "fan_in" that of the maps, which matters where maps of layers of
-            very different width are joined.
+        network: The network to initialise.
+        fan: "fan_out" preserves the scale of gradients; "fan_in" preserves that of feature maps, which matters where
+            maps of layers of very different width are concatenated.
     """
     for module in network.modules():
         if isinstance(module, nn.Conv2d):

@@ -1,4 +1,4 @@
-"""A network for text as counts of words."""
+"""A network for text given as word counts."""
 
 import math
 
@@ -9,9 +9,9 @@ from softkin.models.stem import dropped, kaiming
 
 
 class Weighted(nn.Module):
-    """Counts → ln(1 + count), each text scaled to length √D: a word said twice counts less than double.
+    """Map counts to ln(1 + count) and scale each text to length √D, so that a repeated word counts less than double.
 
-    With that length a unit of the next layer has the same variance as if all D inputs were standardised.
+    With this length, a unit of the next layer has the same variance as if all D inputs were standardised.
     """
 
     def forward(self, counts: Tensor) -> Tensor:
@@ -20,9 +20,9 @@ class Weighted(nn.Module):
 
 
 def bag_of_words(num_classes: int, input_shape: tuple[int], hidden: int = 256, dropout: float = 0.0) -> nn.Module:
-    """Word counts (N, D), hashed or not → logits, through one hidden layer of ``hidden`` units with ReLU.
+    """Map word counts (N, D), hashed or not, to logits through one hidden layer of ``hidden`` units with ReLU.
 
-    The order of words is lost; for short queries such as CLINC150's the words alone say most.
+    The order of words is lost; in short queries such as CLINC150's, the words alone carry most of the meaning.
     ``dropout`` follows the hidden layer.
     """
     network = nn.Sequential(

@@ -6,9 +6,9 @@ from softkin.models.stem import dropped, kaiming, stem
 
 
 class Unit(nn.Module):
-    """BatchNorm, ReLU, 3×3 convolution, twice, beside a shortcut: the identity, or a 1×1 convolution.
+    """Twice BatchNorm, ReLU and a 3×3 convolution, with a shortcut: the identity or a 1×1 convolution.
 
-    Dropout, where there is some, stands before the second convolution, as the authors put it.
+    Dropout, if any, precedes the second convolution, as in the authors' code.
     """
 
     def __init__(self, before: int, width: int, stride: int, dropout: float = 0.0) -> None:
@@ -37,9 +37,9 @@ def wrn(
 ) -> nn.Module:
     """Wide ResNet with {16, 16k, 32k, 64k} filters and ``units`` pre-activation units in each of three groups.
 
-    The paper names the filters {16, 16, 32, 64}, that is k = ``widen`` = 1, and no depth; 5 units, 34 layers as the
-    authors of wide networks count, are what published code with these filters has. ``units=2`` is WRN-16-1. With 100
-    classes and images of 32 pixels: 472,564 parameters, 180,916 with ``units=2``.
+    The paper gives the filters {16, 16, 32, 64}, that is k = ``widen`` = 1, but no depth. Published code with these
+    filters has 5 units, or 34 layers as the authors of wide networks count. ``units=2`` is WRN-16-1. With 100 classes
+    and images of 32 pixels the network has 472,564 parameters, or 180,916 with ``units=2``.
 
     References:
         Zagoruyko and Komodakis, Wide Residual Networks, 2016, arXiv:1605.07146, table 1.

@@ -24,7 +24,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a module when it is first used: the command line asks for the formats' names, and not for torch."""
+    """Load a module on first use, because the command line needs the names of the formats but not torch."""
     from importlib import import_module
 
     if name == "formats":

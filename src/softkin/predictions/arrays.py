@@ -1,4 +1,4 @@
-"""Predictions in arrays: .npz, .npy pairs, safetensors. Read in order, never unpickled, a block of rows at a time."""
+"""Predictions in .npz files, .npy pairs and safetensors, read in blocks of rows and never unpickled."""
 
 import re
 import shutil
@@ -49,7 +49,7 @@ def open_npz(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
 
 
 def _texts(archive: Archive, key: str, num_rows: int, name: str) -> list[str]:
-    """The samples' texts: an array of text, or the UTF-8 bytes of a JSON list, as softkin writes them."""
+    """The samples' texts, from an array of text or from the UTF-8 bytes of a JSON list, which softkin writes."""
     stream = archive.array(key)
     if key == "texts_json":
         content = files.parse_json(stream.all().tobytes(), f"{name}: `{key}`", "JSON")
@@ -61,7 +61,7 @@ def _texts(archive: Archive, key: str, num_rows: int, name: str) -> list[str]:
 
 
 def open_npy(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
-    """An .npy file; only its name says what it holds."""
+    """An .npy file, whose name alone says what it holds."""
     size = size_of(file)
     shape = ArrayStream(file, size, name).shape
     said, kind = formats.kind_in_words(Path(name).stem), reading.kind
@@ -82,7 +82,7 @@ def open_npy(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
 
 
 def open_safetensors(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
-    """A safetensors file; texts are in its metadata."""
+    """A safetensors file, with texts in its metadata."""
     on_disk = _on_disk(file)
     opened = tensor_files.TensorFile(on_disk.name, "safetensors", name=name)
     keys, about = list(opened.shapes), opened.texts
@@ -98,7 +98,7 @@ def open_safetensors(file: IO[bytes], name: str, reading: Reading) -> Prediction
             raise SoftkinError(f"{name}: `{key}` must be a list of {num_rows} texts, one for each row of `{part}`.")
 
     def blocks(rows: int) -> Iterator[Block]:
-        assert on_disk is not None  # a temporary file lives as long as it is named
+        assert on_disk is not None  # a temporary file is deleted when its object is
         streams = [None if key is None else opened.rows(key, rows) for key in (part, labels, ids, *spread)]
         for start in range(0, num_rows, rows):
             values, own_labels, own_ids, *rest = (None if stream is None else next(stream) for stream in streams)
@@ -114,7 +114,7 @@ def open_safetensors(file: IO[bytes], name: str, reading: Reading) -> Prediction
 
 
 def partner(path: Path) -> Path:
-    """The .npy file of labels that belongs to one of scores: of that name with another word, or just ``labels.npy``."""
+    """The labels file for an .npy file of scores: the same name with "labels" or the like in it, or ``labels.npy``."""
     words = "|".join(("predictions", *(name for names in formats.NAMES.values() for name in names)))
     tried = [path.with_name(re.sub(words, word, path.name, count=1)) for word in ("labels", "label_ids", "targets")] + [
         path.with_name(name) for name in ("labels.npy", "label_ids.npy")
@@ -129,13 +129,13 @@ def partner(path: Path) -> Path:
 
 
 def whole_array(file: IO[bytes], name: str) -> NDArray[Any]:
-    """The whole of an .npy file."""
+    """The array of an .npy file, read completely."""
     with file:
         return ArrayStream(file, size_of(file), name).all()
 
 
 def array_in(file: IO[bytes], name: str, wanted: tuple[str, ...]) -> NDArray[Any]:
-    """The array of an .npz file that has one of the wanted names."""
+    """The array of an .npz file under one of the wanted names."""
     with file:
         archive = Archive(file, name)
         key = formats.named(archive.keys, wanted)
@@ -145,7 +145,7 @@ def array_in(file: IO[bytes], name: str, wanted: tuple[str, ...]) -> NDArray[Any
 
 
 def _on_disk(file: IO[bytes]) -> Any:
-    """Something with a ``name`` that can be opened: the file itself, or a temporary copy of a stream."""
+    """An object with a ``name`` that can be opened: the file itself, or a temporary copy of a stream."""
     if isinstance(getattr(file, "name", None), str):
         return file
     copy = tempfile.NamedTemporaryFile(suffix=".safetensors")  # noqa: SIM115  gone with the file of predictions
@@ -157,7 +157,7 @@ def _on_disk(file: IO[bytes]) -> Any:
 def _dimensions(
     shapes: dict[str, tuple[int, ...]], beside: tuple[str | None, ...], part: str, name: str, reading: Reading
 ) -> tuple[int, int]:
-    """(rows, classes) of the scores; labels, ids and texts ``beside`` them must be one for each row."""
+    """The numbers of rows and classes of the scores; labels, ids and texts ``beside`` them must have as many rows."""
     shape = shapes[part]
     called = part if " " in part else f"`{part}`"
     single = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
@@ -181,7 +181,7 @@ def _dimensions(
 
 
 def _spread(shapes: dict[str, tuple[int, ...]], rows: int, classes: int, name: str) -> list[str | None]:
-    """Which of ``formats.SPREAD`` the file holds, each one for each row."""
+    """The arrays of ``formats.SPREAD`` that the file holds; each must have one entry per row."""
     information, members = (shapes.get(key) for key in formats.SPREAD)
     if information not in (None, (rows,)):
         raise SoftkinError(f"{name}: `mutual_information` must have shape ({rows},), got {information}.")

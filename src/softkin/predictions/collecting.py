@@ -1,4 +1,4 @@
-"""What a network says of every sample of a loader."""
+"""Collect a network's predictions for every sample of a loader."""
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
@@ -19,17 +19,17 @@ def collect(
     name: str | None = None,
     progress: bool | None = None,
 ) -> Predictions:
-    """What ``model`` says of every sample of ``loader``, which is not to shuffle if the order matters.
+    """The predictions of ``model`` for every sample of ``loader``, in the loader's order.
 
     Args:
         model: Any network that returns logits (N, K), or an object or mapping with ``logits``. It is put in evaluation
-            mode during the call, and its mode is restored afterwards.
-        loader: Batches ``(inputs, labels)``, ``(inputs, labels, sample ids)``, or mappings with ``labels`` whose other
-            entries are the model's keyword arguments, as Hugging Face's are.
-        device: Where to compute; by default where the model's parameters are.
+            mode during the call, and its previous mode is restored afterwards.
+        loader: Yields batches ``(inputs, labels)``, ``(inputs, labels, sample ids)``, or mappings with ``labels`` whose
+            other entries are keyword arguments of the model, as in Hugging Face's loaders.
+        device: Device for the computation; by default that of the model's parameters.
         class_names: The names of the classes, in the order of the labels.
-        name: What to call the samples, such as "test".
-        progress: Show a bar; by default on a terminal.
+        name: A name for the samples, such as "test".
+        progress: Show a bar; by default only on a terminal.
     """
     if device is None:
         device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
@@ -61,7 +61,7 @@ def collect(
 
 
 def answer(model: nn.Module, batch: Any, device: torch.device | str) -> tuple[Tensor, Any, Any]:
-    """Logits, labels and sample ids of one batch of a loader as ``collect`` takes it."""
+    """Logits, labels and sample ids of one batch, in any of the forms that ``collect`` accepts."""
     ids: Any = []
     if isinstance(batch, Mapping):
         inputs = dict(batch)

@@ -1,7 +1,7 @@
-"""Predictions from files of many forms: their parts are found by name and read in blocks.
+"""Predictions from files of many formats: their parts are found by name and read in blocks.
 
-Whether numbers are logits or probabilities is stated by the caller or clear from a name (``logits``, ``probs``), and
-never guessed from the values. Every form is read in blocks of rows, so that a file larger than memory can be measured.
+Whether numbers are logits or probabilities is stated by the caller or follows from a name (``logits``, ``probs``). It
+is never guessed from the values. Every format is read in blocks of rows, so that files may be larger than memory.
 """
 
 import re
@@ -30,43 +30,43 @@ __all__ = ["IDS", "LABELS", "NAMES", "NOTES", "TEXTS", "Block", "PredictionFile"
 
 NOTES = ("split_digest", "calibration")
 SPREAD = ("mutual_information", "members")
-"""What ``Predictions.save`` writes of an ensemble: (N,) and (N, M, K)"""
+"""The arrays that ``Predictions.save`` writes for an ensemble, of shapes (N,) and (N, M, K)."""
 BLOCK = 2**21  # scores in a block: 16 MB in float64
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of a file, in its order."""
+    """Consecutive rows of a file."""
 
     values: Tensor
-    """(n, K)"""
+    """(n, K) scores"""
     labels: Any = None
     """(n,) numbers or class names"""
     ids: Any = None
     texts: list[str] | None = None
     mutual_information: Any = None
-    """(n,) how much the members of an ensemble disagree"""
+    """(n,) disagreement among the members of an ensemble"""
     members: Any = None
-    """(n, M, K) their probabilities"""
+    """(n, M, K) probabilities of the members"""
 
 
 @dataclass(frozen=True)
 class PredictionFile:
-    """An opened file: what is known of it before its numbers are read, and the numbers in blocks."""
+    """An opened file: its properties, known before its numbers are read, and the numbers in blocks."""
 
     name: str
     kind: ScoreKind
     num_classes: int
     num_rows: int | None
-    """None where only reading to the end would tell"""
+    """None if it is known only after reading the whole file"""
     blocks_of: Callable[[int], Iterator[Block]]
     class_names: list[str] | None = None
     notes: dict[str, Any] = field(default_factory=dict)
-    """What softkin wrote beside the numbers"""
+    """Notes that softkin wrote beside the numbers"""
     title: str | None = None
-    """What whoever wrote the file called the samples"""
+    """The name that the writer of the file gave the samples"""
     columns_named: bool = False
-    """Whether every score came with its class's name, so that labels mean those names, also where they are numbers"""
+    """Whether every score came with a class name, so that labels refer to those names even if they look like numbers"""
     renormalise: bool = False
     """Whether rows of probabilities are divided by their sums"""
 
@@ -79,7 +79,7 @@ class PredictionFile:
             raise SoftkinError(f"{self.name}: {error}") from error
 
     def blocks(self, *, progress: bool | None = None) -> Iterator[Block]:
-        """All rows, a block at a time, labels as numbers; with a bar where that takes long."""
+        """All rows, a block at a time, with labels as class numbers; a bar is shown if reading takes long."""
         rows = max(1, BLOCK // self.num_classes)
         total = None if self.num_rows is None else -(-self.num_rows // rows)
         start = 0
@@ -90,7 +90,7 @@ class PredictionFile:
                 start += len(block.values)
 
     def _rows(self, values: Tensor, start: int) -> Tensor:
-        """The scores, renormalised where that was asked for and refused where it was not but is needed."""
+        """The scores, renormalised if requested, and refused if they need renormalising but that was not requested."""
         if self.kind == "probs" and self.renormalise:
             return reading_options.renormalised(values, self.name, start)
         if self.kind == "probs":
@@ -98,9 +98,9 @@ class PredictionFile:
         return values
 
     def _numbers(self, labels: Any, start: int) -> Tensor:
-        """Labels as class numbers; texts are class names, or numbers as text.
+        """Labels as class numbers; text labels are class names, or numbers written as text.
 
-        Columns ``probs_1``, ``probs_10``, ``probs_2`` are in no order of numbers: the label 2 is the third of them.
+        Columns ``probs_1``, ``probs_10``, ``probs_2`` are not in numerical order: there, label 2 is the third column.
         """
         if isinstance(labels, Tensor):
             return labels
@@ -110,7 +110,7 @@ class PredictionFile:
         if array.dtype.kind == "O" and all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
             array = array.astype(np.int64)
         if array.dtype.kind == "f" and bool((array == np.floor(array)).all()):
-            array = array.astype(np.int64)  # whole numbers that went through a table with gaps
+            array = array.astype(np.int64)  # integers that became floats in a table with gaps
         if array.dtype.kind in "iu":
             if not (whole and self.columns_named):
                 return checks.as_tensor(array, "labels")
@@ -137,7 +137,7 @@ class PredictionFile:
 
 
 def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
-    """Predictions of the blocks of a source."""
+    """Predictions from the blocks of a file."""
     if not blocks:
         raise SoftkinError(f"{source.name} must hold at least one row, it holds none.")
     values = torch.cat([block.values for block in blocks])
@@ -163,7 +163,7 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
 
 
 def _spread(blocks: Sequence[Block]) -> dict[str, Tensor]:
-    """What the file says of an ensemble's members."""
+    """The ensemble's fields, joined over all blocks."""
     parts = {name: [getattr(block, name) for block in blocks] for name in SPREAD}
     kept = {
         name: torch.cat([torch.as_tensor(np.asarray(part)) for part in of_blocks])
@@ -176,12 +176,12 @@ def _spread(blocks: Sequence[Block]) -> dict[str, Tensor]:
 
 
 def read(path: str | Path, *, progress: bool | None = None, **options: Any) -> Predictions:
-    """Predictions from a file of any known format; ``options`` as for ``open_file``."""
+    """Read predictions from a file of any known format; ``options`` as for ``open_file``."""
     return open_file(path, **options).read(progress=progress)
 
 
 def load(path: str | Path, **options: Any) -> Predictions:
-    """Read a file of predictions; ``options`` (those of ``Reading``) say what the file itself does not.
+    """Read a file of predictions; ``options``, those of ``Reading``, state what the file itself does not.
 
     Raises:
         SoftkinError: There is no such file, it is damaged, or it does not say what it holds.
@@ -203,14 +203,14 @@ def open_file(path: str | Path, **options: Any) -> PredictionFile:
       ``labels`` instead
     - .parquet, .csv, .tsv: one column for each class, named after it, perhaps as ``probs_cat``, and a column ``labels``
       of class numbers or names; a parquet file may instead have a column of lists named ``logits`` or ``probs``.
-      A column ``text`` holds the samples' texts. Values of a .csv may be parted by semicolons
+      A column ``text`` holds the samples' texts. Values of a .csv may be separated by semicolons
     - .jsonl, .json: objects with ``logits`` or ``probs``, a list or a mapping from class names, and ``label``; or with
       ``top_logprobs``, the k likeliest answers of a language model
-    - what is saved of Hugging Face's ``Trainer.predict``, ``predictions`` and ``label_ids``, in any of these
+    - the saved output of Hugging Face's ``Trainer.predict``, ``predictions`` and ``label_ids``, in any of these formats
 
     Args:
         path: The file, or "-" for standard input.
-        options: Those of ``Reading``: what the file does not say itself.
+        options: Options of ``Reading``, which state what the file itself does not.
 
     Raises:
         SoftkinError: There is no such file, it is damaged, or it does not say what it holds.
@@ -270,7 +270,7 @@ def _named(source: PredictionFile, reading: Reading) -> PredictionFile:
 
 
 def _two_classes(source: PredictionFile, reading: Reading) -> PredictionFile:
-    """The file of a binary model's scores with a column for each of the two classes."""
+    """The file with a binary model's scores expanded to one column for each of the two classes."""
     names, place = reading_options.binary_names(reading)
     if source.num_classes != 1:
         raise SoftkinError(
@@ -303,7 +303,7 @@ def _partner(path: str | Path) -> Path:
 
 
 def label_array(path: str | Path) -> Any:
-    """The labels alone, of an .npy file, a text file with one a line, or whatever holds ``labels``."""
+    """The labels alone, from an .npy file, a text file with one label per line, or any file with ``labels``."""
     from softkin.predictions import arrays
 
     path = Path(path)
@@ -324,7 +324,7 @@ def label_array(path: str | Path) -> Any:
 
 
 def _with_labels(source: PredictionFile, labels: Any) -> PredictionFile:
-    """The file with labels from elsewhere."""
+    """The file with labels from another source."""
     if source.num_rows is not None and source.num_rows != len(labels):
         raise SoftkinError(
             f"{source.name} has {source.num_rows:,} rows, and there are {len(labels):,} labels for them."
@@ -345,12 +345,12 @@ def _with_labels(source: PredictionFile, labels: Any) -> PredictionFile:
 
 
 def from_trainer(output: Any, *, kind: ScoreKind, class_names: Sequence[str] | None = None) -> Predictions:
-    """Predictions from what Hugging Face's ``Trainer.predict`` returns, which does not say what its numbers are.
+    """Predictions from the output of Hugging Face's ``Trainer.predict``, which does not say what its numbers are.
 
     Args:
-        output: An object with ``predictions`` and ``label_ids``; of a tuple of predictions the first counts.
-        kind: "logits" unless the model or ``preprocess_logits_for_metrics`` makes probabilities of them.
-        class_names: In the order of the labels.
+        output: An object with ``predictions`` and ``label_ids``; if ``predictions`` is a tuple, its first item is used.
+        kind: "logits" unless the model or ``preprocess_logits_for_metrics`` converts them to probabilities.
+        class_names: The names of the classes, in the order of the labels.
     """
     checks.option(kind, "kind", tuple(NAMES))
     values = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
@@ -362,13 +362,13 @@ def from_trainer(output: Any, *, kind: ScoreKind, class_names: Sequence[str] | N
 
 
 def choose(present: Sequence[str], others: Iterable[str], kind: ScoreKind | None, name: str) -> tuple[str, ScoreKind]:
-    """(the part that holds the scores, what they are), by its name or by what the caller states.
+    """The part that holds the scores and the kind of scores, from the part's name or the caller's statement.
 
     Args:
-        present: All parts' names.
-        others: Those among them that could hold scores though their names say nothing.
-        kind: What the caller states.
-        name: The file's, for the error.
+        present: The names of all parts.
+        others: The names of parts that could hold scores although their names do not say so.
+        kind: The kind that the caller states.
+        name: The file's name, for the error.
     """
     clear: list[tuple[str, ScoreKind]] = [
         (part, said) for said, names in NAMES.items() for part in present if part.lower() in names
@@ -401,14 +401,14 @@ def unknown_kind(name: str, what: str) -> SoftkinError:
 
 
 def kind_in_words(text: str) -> ScoreKind | None:
-    """What a file's or a column's name says: one of the words ``logits``, ``probs`` … in it."""
+    """The kind of scores that a file's or column's name states by one of the words ``logits``, ``probs`` and so on."""
     words = set(re.split(r"[^a-z]+", text.lower()))
     said: list[ScoreKind] = [kind for kind, names in NAMES.items() if words & set(names)]
     return said[0] if len(said) == 1 else None
 
 
 def _spooled(stream: IO[bytes]) -> IO[bytes]:
-    """A stream as a file that can be searched, which most formats need; on disk if it is large."""
+    """A seekable copy of a stream, as most formats need; it is on disk if it is large."""
     file = tempfile.SpooledTemporaryFile(max_size=2**26)  # noqa: SIM115  closed when the predictions are forgotten
     try:
         with files.reading("standard input", "predictions"):
@@ -425,7 +425,7 @@ def _spooled(stream: IO[bytes]) -> IO[bytes]:
 
 
 def _recognised(file: IO[bytes], name: str) -> str:
-    """The format, by the signature at the beginning of the file."""
+    """The format, recognised by the signature at the beginning of the file."""
     start = file.read(4096)
     file.seek(0)
     for form, format_ in FORMATS.items():

@@ -1,7 +1,7 @@
-"""Predictions as JSON objects: one a line (.jsonl), or in one array (.json).
+"""Predictions as JSON objects: one per line (.jsonl), or in one array (.json).
 
-An object has its scores as a list, by class name, as one number (binary models), in a key for each class, or as the
-log-probabilities of the k likeliest answers of a language model.
+An object holds its scores as a list, as a mapping from class names, as one number (binary models), under one key per
+class, or as the log-probabilities of the k likeliest answers of a language model.
 """
 
 import math
@@ -19,11 +19,11 @@ from softkin.predictions.tables import LINE, columns_of
 
 LOGPROBS = ("top_logprobs", "logprobs", "log_probs", "log_probabilities")
 Objects = Callable[[], Iterator[tuple[str, Any]]]
-"""Begins again with the first object at each call; gives where an object is, for messages, and the object"""
+"""A function that restarts at the first object on each call and yields (position for messages, object)."""
 
 
 def open_jsonl(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
-    """One JSON object a line."""
+    """A file with one JSON object per line."""
     return _opened(lambda: _lines(file, name), name, reading, "line")
 
 
@@ -33,7 +33,7 @@ def open_json(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     if isinstance(content, dict) and content and all(isinstance(column, list) for column in content.values()):
         lengths = {key: len(column) for key, column in content.items()}
         rows = max(lengths.values())
-        content = {key: column for key, column in content.items() if lengths[key] == rows}  # not class names
+        content = {key: column for key, column in content.items() if lengths[key] == rows}  # leaves out class names
         content = [dict(zip(content, cells, strict=True)) for cells in zip(*content.values(), strict=True)]
     if not isinstance(content, list):
         raise SoftkinError(
@@ -50,7 +50,7 @@ def open_json(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
 
 
 def _lines(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
-    """The object of each line that is not empty."""
+    """The object on each non-empty line."""
     file.seek(0)
     for number, line in enumerate(iter(lambda: file.readline(LINE), b""), start=1):
         if not line.strip():
@@ -105,7 +105,7 @@ def _opened(objects: Objects, name: str, reading: Reading, unit: str) -> Predict
 
 
 def _of_keys(objects: Objects, first: Mapping[str, Any], name: str, reading: Reading, unit: str) -> PredictionFile:
-    """Objects with a key for each class, as a table of pandas becomes JSON; or with the one score of a binary model."""
+    """Objects with one key per class, as pandas writes a table to JSON, or with the single score of a binary model."""
     columns = columns_of(
         [str(key) for key in first], reading, name, textual=[key for key in first if isinstance(first[key], str)]
     )
@@ -128,7 +128,7 @@ def _blocks(
     name: str,
     unit: str,
 ) -> Callable[[int], Iterator[Block]]:
-    """The blocks of objects whose scores ``row`` takes out."""
+    """Blocks of objects; ``row`` extracts the scores of one object."""
     labels, ids, texts = beside
 
     def blocks(rows: int) -> Iterator[Block]:
@@ -157,9 +157,9 @@ def _of_answers(
 ) -> PredictionFile:
     """Objects with the log-probabilities of the k likeliest answers.
 
-    The classes are those of ``class_names``, or all answers and labels of the file, sorted. Answers that are no class
-    are dropped. Classes that are not among an object's answers share what is left of 1 equally, but none of them gets
-    more than the least likely answer, as it would then be among them. Each row is divided by its sum.
+    The classes are ``class_names``, or all answers and labels of the file, sorted. Answers that are no class are
+    dropped. Classes missing from an object's answers share the remaining probability equally, but none gets more than
+    the least likely answer, since it would otherwise be among the answers. Each row is divided by its sum.
     """
     if reading.kind == "logits":
         raise SoftkinError(f"{name} is said to hold logits (--logits), but its `{part}` are log-probabilities.")
@@ -209,9 +209,9 @@ def _of_answers(
 
 
 def _answers(content: Any, where: str, part: str) -> dict[str, float]:
-    """Answers with their probabilities, from the forms that APIs give; spaces around an answer do not count."""
+    """Answers with their probabilities, from the formats of common APIs; surrounding spaces are ignored."""
     if isinstance(content, dict) and isinstance(content.get("content"), list) and content["content"]:
-        content = content["content"][0]  # of the first token of a chat's reply
+        content = content["content"][0]  # the first token of a chat reply
     if isinstance(content, dict) and isinstance(content.get("top_logprobs"), list):
         content = content["top_logprobs"]
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict) and "token" not in content[0]:

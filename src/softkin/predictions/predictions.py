@@ -1,4 +1,4 @@
-"""Logits and labels of some samples, with the names of the classes and of the samples; saved whole or not at all."""
+"""Logits and labels of samples, with the names of the classes and samples, and a file format written atomically."""
 
 import csv
 import io
@@ -20,16 +20,16 @@ from softkin.checks import Array
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
 
-TINY = torch.finfo(torch.float64).tiny  # ln p of a probability that is 0 is ln of this, about −708
+TINY = torch.finfo(torch.float64).tiny  # a probability of 0 gets the logit ln TINY, about −708
 SUFFIXES = (".npz", ".safetensors", ".csv")
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Logits (N, K) of N samples, their labels, and what both are called.
+    """Logits (N, K) of N samples, with their labels, class names and sample ids.
 
     Everything is on the CPU. If you have only probabilities, call ``from_probabilities``: ``logits`` are then ln p,
-    clipped at float64's tiny, and ``probabilities`` are returned unchanged. Nothing is guessed.
+    clipped at the smallest normal float64, and ``probabilities`` are returned unchanged. Nothing is guessed.
 
     Example:
         >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
@@ -43,21 +43,21 @@ class Predictions:
     logits: Tensor
     """(N, K), floating-point"""
     labels: Tensor | None = None
-    """(N,) int64; None where the samples are of none of the classes (out of distribution)"""
+    """(N,) int64; None where the samples belong to none of the classes (out of distribution)"""
     class_names: list[str] | None = None
     sample_ids: Tensor | list[str] | None = None
-    """(N,) whole numbers or texts that name the samples in their data set"""
+    """(N,) integers or texts that identify the samples in their data set"""
     split_digest: str | None = None
     """Digest of the split that the samples came from"""
     name: str | None = None
     given: Tensor | None = None
-    """(N, K) probabilities where those were given instead of logits"""
+    """(N, K) probabilities, if those were given instead of logits"""
     texts: list[str] | None = None
-    """(N,) what the samples say, where they are texts: for people who look at them"""
+    """(N,) texts of the samples, for people to read"""
     members: Tensor | None = None
-    """(M, N, K) probabilities of the members of an ensemble or the draws of a Bayesian network, where kept"""
+    """(M, N, K) probabilities of the members of an ensemble or the draws of a Bayesian network, if kept"""
     mutual_information: Tensor | None = None
-    """(N,) nats: how much the members disagree; from ``members`` where those are there"""
+    """(N,) disagreement of the members in nats; computed from ``members`` if those are given"""
     images: Any = None
     """(N, H, W) or (N, H, W, C) uint8, for the report; files of predictions do not hold them"""
 
@@ -78,7 +78,7 @@ class Predictions:
         self._check_spread()
 
     def _check_spread(self) -> None:
-        """Refuse members or scores that are not of these samples."""
+        """Refuse members or disagreement scores that do not match these samples."""
         n, k = self.logits.shape
         members, information = self.members, self.mutual_information
         if members is not None and (members.ndim != 3 or members.shape[1:] != (n, k) or len(members) == 0):
@@ -122,19 +122,19 @@ class Predictions:
 
     @property
     def are_probabilities(self) -> bool:
-        """Whether probabilities were given, and not logits."""
+        """Whether probabilities were given rather than logits."""
         return self.given is not None
 
     @property
     def scores(self) -> Tensor:
-        """(N, K), the numbers as they were given: probabilities or logits, see ``are_probabilities``."""
+        """(N, K) numbers as they were given: probabilities if ``are_probabilities``, else logits."""
         return self.logits if self.given is None else self.given
 
     def calibrated(self, calibrator: "Calibrator") -> "Predictions":
-        """The same samples with the probabilities, in float64, that a fitted calibrator makes of their scores.
+        """The same samples with the float64 probabilities that a fitted calibrator computes from their scores.
 
         Raises:
-            SoftkinError: The calibrator is not for such scores, or for another number of classes.
+            SoftkinError: The calibrator does not accept such scores, or was fitted for another number of classes.
         """
         try:
             calibrated = calibrator.predict_proba(self.scores.double(), from_probabilities=self.are_probabilities)
@@ -144,14 +144,14 @@ class Predictions:
 
     @property
     def known_labels(self) -> Tensor:
-        """The labels; an error if there are none."""
+        """The labels; raises an error if there are none."""
         if self.labels is None:
             raise ValueError(f"{self.name or 'the predictions'} must have labels for this, but have none.")
         return self.labels
 
     @cached_property
     def digest(self) -> str:
-        """A digest of the content: equal for equal numbers and labels, whatever the file's form."""
+        """A digest of the content: equal for equal numbers and labels, in any file format."""
         hasher = sha256()
         for tensor in (self.scores, self.labels):
             if tensor is not None:
@@ -160,7 +160,7 @@ class Predictions:
         return hasher.hexdigest()
 
     def take(self, rows: Tensor) -> "Predictions":
-        """Some of the samples, by place or by mask."""
+        """The selected samples, by index or by mask."""
         places = torch.arange(len(self))[rows]
         ids = self.sample_ids
         return replace(
@@ -183,21 +183,21 @@ class Predictions:
         overwrite: bool = False,
         force: bool = False,
     ) -> None:
-        """Write an .npz, .safetensors or .csv file, whole or not at all.
+        """Write an .npz, .safetensors or .csv file atomically.
 
-        The first two hold ``logits`` (or ``probs``, where probabilities were given), ``labels``, ``class_names``,
-        ``sample_ids``, texts, and checksums; of an ensemble also ``mutual_information`` (N,) and, where kept,
-        ``members`` (N, M, K). A .csv has a column for each class (``probs_cat`` …), ``labels`` with
-        class names where there are any, ``sample_ids`` and ``text``; it keeps no notes.
+        The first two hold ``logits`` (or ``probs``, if probabilities were given), ``labels``, ``class_names``,
+        ``sample_ids``, texts and checksums; for an ensemble they also hold ``mutual_information`` (N,) and, if kept,
+        ``members`` (N, M, K). A .csv has one column per class (``probs_cat`` …), ``labels`` with class names if there
+        are any, ``sample_ids`` and ``text``; it has no notes.
 
         Args:
             path: The file.
             notes: Texts to keep beside the numbers, such as how they were calibrated.
-            overwrite: Replace a file that is there.
-            force: Like ``overwrite``, named as on the command line.
+            overwrite: Replace an existing file.
+            force: Like ``overwrite``, under the name that the command line uses.
 
         Raises:
-            SoftkinError: The file is there already and ``overwrite`` is not set, or it cannot be written.
+            SoftkinError: The file exists and ``overwrite`` is not set, or it cannot be written.
         """
         path = Path(path)
         if path.suffix not in SUFFIXES:
@@ -227,7 +227,7 @@ class Predictions:
         files.write(path, _npz(held, known) if path.suffix == ".npz" else tensor_files.encoded(held, known))
 
     def _csv(self) -> str:
-        """The table of a .csv file; every number is written so that it is read back as it is."""
+        """The content of a .csv file; every number is written so that it is read back exactly."""
         names = self.class_names or [str(k) for k in range(self.num_classes)]
         kind = "probs" if self.are_probabilities else "logits"
         table: dict[str, Any] = {}
@@ -252,7 +252,7 @@ def save(
     notes: Mapping[str, str] | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write predictions to a file: ``Predictions.save`` as a function, beside ``load``."""
+    """Write predictions to a file; a function form of ``Predictions.save`` to match ``load``."""
     predictions.save(path, notes=notes, overwrite=overwrite)
 
 
@@ -260,7 +260,7 @@ def _npz(tensors: Mapping[str, Tensor], texts: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
     arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
     arrays |= {key: np.array(content) for key, content in texts.items() if key != "texts"}
-    if "texts" in texts:  # an array of text would give each as much room as the longest
+    if "texts" in texts:  # an array of text would pad each text to the longest
         arrays["texts_json"] = np.frombuffer(json.dumps(texts["texts"], ensure_ascii=False).encode(), dtype=np.uint8)
     np.savez(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()

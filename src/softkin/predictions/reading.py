@@ -1,6 +1,6 @@
 """Options that state what a file of predictions does not say itself.
 
-Options are declared here once: ``formats.open_file``, ``evaluation.evaluate_file`` and the command line take these.
+Options are declared here once; ``formats.open_file``, ``evaluation.evaluate_file`` and the command line use them.
 """
 
 from collections.abc import Sequence
@@ -23,29 +23,29 @@ NAMES: dict[ScoreKind, tuple[str, ...]] = {
 LABELS = ("labels", "label", "label_ids", "targets", "target", "y_true")
 IDS = ("sample_ids", "sample_id", "ids", "id")
 TEXTS = ("texts", "text", "sentence", "utterance", "query")
-TOLERANCE = 1e-3  # of the sum of a row, as ``checks.probabilities`` has it; half precision gets ten times that
+TOLERANCE = 1e-3  # for the sum of a row, as in ``checks.probabilities``; half precision is allowed ten times as much
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The options of reading. Every one may be left out where the file itself is clear."""
+    """Reading options. Each may be left out if the file itself is clear."""
 
     kind: ScoreKind | None = None
-    """"logits" or "probs", where no name in the file says it"""
+    """"logits" or "probs", if no name in the file says it"""
     labels: str | Path | None = None
-    """A file that holds the labels, where the first does not"""
+    """A file that holds the labels, if the first does not"""
     form: str | None = None
-    """The name of the format, where the file's name does not end in it"""
+    """The name of the format, if the file's suffix does not tell"""
     label_column: str | None = None
-    """The column, array or key of the labels, where it has a name of its own"""
+    """The column, array or key that holds the labels, if its name is not a usual one"""
     text_column: str | None = None
-    """Likewise of the samples' texts; ``text``, ``sentence``, ``utterance`` and ``query`` are known"""
+    """The column, array or key of the samples' texts, if not ``text``, ``sentence``, ``utterance`` or ``query``"""
     class_names: str | Path | Sequence[str] | None = None
-    """The names of the classes in their order, or a text file with one a line"""
+    """The names of the classes in order, or a text file with one name per line"""
     positive_class: str | None = None
-    """The file has one score for each sample of a binary model, and this is what the score is for: "spam", or "1" """
+    """The class, such as "spam" or "1", that the single score of a binary model's file stands for"""
     renormalise: bool = False
-    """Divide each row of probabilities by its sum, where rounding made the sums differ from 1"""
+    """Divide each row of probabilities by its sum, if rounding made the sums differ from 1"""
 
     def __post_init__(self) -> None:
         if self.kind is not None:
@@ -68,12 +68,12 @@ class Reading:
         return _part(self.label_column, present, LABELS, name, "label_column")
 
     def text_part(self, present: Sequence[str], name: str) -> str | None:
-        """The part of a file that holds the samples' texts, by its name."""
+        """The part of a file that holds the samples' texts."""
         return _part(self.text_column, present, TEXTS, name, "text_column")
 
 
 def names_in(path: str | Path) -> list[str]:
-    """The class names in a text file, one a line in the order of the classes; what follows a tab is passed over."""
+    """The class names in a text file, one per line in class order; anything after a tab is ignored."""
     with files.reading(path, "UTF-8 text", hint="save it in that encoding"):
         text = files.read_bytes(path, "class names").decode("utf-8-sig")
     names = [line.partition("\t")[0].strip() for line in text.splitlines() if line.strip()]
@@ -84,7 +84,7 @@ def names_in(path: str | Path) -> list[str]:
 
 
 def named(present: Sequence[str], wanted: Sequence[str]) -> str | None:
-    """The part with one of the wanted names, the first wanted first."""
+    """The part with one of the wanted names; earlier names take precedence."""
     by_name = {part.lower(): part for part in present}
     return next((by_name[name] for name in wanted if name in by_name), None)
 
@@ -123,7 +123,7 @@ def check_sums(p: Tensor, name: str, start: int) -> None:
     sums = p.sum(dim=1, dtype=torch.float32 if half else torch.float64)
     off = (sums - 1).abs()
     if not len(off) or not bool(torch.isfinite(sums).all()) or float(p.min()) < 0:
-        return  # which has its own error
+        return  # invalid values have their own error
     row = int(off.argmax())
     if float(off[row]) > TOLERANCE * (10 if half else 1):
         raise SoftkinError(
@@ -137,7 +137,7 @@ def check_sums(p: Tensor, name: str, start: int) -> None:
 
 
 def binary_names(reading: Reading) -> tuple[list[str], int]:
-    """The names of the two classes, and the place of the one that the scores are for."""
+    """The names of the two classes, and the index of the class that the scores stand for."""
     positive = str(reading.positive_class)
     names = reading.names or (["0", "1"] if positive in ("0", "1") else [f"not {positive}", positive])
     if len(names) != 2 or positive not in names:
@@ -154,7 +154,7 @@ def two_columns(scores: Tensor, kind: ScoreKind, place: int) -> Tensor:
 
 
 class BinaryLabels:
-    """Labels of a binary file as 0 and 1: numbers as they are, the two names, and one other text for the negative."""
+    """Labels of a binary file as 0 and 1, from numbers, from the two names, or with one other text for the negative."""
 
     def __init__(self, names: list[str], place: int, name: str) -> None:
         self.places = {text: k for k, text in enumerate(names)}
@@ -162,7 +162,7 @@ class BinaryLabels:
         self.other: str | None = None
 
     def __call__(self, labels: Any) -> Any:
-        """The labels of a block."""
+        """The labels of a block as 0 and 1."""
         values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
         if not any(isinstance(value, str) for value in values):
             return torch.tensor([int(value) for value in values]) if values else labels

@@ -1,6 +1,6 @@
-"""The formats in which predictions are read: to add one, write its reader and declare it here.
+"""The formats of prediction files: to add one, write its reader and declare it here.
 
-This module imports nothing heavy: the command line takes its choices from it.
+This module imports nothing heavy, because the command line takes its choices from it.
 """
 
 from collections.abc import Callable
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """How one kind of file is known and read."""
+    """How one file format is recognised and read."""
 
     suffixes: tuple[str, ...]
-    """What names of such files end in"""
+    """The suffixes of such files"""
     reader: str
-    """module:function inside this package; takes the file, what to call it, and the caller's ``Reading``"""
+    """module:function in this package; it takes the file, a name for messages, and the caller's ``Reading``"""
     signature: bytes | None = None
-    """What such files begin with, where that tells"""
+    """The signature at the beginning of such files, if they have one"""
 
     @property
     def read(self) -> "Callable[[IO[bytes], str, Reading], PredictionFile]":
-        """The reader itself."""
+        """The reader function."""
         module, _, function = self.reader.partition(":")
         reader: Callable[[IO[bytes], str, Reading], PredictionFile] = getattr(
             import_module(f"softkin.predictions.{module}"), function
@@ -47,5 +47,5 @@ FORMATS.add("json", Format((".json",), "objects:open_json"))
 
 
 def by_suffix(suffix: str) -> str | None:
-    """The name of the format whose files' names end in ``suffix``."""
+    """The name of the format with this file suffix."""
     return next((name for name, format_ in FORMATS.items() if suffix.lower() in format_.suffixes), None)

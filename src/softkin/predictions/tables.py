@@ -1,4 +1,4 @@
-"""Predictions in tables: parquet, CSV, TSV. A column for each class, or one of lists."""
+"""Predictions in parquet, CSV and TSV tables, with one column per class or one column of lists."""
 
 import csv
 import io
@@ -15,20 +15,20 @@ from softkin import SoftkinError, array_files, checks, escape, files, parquet_fi
 from softkin.predictions import formats
 from softkin.predictions.formats import Block, PredictionFile, Reading, ScoreKind
 
-LINE = 2**26  # bytes that one line of text may have: the limit of classes, and 500 letters for each
-INDEX = ("", "Unnamed: 0", "__index_level_0__")  # what pandas leaves of a row's number
-NO_CLASSES = (  # what stands beside the scores in people's tables, and would be taken for one more class
+LINE = 2**26  # maximum bytes per line of text: the maximum number of classes at 500 letters each
+INDEX = ("", "Unnamed: 0", "__index_level_0__")  # names that pandas gives to a column of row numbers
+NO_CLASSES = (  # columns that often stand beside the scores and would be mistaken for classes
     *formats.LABELS, *formats.IDS, "index", "y", "y_pred", "pred", "preds", "prediction", "predictions", "predicted",
     "predicted_label", "pred_label", "true_label", "confidence", "correct", "split", "fold",
 )  # fmt: skip
 
 
-ONE_SCORE = ("score", "scores", "y_score", "y_prob", "y_proba")  # what the one column of a binary model is called
+ONE_SCORE = ("score", "scores", "y_score", "y_prob", "y_proba")  # usual names of a binary model's single column
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a table with one for each class are."""
+    """The roles of the columns in a table with one column per class."""
 
     scores: list[str]
     class_names: list[str]
@@ -39,18 +39,18 @@ class Columns:
 
     @property
     def beside(self) -> list[str]:
-        """The columns that are read besides the scores."""
+        """The columns that are read in addition to the scores."""
         return [column for column in (self.labels, self.ids, self.texts) if column is not None]
 
 
 def columns_of(header: Sequence[str], reading: Reading, name: str, *, textual: Sequence[str] = ()) -> Columns:
-    """Labels, ids and texts by name, all others classes; ``probs_cat`` and the like say what they hold.
+    """Find labels, ids and texts by name; all other columns are classes. Prefixes as in ``probs_cat`` state the kind.
 
     Args:
         header: The names of the columns.
-        reading: What the caller states.
-        name: The file's.
-        textual: The columns that do not hold numbers: a column of numbers called "text" is a class.
+        reading: Options that the caller states.
+        name: The file's name, for errors.
+        textual: The columns that do not hold numbers; a numeric column called "text" is a class.
     """
     files.within("classes", len(header), f"{name}, with a column for each class,")
     seen: set[str] = set()
@@ -76,7 +76,7 @@ def columns_of(header: Sequence[str], reading: Reading, name: str, *, textual: S
     if all(prefixed.values()) and kind is None:
         raise SoftkinError(f"{name} holds columns of logits and of probs; type --logits or --probs to say which.")
     said: ScoreKind | None = kind if kind and prefixed[kind] else next((own for own in prefixed if prefixed[own]), None)
-    if said is not None:  # the columns with a prefix are the scores, whatever else the table holds
+    if said is not None:  # columns with a prefix are the scores; other columns are ignored
         if kind not in (None, said):
             raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but its columns' names say {said}.")
         chosen = prefixed[said]
@@ -105,7 +105,7 @@ def columns_of(header: Sequence[str], reading: Reading, name: str, *, textual: S
 
 
 def _one_score(columns: Sequence[str], reading: Reading, name: str) -> tuple[str, ScoreKind]:
-    """The one column of a binary model's scores, and what they are."""
+    """The single column of a binary model's scores, and the kind of scores."""
     by_kind: list[tuple[str, ScoreKind | None]] = [(column, formats.kind_in_words(column)) for column in columns]
     named = [(column, said) for column, said in by_kind if said is not None or column.lower() in ONE_SCORE]
     candidates = named if len(named) == 1 else by_kind
@@ -122,7 +122,7 @@ def _one_score(columns: Sequence[str], reading: Reading, name: str) -> tuple[str
 
 
 def open_csv(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
-    """Comma-separated values with a header; or separated by semicolons, where the header is."""
+    """Comma-separated values with a header, or semicolon-separated if the header is."""
     head = file.readline(LINE)
     file.seek(0)
     outside_quotes = re.sub(rb'"[^"]*"', b"", head)
@@ -146,10 +146,10 @@ def _separated(file: IO[bytes], name: str, reading: Reading, delimiter: str) -> 
         header_lines = lines.line_num
         first = next(lines, [])
     finally:
-        text.detach()  # which would close the file with it
+        text.detach()  # closing the wrapper would close the file
     if not header or all(checks.is_number(column) for column in header):
         raise SoftkinError(f"{name} must begin with a header that names its columns, got {', '.join(header[:5])!r}.")
-    # Where values are parted by semicolons, a comma may stand for the decimal point.
+    # In files separated by semicolons, the decimal mark may be a comma.
     point = "," if delimiter == ";" and any(re.fullmatch(r"-?\d*,\d+([eE]-?\d+)?", cell) for cell in first) else "."
     textual = [
         column
@@ -179,12 +179,12 @@ def _separated(file: IO[bytes], name: str, reading: Reading, delimiter: str) -> 
 
 
 def _unescaped(cells: Any) -> Any:
-    """Texts without the quote that keeps spreadsheets from taking them for formulas."""
+    """Texts without the leading quote that stops spreadsheets from reading them as formulas."""
     return [escape.from_csv_cell(cell) for cell in cells] if isinstance(cells, list) else cells
 
 
 def _block(batch: Any, columns: Columns, name: str) -> Block:
-    """Rows of a table with a column for each class."""
+    """Rows of a table with one column per class."""
     values = np.empty((batch.num_rows, len(columns.scores)), dtype=_common(batch, columns.scores))
     for k, score in enumerate(columns.scores):
         column = batch.column(score)
@@ -208,7 +208,7 @@ def _common(batch: Any, columns: Sequence[str]) -> Any:
 
 
 def _plain(batch: Any, column: str | None, name: str) -> NDArray[Any] | list[Any] | None:
-    """A column of numbers as an array, of texts as a list."""
+    """A numeric column as an array, a text column as a list."""
     if column is None:
         return None
     cells = batch.column(column)
@@ -221,7 +221,7 @@ def _plain(batch: Any, column: str | None, name: str) -> NDArray[Any] | list[Any
 
 
 def _strings(batch: Any, column: str | None) -> list[str] | None:
-    """A column of texts; a missing one is empty."""
+    """A column of texts; missing texts become empty."""
     return (
         None
         if column is None
@@ -230,7 +230,7 @@ def _strings(batch: Any, column: str | None) -> list[str] | None:
 
 
 def open_parquet(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
-    """A parquet file, with a column of lists or one for each class; read a row group at a time."""
+    """A parquet file with a column of lists or one column per class, read one row group at a time."""
     size = array_files.size_of(file)
     opened = parquet_files.opened(file, size, name)
     schema, num_rows = opened.schema_arrow, opened.metadata.num_rows
@@ -254,7 +254,7 @@ def open_parquet(file: IO[bytes], name: str, reading: Reading) -> PredictionFile
         columns = columns_of(header, reading, name, textual=[column for column in textual if column != labels])
         kind, wanted = columns.kind, [*columns.scores, *columns.beside]
         class_names, num_classes = columns.class_names, len(columns.scores)
-    # Equal numbers take next to no room, and rows without end would take for ever.
+    # Equal numbers compress to almost nothing, so a tiny file could claim endless rows.
     files.unpacked_within(size, num_rows * num_classes * 8, name)
 
     def blocks(rows: int) -> Iterator[Block]:
@@ -294,7 +294,7 @@ def _from_lists(column: Any, num_classes: int, part: str, name: str) -> NDArray[
 
 
 def _label_names(metadata: dict[bytes, bytes] | None, labels: str | None) -> list[str] | None:
-    """The class names that a Hugging Face data set keeps with its column of labels."""
+    """The class names that a Hugging Face data set stores with its label column."""
     try:
         features = files.parse_json((metadata or {})[b"huggingface"], "the schema", "JSON")["info"]["features"]
         names: list[str] = features[labels]["names"]
