@@ -1,14 +1,14 @@
-"""Samples, names or models of classes → the distances between the classes.
+"""Distances between classes, from their samples, their names or a trained model.
 
-Each function returns D, a (K, K) float64 tensor on the CPU: row and column k are class k, and larger is less
-alike. ``similarity.from_distances`` turns it into what the labels need; the units cancel there.
+Each function returns D, a (K, K) float64 tensor on the CPU. Row and column k are class k, and a larger distance means
+less alike. ``similarity.from_distances`` turns D into a similarity; the units cancel there.
 
-- of samples: ``from_images``, ``from_features``, ``from_autoencoder``, ``from_class_means``
-- of names: ``from_words``, ``from_encoder``, ``from_taxonomy``
-- of a trained model: ``from_weights``, and ``from_similarity`` of ``similarity.from_outputs`` or ``from_confusion``
-- of several of these: ``mixture``
+- from samples: ``from_images``, ``from_features``, ``from_autoencoder``, ``from_class_means``
+- from names: ``from_words``, ``from_encoder``, ``from_taxonomy``
+- from a trained model: ``from_weights``, and ``from_similarity`` of ``similarity.from_outputs`` or ``from_confusion``
+- from several of these: ``mixture``
 
-``SOURCES`` holds the ways to measure by name, and ``measure`` takes one of them to labelled data.
+``SOURCES`` lists the distance sources by name, and ``measure`` applies one of them to labelled data.
 """
 
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder

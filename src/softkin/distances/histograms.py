@@ -1,14 +1,14 @@
-r"""L1 class distances without pairs, for values that come in few levels (the 256 of a byte).
+r"""L1 class distances without computing pairs, for values with few levels (such as the 256 of a byte).
 
-For one pixel let :math:`C_k(v)` be how many of class k's :math:`n_k` values are at most level v, and
-:math:`g_v` the gap from level v to the next. Two values differ by the gaps that lie between them, so
+For one pixel, let :math:`C_k(v)` be the number of class k's :math:`n_k` values that are at most level v, and
+:math:`g_v` the gap from level v to the next. Two values differ by the sum of the gaps between them, so
 
 .. math:: \sum_{x \in k} \sum_{x' \in k'} |x - x'|
           = \sum_v g_v \, [C_k(v)(n_{k'} - C_{k'}(v)) + C_{k'}(v)(n_k - C_k(v))]
           = n_{k'} \sum_v g_v C_k(v) + n_k \sum_v g_v C_{k'}(v) - 2 \sum_v g_v C_k(v) C_{k'}(v)
 
-Summed over the pixels that is row sums minus twice one matrix product of cumulative histograms: N·D + K²·D·L
-work instead of N²·D. With unit gaps every number is a whole one, and exact in float64 below 2⁵³.
+Summed over the pixels, this is row sums minus twice one matrix product of cumulative histograms: N·D + K²·D·L
+operations instead of N²·D. With unit gaps every number is an integer, and exact in float64 below 2⁵³.
 """
 
 from collections.abc import Callable
@@ -22,41 +22,41 @@ from softkin import ranks
 from softkin.distances.samples import SampleStream, Sorted, add_counts, settle
 from softkin.progress import track
 
-CHUNK_BYTES = 256 * 2**20  # histograms of one chunk of pixels, int32
-STREAM_BYTES = 4 * 2**30  # histograms of a stream, which cannot go in chunks
+CHUNK_BYTES = 256 * 2**20  # int32 histograms of one chunk of pixels
+STREAM_BYTES = 4 * 2**30  # histograms of a stream, which cannot be split into chunks
 ROWS = 256  # rows counted at a time: their indices (256 × 3072 × 8 bytes for CIFAR) stay near the caches
-FEW = 4096  # distinct values; with more, pairs are as cheap
+FEW = 4096  # distinct values; with more, computing pairs is as cheap
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The levels that values come in."""
+    """The discrete levels of the values."""
 
     levels: int
     gaps: Tensor | None
-    """From each level to the next, (L−1,) float64; None for gaps of 1."""
+    """Gaps between consecutive levels, (L−1,) float64; None for gaps of 1."""
     codes: Callable[[Tensor], Tensor]
-    """Values → level numbers 0 … L−1, of any integer type."""
+    """A function from values to level numbers 0 … L−1, of any integer type."""
 
 
 BYTES = Scale(256, None, lambda values: values)
 
 
 def few(values: Tensor) -> Tensor | None:
-    """The distinct ``values``, ascending, if they are few."""
+    """The distinct ``values``, ascending, or None if there are many."""
     distinct = torch.unique(values)
     return distinct if len(distinct) <= FEW else None
 
 
 def scale_of(values: Tensor) -> Scale:
     """The scale whose levels are these distinct values, ascending."""
-    if len(values) == 1:  # constant images; a second level costs nothing and spares a special case
+    if len(values) == 1:  # constant images; a second level costs nothing and avoids a special case
         values = torch.cat([values, values + 1])
     return Scale(len(values), values.to(torch.float64).diff(), lambda raw: torch.searchsorted(values, raw.contiguous()))
 
 
 def strangers(rows: Tensor, values: Tensor) -> Tensor:
-    """What ``rows`` hold besides ``values``, flat."""
+    """The entries of ``rows`` that are not among ``values``, flat."""
     place = torch.searchsorted(values, rows.contiguous()).clamp_(max=len(values) - 1)
     return rows[values[place] != rows]
 
@@ -64,7 +64,7 @@ def strangers(rows: Tensor, values: Tensor) -> Tensor:
 def distinct(rows: Tensor) -> Scale | None:
     """The scale of ``rows`` (N, D) if they take few distinct values, else None.
 
-    A sample of the rows proposes the values; all rows are then looked up, and strangers join them.
+    A sample of the rows proposes the values; then all rows are looked up, and missing values are added.
     """
     values = few(rows[:: max(1, len(rows) // 64)][:64].reshape(-1))
     for part in rows.split(max(1, 2**22 // rows.shape[1])):
@@ -77,8 +77,8 @@ def distinct(rows: Tensor) -> Scale | None:
 
 
 def steps(levels: int, low: float, high: float) -> Scale:
-    """``levels`` equal steps from ``low`` to ``high``; values are rounded to the nearest."""
-    step = (high - low) / (levels - 1) or 1.0  # all values equal: any step will do
+    """A scale of ``levels`` equal steps from ``low`` to ``high``; values are rounded to the nearest level."""
+    step = (high - low) / (levels - 1) or 1.0  # any step will do if all values are equal
 
     def codes(values: Tensor) -> Tensor:
         if float(values.min()) < low or float(values.max()) > high:
@@ -104,12 +104,12 @@ def count(state: Tensor, codes: Tensor, labels: Tensor) -> None:
 
 
 def pair_sums(state: Tensor, counts: Tensor, gaps: Tensor | None) -> Tensor:
-    """The (K, K) sums over all pairs of two classes, by the module's formula.
+    """The (K, K) sums of distances over all pairs of samples of two classes, by the module's formula.
 
     Args:
         state: Histograms (K, D, L).
-        counts: How many samples each class has, (K,).
-        gaps: From each level to the next, (L−1,); None for gaps of 1.
+        counts: Number of samples of each class, (K,).
+        gaps: Gaps between consecutive levels, (L−1,); None for gaps of 1.
     """
     classes, width, levels = state.shape
     n = counts.to(device=state.device, dtype=torch.float64)
@@ -117,7 +117,7 @@ def pair_sums(state: Tensor, counts: Tensor, gaps: Tensor | None) -> Tensor:
     sums = torch.zeros(classes, dtype=torch.float64, device=state.device)
     step = max(1, 2**21 // (classes * levels))  # 16 MB of float64 at a time
     for start in range(0, width, step):
-        # The last level is left out: there C_k = n_k and both terms vanish.
+        # The last level is omitted: there C_k = n_k, and both terms vanish.
         below = state[:, start : start + step].to(torch.float64).cumsum(dim=2)[:, :, :-1]
         weighted = (below if gaps is None else below * gaps).reshape(classes, -1)
         products += weighted @ below.reshape(classes, -1).T
@@ -128,8 +128,9 @@ def pair_sums(state: Tensor, counts: Tensor, gaps: Tensor | None) -> Tensor:
 def row_sums(state: Tensor, counts: Tensor, gaps: Tensor | None, codes: Tensor) -> Tensor:
     r"""The (n, K) sums of distances from each row of level ``codes`` (n, D) to all samples of each class.
 
-    A value at level v is :math:`\sum_{u} |v - u| h(u) = \sum_{w} g_w (n - C(w)) + \sum_{w<v} g_w (2 C(w) - n)`
-    away from a class in one pixel; the rows look that table up pixel by pixel.
+    In one pixel, the sum of distances from a value at level v to the samples of a class is
+    :math:`\sum_{u} |v - u| h(u) = \sum_{w} g_w (n - C(w)) + \sum_{w<v} g_w (2 C(w) - n)`.
+    The sums are tabulated, and each row looks them up pixel by pixel.
     """
     classes, width, levels = state.shape
     n = counts.to(device=state.device, dtype=torch.float64)[:, None, None]
@@ -150,9 +151,9 @@ def row_sums(state: Tensor, counts: Tensor, gaps: Tensor | None, codes: Tensor) 
 def class_sums(
     samples: Sorted, scale: Scale, *, with_rows: bool, progress: bool | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Pair sums (K, K) of samples in memory and, ``with_rows``, row sums (n, K) in class order.
+    """Pair sums (K, K) of samples in memory and, if ``with_rows``, row sums (n, K) in class order.
 
-    Pixels go in chunks, so that the histograms of one chunk take at most 256 MB whatever the size of the images.
+    Pixels are processed in chunks, so that the histograms take at most 256 MB for images of any size.
     """
     classes, width = len(samples.drawn), samples.rows.shape[1]
     labels = samples.labels
@@ -161,7 +162,7 @@ def class_sums(
     sums = torch.zeros(classes, classes, dtype=torch.float64, device=device)
     rows = torch.zeros(len(labels), classes, dtype=torch.float64, device=device) if with_rows else None
     step = min(width, max(1, CHUNK_BYTES // (4 * classes * scale.levels)))
-    # Class order keeps the part of the histograms that a block touches in the caches (2× here).
+    # Class order keeps the part of the histograms that a block touches in the CPU caches (2× faster here).
     blocks = [slice(at, at + ROWS) for at in range(0, len(labels), ROWS)]
     for start in track(range(0, width, step), "L1 distances", total=-(-width // step), show=progress):
         columns = samples.rows[:, start : start + step]
@@ -177,10 +178,10 @@ def class_sums(
 
 
 def stream_sums(source: SampleStream, scale: Scale | None, values: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Pair sums (K, K) of batches read once, from all ranks, and how many samples each class has.
+    """Pair sums (K, K) of batches read once, over all ranks, and the number of samples of each class.
 
-    Only the histograms are kept. The number of classes may be unknown until the last batch, and, without a ``scale``,
-    so may the distinct ``values`` that the stream began with: the histograms grow.
+    Only the histograms are kept. They grow, because the number of classes may be unknown until the last batch and,
+    without a ``scale``, so may the distinct values; ``values`` are those that the stream began with.
     """
     counts, failure = torch.zeros(0, dtype=torch.int64), None
     state: Tensor | None = None
@@ -216,7 +217,7 @@ def stream_sums(source: SampleStream, scale: Scale | None, values: Tensor | None
 
 
 def _joined(state: Tensor | None, values: Tensor, new: Tensor) -> tuple[Tensor | None, Tensor]:
-    """The histograms with levels for ``new`` values too, and all values."""
+    """The histograms extended by levels for ``new`` values, and all values."""
     joined = few(torch.cat([values, new]))
     if joined is None:
         raise ValueError(
@@ -240,6 +241,6 @@ def _within_limit(classes: int, width: int, levels: int) -> None:
 
 
 def _grown(state: Tensor, classes: int) -> Tensor:
-    """``state`` for this many classes, within the limit."""
+    """``state`` extended to this many classes, within the memory limit."""
     _within_limit(classes, state.shape[1], state.shape[2])
     return state[:classes] if classes <= len(state) else F.pad(state, (0, 0, 0, 0, 0, classes - len(state)))

@@ -1,4 +1,4 @@
-"""Mean distances between the samples of two classes: images, features or any vectors, over all pairs."""
+"""Mean distances over all pairs of samples of two classes, for images, features or any vectors."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -34,43 +34,43 @@ def from_images(
     num_samples: int | None = None,
     progress: bool | None = None,
 ) -> Tensor:
-    r"""Mean L_p distance between the images of two classes, exactly, over all pairs.
+    r"""Exact mean L_p distance over all pairs of images of two classes.
 
     With :math:`C_k` the :math:`n_k` images of class k,
 
     .. math:: d(k, k') = \frac{1}{n_k n_{k'}} \sum_{x \in C_k} \sum_{x' \in C_{k'}} \|x - x'\|_p
 
-    in the images' own units. The diagonal is the same mean over all :math:`n_k^2` pairs, an image with itself
-    being 0. The layout of the images does not matter (N, …), as long as it is the same for all.
+    in the images' own units. The diagonal is the same mean over all :math:`n_k^2` pairs, in which an image has distance
+    0 from itself. Images may have any layout (N, …), as long as all have the same.
 
-    Cost: L1 of bytes, and of floats that take at most 4,096 distinct values (bytes divided by 255, or normalised),
-    takes N·D + K²·D·levels steps and no pairs (``softkin.distances.histograms``). L2, and L1 of other floats, take
-    N²·D/2, in float64 where that is small and in float32 with float64 sums where it is not
-    (``softkin.distances.pairs``). Float64 images are computed in float64. Memory beside the images stays under
-    1 GiB; work runs on the images' device (on the CPU for MPS, which has no float64).
+    Cost: L1 of bytes, and of floats with at most 4,096 distinct values (bytes divided by 255, or normalised), takes N·D
+    + K²·D·levels steps and no pairs (``softkin.distances.histograms``). L2, and L1 of other floats, take N²·D/2 steps,
+    in float64 if that is a small number and otherwise in float32 with float64 sums (``softkin.distances.pairs``).
+    Float64 images are computed in float64. Memory beside the images stays under 1 GiB. The work runs on the images'
+    device (on the CPU for MPS, which has no float64).
 
-    Streams: without ``labels``, ``images`` is a DataLoader or any iterable of (images, labels) batches, read once.
-    L1 of bytes, of floats with few distinct values, or with ``levels``, keeps only the histograms (K·D·levels·4 bytes,
-    at most 4 GiB); L2 and L1 of other floats keep the samples.
+    Streams: without ``labels``, ``images`` is a DataLoader or any iterable of (images, labels) batches, which is read
+    once. L1 of bytes, of floats with few distinct values, or with ``levels``, keeps only the histograms
+    (K·D·levels·4 bytes, at most 4 GiB); L2 and L1 of other floats keep the samples.
 
-    Several processes: under an initialised ``torch.distributed`` group each rank brings its shard and every rank
-    gets the same matrix. The samples that a ``DistributedSampler`` repeats are left out; a loader that brings more
-    samples than its data set has is refused, and so are arrays if ``num_samples`` is given.
+    Several processes: under an initialised ``torch.distributed`` group each rank passes its shard, and every rank
+    gets the same matrix. Samples that a ``DistributedSampler`` repeats are ignored. A loader that yields more samples
+    than its data set has is refused, and so are arrays with more than ``num_samples`` rows, if that is given.
 
     Args:
-        images: (N, …) numbers, or batches that carry their labels.
+        images: (N, …) numbers, or batches that include their labels.
         labels: (N,) integers from 0 to K−1, in any order.
         p: 1 or 2.
-        num_classes: K, where it is not the largest label plus one.
-        class_names: For messages only, and for K.
-        levels: L1 of floats with at least that many distinct values: round to this many equal steps first. With
-            step s = (high − low)/(levels − 1) no entry of the result moves by more than D·s, D the values an image.
-        value_range: (low, high) of ``levels``; found in the images if not given, but a stream must state it.
-        max_per_class: Use a random sample of this many images of each class, without replacement.
-        seed: Of that sample.
-        return_error: Also return each entry's standard error, (K, K); 0 without ``max_per_class``.
-        num_samples: The size of the whole data set, so that duplicates from several ranks are noticed.
-        progress: Show a bar; by default on a terminal, for work longer than a second.
+        num_classes: K, if it is not the largest label plus one.
+        class_names: Names for messages; their number sets K.
+        levels: For L1 of floats with at least that many distinct values: round to this many equal steps first. With
+            step s = (high − low)/(levels − 1) and D values per image, no entry of the result moves by more than D·s.
+        value_range: (low, high) of ``levels``; taken from the images by default, but required for a stream.
+        max_per_class: Use a random sample of this many images per class, without replacement.
+        seed: Seed for that sample.
+        return_error: Also return the standard error of each entry, (K, K); 0 without ``max_per_class``.
+        num_samples: The size of the whole data set, used to detect duplicates from several ranks.
+        progress: Show a bar; by default only on a terminal, for work longer than a second.
 
     Returns:
         D, or (D, standard errors). With a sample of m of a class's n images, m' of n', and a, b the row and column
@@ -132,21 +132,21 @@ def from_features(
     num_samples: int | None = None,
     progress: bool | None = None,
 ) -> Tensor:
-    """Mean L2 distance between the feature vectors of two classes, exactly, over all pairs.
+    """Exact mean L2 distance over all pairs of feature vectors of two classes.
 
-    ``from_images`` with p = 2 over any vectors: a trained model's penultimate layer, an autoencoder's codes, text
-    embeddings. All options, streams and processes work as there.
+    This is ``from_images`` with p = 2 for any vectors: a trained model's penultimate layer, an autoencoder's codes,
+    text embeddings. Options, streams and processes work as in ``from_images``.
 
     Args:
-        features: (N, …) numbers, or batches that carry their labels.
+        features: (N, …) numbers, or batches that include their labels.
         labels: (N,) integers from 0 to K−1, in any order.
-        num_classes: K, where it is not the largest label plus one.
-        class_names: For messages only, and for K.
-        max_per_class: Use a random sample of this many rows of each class, without replacement.
-        seed: Of that sample.
-        return_error: Also return each entry's standard error, (K, K).
-        num_samples: The size of the whole data set, so that duplicates from several ranks are noticed.
-        progress: Show a bar; by default on a terminal, for work longer than a second.
+        num_classes: K, if it is not the largest label plus one.
+        class_names: Names for messages; their number sets K.
+        max_per_class: Use a random sample of this many rows per class, without replacement.
+        seed: Seed for that sample.
+        return_error: Also return the standard error of each entry, (K, K).
+        num_samples: The size of the whole data set, used to detect duplicates from several ranks.
+        progress: Show a bar; by default only on a terminal, for work longer than a second.
 
     Returns:
         D, or (D, standard errors).
@@ -178,7 +178,7 @@ def _from_samples(
     return_error: bool,
     progress: bool | None,
 ) -> Tensor:
-    """Distances of samples that are brought into memory, all or some of each class."""
+    """Distances between samples read into memory, all of each class or a sample."""
     if max_per_class is not None:
         checks.count(max_per_class, "max_per_class", least=2)
     chosen = samples.collect(source, max_per_class=max_per_class, seed=seed)
@@ -188,7 +188,7 @@ def _from_samples(
         if levels is not None and value_range is None:
             value_range = (float(chosen.rows.min()), float(chosen.rows.max()))
         scale = _scale(chosen.rows.dtype, levels, value_range) or histograms.distinct(chosen.rows)
-        # Few samples of many classes: their pairs cost less than K² products of histograms. Both are exact.
+        # With few samples of many classes, pairs cost less than K² products of histograms. Both are exact.
         if (
             levels is None
             and scale is not None
@@ -203,7 +203,7 @@ def _from_samples(
 
 
 def _scale(dtype: torch.dtype, levels: int | None, value_range: tuple[float, float] | None) -> histograms.Scale | None:
-    """The levels that follow from the dtype or the caller's options alone."""
+    """The levels that follow from the dtype or the caller's options, without reading samples."""
     if dtype in (torch.uint8, torch.bool):
         if levels is not None:
             raise ValueError("`levels` must be left out for bytes: their 256 levels are counted exactly.")
@@ -218,22 +218,22 @@ def _scale(dtype: torch.dtype, levels: int | None, value_range: tuple[float, flo
 
 
 def _means(sums: Tensor, drawn: Tensor, population: Tensor, rows: Tensor | None, return_error: bool) -> Tensor:
-    """Class distances from sums over the drawn pairs, with standard errors if asked for.
+    """Class distances from sums over the drawn pairs, with standard errors if requested.
 
     Args:
-        sums: Over all ordered pairs of two classes' drawn samples, (K, K).
-        drawn: m, how many samples of each class were used, (K,).
-        population: n, how many there are, (K,).
+        sums: Sums over all ordered pairs of drawn samples of two classes, (K, K).
+        drawn: m, the number of samples used from each class, (K,).
+        population: n, the number of samples in each class, (K,).
         rows: Sums from each drawn sample, in class order, to the drawn samples of each class, (Σm, K).
-        return_error: Return (distances, errors).
+        return_error: Return (distances, errors) instead of the distances alone.
     """
     m, n = drawn.to(torch.float64), population.to(torch.float64)
     pairs_drawn = m[:, None] * m
-    # Within a class: the mean over pairs of different samples, times their share (n−1)/n of all n² pairs.
+    # Within a class: the mean over pairs of different samples, times the share (n−1)/n of such pairs among all n².
     own = (m * (m - 1)).clamp(min=1) * n / (n - 1).clamp(min=1)
     pairs_drawn.diagonal().copy_(own)
     distances = sums / pairs_drawn
-    distances = (distances + distances.T) / 2  # equal to the last bit, whatever the order of summation
+    distances = (distances + distances.T) / 2  # symmetric to the last bit, for any order of summation
     if not bool(torch.isfinite(distances).all()):
         raise ValueError(
             "the distances exceed the range of float64; divide the values by a constant, which cancels later."
@@ -242,7 +242,7 @@ def _means(sums: Tensor, drawn: Tensor, population: Tensor, rows: Tensor | None,
         return distances
     if rows is None:
         return distances, torch.zeros_like(distances)  # type: ignore[return-value]
-    variance = torch.zeros_like(distances)  # [k, k'] of a, the mean distances of class k's samples to class k'
+    variance = torch.zeros_like(distances)  # [k, k']: of a, the mean distances of class k's samples to class k'
     for k, of_class in enumerate(rows.split(drawn.tolist())):
         to_others = m.clone()
         to_others[k] = own[k] / m[k]
@@ -250,7 +250,7 @@ def _means(sums: Tensor, drawn: Tensor, population: Tensor, rows: Tensor | None,
             variance[k] = (of_class / to_others).var(dim=0)
     part = ((1 - m / n) / m)[:, None] * variance
     squared = part + part.T
-    # Within a class the same samples are rows and columns: 4 s²/m where the sum above has 2 s²/m, times the jackknife's
-    # (m−1)²/(m−2)², as each a leaves out its own sample. One pair alone (m = 2) shows no spread: NaN, if m < n.
+    # Within a class the same samples are rows and columns: the variance is 4 s²/m where the sum above has 2 s²/m, times
+    # the jackknife's (m−1)²/(m−2)², as each a leaves out its own sample. One pair (m = 2) has no spread: NaN if m < n.
     squared.diagonal().mul_(torch.where(m < n, 2 * ((m - 1) / (m - 2)) ** 2, 0.0))
     return distances, squared.sqrt()  # type: ignore[return-value]

@@ -1,10 +1,10 @@
 r"""Class distances over all pairs, block by block: L2 by matrix products, L1 of arbitrary values by differences.
 
-The rows are in class order. A block of rows against another gives a tile of distances, which is summed by class
-and thrown away, so that memory does not grow with N. Only tiles on and above the diagonal are computed.
+The rows are in class order. Two blocks of rows give a tile of distances, which is summed by class and discarded, so
+that memory does not grow with N. Only tiles on and above the diagonal are computed.
 
-For L2, :math:`\|x - x'\|^2 = \|x\|^2 + \|x'\|^2 - 2 x \cdot x'` on centred data. Where the difference cancels
-(x close to x') the tile's entry is computed again from :math:`x - x'` in float64.
+L2 uses :math:`\|x - x'\|^2 = \|x\|^2 + \|x'\|^2 - 2 x \cdot x'` on centred data. Entries that suffer from
+cancellation (x close to x') are recomputed from :math:`x - x'` in float64.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ from softkin.progress import track
 
 TILE = 4096  # rows and columns: 64 MB of float32
 SMALL = 2e10  # multiply-adds: below this float64 takes under a second, above it float32 takes half the time
-MANY = 1e-3  # of a tile's pairs: more of them are not worth doing one by one
+MANY = 1e-3  # share of a tile's pairs above which recomputing them one by one does not pay
 # d² below this share of ‖x‖² + ‖x'‖² has lost too many digits to cancellation: two of 7, six of 16.
 CLOSE = {torch.float32: 1e-2, torch.float64: 1e-6}
 
 
 def class_sums(samples: Sorted, *, p: int, with_rows: bool, progress: bool | None) -> tuple[Tensor, Tensor | None]:
-    """Sums of distances over all pairs of two classes (K, K) and, ``with_rows``, from each row to each class (n, K).
+    """Sums of distances over all pairs of two classes (K, K) and, if ``with_rows``, from each row to each class (n, K).
 
-    Under ``torch.distributed`` the ranks share out the tiles.
+    Under ``torch.distributed`` the tiles are divided among the ranks.
     """
     classes, (n, width) = len(samples.drawn), samples.rows.shape
     device = samples.rows.device
@@ -37,9 +37,9 @@ def class_sums(samples: Sorted, *, p: int, with_rows: bool, progress: bool | Non
     labels = samples.labels
     centre, reach = _centre_and_reach(samples)
     centre = centre.to(dtype)
-    # Squares of very large or very small numbers leave the range of floats; a power of two scales without rounding.
+    # Squares of very large or very small numbers overflow or underflow; scaling by a power of two does not round.
     scale = 1.0 if 1e-10 < reach < 1e10 or reach == 0 else 2.0 ** -math.frexp(reach)[1]
-    edge = min(TILE, max(64, 2**26 // width))  # wide rows: a block's own memory counts too
+    edge = min(TILE, max(64, 2**26 // width))  # wide rows: the block itself takes memory too
     starts = list(range(0, n, edge))
     tiles = [(a, b) for a in starts for b in starts if b >= a]
     rank, size = ranks.world()
@@ -82,15 +82,15 @@ def class_sums(samples: Sorted, *, p: int, with_rows: bool, progress: bool | Non
 
 
 def _sums(tile: Tensor, members: Tensor) -> Tensor:
-    """Tile @ members in float64, a strip of rows at a time."""
+    """Tile @ members in float64, computed in strips of rows."""
     return torch.cat([strip.to(torch.float64) @ members for strip in tile.split(256)])
 
 
 def _centre_and_reach(samples: Sorted) -> tuple[Tensor, float]:
-    """A vector in the middle of the data, in float64, and the range of all values.
+    """A central vector of the data, in float64, and the range of all values.
 
-    Any vector can be the centre, as long as all rows share it. The median of a sample is near most of the data; a
-    single outlier could pull the mean far away.
+    Any vector can be the centre, as long as all rows share it. The median of a sample is near most of the data, whereas
+    a single outlier could pull the mean far away.
     """
     rows = samples.rows
     sampled = rows[:: max(1, len(rows) // 257)][:257].to(torch.float64)
@@ -100,11 +100,11 @@ def _centre_and_reach(samples: Sorted) -> tuple[Tensor, float]:
 
 
 def _euclidean(x: Tensor, y: Tensor, of_x: Tensor, of_y: Tensor, *, same: bool) -> Tensor:
-    """L2 distances of centred rows x (a, D) and y (b, D), ``of_x`` and ``of_y`` their squared lengths."""
+    """L2 distances of centred rows x (a, D) and y (b, D); ``of_x`` and ``of_y`` are their squared lengths."""
     squares = (of_x[:, None] + of_y).addmm_(x, y.T, alpha=-2)
     if same:
-        squares.fill_diagonal_(float("inf"))  # a row against itself: 0, set below; not to be found close
-    # Rows whose nearest neighbour may have cancelled; of those, the pairs that have.
+        squares.fill_diagonal_(float("inf"))  # a row against itself must not count as close; its 0 is set below
+    # First the rows whose nearest neighbour may suffer from cancellation, then the affected pairs among them.
     limit = CLOSE[x.dtype]
     suspects = (squares.amin(dim=1) < limit * (of_x + of_y.max())).nonzero().flatten()
     redone = 0
@@ -112,7 +112,7 @@ def _euclidean(x: Tensor, y: Tensor, of_x: Tensor, of_y: Tensor, *, same: bool) 
         i, j = (squares[rows] < limit * (of_x[rows, None] + of_y)).nonzero(as_tuple=True)
         redone += len(i)
         if x.dtype == torch.float32 and redone > MANY * squares.numel():
-            # Tight clusters, or an outlier that holds the centre: the whole product again in float64 costs less.
+            # For tight clusters, or an outlier that moves the centre, redoing the whole product in float64 is cheaper.
             x, y = x.to(torch.float64), y.to(torch.float64)
             exact = _euclidean(x, y, x.square().sum(dim=1), y.square().sum(dim=1), same=same)
             return exact.to(torch.float32)
@@ -126,7 +126,7 @@ def _euclidean(x: Tensor, y: Tensor, of_x: Tensor, of_y: Tensor, *, same: bool) 
 
 @contextlib.contextmanager
 def _full_precision(device: torch.device) -> Iterator[None]:
-    """Matrix products in their own precision, whatever the caller's training loop has switched on."""
+    """Compute matrix products in full precision, overriding the caller's settings."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:

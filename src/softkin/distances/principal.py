@@ -1,6 +1,6 @@
 """Principal axes of many rows, read in batches.
 
-scikit-learn's ``PCA`` needs all rows in memory at once, and its ``IncrementalPCA``, which does not, is approximate.
+scikit-learn's ``PCA`` needs all rows in memory at once; its ``IncrementalPCA`` does not, but is approximate.
 """
 
 from collections.abc import Callable, Iterable
@@ -8,28 +8,28 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-EXACT = 4096  # values a row up to which the covariance is decomposed exactly; beyond, D³ steps are too many
-SAMPLE = 20_000  # rows that the iteration reads beyond that
+EXACT = 4096  # values per row up to which the covariance is decomposed exactly; beyond, D³ is too slow
+SAMPLE = 20_000  # rows that the iteration reads for wider data
 ITERATIONS = 4
-EXTRA = 32  # axes carried along by the iteration and dropped
+EXTRA = 32  # extra axes that the iteration computes and drops
 
 
 def principal_axes(
     batches: Callable[[int | None], Iterable[Tensor]], size: int, count: int, *, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """The ``count`` axes of largest variance and the mean of rows with ``size`` values.
+    """The ``count`` axes of largest variance, and the mean, of rows with ``size`` values.
 
-    Exact for at most 4,096 values a row: eigenvectors of the covariance, summed in float64. Beyond, four rounds of
-    subspace iteration over at most 20,000 rows.
+    The result is exact for at most 4,096 values per row: the eigenvectors of the covariance, summed in float64. Wider
+    rows take four rounds of subspace iteration over at most 20,000 rows.
 
     Args:
-        batches: Called with None for all rows, or with how many; gives (B, ``size``) float32, the same rows each time.
+        batches: Takes a number of rows, or None for all, and yields (B, ``size``) float32, the same rows each time.
         size: D.
-        count: How many axes; fewer come back where fewer rows exist.
-        seed: Of the iteration's start.
+        count: Number of axes; fewer are returned if there are fewer rows.
+        seed: Seed for the start of the iteration.
 
     Returns:
-        (axes (≤ count, D) orthonormal, the largest variance first; mean (D,)), float64 on the CPU.
+        Orthonormal axes (≤ count, D), the largest variance first, and the mean (D,); float64 on the CPU.
     """
     rows = None if size <= EXACT else SAMPLE
     total, seen = torch.zeros(size, dtype=torch.float64), 0
@@ -64,7 +64,7 @@ def _iterated(batches: Callable[[int | None], Iterable[Tensor]], mean: Tensor, c
             centred = batch - mean.to(batch)
             image += (centred.T @ (centred @ basis.to(batch.device))).cpu()
         basis, previous = image, basis
-    # Within the last subspace the covariance is small enough for an exact decomposition (Rayleigh and Ritz).
+    # Within the last subspace the covariance is small enough for an exact decomposition (Rayleigh–Ritz).
     ritz = (previous.T @ basis).to(torch.float64)
     vectors = torch.linalg.eigh((ritz + ritz.T) / 2)[1].flip(1)[:, :count]
     axes: Tensor = (previous.to(torch.float64) @ vectors).T.contiguous()

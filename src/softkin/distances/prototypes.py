@@ -1,4 +1,4 @@
-"""One vector for each class, from a model → the distances between them: class means of features, last-layer weights."""
+"""Distances between one vector per class from a model: mean features or last-layer weights."""
 
 import torch
 from torch import Tensor
@@ -13,10 +13,10 @@ def from_class_means(features: Array, labels: Array, *, num_classes: int | None 
 
     .. math:: d(k, k') = \|\mu_k - \mu_{k'}\|_2
 
-    ``from_features`` takes the mean distance of all pairs instead, to which the spread inside the classes adds.
+    ``from_features`` averages the distances of all pairs instead, which also measures the spread inside the classes.
 
     Args:
-        features: (N, …), flattened; images count as features.
+        features: (N, …), flattened; images can serve as features.
         labels: (N,).
         num_classes: K; by default the largest label + 1.
 
@@ -43,7 +43,7 @@ def from_class_means(features: Array, labels: Array, *, num_classes: int | None 
         )
     flat = rows.reshape(len(rows), -1)
     sums = torch.zeros(k, flat.shape[1], dtype=torch.float64)
-    step = max(1, 2**22 // flat.shape[1])  # all at once would copy the features as float64
+    step = max(1, 2**22 // flat.shape[1])  # converting all rows at once would copy the features as float64
     for start in range(0, len(flat), step):
         part = flat[start : start + step].to("cpu", torch.float64)
         checks.finite(part, "features", first_row=start)
@@ -54,11 +54,11 @@ def from_class_means(features: Array, labels: Array, *, num_classes: int | None 
 
 @torch.no_grad()
 def from_weights(weight: Array) -> Tensor:
-    r"""L2 distance between the directions of a last layer's rows: classes that one feature speaks for are near.
+    r"""L2 distance between the directions of a last layer's rows: classes with similar weights are near.
 
     .. math:: d(k, k') = \|u_k - u_{k'}\|_2, \quad u_k = (w_k - \bar w) / \|w_k - \bar w\|
 
-    A softmax ignores what all rows share, so their mean is subtracted first.
+    The softmax ignores what all rows share, so their mean is subtracted first.
 
     Args:
         weight: (K, d), such as ``model.fc.weight``.

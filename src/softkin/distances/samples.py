@@ -1,6 +1,6 @@
-"""Labelled samples, wherever they come from: arrays, a DataLoader, any iterable of batches, several processes.
+"""Labelled samples from arrays, a DataLoader, any iterable of batches, or several processes.
 
-Everything after this file sees rows (N, D) and labels (N,), in batches or sorted by class.
+Code that uses this module sees rows (N, D) and labels (N,), in batches or sorted by class.
 """
 
 import itertools
@@ -20,19 +20,19 @@ from softkin.progress import track
 
 @dataclass(frozen=True)
 class SampleStream:
-    """Where samples come from, before any is read."""
+    """A source of samples, before any is read."""
 
     name: str
-    """The argument that the caller used, for messages: images or features."""
+    """The name of the caller's argument, for messages: images or features."""
     batches: Iterable[Any]
-    """(rows, labels) pairs; one pair that holds everything if ``in_memory``."""
+    """(rows, labels) pairs; a single pair with everything if ``in_memory``."""
     in_memory: bool
     num_classes: int | None
     class_names: Sequence[str] | None
     limit: int | None
-    """How many of this rank's samples are its own; the rest is a distributed sampler's padding."""
+    """Number of this rank's samples that are its own; the others are a distributed sampler's padding."""
     num_samples: int | None
-    """The size of the whole data set, where known: more samples than that are duplicates."""
+    """The size of the whole data set, if known: any further samples are duplicates."""
     show: bool | None
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -40,7 +40,7 @@ class SampleStream:
         seen, width, dtype = 0, None, None
         for batch in track(self.batches, f"reading {self.name}", show=False if self.in_memory else self.show):
             rows = self.rows(batch)
-            if rows.device.type == "mps":  # has no float64
+            if rows.device.type == "mps":  # MPS has no float64
                 rows = rows.cpu()
             if rows.ndim < 2:
                 raise ValueError(
@@ -67,7 +67,7 @@ class SampleStream:
             width, dtype = rows.shape[1], rows.dtype
             if width == 0:
                 raise ValueError(f"`{self.name}` must hold values, got rows of length 0.")
-            step = max(1, 2**24 // width)  # a check of the whole array at once would copy it
+            step = max(1, 2**24 // width)  # checking the whole array at once would copy it
             for start in range(0, len(rows), step):
                 checks.finite(rows[start : start + step], self.name, first_row=seen + start)
             seen += len(rows)
@@ -93,7 +93,7 @@ def open_stream(
     num_samples: int | None,
     progress: bool | None,
 ) -> SampleStream:
-    """The caller's samples as a stream. Arrays need labels; anything else must yield batches that hold them."""
+    """The caller's samples as a stream. Arrays need labels; anything else must yield batches that include labels."""
     if class_names is not None:
         class_names = checks.class_names(class_names, num_classes=num_classes)
         num_classes = len(class_names)
@@ -124,10 +124,10 @@ def open_stream(
 
 
 def _share(loader: "DataLoader[Any]") -> tuple[int | None, int | None]:
-    """(samples of this rank that are not padding, size of the data set) as far as the loader tells.
+    """The number of this rank's samples that are not padding, and the size of the data set, if the loader tells.
 
-    ``DistributedSampler`` deals the indices out in turn, rank r taking places r, r+R, r+2R, …, and repeats the
-    first indices at the end until the ranks are even. Places from len(dataset) on are those repetitions.
+    ``DistributedSampler`` gives rank r the positions r, r+R, r+2R, …, and repeats the first indices at the end until
+    all ranks have as many. Positions from len(dataset) on are those repetitions.
     """
     try:
         known = len(loader.dataset)  # type: ignore[arg-type]
@@ -143,7 +143,7 @@ def _share(loader: "DataLoader[Any]") -> tuple[int | None, int | None]:
 def peek(source: SampleStream) -> tuple[SampleStream, Tensor]:
     """The source after its first values were read, and the first values of rank 0 as one flat tensor.
 
-    Up to 2¹⁸ values are read, enough to judge by.
+    Up to 2¹⁸ values are read, which is enough to recognise discrete values.
     """
     failure: Exception | None = None
     rest = iter(source.batches)
@@ -154,12 +154,12 @@ def peek(source: SampleStream) -> tuple[SampleStream, Tensor]:
             batch = next(rest, None)
             if batch is None:
                 break
-            # Copies, as a maker of batches may use the same memory for the next one.
+            # Copy the batches, since an iterable may reuse the memory for the next one.
             read.append((source.rows(batch).clone(), checks.as_tensor(batch[1], "labels").clone()))
             values.append(read[-1][0].reshape(-1))
         if not read:
             raise ValueError(f"`{source.name}` must hold samples, got none.")
-    except Exception as error:  # reading a batch may raise whatever its maker raises
+    except Exception as error:  # the iterable may raise anything
         failure = error
     ranks.agree(failure)
     joined = values[0] if len(values) == 1 else torch.cat([part.to(values[0].dtype) for part in values])
@@ -168,9 +168,9 @@ def peek(source: SampleStream) -> tuple[SampleStream, Tensor]:
 
 
 def settle(source: SampleStream, counts: Tensor, *, like: Tensor | None, failure: Exception | None) -> Tensor:
-    """How many samples each class has over all ranks; refuses empty classes and padding duplicates.
+    """The number of samples of each class over all ranks; empty classes and padding duplicates are refused.
 
-    Every rank calls it once, with what it counted and a row ``like`` its own, or with why it has none.
+    Collective: every rank calls it once, with its counts and a row ``like`` its own, or with its failure.
     """
     ranks.agree(failure)
     forms = ranks.gather(None if like is None else (like.shape[1], str(like.dtype)))
@@ -202,27 +202,27 @@ def settle(source: SampleStream, counts: Tensor, *, like: Tensor | None, failure
 
 
 def add_counts(counts: Tensor, labels: Tensor) -> Tensor:
-    """``counts`` of each class so far, plus those of ``labels``; grows when a larger class appears."""
+    """``counts`` of each class so far, plus those of ``labels``; it grows when a larger class appears."""
     batch = torch.bincount(labels.cpu(), minlength=len(counts))
     return batch + torch.nn.functional.pad(counts, (0, len(batch) - len(counts)))
 
 
 @dataclass(frozen=True)
 class Sorted:
-    """Rows in class order, on every rank all of them."""
+    """Rows in class order; every rank holds all of them."""
 
     rows: Tensor
-    """(n, D) as given, unsorted; ``order`` sorts them."""
+    """(n, D) rows as given, unsorted; ``order`` sorts them."""
     order: Tensor
     """(n,) row numbers, class by class."""
     drawn: Tensor
-    """(K,) how many rows of each class are here."""
+    """(K,) number of rows of each class that are held here."""
     population: Tensor
-    """(K,) how many samples each class has."""
+    """(K,) number of samples of each class."""
 
     @property
     def labels(self) -> Tensor:
-        """(n,) the class of each row, in class order."""
+        """(n,) class of each row, in class order."""
         return torch.repeat_interleave(torch.arange(len(self.drawn)), self.drawn).to(self.order.device)
 
     def block(self, start: int, stop: int) -> Tensor:
@@ -231,13 +231,13 @@ class Sorted:
 
 
 def collect(source: SampleStream, *, max_per_class: int | None, seed: int) -> Sorted:
-    """All samples, or with ``max_per_class`` m of each class, drawn at random without replacement.
+    """All samples, or with ``max_per_class`` a random sample of that many of each class, without replacement.
 
-    Each sample gets a random key and each class keeps its m smallest keys: that is a stratified sample, whatever
-    the order of arrival, in one pass and with no more than m + one batch of rows a class in memory.
+    Each sample gets a random key, and each class keeps its m smallest keys. This is a stratified sample for any order
+    of arrival, in one pass, with no more than m rows per class and one batch in memory.
     """
     rank = ranks.world()[0]
-    generator = torch.Generator().manual_seed(seed + 0x9E3779B9 * rank)  # apart for each rank, else keys repeat
+    generator = torch.Generator().manual_seed(seed + 0x9E3779B9 * rank)  # one stream per rank, else keys repeat
     kept: list[tuple[Tensor, Tensor, Tensor]] = []
     counts, failure = torch.zeros(0, dtype=torch.int64), None
     try:
@@ -268,12 +268,12 @@ def collect(source: SampleStream, *, max_per_class: int | None, seed: int) -> So
 
 
 def _smallest_keys(parts: list[tuple[Tensor, Tensor, Tensor]], most: int | None) -> tuple[Tensor, Tensor, Tensor]:
-    """The parts joined, cut to the ``most`` smallest keys of each class."""
+    """The parts joined, reduced to the ``most`` smallest keys of each class."""
     rows, labels, keys = parts[0] if len(parts) == 1 else (torch.cat(column) for column in zip(*parts, strict=True))
     if most is None:
         return rows, labels, keys
     by_key = torch.argsort(keys)
-    order = by_key[torch.argsort(labels.cpu()[by_key], stable=True)]  # by class, and by key within a class
+    order = by_key[torch.argsort(labels.cpu()[by_key], stable=True)]  # by class, then by key
     counts = torch.bincount(labels.cpu())
     place = torch.arange(len(order)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
     chosen = order[place < most].sort().values

@@ -1,7 +1,7 @@
-"""Distance sources by name: each way to measure how far apart classes are is declared here once.
+"""Distance sources by name: every way to measure distances between classes is declared here once.
 
-Commands, training and studies read ``SOURCES``: which names there are, what tables call them, what data they need and
-which options they take. A new source is one function with ``@source`` above it.
+Commands, training and studies read from ``SOURCES`` the names, the titles in tables, the data that a source needs and
+the options that it takes. A new source is one function decorated with ``@source``.
 """
 
 import inspect
@@ -29,15 +29,15 @@ from softkin.similarity import from_confusion, from_outputs
 from softkin.word_vectors import WordVectors, opened
 
 Need = Literal["images", "features", "text", "names"]
-SETTING = ("seed", "device", "progress")  # given to every source that uses them
+SETTING = ("seed", "device", "progress")  # passed to every source that uses them
 
 
 class ClassData(Protocol):
-    """What is measured: ``data.Labelled``, or anything that has these."""
+    """The data to measure: ``data.Labelled``, or any object with these attributes."""
 
     @property
     def kind(self) -> str:
-        """What the samples are, "images", "features" or "text"; "names" where there are none."""
+        """The kind of samples: "images", "features" or "text", or "names" if there are none."""
 
     @property
     def values(self) -> Any:
@@ -45,7 +45,7 @@ class ClassData(Protocol):
 
     @property
     def labels(self) -> Any:
-        """(N,) classes."""
+        """(N,) class numbers."""
 
     @property
     def class_names(self) -> list[str]:
@@ -53,12 +53,12 @@ class ClassData(Protocol):
 
     @property
     def synonyms(self) -> Sequence[str | Sequence[str]]:
-        """The names of each class, as ``from_words`` takes them."""
+        """The names of each class, in the form that ``from_words`` takes."""
 
 
 @dataclass(frozen=True)
 class ClassNames:
-    """Classes of which only the names are known, as data to measure."""
+    """Data to measure for classes of which only the names are known."""
 
     class_names: list[str]
     synonyms: Sequence[str | Sequence[str]]
@@ -69,37 +69,37 @@ class ClassNames:
 
 @dataclass(frozen=True)
 class ClassDistances:
-    """What a source measured."""
+    """The distances that a source measured."""
 
     matrix: Tensor
     """D, (K, K) float64 on the CPU"""
     how: str
-    """How it was measured, in words: "mean L1, all pairs\""""
+    """A description of the measurement, such as "mean L1, all pairs\""""
     autoencoder: AutoencoderFit | None = None
-    """The autoencoder behind it, where there is one"""
+    """The autoencoder, if one was trained"""
     similarity: Tensor | None = None
-    """S itself, where a file holds that and not distances: β is in it already"""
+    """S itself, if the source is a file that holds a similarity instead of distances: β is already applied"""
     asymmetric: bool = False
-    """Whether d(k, k') ≠ d(k', k) is meant, as in what a model confuses"""
+    """Whether d(k, k') ≠ d(k', k) is intended, as in a model's confusions"""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What else such a file says: a suggested α, the sources of a mixture"""
+    """Further content of such a file: a suggested α, the sources of a mixture"""
 
 
 @dataclass(frozen=True)
 class DistanceSource:
-    """A way to measure how far apart classes are."""
+    """A way to measure distances between classes."""
 
     name: str
     title: str
-    """What tables call it"""
+    """The title in tables"""
     needs: tuple[Need, ...]
-    """The kinds of data that it can measure; ("names",) where the names of the classes are enough"""
+    """The kinds of data that the source can measure; ("names",) if class names are enough"""
     default_for: tuple[Need, ...]
-    """The kinds of data that it is the default for"""
+    """The kinds of data for which this is the default source"""
     function: Callable[..., ClassDistances]
-    """Called with the data and its options"""
+    """The function, called with the data and the options"""
     required: tuple[str, ...] = ()
-    """Options without which it has nothing to measure"""
+    """Options without which the source has nothing to measure"""
 
     @cached_property
     def options(self) -> tuple[str, ...]:
@@ -109,11 +109,11 @@ class DistanceSource:
 
     @property
     def uses_samples(self) -> bool:
-        """Whether it measures samples, and not names alone."""
+        """Whether the source measures samples rather than names alone."""
         return "names" not in self.needs
 
     def check(self, kind: str) -> None:
-        """Refuse data of a kind that it cannot measure."""
+        """Refuse a kind of data that the source cannot measure."""
         if self.uses_samples and kind not in self.needs:
             suitable = [name for name, other in SOURCES.items() if not other.uses_samples or kind in other.needs]
             *first, last = self.needs
@@ -135,7 +135,7 @@ def source(
     aliases: Sequence[str] = (),
     required: Sequence[str] = (),
 ) -> Callable[[Callable[..., ClassDistances]], Callable[..., ClassDistances]]:
-    """Declare the function below as the distance source ``name``; its keyword arguments are the source's options."""
+    """Declare the decorated function as the distance source ``name``; its keyword arguments are the options."""
 
     def declare(function: Callable[..., ClassDistances]) -> Callable[..., ClassDistances]:
         declared = DistanceSource(name, title, tuple(needs), tuple(default_for), function, tuple(required))
@@ -146,18 +146,18 @@ def source(
 
 
 def default_source(kind: str) -> str:
-    """The source that suits data of a kind, where none was named."""
+    """The default source for a kind of data."""
     return next(name for name, known in SOURCES.items() if kind in known.default_for)
 
 
 def measure(distance: str, data: ClassData, **options: Any) -> ClassDistances:
-    """Class distances of labelled data by the name of their source.
+    """Class distances of labelled data, measured by a named source.
 
     Args:
         distance: A name or alias in ``SOURCES``.
-        data: Samples with their classes; of several parts of a data set, the training rows.
-        options: Of the source. ``seed``, ``device`` and ``progress`` go to the sources that use them; another option
-            that the source does not have must be None or empty.
+        data: Samples with their classes; pass the training rows if the data set is divided.
+        options: Options of the source. ``seed``, ``device`` and ``progress`` are passed to the sources that use them.
+            Any other option that the source does not have must be None or empty.
     """
     known = SOURCES[SOURCES.canonical(distance, "distance")]
     known.check(data.kind)
@@ -187,7 +187,7 @@ def _declare_pairs(name: str, p: Literal[1, 2], default_for: Need) -> None:
         device: str | torch.device | None = None,
         progress: bool | None = None,
     ) -> ClassDistances:
-        """Mean L1 or L2 distance of all pairs of inputs."""
+        """Mean L1 or L2 distance over all pairs of inputs."""
         values = checks.on_device(checks.as_tensor(data.values, data.kind), device)
         options: Any = {"class_names": data.class_names, "max_per_class": max_per_class, "seed": seed}
         if p == 2 and data.kind != "images":
@@ -214,7 +214,7 @@ def _autoencoder(
     device: str | torch.device | None = None,
     progress: bool | None = None,
 ) -> ClassDistances:
-    """Mean L2 distance of the codes of an autoencoder that is trained on the samples."""
+    """Mean L2 distance between the codes of an autoencoder that is trained on the samples."""
     matrix, fit = from_autoencoder(
         data.values,
         data.labels,
@@ -240,7 +240,7 @@ def _words(
     aliases: Mapping[str, str] | None = None,
     prefer: Literal["words", "entity"] = "words",
 ) -> ClassDistances:
-    """L2 distance of the vectors of the words that name the classes."""
+    """L2 distance between the word vectors of the class names."""
     vectors = opened(vectors)
     matrix = from_words(data.synonyms, vectors, aliases=aliases, prefer=prefer)
     origin = f" from {vectors.source}" if isinstance(vectors, WordVectors) else ""
@@ -249,7 +249,7 @@ def _words(
 
 @source("class-means", title="CM", needs=("images", "features", "text"), aliases=("cm",))
 def _class_means(data: ClassData) -> ClassDistances:
-    """L2 distance of the classes' mean inputs or features."""
+    """L2 distance between the classes' mean inputs or features."""
     matrix = from_class_means(data.values, data.labels, num_classes=len(data.class_names))
     return ClassDistances(matrix, "L2 of the class means")
 
@@ -262,7 +262,7 @@ def _taxonomy(
     measure: TaxonomyMeasure = "lca",
     aliases: Mapping[str, str] | None = None,
 ) -> ClassDistances:
-    """Distance in a taxonomy."""
+    """Distance between the classes in a taxonomy."""
     assert tree is not None
     origin = Path(tree).name if isinstance(tree, str | Path) else getattr(tree, "name", "given edges")
     matrix = from_taxonomy(tree, data.synonyms, measure, aliases=aliases)
@@ -273,7 +273,7 @@ def _taxonomy(
 def _encoder(
     data: ClassData, *, encoder: Encoder | str | Path | None = None, template: str | Sequence[str] | None = None
 ) -> ClassDistances:
-    """L2 distance of what a text encoder makes of the class names."""
+    """L2 distance between a text encoder's vectors of the class names."""
     assert encoder is not None
     names = [entry if isinstance(entry, str) else entry[0] for entry in data.synonyms]
     names = names if len(set(names)) == len(names) else data.class_names
@@ -308,7 +308,7 @@ def _confusion(data: ClassData, *, confusion: Array | str | Path | None = None) 
 
 @source("weights", title="LW", needs=("names",), required=("weights",))
 def _weights(data: ClassData, *, weights: Array | str | Path | None = None) -> ClassDistances:
-    """L2 distance of the directions of a last layer's rows."""
+    """L2 distance between the directions of a last layer's rows."""
     assert weights is not None
     from_path, count = isinstance(weights, str | Path), len(data.class_names)
     rows = readers.read_weights(weights, count) if isinstance(weights, str | Path) else weights

@@ -1,4 +1,4 @@
-"""A taxonomy → how far apart its classes are in it: by the lowest node above both, or by the path through it."""
+"""Distances between classes in a taxonomy, by the lowest common ancestor or by the path between them."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,9 +17,9 @@ from softkin.names import near
 TaxonomyMeasure: TypeAlias = Literal["lca", "path", "wu-palmer"]
 MEASURES: tuple[str, ...] = get_args(TaxonomyMeasure)
 
-TOP = "(top)"  # the node above all that a nested file names
+TOP = "(top)"  # the node above all nodes that a nested file names
 MOST_NODES = 2**20  # WordNet has 82,115 nouns
-SHOWN = 5  # names that a message lists
+SHOWN = 5  # maximum number of names in a message
 
 
 class Taxonomy:
@@ -27,7 +27,7 @@ class Taxonomy:
 
     Args:
         edges: (parent, child) pairs.
-        name: Where they are from, for messages and provenance.
+        name: The origin of the pairs, for messages and provenance.
 
     Example:
         >>> tree = Taxonomy([("animal", "cat"), ("animal", "dog"), ("thing", "animal"), ("thing", "car")])
@@ -38,7 +38,7 @@ class Taxonomy:
     def __init__(self, edges: Iterable[tuple[str, str]], *, name: str = "the taxonomy") -> None:
         self.name = name
         self.parents: dict[str, list[str]] = {}
-        """Each node → its parents, none for a root"""
+        """The parents of each node; a root has none"""
         for place, edge in enumerate(edges):
             if isinstance(edge, str) or len(edge) != 2 or not all(isinstance(end, str) and end.strip() for end in edge):
                 raise ValueError(f"`edges` must be pairs of texts (parent, child), got {edge!r} at place {place}.")
@@ -86,7 +86,7 @@ class Taxonomy:
                     done.add(node)
 
     def ancestors(self, node: str) -> dict[str, int]:
-        """A node and all above it → the fewest steps up to each."""
+        """The node and all its ancestors, each with the fewest steps up to it."""
         steps = {node: 0}
         queue = deque([node])
         while queue:
@@ -98,7 +98,7 @@ class Taxonomy:
         return steps
 
     def places(self, class_names: Sequence[str | Sequence[str]]) -> list[str]:
-        """The node of each class: of the same name, or else of the same words ("sweet pepper", "sweet_pepper")."""
+        """The node of each class: one of the same name, or else of the same words ("sweet pepper", "sweet_pepper")."""
         by_words: dict[str, list[str]] = {}
         for node in self.parents:
             by_words.setdefault(" ".join(tokens(node)), []).append(node)
@@ -128,7 +128,7 @@ class Taxonomy:
     def rows(
         self, class_names: Sequence[str | Sequence[str]], measure: TaxonomyMeasure = "lca"
     ) -> Callable[[Tensor], Tensor]:
-        """Class numbers (r,) → their distances (r, K), for ``similarity.from_blocks``: K×K is never built."""
+        """A function from class numbers (r,) to distances (r, K) for ``similarity.from_blocks``; K×K is not built."""
         if measure not in MEASURES:
             checks.option(measure, "measure", MEASURES)
         lines = _Lines(self, self.places(class_names))
@@ -137,7 +137,7 @@ class Taxonomy:
 
 
 class _Lines:
-    """The part of a taxonomy above some classes, by number, ready for rows of distances."""
+    """The part of a taxonomy above the given classes, by number, prepared for rows of distances."""
 
     def __init__(self, taxonomy: Taxonomy, nodes: list[str]) -> None:
         if len(nodes) < 2:
@@ -184,7 +184,7 @@ class _Lines:
 
     def lca(self, own: int) -> NDArray[np.float64]:
         line = np.zeros(self.number)
-        for node in sorted(self.steps[own], key=lambda name: -self.height[name]):  # what is lower overwrites
+        for node in sorted(self.steps[own], key=lambda name: -self.height[name]):  # lower nodes overwrite higher ones
             line[self.below[node]] = self.height[node] / self.highest
         line[own] = 0
         return line
@@ -210,14 +210,14 @@ class _Lines:
 
 
 def _downwards(taxonomy: Taxonomy, kept: set[str]) -> list[str]:
-    """Nodes, each after its parents."""
+    """The nodes in topological order, each after its parents."""
     waiting = {node: len(taxonomy.parents[node]) for node in kept}
     children: dict[str, list[str]] = {}
     for node in kept:
         for parent in taxonomy.parents[node]:
             children.setdefault(parent, []).append(node)
     order = [node for node, count in waiting.items() if count == 0]
-    for node in order:  # grows while it is gone through
+    for node in order:  # the list grows during the loop
         for child in children.get(node, ()):
             waiting[child] -= 1
             if waiting[child] == 0:
@@ -226,7 +226,7 @@ def _downwards(taxonomy: Taxonomy, kept: set[str]) -> list[str]:
 
 
 Edges: TypeAlias = Taxonomy | Iterable[tuple[str, str]] | str | Path
-"""A taxonomy, pairs of parent and child, or where they are"""
+"""A taxonomy, pairs of parent and child, or the name of their file"""
 
 
 def from_taxonomy(
@@ -236,30 +236,30 @@ def from_taxonomy(
     *,
     aliases: Mapping[str, str] | None = None,
 ) -> Tensor:
-    r"""How far apart classes are in a taxonomy.
+    r"""Distances between classes in a taxonomy.
 
-    - "lca": the height of the lowest node above both, as a share of the root's. The height of a node is the longest way
-      down to a class.
-    - "path": the fewest edges from one to the other, up and down again.
+    - "lca": the height of the lowest node above both, as a share of the root's. The height of a node is the longest
+      path down to a class.
+    - "path": the fewest edges from one class to the other, up and down again.
     - "wu-palmer": :math:`1 - 2 t_c / (t_c + a + t_c + b)`, with c the deepest node above both, :math:`t_c` its depth
       (the root has 1) and a, b the steps from the two classes up to it.
 
-    Only what lies above the classes counts. A node may have several parents, as in WordNet.
+    Only nodes above the classes count. A node may have several parents, as in WordNet.
 
     Args:
         edges: (parent, child) pairs, a ``Taxonomy``, or the path of a file: a CSV or text of such pairs, nested JSON or
             YAML, or "FILE.parquet:COLUMN" for a column of superclasses beside the labels. "wordnet" stands for WordNet,
-            where names are looked up as wnid ("n02124075"), sense ("crane.n.05") or lemma (the first sense that is no
-            proper name); "wordnet:FOLDER" for its files elsewhere.
-        class_names: K names; each a text, or a list of synonyms of which the first in the taxonomy counts.
+            which looks up names as wnid ("n02124075"), sense ("crane.n.05") or lemma (the first sense that is not a
+            proper name); "wordnet:FOLDER" reads its files from another folder.
+        class_names: K names; each is a text, or a list of synonyms of which the first in the taxonomy is used.
         measure: "lca", "path" or "wu-palmer".
-        aliases: What to look up instead of a name, such as {"crane": "crane.n.05"}.
+        aliases: Replacements for names in look-ups, such as {"crane": "crane.n.05"}.
 
     Returns:
         D, symmetric with zeros on the diagonal.
 
     Raises:
-        SoftkinError: A class that is not in the taxonomy, two roots, or a cycle.
+        SoftkinError: A class is not in the taxonomy, or the taxonomy has two roots or a cycle.
 
     Example:
         >>> tree = [("animal", "cat"), ("animal", "dog"), ("thing", "animal"), ("thing", "car")]
@@ -275,13 +275,13 @@ def from_taxonomy(
     checks.in_order(class_names)
     names = aliased(class_names, aliases)
     taxonomy = opened_taxonomy(edges, names)
-    if isinstance(taxonomy, tuple):  # WordNet, which knows the nodes of the names
+    if isinstance(taxonomy, tuple):  # WordNet already knows the nodes of the names
         taxonomy, names = taxonomy
     return taxonomy.rows(names, measure)(torch.arange(len(names)))
 
 
 def aliased(class_names: Sequence[str | Sequence[str]], aliases: Mapping[str, str] | None) -> list[str | Sequence[str]]:
-    """Class names with what to look up in the place of some."""
+    """The class names after replacing those that have an alias."""
     lower = {key.lower(): value for key, value in (aliases or {}).items()}
 
     def looked_up(entry: str | Sequence[str]) -> str | Sequence[str]:
@@ -294,7 +294,7 @@ def aliased(class_names: Sequence[str | Sequence[str]], aliases: Mapping[str, st
 def opened_taxonomy(
     edges: Edges, class_names: Sequence[str | Sequence[str]]
 ) -> "Taxonomy | tuple[Taxonomy, list[str | Sequence[str]]]":
-    """What an argument ``edges`` stands for; of WordNet the part above the classes, and their nodes."""
+    """The taxonomy that ``edges`` stands for; for WordNet, the part above the classes and their nodes."""
     if isinstance(edges, Taxonomy):
         return edges
     if not isinstance(edges, str | Path):
@@ -314,7 +314,7 @@ def from_superclasses(superclasses: Sequence[str | int], *, name: str = "the sup
 
     Args:
         superclasses: K names or numbers, one for each class.
-        name: Where they are from.
+        name: The origin of the superclasses, for messages.
     """
     return Taxonomy(
         [

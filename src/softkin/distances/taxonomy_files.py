@@ -1,4 +1,4 @@
-"""Files → taxonomies: pairs of parent and child, nested tables, columns of superclasses."""
+"""Taxonomies from files: pairs of parent and child, nested tables, or columns of superclasses."""
 
 import csv
 import io
@@ -9,14 +9,14 @@ from typing import Any
 from softkin import SoftkinError, checks, files
 from softkin.distances.taxonomy import MOST_NODES, TOP, Taxonomy
 
-LABELS = ("fine_label", "label", "labels", "class", "target")  # columns that may name the class of a row
+LABELS = ("fine_label", "label", "labels", "class", "target")  # columns that may hold the class of a row
 
 
 def read_taxonomy(path: str | Path) -> Taxonomy:
-    """A taxonomy from a file: CSV or text with a pair a line, nested JSON or YAML, a column of superclasses.
+    """A taxonomy from a file: CSV or text with one pair per line, nested JSON or YAML, or a column of superclasses.
 
-    In nested files keys are nodes, lists and tables hold their children, and {"name": …, "children": […]} is taken as
-    it is meant; the file itself is the root.
+    In nested files, keys are nodes, and lists and tables hold their children; {"name": …, "children": […]} is
+    understood too. The file itself is the root.
     """
     text = str(path)
     stem, colon, column = text.rpartition(":")
@@ -39,10 +39,10 @@ def read_taxonomy(path: str | Path) -> Taxonomy:
 
 
 def is_taxonomy(content: str) -> bool:
-    """Whether the text of a CSV file is a list of pairs, and no matrix."""
+    """Whether the text of a CSV file is a list of pairs rather than a matrix."""
     lines = [line for line in content.splitlines()[:20] if line.strip()]
     cells = [next(csv.reader([line])) for line in lines]
-    if len(cells) < 2 or any(len(line) != 2 for line in cells[:-1]):  # the last may be cut
+    if len(cells) < 2 or any(len(line) != 2 for line in cells[:-1]):  # the last line may be cut off
         return False
     named = {cell.strip().lower() for cell in cells[0]} == {"parent", "child"}
     return named or not any(checks.is_number(cell) for line in cells[1:] for cell in line)
@@ -68,13 +68,13 @@ def _pairs(content: str, path: Path) -> list[tuple[str, str]]:
         parent, child = row[order[0]].strip(), row[order[1]].strip()
         if not child:
             raise SoftkinError(f"{path}, line {number}: the child has no name.")
-        if parent:  # a root may stand below nothing
+        if parent:  # a root may have no parent
             pairs.append((parent, child))
     return pairs
 
 
 def _nested(content: Any, path: Path) -> list[tuple[str, str]]:
-    """Edges of nested tables and lists; without recursion, as files may be hostile."""
+    """Edges of nested tables and lists, without recursion because files may be hostile."""
     edges: list[tuple[str, str]] = []
     waiting: list[tuple[str, Any, int]] = [(TOP, content, 0)]
     while waiting:
@@ -98,7 +98,7 @@ def _nested(content: Any, path: Path) -> list[tuple[str, str]]:
             raise SoftkinError(
                 f"{path} must hold names, lists and tables, got {type(inner).__name__} below {parent!r}."
             )
-    if sum(parent == TOP for parent, _ in edges) == 1:  # the file names its root itself
+    if sum(parent == TOP for parent, _ in edges) == 1:  # the file names its own root
         edges = [edge for edge in edges if edge[0] != TOP] or edges
     return edges
 
@@ -115,7 +115,7 @@ def _read_yaml(path: Path) -> Any:
 
 
 def _superclass_column(path: Path, column: str) -> Taxonomy:
-    """Classes below the superclass that each of their rows has, from two columns of a parquet file."""
+    """The taxonomy of classes and superclasses in two columns of a parquet file."""
     import pyarrow.parquet as pq
 
     files.require_regular(path)
@@ -148,7 +148,7 @@ def _superclass_column(path: Path, column: str) -> Taxonomy:
 
 
 def _class_names(metadata: Mapping[bytes, bytes], path: Path) -> dict[str, list[str]]:
-    """The names of the classes of each column, as Hugging Face data sets keep them."""
+    """The class names of each column, from the metadata of a Hugging Face data set."""
     if b"huggingface" not in metadata:
         return {}
     about = files.parse_json(metadata[b"huggingface"], path, "the metadata of a data set")

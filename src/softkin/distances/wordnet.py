@@ -1,4 +1,4 @@
-"""WordNet's nouns, read from its own files: Debian's wordnet-base, or the ones that nltk downloads."""
+"""WordNet's nouns, read from its own files: Debian's wordnet-base, or nltk's download."""
 
 import mmap
 import os
@@ -28,10 +28,10 @@ _PLURALS = (
 
 
 class WordNet:
-    """Nouns and what they are kinds of. A synset is called by its wnid, "n" and eight digits, as ImageNet does.
+    """Nouns and their hypernyms. A synset is identified by its wnid, "n" and eight digits, as in ImageNet.
 
     Args:
-        folder: With ``index.noun`` and ``data.noun``; None: SOFTKIN_WORDNET, or where Debian and nltk keep them.
+        folder: The folder of ``index.noun`` and ``data.noun``; None uses SOFTKIN_WORDNET, or Debian's or nltk's folder.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
@@ -54,14 +54,14 @@ class WordNet:
 
     @cached_property
     def _senses(self) -> dict[str, str]:
-        """Lemma → its line of the index."""
+        """Each lemma with its line of the index."""
         path = self.folder / "index.noun"
         with files.reading(path, "WordNet"):
             lines = files.read_bytes(path, "WordNet").decode("utf-8").splitlines()
         return {line.partition(" ")[0]: line for line in lines if not line.startswith(" ")}
 
     def senses(self, lemma: str) -> list[str]:
-        """The wnids of a lemma, the most frequent first; none if there is no such noun."""
+        """The wnids of a lemma, the most frequent first; empty if there is no such noun."""
         line = self._senses.get(lemma.strip().lower().replace(" ", "_").replace("-", "_")) or self._senses.get(
             lemma.strip().lower().replace(" ", "_")
         )
@@ -70,10 +70,10 @@ class WordNet:
         )
 
     def synset(self, name: str) -> str | None:
-        """The wnid of a wnid, a sense ("crane.n.05") or a lemma; None if there is none.
+        """The wnid for a wnid, a sense ("crane.n.05") or a lemma; None if there is none.
 
-        Of a lemma the first sense that is a kind of thing counts, and not a single person or place (of "crane" not the
-        poet); a plural is looked up as its singular.
+        For a lemma this is the first sense that is a kind of thing, not a single person or place (for "crane", not the
+        poet). A plural is looked up as its singular.
         """
         if _WNID.fullmatch(name):
             return name if self._line(name) is not None else None
@@ -95,11 +95,11 @@ class WordNet:
         return [fields[4 + 2 * word] for word in range(int(fields[3], 16))]
 
     def parents(self, wnid: str) -> list[str]:
-        """The synsets that this one is a kind, or an instance, of."""
+        """The synsets of which this one is a kind or an instance."""
         return [target for _, target in self._pointers(wnid)]
 
     def above(self, class_names: Sequence[str | Sequence[str]]) -> tuple[Taxonomy, list[str | Sequence[str]]]:
-        """The taxonomy of all that is above some classes, and their wnids."""
+        """The taxonomy above the given classes, and the wnids of the classes."""
         nodes: list[str | Sequence[str]] = []
         missing: list[str] = []
         for entry in class_names:
@@ -123,7 +123,7 @@ class WordNet:
         return Taxonomy(self.edges([str(node) for node in nodes]), name="WordNet"), nodes
 
     def edges(self, wnids: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """(parent, child) for all that is above some synsets."""
+        """(parent, child) pairs for everything above the given synsets."""
         seen, queue = set(wnids), deque(wnids)
         while queue:
             wnid = queue.popleft()
@@ -142,7 +142,7 @@ class WordNet:
             start = end + 1
 
     def _line(self, wnid: str) -> str | None:
-        """The synset's line: its number is the place where it begins."""
+        """The synset's line; the number of a synset is the offset of its line."""
         offset = int(wnid[1:])
         end = self._data.find(b"\n", offset)
         line = self._data[offset : end if end >= 0 else len(self._data)].decode("utf-8", "replace")
@@ -168,7 +168,7 @@ class WordNet:
 
 
 def _singulars(name: str) -> Iterator[str]:
-    """A name, and what it may be the plural of."""
+    """The name itself, and the singulars of which it may be the plural."""
     yield name
     lower = name.lower()
     for ending, other in _PLURALS:

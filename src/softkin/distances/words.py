@@ -1,4 +1,4 @@
-"""Class names → vectors of their words, and the distances between them."""
+"""Word vectors of class names, and the distances between them."""
 
 import re
 import warnings
@@ -15,16 +15,16 @@ from softkin import checks
 from softkin.names import DIGITS, near
 from softkin.word_vectors import SHIPPED, WordVectors, opened, unit_length
 
-ENTITY = "ENTITY/"  # how Wikipedia2Vec marks the rows that stand for articles rather than words
+ENTITY = "ENTITY/"  # Wikipedia2Vec's prefix for rows of articles rather than words
 
 _POSSESSIVE = re.compile(r"['’]s\b", re.IGNORECASE)
-# camelCase and HTTPServer, but not iPod or eBook
+# splits camelCase and HTTPServer, but not iPod or eBook
 _HUMP = re.compile(r"(?<=[a-z0-9]{2})(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_BETWEEN = re.compile(r"[\W_]+")  # everything that is neither a letter nor a digit
-_COUNTER = re.compile(r"[0-9]+|[a-z]")  # what numbered classes differ by: class_0, group b
+_BETWEEN = re.compile(r"[\W_]+")  # anything that is neither a letter nor a digit
+_COUNTER = re.compile(r"[0-9]+|[a-z]")  # the distinguishing part of numbered classes: class_0, group b
 
-NEAR_LENGTH = 64  # a longer word is no slip of the pen: near words are not looked for
-SHOWN = 20  # words without a vector that a message lists
+NEAR_LENGTH = 64  # characters: longer words are no typing errors, so similar words are not searched
+SHOWN = 20  # maximum number of words without a vector in a message
 
 
 def tokens(name: str) -> list[str]:
@@ -44,32 +44,32 @@ def from_words(
     aliases: Mapping[str, str] | None = None,
     prefer: Literal["words", "entity"] = "words",
 ) -> Tensor:
-    r"""L2 distance between the vectors of the class names: how far apart the words are in meaning.
+    r"""L2 distance between the word vectors of the class names, which reflects their meaning.
 
     .. math:: d(k, k') = \|V(w_k) - V(w_{k'})\|_2
 
-    with V of a name the vector of its entry, if the vectors have one for it ("polar bear"), and else the mean of the
-    vectors of its parts: from the left, the most words that have an entry of their own. The vectors that come with
-    softkin have unit length, and their means are brought to unit length again (GloVe's are left as they are). Names are
+    where V of a name is the vector of its entry, if there is one for the whole name ("polar bear"), and otherwise the
+    mean of the vectors of its parts: from the left, the longest runs of words with an entry. The vectors that come with
+    softkin have unit length, and their means are rescaled to unit length (GloVe's are left as they are). Names are
     split at ``_``, spaces, hyphens, ``/ , ? &`` and other punctuation, at the humps of camelCase and before a
-    possessive 's, and lower-cased; a one-character token without a vector is left out if another token remains. Names
-    that words cannot tell apart (``class_0`` and ``class_1``, two names with one vector) get a warning.
+    possessive 's, and lower-cased. A one-character token without a vector is left out if another token remains. Names
+    that words cannot tell apart (``class_0`` and ``class_1``, or two names with one vector) cause a warning.
 
     Args:
-        class_names: K names that differ; each a text, or a list of synonyms of which the first whose words all
-            have vectors is taken.
-        vectors: None for the vectors that come with softkin (a sentence encoder's, of English words), "glove" for the
-            other ones that do (the paper's kind, of raw length), a ``WordVectors``, a mapping from words to arrays, or
-            the path of a file for ``WordVectors.load``.
-        aliases: What to look up instead of a name or a word, such as {"gasmask": "gas mask"}.
-        prefer: "entity" takes each class's whole-name entity vector (Wikipedia2Vec's ``ENTITY/…`` rows) if every
-            class has one, and else warns and takes words for all: the two kinds never share a matrix.
+        class_names: K distinct names; each is a text, or a list of synonyms of which the first whose words all have
+            vectors is used.
+        vectors: None for the default vectors that come with softkin (a sentence encoder's, of English words); "glove"
+            for the GloVe vectors that come with softkin (the paper's kind, not normalised); a ``WordVectors``; a
+            mapping from words to arrays; or the path of a file for ``WordVectors.load``.
+        aliases: Replacements for names or words in look-ups, such as {"gasmask": "gas mask"}.
+        prefer: "entity" uses each class's whole-name entity vector (Wikipedia2Vec's ``ENTITY/…`` rows) if every class
+            has one, and otherwise warns and uses words for all classes: the two kinds never share a matrix.
 
     Returns:
         D, with zeros on the diagonal.
 
     Raises:
-        ValueError: Words without a vector: all of them, the closest known words, and what to do.
+        ValueError: Words have no vector; the message lists them, the closest known words, and what to do.
 
     Example:
         >>> D = from_words(["dolphin", "whale", "rose"])
@@ -90,13 +90,13 @@ def name_vectors(
     aliases: Mapping[str, str] | None = None,
     prefer: Literal["words", "entity"] = "words",
 ) -> Tensor:
-    """The vectors that ``from_words`` takes the distances of, (K, d) float64: for ``similarity.from_vectors``."""
+    """The vectors behind the distances of ``from_words``, (K, d) float64, for ``similarity.from_vectors``."""
     rows = class_vectors(class_names, vectors, aliases=aliases, prefer=prefer)
     names = [name if isinstance(name, str) else name[0] for name in class_names]
-    own = isinstance(vectors, Mapping) and not isinstance(vectors, WordVectors)  # who has "a" and "b" in it means them
+    own = isinstance(vectors, Mapping) and not isinstance(vectors, WordVectors)  # such a mapping means "a" and "b"
     sentence = (not aliases and not own and _numbered(names)) or _sharing(names, rows)
     if sentence:
-        warnings.warn(sentence, stacklevel=3)  # the caller of from_words, or of from_names
+        warnings.warn(sentence, stacklevel=3)  # points at the caller of from_words or from_names
     return rows
 
 
@@ -124,7 +124,7 @@ def class_vectors(
 
 
 def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
-    """Each class's names, at least one; classes must differ by their first, unless they have others."""
+    """Each class's names, at least one; the first names must be distinct unless classes have further names."""
     checks.in_order(class_names)
     synonyms: list[list[str]] = []
     for place, entry in enumerate(class_names):
@@ -148,7 +148,7 @@ def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
 
 
 def _numbered(names: Sequence[str]) -> str:
-    """What is wrong with names that differ only by numbers or letters; nothing with others."""
+    """A warning about names that differ only by numbers or letters; empty for others."""
 
     def plain(name: str) -> list[str]:
         return [word for word in tokens(name) if not _COUNTER.fullmatch(word)]
@@ -163,9 +163,9 @@ def _numbered(names: Sequence[str]) -> str:
 
 
 def _sharing(names: Sequence[str], rows: Tensor) -> str:
-    """What is wrong with names that have the same vector; nothing if none have."""
+    """A warning about names that share a vector; empty if there are none."""
     classes: dict[bytes, list[str]] = {}
-    for name, row in zip(names, rows.numpy() + 0.0, strict=True):  # -0.0 is 0.0
+    for name, row in zip(names, rows.numpy() + 0.0, strict=True):  # adding 0.0 turns -0.0 into 0.0
         classes.setdefault(row.tobytes(), []).append(name)
     alike = next((group for group in classes.values() if len(group) > 1), None)
     if alike is None:
@@ -182,10 +182,10 @@ def _listed(names: Sequence[str], most: int = 3) -> str:
 
 
 def _rows(entries: list[list[str]], vectors: WordVectors | Mapping[str, Any]) -> Tensor:
-    """(K, d): for each class the mean vector of its entries, which all have one."""
+    """(K, d) mean vector of each class's entries, all of which have a vector."""
     flat = [
         entry for of_class in entries for entry in sorted(of_class)
-    ]  # the same words give the same mean, to the bit
+    ]  # the same words give the same mean, bit for bit
     counts = np.array([len(of_class) for of_class in entries])
     matrix = vectors.rows(flat) if isinstance(vectors, WordVectors) else _stacked(flat, vectors)
     starts = np.concatenate([[0], counts.cumsum()[:-1]])
@@ -194,7 +194,7 @@ def _rows(entries: list[list[str]], vectors: WordVectors | Mapping[str, Any]) ->
 
 
 def _stacked(words: list[str], vectors: Mapping[str, Any]) -> NDArray[np.float64]:
-    """The vectors of words, one below the other."""
+    """The vectors of the words as rows."""
     rows: dict[str, NDArray[np.float64]] = {}
     for word in dict.fromkeys(words):
         rows[word] = checks.as_tensor(vectors[word], "vectors").cpu().numpy().astype(np.float64)
@@ -209,10 +209,10 @@ def _stacked(words: list[str], vectors: Mapping[str, Any]) -> NDArray[np.float64
 def _word_entries(
     synonyms: list[list[str]], vectors: WordVectors | Mapping[str, Any], aliases: Mapping[str, str]
 ) -> list[list[str]]:
-    """For each class the entries of the first synonym whose words all have a vector."""
+    """For each class, the entries of the first synonym whose words all have a vector."""
     longest = vectors.longest if isinstance(vectors, WordVectors) else 1
     entries: list[list[str]] = []
-    unknown: dict[str, str] = {}  # word → the class name that it was in
+    unknown: dict[str, str] = {}  # word → the class name that contains it
     for names in synonyms:
         missing: list[dict[str, str]] = []
         for name in names:
@@ -222,10 +222,10 @@ def _word_entries(
                 break
             missing.append(dict.fromkeys(lacking, name))
         else:
-            unknown |= missing[0]  # the first synonym is the one that a reader knows the class by
+            unknown |= missing[0]  # readers know the class by its first synonym
     if not unknown:
         return entries
-    # A mapping may hold whole names as they are; only if it does so for all classes, and words would not do.
+    # A mapping may hold whole names; they are used only if it holds all classes and words do not suffice.
     whole = [[name for name in names if name in vectors][:1] for names in synonyms]
     if all(whole):
         return whole
@@ -235,16 +235,16 @@ def _word_entries(
 def _parts(
     name: str, vectors: WordVectors | Mapping[str, Any], aliases: Mapping[str, str], longest: int
 ) -> tuple[list[str], list[str]]:
-    """The entries that make up a name, and the words that are needed but have none."""
+    """The entries that make up a name, and the required words that have no entry."""
     if name.lower() in aliases:
-        words = tokens(aliases[name.lower()])  # not looked up among the aliases again: two may name each other
+        words = tokens(aliases[name.lower()])  # aliases are not resolved again: two may refer to each other
     else:
         words = [word for token in tokens(name) for word in (tokens(aliases[token]) if token in aliases else [token])]
     entries: list[str] = []
     lacking: dict[str, None] = {}
     place = 0
     while place < len(words):
-        # From the left, the most words that have an entry of their own.
+        # From the left, the longest run of words that has an entry.
         for count in range(min(longest, len(words) - place), 0, -1):
             entry = " ".join(words[place : place + count])
             if entry in vectors:
@@ -276,7 +276,7 @@ def _entities(
 
 
 def _titles(name: str) -> list[str]:
-    """How an article named ``name`` may be titled: as written, with a capital, lower-cased with a capital."""
+    """Possible article titles for ``name``: as written, capitalised, and lower-cased but capitalised."""
     plain = "_".join(name.replace("_", " ").split())
     lower = "_".join(tokens(name))
     titles = [
@@ -289,7 +289,7 @@ def _titles(name: str) -> list[str]:
 
 
 def _explain(unknown: Mapping[str, str], vectors: WordVectors | Mapping[str, Any]) -> str:
-    """The one sentence for all words without a vector."""
+    """One sentence about all words without a vector."""
     known = list(vectors)
     parts: list[str] = []
     example: dict[str, str] = {}
@@ -297,7 +297,7 @@ def _explain(unknown: Mapping[str, str], vectors: WordVectors | Mapping[str, Any
         close = closest(word, vectors, known)
         where = "" if name == word else f" in {shortened(name)!r}"
         parts.append(f"{shortened(word)!r}{where}" + (f" (close: {', '.join(close)})" if close else ""))
-        # Only what is surely meant goes into the remedy: a digit, two words in one, a slip of the pen.
+        # Only near-certain replacements are suggested: a digit, two words written as one, a typing error.
         if close and len(example) < 10 and (len(word) == 1 or near(word, [close[0].replace(" ", "")], cutoff=0.85)):
             example[word] = close[0]
     if len(unknown) > SHOWN:
@@ -312,12 +312,12 @@ def _explain(unknown: Mapping[str, str], vectors: WordVectors | Mapping[str, Any
 
 
 def shortened(text: str, most: int = 40) -> str:
-    """The start of a text that may be very long."""
+    """The beginning of a text that may be very long."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def closest(word: str, vectors: Any, known: Sequence[str], *, most: int = 3) -> list[str]:
-    """Known words that may be meant: a digit's name, two words written as one, then similar spelling."""
+    """Known words that may be meant: a digit's name, two words written as one, or similar spelling, in this order."""
     if len(word) > NEAR_LENGTH:
         return []
     if len(word) == 1 and word in "0123456789":

@@ -1,11 +1,11 @@
-"""Class distances, or what a model confuses → how alike the classes are.
+"""Class similarity from distances or from a model's confusions.
 
-Each function returns S, (K, K) float64 on the CPU with rows that sum to 1 and a zero diagonal, or ``SparseRows`` of it
-where only the most similar classes are kept.
+Each function returns S, (K, K) float64 on the CPU with rows that sum to 1 and a zero diagonal, or ``SparseRows`` if
+only the most similar classes are kept.
 
 - ``from_distances``, ``from_vectors``, ``from_blocks``: a softmax of minus β times normalised distances
-- ``from_outputs``, ``from_confusion``: what a trained model, or people, take a class for
-- ``mixture``: several distances with a weight each
+- ``from_outputs``, ``from_confusion``: the classes that a trained model, or people, confuse with each class
+- ``mixture``: a weighted sum of several distances
 """
 
 from softkin.matrices import MatrixFiles

@@ -1,4 +1,4 @@
-"""Class distances → how alike the classes are: the one formula that turns far into unlike."""
+"""Class similarity from distances: the one formula that turns far into unlike."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ from torch import Tensor
 from softkin import checks
 from softkin.checks import Array
 
-AUTO_BETA = 1.0  # of beta="auto" without outputs
-LARGEST_BETA = 50.0  # of ``best_beta``: there the nearest class has all
-CONSTANT = 1e-9  # a row whose standard deviation is below this share of its largest distance says nothing
+AUTO_BETA = 1.0  # value of beta="auto" without outputs
+LARGEST_BETA = 50.0  # upper end for ``best_beta``: there the nearest class has all the mass
+CONSTANT = 1e-9  # a row whose standard deviation is below this share of its largest distance counts as constant
 
 
 @dataclass(frozen=True)
 class SparseRows:
-    """K rows of length K that differ from a constant in few places: what K×K would hold, in K·m.
+    """A (K, K) matrix whose rows are constant except in few places, stored in K·m numbers.
 
     Row k is ``own[k]`` at k, ``values[k, j]`` at ``indices[k, j]``, and ``rest[k]`` everywhere else.
     """
 
     own: Tensor
-    """(K,)"""
+    """(K,) diagonal"""
     indices: Tensor
-    """(K, m) int64, none of them k itself"""
+    """(K, m) int64, never k itself"""
     values: Tensor
-    """(K, m)"""
+    """(K, m) entries at ``indices``"""
     rest: Tensor
-    """(K,)"""
+    """(K,) all other entries"""
 
     def __len__(self) -> int:
         return len(self.own)
@@ -43,9 +43,9 @@ class SparseRows:
 
 
 Beta: TypeAlias = float | Literal["auto"]
-"""How sharp a similarity is"""
+"""The sharpness of a similarity"""
 Outputs: TypeAlias = tuple[Array, Array]
-"""Probabilities (N, K) of a baseline on held-out rows, and the rows' labels (N,)"""
+"""Probabilities (N, K) of a baseline on held-out rows, and the labels (N,) of those rows"""
 
 
 @overload
@@ -82,19 +82,20 @@ def from_distances(
     .. math:: s_k(k') = \frac{\exp(-\beta (d_k(k') - \mu_k)/\sigma_k)}
                              {\sum_{i \ne k} \exp(-\beta (d_k(i) - \mu_k)/\sigma_k)}, \quad s_k(k) = 0
 
-    The normalisation makes β mean the same for all distances, whatever their units. β = 0 is uniform over the
-    others, a large β is all on the nearest. A row whose distances are all equal (σ ≤ 1e-9 of the largest) is uniform.
+    The normalisation gives β the same meaning for distances in any units. β = 0 is uniform over the others; a large β
+    puts all mass on the nearest class. A row whose distances are all equal (σ ≤ 1e-9 of the largest) becomes uniform.
 
     Args:
         distances: (K, K), finite and non-negative; the diagonal is ignored.
-        beta: How sharp, at least 0. The paper uses 0.5 to 6. "auto" takes ``best_beta`` of ``outputs``, and without
-            them 1: for distances between names, what predicts people's confusions of CIFAR-100 best is from 0.75 to 2.
-        asymmetric: Allow d(k, k') ≠ d(k', k); without it such a matrix is taken for a mistake.
-        top_m: Keep the m most similar classes of each and spread what is left over the others; see ``from_vectors``.
+        beta: Sharpness, at least 0. The paper uses 0.5 to 6. "auto" uses ``best_beta`` of ``outputs``, and 1 without
+            outputs: for distances between names, values from 0.75 to 2 predict people's confusions of CIFAR-100 best.
+        asymmetric: Allow d(k, k') ≠ d(k', k); by default such a matrix is taken for a mistake.
+        top_m: Keep the m most similar classes of each and spread the remaining mass over the others; see
+            ``from_vectors``.
         outputs: (probabilities, labels) of a baseline on held-out rows, for ``beta="auto"``.
 
     Returns:
-        S, (K, K) float64 on the CPU; rows sum to 1, the diagonal is 0. With ``top_m`` as ``SparseRows``.
+        S, (K, K) float64 on the CPU; rows sum to 1 and the diagonal is 0. With ``top_m``, S is a ``SparseRows``.
 
     Example:
         >>> from_distances(torch.tensor([[0., 1., 3.], [1., 0., 2.], [3., 2., 0.]]), beta=1.0)
@@ -103,8 +104,8 @@ def from_distances(
                 [0.1192, 0.8808, 0.0000]], dtype=torch.float64)
 
     References:
-        Liu and JaJa, Class-Similarity Based Label Smoothing for Confidence Calibration, 2021, Sec. 5.4. It leaves
-        open whether the statistics count the own class; here they do not, as it is discarded right after.
+        Liu and JaJa, Class-Similarity Based Label Smoothing for Confidence Calibration, 2021, Sec. 5.4. The paper does
+        not say whether the statistics include the class itself; here they do not, since it is discarded right after.
     """
     d = checks.square(distances, "distances", without_diagonal=True)
     if not asymmetric:
@@ -115,10 +116,10 @@ def from_distances(
 
 
 def _most_similar(similarity: Tensor, top_m: int) -> SparseRows:
-    """The m largest entries of each row; the others share the rest of its mass evenly."""
+    """The m largest entries of each row; the other classes share the remaining mass evenly."""
     k = len(similarity)
     m = min(checks.count(top_m, "top_m"), k - 1)
-    ranked = similarity.clone().fill_diagonal_(-1)  # others can be 0 too, but the own class is never among the m
+    ranked = similarity.clone().fill_diagonal_(-1)  # other entries can be 0 too, but k itself is never kept
     near = ranked.topk(m).indices.sort(dim=1).values
     rest = similarity.scatter(1, near, 0).sum(dim=1) / max(1, k - 1 - m)
     return SparseRows(torch.zeros(k, dtype=torch.float64), near, similarity.gather(1, near), rest)
@@ -126,19 +127,19 @@ def _most_similar(similarity: Tensor, top_m: int) -> SparseRows:
 
 @torch.no_grad()
 def mixture(distances: Sequence[Array], weights: Sequence[float]) -> Tensor:
-    r"""Similarity from several distances at once: a softmax of minus their weighted sum, each normalised first.
+    r"""Similarity from several distances: a softmax of minus their weighted sum, each normalised first.
 
-    With :math:`z_m` the distances m, each row brought to mean 0 and deviation 1 over the other classes, and
+    With :math:`z_m` the distances m, whose rows are brought to mean 0 and deviation 1 over the other classes, and
     :math:`w_m` their weights,
 
     .. math:: s_k(k') \propto \exp\left(-\sum_m w_m z_{m,k}(k')\right), \quad s_k(k) = 0
 
-    The weights have β in them: one distance of weight β is ``from_distances`` at β. Where the distances disagree about
-    a class its row comes out flatter. ``audition`` learns weights from what is really confused.
+    The weights include β: one distance of weight β gives ``from_distances`` at β. A class about which the distances
+    disagree gets a flatter row. ``audition`` learns weights from observed confusions.
 
     Args:
-        distances: At least one (K, K), which may be asymmetric; their diagonals are ignored.
-        weights: One for each, finite and at least 0.
+        distances: At least one (K, K) matrix, possibly asymmetric; diagonals are ignored.
+        weights: One weight per matrix, finite and at least 0.
 
     Example:
         >>> D = torch.tensor([[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]])
@@ -158,7 +159,7 @@ def mixture(distances: Sequence[Array], weights: Sequence[float]) -> Tensor:
 
 
 def chosen_beta(beta: Beta, distances: Tensor | None, outputs: Outputs | None) -> float:
-    """The number that ``beta`` stands for; ``distances`` matter where there are outputs."""
+    """The numerical value of ``beta``; ``distances`` matter only if there are outputs."""
     if isinstance(beta, str) and beta == "auto":
         return AUTO_BETA if outputs is None or distances is None else best_beta(distances, *outputs)
     if outputs is not None:
@@ -168,19 +169,19 @@ def chosen_beta(beta: Beta, distances: Tensor | None, outputs: Outputs | None) -
 
 @torch.no_grad()
 def best_beta(distances: Array, probabilities: Array, labels: Array) -> float:
-    r"""The β whose similarities predict best what a baseline confuses on held-out rows.
+    r"""The β whose similarity best predicts a baseline's confusions on held-out rows.
 
     With :math:`c_k(j)` the share of class j in the probability that the baseline gives to wrong classes on rows of
-    class k, it minimises the cross-entropy of rows,
+    class k, the result minimises the cross-entropy of rows,
 
     .. math:: -\sum_k \sum_{j \ne k} c_k(j) \ln s_k(j; \beta)
 
-    which is convex in β. Classes without rows add nothing, nor do those on which the baseline gives other classes
-    nothing. Distances that predict no better than equal similarities get 0.
+    which is convex in β. Classes without rows add nothing, nor do classes for which the baseline gives wrong classes
+    no probability. Distances that predict no better than equal similarities get 0.
 
     Args:
-        distances: (K, K), as in ``from_distances``; they may be asymmetric.
-        probabilities: (N, K) of the baseline on rows that it was not trained on.
+        distances: (K, K), as in ``from_distances``, possibly asymmetric.
+        probabilities: (N, K) probabilities of the baseline on rows that it was not trained on.
         labels: (N,).
 
     Returns:
@@ -208,7 +209,7 @@ def best_beta(distances: Array, probabilities: Array, labels: Array) -> float:
     own[torch.arange(len(kept)), kept] = -float("inf")
 
     def slope(beta: float) -> float:
-        """Of the cross-entropy by β: Σ over rows of observed − predicted mean distance."""
+        """Derivative of the cross-entropy by β: the sum over rows of observed − predicted mean distance."""
         return observed - float((torch.softmax(own - beta * normalised, dim=1) * normalised).sum())
 
     if slope(0.0) >= 0:
@@ -217,7 +218,7 @@ def best_beta(distances: Array, probabilities: Array, labels: Array) -> float:
 
 
 def wrong_mass(probabilities: Array, labels: Array, *, num_classes: int | None = None) -> Tensor:
-    """(K, K) float64: row k sums the probabilities of the samples of class k, 0 at k itself."""
+    """(K, K) float64: row k is the sum of the probabilities over samples of class k, with 0 at k itself."""
     p = checks.probabilities(probabilities).to("cpu", torch.float64)
     k = p.shape[1]
     if num_classes not in (None, k):
@@ -227,17 +228,17 @@ def wrong_mass(probabilities: Array, labels: Array, *, num_classes: int | None =
 
 
 def softmax_of_rows(d: Tensor, own: Tensor, beta: float) -> Tensor:
-    """The formula of ``from_distances`` for some rows (r, K) of distances, ``own`` (r,) their classes; overwrites d."""
-    rows = normalised_rows(d, own, -min(beta, 1e150))  # beyond 1e150 all is on the nearest already
+    """The formula of ``from_distances`` for rows (r, K) of distances of the classes ``own`` (r,); overwrites d."""
+    rows = normalised_rows(d, own, -min(beta, 1e150))  # beyond 1e150 all mass is on the nearest class already
     rows[torch.arange(len(own), device=d.device), own] = -float("inf")
     return torch.softmax(rows, dim=1)
 
 
 def normalised_rows(d: Tensor, own: Tensor, factor: float = 1.0) -> Tensor:
-    """Rows of zero mean over the other classes, their deviation ``factor``, 0 at their own class; overwrites d."""
+    """Rows with mean 0 and deviation ``factor`` over the other classes, and 0 at their own class; overwrites d."""
     line, others = torch.arange(len(d), device=d.device), d.shape[1] - 1
     d[line, own] = 0  # adds nothing to the sums below
-    # In units of the row's largest distance, as squares of 1e200 would overflow and of 1e-200 vanish.
+    # In units of the row's largest distance, since squares of 1e200 would overflow and squares of 1e-200 vanish.
     d /= d.amax(dim=1, keepdim=True).clamp_(min=torch.finfo(d.dtype).tiny)
     d -= d.sum(dim=1, keepdim=True) / others
     d[line, own] = 0

@@ -1,4 +1,4 @@
-"""What a trained model, or people, take a class for → how alike the classes are."""
+"""Class similarity from the confusions of a trained model or of people."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,8 +10,8 @@ from torch import Tensor
 from softkin import checks
 from softkin.checks import Array
 
-ELEMENTS = 2**22  # of the rows on which a temperature, or a shrinkage, is fitted: one number needs no more
-FRACTION = 0.05  # of a row's mass: the shrinkage of confusions that are no counts
+ELEMENTS = 2**22  # maximum size of the rows used to fit a temperature or a shrinkage: one number needs no more
+FRACTION = 0.05  # share of a row's mass: the shrinkage of confusions that are not counts
 
 
 @torch.no_grad()
@@ -24,27 +24,28 @@ def from_outputs(
     shrinkage: float | Literal["auto"] = "auto",
     seed: int = 0,
 ) -> Tensor:
-    r"""Similarity from what a model gives to wrong classes on held-out rows: the mean calibrated output per class.
+    r"""Similarity from the probability that a model gives to wrong classes on held-out rows, averaged per class.
 
     With :math:`p_i` the calibrated output of sample i, :math:`W_k(j)` its sum over the samples of class k,
     :math:`M_k = \sum_{j \ne k} W_k(j)` and a the ``shrinkage``,
 
     .. math:: s_k(j) = \frac{W_k(j) + a/(K-1)}{M_k + a}, \quad s_k(k) = 0
 
-    The outputs are calibrated first by one temperature, as those of an over-confident network name too few classes. The
-    shrinkage draws a row towards uniform, the more the less was seen of its class; a class without samples is uniform.
+    The outputs are first calibrated by one temperature, because an over-confident network spreads its probability over
+    too few classes. The shrinkage pulls rows of rarely seen classes towards uniform; a class without samples is
+    uniform.
 
     Args:
-        probabilities: (N, K) of a model, on rows that it was not trained on.
+        probabilities: (N, K) outputs of a model on rows that it was not trained on.
         labels: (N,).
-        calibrated: The outputs are honest already: leave them as they are.
-        folds: Calibrate cross-fitted: the temperature of each of so many folds comes from the other folds.
-        shrinkage: a, in samples' worth of wrong probability; "auto" takes the one with which each sample is predicted
-            best by the others of its class (leave-one-out cross-entropy).
-        seed: Of the folds.
+        calibrated: Use the outputs unchanged, because they are calibrated already.
+        folds: Cross-fit the calibration: the temperature of each of this many folds comes from the other folds.
+        shrinkage: a, in samples' worth of wrong probability; "auto" uses the value with which the other samples of a
+            class predict each sample best (leave-one-out cross-entropy).
+        seed: Seed for the folds.
 
     Returns:
-        S, (K, K) float64; it may be asymmetric: a wolf may be taken for a dog more often than a dog for a wolf.
+        S, (K, K) float64, possibly asymmetric: a wolf may be taken for a dog more often than a dog for a wolf.
 
     Example:
         >>> P = torch.tensor([[0.6, 0.3, 0.1], [0.3, 0.6, 0.1], [0.1, 0.1, 0.8]])
@@ -72,12 +73,12 @@ def from_outputs(
 def from_confusion(counts: Array, *, shrinkage: float | Literal["auto"] = "auto") -> Tensor:
     """Similarity from a confusion matrix: how often class k (row) is taken for class j (column).
 
-    The same formula as ``from_outputs``, with counts in the place of sums of outputs; what is right does not count.
+    The formula is that of ``from_outputs``, with counts in place of summed outputs; correct answers are ignored.
 
     Args:
-        counts: (K, K), not negative; the diagonal is ignored.
-        shrinkage: In mistakes; "auto" takes the one with which each mistake is predicted best by the others of its
-            class. Of a matrix of shares, whose counts are not known, "auto" is 5 % of the mean row.
+        counts: (K, K), non-negative; the diagonal is ignored.
+        shrinkage: a, in mistakes; "auto" uses the value with which the other mistakes of a class predict each mistake
+            best. For a matrix of shares, whose counts are unknown, "auto" is 5 % of the mean row.
 
     Example:
         >>> S = from_confusion(torch.tensor([[90, 9, 1], [5, 90, 5], [0, 0, 100]]), shrinkage=2)
@@ -106,7 +107,7 @@ def _shrunk(sums: Tensor, shrinkage: float) -> Tensor:
 
 
 Parts = Callable[[], Iterator[tuple[Tensor, Tensor, Tensor]]]
-"""Pieces of (what is to be predicted, the sums of the others, the mass of the others)"""
+"""Chunks of (values to predict, sums of the others, mass of the others)"""
 
 
 def _left_out(wrong: Tensor, sums: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -119,7 +120,7 @@ def _left_out(wrong: Tensor, sums: Tensor, y: Tensor) -> Iterator[tuple[Tensor, 
 
 
 def _left_out_counts(counts: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """All mistakes of one kind at once: each is predicted by the counts without itself."""
+    """All mistakes of one kind at once; each is predicted by the counts without itself."""
     others = (counts - 1).clamp(min=0)
     yield counts, others, (counts.sum(dim=1, keepdim=True) - 1).clamp(min=0)
 
@@ -137,9 +138,9 @@ def _best_shrinkage(parts: Callable[[], Iterator[tuple[Tensor, Tensor, Tensor]]]
 
 
 def _calibrated(p: Tensor, y: Tensor, folds: int | None, seed: int) -> Tensor:
-    """Outputs at the temperature that explains the labels best."""
+    """The outputs at the temperature that fits the labels best."""
     positive = p[p > 0]
-    z = p.clamp(min=float(positive.min()) / 2).log()  # a 0 stands for less than the smallest number there is
+    z = p.clamp(min=float(positive.min()) / 2).log()  # a 0 stands for less than the smallest positive number
     if folds is None:
         return torch.softmax(z * _inverse_temperature(z, y), dim=1)
     folds = checks.count(folds, "folds", least=2, most=len(p))

@@ -1,4 +1,4 @@
-"""Classes that are vectors, or rows of distances made block by block → similarity, also of very many classes."""
+"""Similarity of classes given as vectors or as rows of distances computed in blocks, also for very many classes."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from softkin.checks import Array
 from softkin.progress import track
 from softkin.similarity.formula import Beta, Outputs, SparseRows, chosen_beta, from_distances, softmax_of_rows
 
-BLOCK = 2**21  # distances at a time: 16 MB of float64, which the caches still help with
+BLOCK = 2**21  # distances at a time: 16 MB of float64, which still fit the caches
 TILE = 8192  # columns at a time in ``nearest``
 
 
@@ -33,22 +33,22 @@ def from_vectors(
     outputs: Outputs | None = None,
     progress: bool | None = None,
 ) -> Tensor | SparseRows:
-    """Similarity of classes that are vectors (words, prototypes, last-layer weights), also for very many classes.
+    """Similarity of classes given as vectors (words, prototypes, last-layer weights), also for very many classes.
 
-    The same as ``from_distances`` of the vectors' L2 distances. With ``top_m`` no K×K matrix is built: see
+    The result is ``from_distances`` of the vectors' L2 distances. With ``top_m`` no K×K matrix is built; see
     ``from_blocks``.
 
-    Cost: K²·d multiply-adds in blocks of rows, K·m numbers kept.
+    Cost: K²·d multiply-adds in blocks of rows, and K·m numbers in memory.
 
     Args:
-        vectors: (K, d), one for each class.
-        beta: How sharp, at least 0, or "auto": see ``from_distances``.
-        top_m: How many classes to keep for each; None for the full matrix.
+        vectors: (K, d), one vector per class.
+        beta: Sharpness, at least 0, or "auto"; see ``from_distances``.
+        top_m: Number of classes to keep for each class; None for the full matrix.
         outputs: (probabilities, labels) of a baseline on held-out rows, for ``beta="auto"``.
-        progress: Show a bar; by default on a terminal, for work longer than a second.
+        progress: Show a bar; by default only on a terminal, for work longer than a second.
 
     Returns:
-        (K, K) float64 on the CPU, or ``SparseRows`` with ``top_m``. The losses and ``similarity_labels`` take both.
+        (K, K) float64 on the CPU, or ``SparseRows`` with ``top_m``. The losses and ``similarity_labels`` accept both.
 
     Example:
         >>> rows = from_vectors(torch.eye(5), top_m=2)
@@ -60,7 +60,7 @@ def from_vectors(
         return from_distances(_l2(v), beta, outputs=outputs)
     beta = chosen_beta(beta, None if outputs is None else _l2(v), outputs)
     m = min(checks.count(top_m, "top_m"), len(v) - 1)
-    v = v - v.mean(dim=0)  # distances stay, cancellation shrinks
+    v = v - v.mean(dim=0)  # preserves distances and reduces cancellation
     squares = v.square().sum(dim=1)
 
     def rows(own: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ def from_vectors(
         d[line, own] = float("inf")
         near = d.topk(m, largest=False, sorted=False).indices
         d.sqrt_()
-        # Cancellation hits the nearest, which matter most: their distances again, from differences.
+        # Cancellation affects the nearest classes most, which matter most: recompute their distances from differences.
         for part in line.split(max(1, 2**22 // (m * v.shape[1]))):
             d[part[:, None], near[part]] = (v[own[part], None] - v[near[part]]).square().sum(dim=2).sqrt()
         return d
@@ -86,20 +86,20 @@ def from_blocks(
     device: torch.device | str = "cpu",
     progress: bool | None = None,
 ) -> SparseRows:
-    """Similarity of very many classes from rows of distances that are made when they are needed.
+    """Similarity of very many classes from rows of distances that are computed on demand.
 
-    Row by row the m most similar classes keep their similarity, computed with the statistics and the sum of the full
-    row, and what is left of the row's mass is spread evenly over the K−1−m other classes, so that it still sums to 1.
-    Of classes that are equally far, as many in a tree are, those of the smallest numbers are kept.
+    In each row the m most similar classes keep their similarity, computed with the statistics and the sum of the full
+    row. The remaining mass is spread evenly over the K−1−m other classes, so that the row still sums to 1. Among
+    classes at equal distance, which are common in a tree, those with the smallest numbers are kept.
 
     Args:
         num_classes: K.
-        rows: Called with class numbers (r,), returns their distances (r, K), float64; what a class has to itself does
-            not count. ``distances.Taxonomy.rows`` is one.
-        beta: How sharp, at least 0.
-        top_m: How many classes to keep for each.
-        device: Where the rows are made.
-        progress: Show a bar; by default on a terminal, for work longer than a second.
+        rows: Takes class numbers (r,) and returns their distances (r, K), float64; a class's distance to itself is
+            ignored. ``distances.Taxonomy.rows`` returns such a function.
+        beta: Sharpness, at least 0.
+        top_m: Number of classes to keep for each class.
+        device: Device on which the rows are computed.
+        progress: Show a bar; by default only on a terminal, for work longer than a second.
     """
     k = checks.count(num_classes, "num_classes", least=2)
     m, beta = min(checks.count(top_m, "top_m"), k - 1), checks.beta(beta)
@@ -120,10 +120,10 @@ def from_blocks(
 
 
 def _smallest(d: Tensor, m: int) -> Tensor:
-    """(r, m) places of the m smallest of each row, in order of place; of equal ones those that come first."""
+    """(r, m) indices of the m smallest entries of each row, ascending; the first of equal entries are taken."""
     values, places = d.topk(m, largest=False, sorted=True)
     last = values[:, -1:]
-    ties = (d == last).sum(dim=1) > (values == last).sum(dim=1)  # topk left equal ones out
+    ties = (d == last).sum(dim=1) > (values == last).sum(dim=1)  # topk left out equal entries
     for row in ties.nonzero()[:, 0].tolist():
         below = (d[row] < last[row]).nonzero()[:, 0]
         equal = (d[row] == last[row]).nonzero()[: m - len(below), 0]
@@ -133,19 +133,18 @@ def _smallest(d: Tensor, m: int) -> Tensor:
 
 @torch.no_grad()
 def nearest(vectors: Array, m: int, *, progress: bool | None = None) -> tuple[Tensor, Tensor]:
-    """The m nearest other vectors of each by L2, exactly, without a K×K matrix.
+    """The m nearest other vectors of each vector by L2, exactly, without a K×K matrix.
 
-    Products are computed in float32, tile by tile; whatever may be among the m nearest, given the rounding of such
-    products, is computed again from float64 differences. So the result is that of float64 throughout.
+    Products are computed in float32, tile by tile. Every vector that may be among the m nearest, given the rounding of
+    such products, is recomputed from float64 differences, so the result is that of float64 throughout.
 
     Args:
         vectors: (K, d).
-        m: How many, at most K−1.
-        progress: Show a bar; by default on a terminal, for work longer than a second.
+        m: Number of neighbours, at most K−1.
+        progress: Show a bar; by default only on a terminal, for work longer than a second.
 
     Returns:
-        (K, m) int64 numbers of the nearest, the nearest first and of equally near ones the first, and (K, m) float64
-        distances; on the CPU.
+        (K, m) int64 indices, the nearest first and ties by index, and (K, m) float64 distances; both on the CPU.
 
     Example:
         >>> indices, distances = nearest(torch.tensor([[0.0], [1.0], [3.0]]), 1)
@@ -155,12 +154,12 @@ def nearest(vectors: Array, m: int, *, progress: bool | None = None) -> tuple[Te
     exact = _checked(vectors)
     k, width = exact.shape
     m = min(checks.count(m, "m"), k - 1)
-    centred = exact - exact.mean(dim=0)  # distances stay, cancellation shrinks
-    # Squares of large or tiny numbers would leave the range; a power of two changes no digit, so that ties stay.
+    centred = exact - exact.mean(dim=0)  # preserves distances and reduces cancellation
+    # Squares of large or tiny numbers would overflow or underflow; a power of two changes no digit, so ties are kept.
     scale = 2.0 ** math.frexp(float(centred.abs().max()))[1]
     exact, v = exact / scale, (centred / scale).to(torch.float32)
     squares = v.square().sum(dim=1)
-    # |computed − true| ≤ γ·(|a| + |b|)² for a float32 sum of width products, as also for rounding the inputs
+    # |computed − true| ≤ γ·(|a| + |b|)² for a float32 sum of width products, and also for rounding the inputs
     gamma = (width + 8) * torch.finfo(torch.float32).eps
     slack = 2 * gamma * (squares.sqrt() + float(squares.max()) ** 0.5).square() + 1e-30
     indices = torch.empty(k, m, dtype=torch.int64)
@@ -176,14 +175,14 @@ def nearest(vectors: Array, m: int, *, progress: bool | None = None) -> tuple[Te
         gaps[places < 0] = float("inf")
         by_place = torch.where(places < 0, k, places).argsort(dim=1)
         places, gaps = places.gather(1, by_place), gaps.gather(1, by_place)
-        order = gaps.argsort(dim=1, stable=True)[:, :m]  # of equally near ones the first
+        order = gaps.argsort(dim=1, stable=True)[:, :m]  # ties go to the first
         indices[own.cpu()] = places.gather(1, order).cpu()
         distances[own.cpu()] = (gaps.gather(1, order) * scale).cpu()
     return indices, distances
 
 
 def _candidates(v: Tensor, squares: Tensor, own: Tensor, slack: Tensor, m: int) -> tuple[Tensor, Tensor]:
-    """(r, c) places of all that may be among the m nearest of ``own``, −1 where a row has fewer, and their squares."""
+    """(r, c) indices of all that may be among the m nearest of ``own``, padded with −1, and their squares."""
     k, line = len(v), torch.arange(len(own), device=v.device)
     places = torch.empty(len(own), 0, dtype=torch.int64, device=v.device)
     values = torch.empty(len(own), 0, device=v.device)
@@ -193,7 +192,7 @@ def _candidates(v: Tensor, squares: Tensor, own: Tensor, slack: Tensor, m: int) 
         d = torch.addmm(squares[own, None] + squares[columns], v[own], v[columns].T, alpha=-2)
         inside = (own >= columns.start) & (own < columns.stop)
         d[line[inside], own[inside] - first] = float("inf")
-        if limit is None:  # the first tile: a bound on what counts
+        if limit is None:  # the first tile gives an upper bound
             limit = d.topk(min(m, d.shape[1]), largest=False).values.amax(dim=1) + slack
             limit = limit if d.shape[1] > m else torch.full_like(limit, float("inf"))
         row, column = (d <= limit[:, None]).nonzero(as_tuple=True)
@@ -221,12 +220,12 @@ def _checked(vectors: Array) -> Tensor:
     v = checks.as_tensor(vectors, "vectors")
     if v.ndim != 2 or len(v) < 2:
         raise ValueError(f"`vectors` must have shape (K, d) with at least 2 classes, got {tuple(v.shape)}.")
-    if v.device.type == "mps":  # has no float64
+    if v.device.type == "mps":  # MPS has no float64
         v = v.cpu()
     checks.finite(v, "vectors")
     return v.to(torch.float64)
 
 
 def _l2(vectors: Tensor) -> Tensor:
-    """(K, K) distances, from differences."""
+    """(K, K) distances, computed from differences."""
     return torch.cdist(vectors, vectors, compute_mode="donot_use_mm_for_euclid_dist")

@@ -1,11 +1,12 @@
-"""Word vectors: the ones that come with softkin, and files of others.
+"""Word vectors: two sets that come with softkin, and files of others.
 
-Two sets come with softkin, each beside its licence:
+The sets that come with softkin, each with its licence:
 
-- "minilm", the default: what the sentence encoder all-MiniLM-L6-v2 makes of single words and of usual names of several,
-  in 128 dimensions and of unit length (``scripts/build_vectors.py``; Apache-2.0, see ``NOTICE-MiniLM.txt``).
-- "glove": the 20,000 most frequent words of GloVe 6B and the words of usual class lists, 100 dimensions, float16. Their
-  plain L2 distances are the paper's kind (``scripts/build_glove.py``; public domain, see ``LICENSE-GloVe.txt``).
+- "minilm", the default: vectors of single words and of common multi-word names from the sentence encoder
+  all-MiniLM-L6-v2, in 128 dimensions and of unit length (``scripts/build_vectors.py``; Apache-2.0, see
+  ``NOTICE-MiniLM.txt``).
+- "glove": the 20,000 most frequent words of GloVe 6B and the words of common class lists, 100 dimensions, float16.
+  Their plain L2 distances are the paper's kind (``scripts/build_glove.py``; public domain, see ``LICENSE-GloVe.txt``).
 """
 
 import functools
@@ -27,22 +28,22 @@ SHIPPED: Registry[Path] = Registry("set of word vectors")
 SHIPPED.add("minilm", SENTENCES)
 SHIPPED.add("glove", GLOVE)
 DEFAULT = "minilm"
-LONGEST = 8  # words of an entry of "minilm"; counting them would take as long as reading them
-SMALL = 2**20  # bytes: a smaller file is read faster than its digest
+LONGEST = 8  # maximum words in an entry of "minilm"; counting them would take as long as reading them
+SMALL = 2**20  # bytes: smaller files are read faster than their digest is computed
 
 
 class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
-    """A mapping from words to vectors that keeps them as one array.
+    """A mapping from words to vectors, stored as one array.
 
     Args:
-        words: One for each row; of two that are equal the first counts.
+        words: One word per row; of equal words the first counts.
         vectors: (n, d) numbers.
-        source: Where they are from, in words.
-        unit: Only directions count: every vector is brought to unit length when it is looked up, and so is the mean
-            vector of a name of several words. Such vectors may be integers.
-        longest: How many words an entry has at most, parted by single spaces. Names are looked up as entries of
-            several words first.
-        categories: (n,) integers, a bit for each kind of thing that a word may stand for; 0: not known.
+        source: A description of their origin.
+        unit: Use directions only: every vector is scaled to unit length when it is looked up, and so is the mean vector
+            of a multi-word name. Such vectors may be integers.
+        longest: Maximum number of words in an entry, separated by single spaces. Names are first looked up as entries
+            of several words.
+        categories: (n,) integers with one bit for each kind of thing that a word may stand for; 0 means unknown.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
         self._categories = categories
         self._words = list(words)
         last = len(self._words) - 1
-        # From the end, so that the first of twins wins.
+        # In reverse order, so that the first of equal words wins.
         self._place = dict(zip(reversed(self._words), range(last, -1, -1), strict=True))
 
     def __getitem__(self, word: str) -> NDArray[np.floating[Any]]:
@@ -86,12 +87,12 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
         return f"WordVectors({len(self)} words, {self.vectors.shape[1]} dimensions, source={self.source!r})"
 
     def rows(self, words: Sequence[str]) -> NDArray[np.float64]:
-        """The vectors of words that there are, one below the other."""
+        """The vectors of known words as rows."""
         matrix: NDArray[np.float64] = self.vectors[[self._place[word] for word in words]].astype(np.float64)
         return unit_length(matrix) if self.unit else matrix
 
     def categories(self, word: str) -> int:
-        """The kinds of thing that a word may stand for, as bits; 0: not known."""
+        """The kinds of thing that a word may stand for, as bits; 0 means unknown."""
         place = self._place.get(word)
         return 0 if self._categories is None or place is None else int(self._categories[place])
 
@@ -111,17 +112,17 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
         """Read GloVe text, word2vec text or binary, fastText's .vec or Wikipedia2Vec, plain or .gz, .bz2 or .zst.
 
         A line of text is a word and its numbers, separated by spaces; every line must have as many numbers as the
-        first. The first load of a file above 1 MiB converts it into the user's cache (``SOFTKIN_CACHE``); from then on
-        it is mapped, and looking up a word costs the same however large it is.
+        first. The first load of a file above 1 MiB converts it into the user's cache (``SOFTKIN_CACHE``). From then on
+        it is memory-mapped, and the cost of looking up a word does not depend on its size.
 
         Args:
             path: The file.
-            only: Keep just these words, in memory.
-            most: Stop after this many words, kept in memory; the files are ordered by frequency.
-            progress: Show a bar; by default on a terminal.
+            only: Keep only these words, in memory.
+            most: Stop after this many words and keep them in memory; the files are ordered by frequency.
+            progress: Show a bar; by default only on a terminal.
 
         Raises:
-            SoftkinError: The file is missing, is of none of these forms, or was cut off; with the line's number.
+            SoftkinError: The file is missing, truncated or of no known format; the message has the line number.
         """
         path = Path(path)
         if not path.exists():
@@ -137,7 +138,7 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
 
 
 class StoredWordVectors(WordVectors):
-    """Word vectors in a mapped file of the cache: nothing of it is read before it is looked up."""
+    """Word vectors in a memory-mapped file of the cache, read only where words are looked up."""
 
     def __init__(self, stored: store.VectorStore, *, source: str) -> None:
         self.stored, self.source = stored, source
@@ -161,7 +162,7 @@ class StoredWordVectors(WordVectors):
         return self.stored.count
 
     def rows(self, words: Sequence[str]) -> NDArray[np.float64]:
-        """The vectors of words that there are, one below the other."""
+        """The vectors of known words as rows."""
         places = {word: self.stored.row(word) for word in dict.fromkeys(words)}
         missing = next((word for word, row in places.items() if row is None), None)
         if missing is not None:
@@ -169,14 +170,14 @@ class StoredWordVectors(WordVectors):
         return self.stored.take([row for word in words if (row := places[word]) is not None]).astype(np.float64)
 
     def categories(self, word: str) -> int:
-        """No kinds of thing are known."""
+        """Always 0: the kinds of thing are not known."""
         return 0
 
 
 def _selected(
     path: Path, only: Collection[str] | None, most: int | None, progress: bool | None
 ) -> tuple[list[str], list[NDArray[np.float32]]]:
-    """Words and vectors of a file, as many as are wanted."""
+    """The selected words of a file, and their vectors."""
     wanted = None if only is None else set(only)
     words: list[str] = []
     rows: list[NDArray[np.float32]] = []
@@ -191,14 +192,14 @@ def _selected(
 
 
 def unit_length(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    """The directions of vectors (…, d), float64; 0 stays 0."""
+    """The directions of vectors (…, d), float64; zero vectors stay zero."""
     length = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
     directions: NDArray[np.float64] = vectors / np.where(length > 0, length, 1.0)
     return directions
 
 
 def opened(vectors: WordVectors | Mapping[str, Any] | str | Path | None) -> WordVectors | Mapping[str, Any]:
-    """What an argument ``vectors`` stands for: None and a shipped set's name, a file's path, or vectors themselves."""
+    """The vectors that ``vectors`` stands for: None, the name of a shipped set, a path, or vectors themselves."""
     if vectors is None:
         return WordVectors.shipped()
     if isinstance(vectors, str) and vectors in SHIPPED:
@@ -207,7 +208,7 @@ def opened(vectors: WordVectors | Mapping[str, Any] | str | Path | None) -> Word
 
 
 def file_of(vectors: str | Path | None) -> Path:
-    """The file behind an argument ``vectors``: a shipped one, or the caller's."""
+    """The file for an argument ``vectors``: a shipped file or the caller's."""
     name = DEFAULT if vectors is None else vectors
     return SHIPPED[name] if isinstance(name, str) and name in SHIPPED else Path(name)
 

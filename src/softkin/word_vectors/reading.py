@@ -1,7 +1,7 @@
-"""Files of word vectors → words and rows, block by block: GloVe, word2vec text and binary, fastText, Wikipedia2Vec.
+"""Read files of word vectors in blocks: GloVe, word2vec text and binary, fastText, Wikipedia2Vec.
 
-Text is cut into blocks of whole lines, which pyarrow parses at once; a block that it refuses (a word with spaces, a
-damaged number) is read line by line, so that faults have a line number.
+Text is cut into blocks of whole lines, which pyarrow parses at once. A block that pyarrow refuses (a word with spaces,
+a damaged number) is read line by line, so that errors have a line number.
 """
 
 import bz2
@@ -19,7 +19,7 @@ from softkin import SoftkinError, checks, files
 from softkin.progress import track
 
 BLOCK = 2**24  # bytes of text, or of vectors, at a time
-FASTTEXT = b"\xba\x16\x4f\x2f"  # how fastText's own models begin, which hold more than words
+FASTTEXT = b"\xba\x16\x4f\x2f"  # the signature of fastText's own models, which hold more than words
 LONGEST_WORD = 2**16
 _NUMBERS = frozenset(b"0123456789.eE+-naifNAIF \t\r\n")
 
@@ -27,10 +27,10 @@ Block = tuple[list[str], NDArray[np.float32]]
 
 
 def read_blocks(path: Path, *, progress: bool | None = None) -> Iterator[Block]:
-    """Words and their vectors, some thousand at a time.
+    """Words and their vectors in blocks of some thousands.
 
     Raises:
-        SoftkinError: The file is none of these forms, or was cut off; with the line's number where there are lines.
+        SoftkinError: The file is truncated or of no known format; for text the message has the line number.
     """
     position = _Position()
     try:
@@ -38,13 +38,13 @@ def read_blocks(path: Path, *, progress: bool | None = None) -> Iterator[Block]:
             yield from track(_parsed(path, file, position), f"reading {path.name}", show=progress)
     except EOFError as error:
         raise SoftkinError(f"{path} was cut off after line {position.line}: get the file again.") from error
-    except (OSError, zlib.error) as error:  # gzip, bz2 and zstd report damage so
+    except (OSError, zlib.error) as error:  # gzip, bz2 and zstd report damage this way
         raise SoftkinError(f"{path} could not be read: {files.cause(error)}.") from error
 
 
 class _Position:
     line = 0
-    """Lines that were read whole"""
+    """Number of complete lines read"""
 
 
 def _opened(path: Path) -> Any:
@@ -105,13 +105,13 @@ def _parsed(path: Path, file: IO[bytes], position: _Position) -> Iterator[Block]
 
 
 def _is_binary(rest: bytes) -> bool:
-    """Whether what follows the first word are bytes of numbers, and not their digits."""
+    """Whether the first word is followed by binary numbers rather than digits."""
     _, space, numbers = rest[:LONGEST_WORD].partition(b" ")
     return bool(space) and not _NUMBERS.issuperset(numbers.partition(b"\n")[0][:64])
 
 
 def _lines(file: IO[bytes], start: bytes) -> Iterator[bytes]:
-    """Blocks of whole lines; the last may lack its end."""
+    """Blocks of whole lines; the last line may lack its end."""
     rest = start
     while True:
         more = file.read(BLOCK)
@@ -133,7 +133,7 @@ def _lines(file: IO[bytes], start: bytes) -> Iterator[bytes]:
 
 
 def _fast(block: bytes, dimension: int) -> Block | None:
-    """A block by pyarrow; None where it is not plainly a word and ``dimension`` finite numbers a line."""
+    """Parse a block with pyarrow; None unless every line is plainly a word and ``dimension`` finite numbers."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -164,7 +164,7 @@ def _fast(block: bytes, dimension: int) -> Block | None:
 
 
 def _slow(path: Path, block: bytes, dimension: int, before: int) -> Block:
-    """The same line by line, naming what is wrong; ``before`` lines were read already."""
+    """Parse a block line by line and name any error; ``before`` is the number of lines already read."""
     words, rows = [], []
     for number, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), start=before + 1):
         try:
@@ -173,7 +173,7 @@ def _slow(path: Path, block: bytes, dimension: int, before: int) -> Block:
             raise SoftkinError(f"{path}, line {number}: not UTF-8 text.") from error
         spaces = text.count(" ")
         word = text[: text.find(" ")] if spaces == dimension else text.rsplit(" ", dimension)[0].rstrip()
-        # More spaces than numbers: some words hold spaces (GloVe 840B has ". . ."), but not numbers.
+        # A line with more spaces than numbers: words may contain spaces (GloVe 840B has ". . ."), numbers may not.
         if spaces < dimension or (spaces > dimension and checks.is_number(word.rsplit(" ", 1)[-1])):
             raise SoftkinError(
                 f"{path}, line {number}: {dimension} numbers are due, got {spaces}; was the file cut off there?"
@@ -188,7 +188,7 @@ def _slow(path: Path, block: bytes, dimension: int, before: int) -> Block:
 
 
 def _binary(path: Path, file: IO[bytes], rest: bytes, declared: int, dimension: int) -> Iterator[Block]:
-    """word2vec's binary form: a word, a space, ``dimension`` little-endian float32, and perhaps a line end."""
+    """word2vec's binary format: a word, a space, ``dimension`` little-endian float32, and perhaps a line end."""
     size, read = 4 * dimension, 0
     while read < declared:
         words: list[str] = []

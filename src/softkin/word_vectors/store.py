@@ -1,8 +1,8 @@
-"""Word vectors of any size, converted once into a file of the user's cache that is mapped, not read.
+"""Word vectors of any size, converted once into a memory-mapped file of the user's cache.
 
-The file is a header, then the vectors as float32, a checksum for each, where the words are, the words' own checksums in
-order, the rows that they belong to, and the words. A look-up finds a word by its checksum, compares its letters and
-verifies the checksum of its row: it touches a few pages, however large the file is.
+The file holds a header, the vectors as float32, a checksum for each vector, the positions of the words, the words'
+sorted checksums, the rows that they belong to, and the words. A look-up finds a word by its checksum, compares its
+letters and verifies the checksum of its row. It touches only a few pages of a file of any size.
 """
 
 import contextlib
@@ -22,18 +22,18 @@ from softkin import SoftkinError, cache, files
 from softkin.word_vectors.reading import read_blocks
 
 MAGIC = b"softkin word vectors 1\n"
-HEADER = 4096  # bytes, so that the vectors begin at a page
+HEADER = 4096  # bytes, so that the vectors begin at a page boundary
 PARTS = (("checksums", "<u4"), ("offsets", "<i8"), ("hashes", "<u4"), ("rows", "<i8"))
 
 
 class VectorStore:
-    """Words and vectors in a mapped file; a sequence of rows by number, and the numbers of words.
+    """Words and vectors in a memory-mapped file, with look-up of rows by number and of numbers by word.
 
     Args:
-        path: A file that ``convert`` made.
+        path: A file written by ``convert``.
 
     Raises:
-        SoftkinError: It is no such file, or it is damaged.
+        SoftkinError: The file is not such a file, or it is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,7 +66,7 @@ class VectorStore:
         self._verified = False
 
     def row(self, word: str) -> int | None:
-        """The number of a word's row; None if there is none."""
+        """The row number of a word; None if the word is not in the file."""
         key = word.encode("utf-8", "surrogatepass")
         hash_of_word = np.uint32(zlib.crc32(key))
         first, last = (int(np.searchsorted(self._hashes, hash_of_word, side=side)) for side in ("left", "right"))
@@ -74,7 +74,7 @@ class VectorStore:
             row = int(self._rows[place])
             if 0 <= row < self.count and self._word(row) == key:
                 return row
-        if not self._verified:  # once, before a word is said to be unknown
+        if not self._verified:  # verify once before calling a word unknown
             if zlib.crc32(self._whole[self._index_start :].data) != self._index_checksum:
                 raise SoftkinError(f"{self.path} is damaged: delete it, and it is made again.")
             self._verified = True
@@ -99,7 +99,7 @@ class VectorStore:
 
 
 def opened(path: Path, *, progress: bool | None = None) -> VectorStore:
-    """The store of a file of word vectors; converted on first use, by one process while others wait."""
+    """The store for a file of word vectors; the first use converts it, in one process while others wait."""
     digest = cache.content_digest(path, [path], progress=progress)
     folder = cache.made("word-vectors")
     target = folder / f"{digest}.vectors"
@@ -108,7 +108,7 @@ def opened(path: Path, *, progress: bool | None = None) -> VectorStore:
     with cache.locked(folder / f"{digest}.lock"):
         with contextlib.suppress(SoftkinError):  # another process was faster
             return VectorStore(target)
-        for left in folder.glob(f".{digest}.*"):  # by a process that was killed
+        for left in folder.glob(f".{digest}.*"):  # left by a process that was killed
             with contextlib.suppress(OSError):
                 left.unlink()
         convert(path, target, progress=progress)
@@ -116,7 +116,7 @@ def opened(path: Path, *, progress: bool | None = None) -> VectorStore:
 
 
 def convert(path: Path, target: Path, *, progress: bool | None = None) -> None:
-    """Write the store of ``path`` to ``target``, whole or not at all."""
+    """Write the store of ``path`` to ``target`` atomically."""
     temporary = target.with_name(f".{target.stem}.{secrets.token_hex(6)}")
     try:
         with open(temporary, "xb") as file:
