@@ -1,4 +1,4 @@
-"""Arrays of numpy in .npy and .npz files: never unpickled, sizes checked before anything is unpacked."""
+"""Numpy arrays in .npy and .npz files: never unpickled, with sizes checked before anything is unpacked."""
 
 import math
 import os
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError, files
 
-ENTRIES = 1000  # arrays that an archive may have: ours have a handful
-TEXT_SHARE = 16  # of the limit of bytes, that texts may take: 128 MiB
+ENTRIES = 1000  # maximum number of arrays in an archive; softkin's have a handful
+TEXT_SHARE = 16  # divisor of the byte limit for texts: 128 MiB
 
 
 class ArrayStream:
-    """A numpy array in a stream: its shape at once, its rows in order.
+    """A numpy array in a stream: its shape is known at once, and its rows are read in order.
 
     Args:
-        stream: Positioned at the array's header.
-        size: Bytes from there to the array's end, header included; they must be as many as the header says.
-        name: What to call it in messages.
+        stream: A stream positioned at the array's header.
+        size: Bytes from there to the array's end, including the header; the header must declare as many.
+        name: The array's name in messages.
     """
 
     def __init__(self, stream: IO[bytes], size: int, name: str) -> None:
@@ -42,8 +42,8 @@ class ArrayStream:
             raise SoftkinError(f"{name} is damaged: its header says {self.nbytes:,} bytes, but {there:,} are there.")
 
     def take(self, rows: int) -> NDArray[Any]:
-        """The next rows, fewer at the end."""
-        if self.by_column and len(self.shape) > 1:  # columns lie together: all or nothing
+        """The next rows; fewer at the end."""
+        if self.by_column and len(self.shape) > 1:  # column order: read everything at once
             if self.whole is None:
                 self.whole = self._numbers(math.prod(self.shape)).reshape(self.shape, order="F")
             taken, self.whole = np.ascontiguousarray(self.whole[:rows]), self.whole[rows:]
@@ -60,12 +60,12 @@ class ArrayStream:
             return np.frombuffer(content, dtype=self.dtype)
 
     def all(self) -> NDArray[Any]:
-        """Everything."""
+        """All rows."""
         return self.take(self.shape[0]) if self.shape else self._numbers(1).reshape(())
 
 
 class Archive:
-    """An .npz file: the sizes that it declares are checked before anything is unpacked, checksums while it is."""
+    """An .npz file: declared sizes are checked before anything is unpacked, and checksums during unpacking."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self.name = name
@@ -74,7 +74,7 @@ class Archive:
             self._archive = files.open_zip(file, name)
             infos = self._archive.infolist()
             for info in infos[:ENTRIES]:
-                self._archive.open(info).close()  # its name stands in two places, which must agree
+                self._archive.open(info).close()  # the name is stored in two places, which must agree
         except SoftkinError:
             raise
         except Exception as error:  # a damaged directory can raise nearly anything
@@ -93,7 +93,7 @@ class Archive:
         self.keys = list(self._infos)
 
     def array(self, key: str) -> ArrayStream:
-        """One of its arrays, to be read from its beginning."""
+        """One of the arrays, as a stream from its beginning."""
         info = self._infos[key]
         if not info.filename.endswith(".npy"):
             raise SoftkinError(f"{self.name} is no .npz file of arrays: it holds `{key}`.")
@@ -111,7 +111,7 @@ class Archive:
 
 
 def size_of(file: IO[bytes]) -> int:
-    """The size of an opened file in bytes; it stands at its beginning afterwards."""
+    """The size of an open file in bytes; the file is rewound to its beginning."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     return size

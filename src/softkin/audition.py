@@ -1,15 +1,16 @@
-r"""Which similarity to trust, before anything is trained: sources ranked by how well they predict what is confused.
+r"""Rank similarity sources, before anything is trained, by how well they predict observed confusions.
 
-Row k of the confusions, :math:`c_k(j)`, is the share of class j in what class k is taken for. A source with normalised
-distances z (rows of mean 0 and deviation 1 over the other classes) predicts it by
+Row k of the confusions, :math:`c_k(j)`, is the share of class j among the classes that class k is taken for. A source
+with normalised distances z (rows of mean 0 and deviation 1 over the other classes) predicts it by
 :math:`s_k(j) \propto \exp(-\beta z_k(j))`, and is judged by
 
 - the cross-entropy of rows, :math:`-\frac1K \sum_k \sum_j c_k(j) \ln s_k(j)` in nats, at a β that was fitted to other
-  classes (cross-validation over classes); no similarity at all has ln(K−1),
+  classes (cross-validation over classes); a uniform similarity has ln(K−1),
 - the mean rank correlation of s_k and c_k, and the mean overlap of their five largest entries.
 
-Each has a bootstrap interval over classes, and a control: the same after the source's classes were renamed at random.
-A mixture of all sources, :math:`\exp(-\sum_m w_m z_m)` with w ≥ 0, is fitted the same way, which is a convex problem.
+Each statistic has a bootstrap interval over classes, and a control: its value after renaming the source's classes at
+random. A mixture of all sources, :math:`\exp(-\sum_m w_m z_m)` with w ≥ 0, is fitted in the same way, which is a convex
+problem.
 """
 
 import math
@@ -27,9 +28,9 @@ from softkin import auto_alpha, checks, similarity
 from softkin.checks import Array
 from softkin.files import number
 
-TOP = 5  # entries whose overlap is counted
+TOP = 5  # number of largest entries whose overlap is counted
 LARGEST_WEIGHT = 50.0
-FEW = 10  # classes with confusions, below which nothing can be cross-validated
+FEW = 10  # minimum number of classes with confusions for cross-validation
 MIXTURE = "mixture"
 
 Floats = NDArray[np.float64]
@@ -37,22 +38,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Confusions:
-    """What is really confused, and by whom.
+    """Observed confusions between classes, and their origin.
 
-    Made by ``confusions_of_outputs``, ``confusions_of_labels`` or ``confusions_of_counts``.
+    They are made by ``confusions_of_outputs``, ``confusions_of_labels`` or ``confusions_of_counts``.
     """
 
     shares: Tensor
-    """(K, K) float64: row k sums to 1 over the classes that k is taken for, or is 0 where nothing is known of it"""
+    """(K, K) float64: row k sums to 1 over the classes that k is taken for, or is 0 if nothing is known of class k"""
     source: str
-    """Whose confusions, in words"""
+    """A description of their origin"""
     gap: float | None = None
-    """Mean confidence − accuracy, of a model's outputs"""
+    """Mean confidence − accuracy, for a model's outputs"""
     gap_deviation: float | None = None
 
 
 def confusions_of_outputs(probabilities: Array, labels: Array, *, source: str = "a model's outputs") -> Confusions:
-    """Of a baseline's outputs (N, K) on held-out rows with their labels (N,)."""
+    """Confusions from a baseline's outputs (N, K) on held-out rows with labels (N,)."""
     p = checks.probabilities(probabilities).to("cpu", torch.float64)
     y = checks.class_labels(labels, num_samples=len(p), num_classes=p.shape[1]).cpu()
     confidence, predicted = p.max(dim=1)
@@ -66,7 +67,7 @@ def confusions_of_outputs(probabilities: Array, labels: Array, *, source: str = 
 
 
 def confusions_of_labels(true: Array, assigned: Array, *, num_classes: int, source: str = "human labels") -> Confusions:
-    """Of people who labelled samples of known classes, both (N,)."""
+    """Confusions of people who labelled samples of known classes; both arguments are (N,)."""
     first = checks.class_labels(true, num_samples=len(true), num_classes=num_classes).cpu()
     second = checks.class_labels(assigned, num_samples=len(first), num_classes=num_classes).cpu()
     counts = torch.bincount(first * num_classes + second, minlength=num_classes**2).view(num_classes, num_classes)
@@ -74,7 +75,7 @@ def confusions_of_labels(true: Array, assigned: Array, *, num_classes: int, sour
 
 
 def confusions_of_counts(counts: Array, *, source: str = "a confusion matrix") -> Confusions:
-    """Of a confusion matrix (K, K): rows are true classes, columns what they were taken for."""
+    """Confusions from a confusion matrix (K, K): rows are true classes, columns the classes they were taken for."""
     return Confusions(_shares(checks.square(counts, "counts", without_diagonal=True)), source)
 
 
@@ -85,7 +86,7 @@ def _shares(wrong: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Judged:
-    """A statistic of a source: its value, the interval over classes, and what renamed classes come to."""
+    """A statistic of a source: its value, its interval over classes, and its value for renamed classes."""
 
     value: float
     low: float
@@ -93,7 +94,7 @@ class Judged:
     control: float
     """Mean over renamings"""
     p_value: float
-    """Share of renamings that do as well, counting the source itself"""
+    """Share of renamings that do at least as well, counting the source itself"""
 
 
 @dataclass(frozen=True)
@@ -102,40 +103,40 @@ class Candidate:
 
     name: str
     weights: Mapping[str, float]
-    """β of each source in it; one entry but for the mixture"""
+    """β of each source; the mixture has several entries"""
     cross_entropy: Judged
-    """Nats a row, cross-validated; smaller is better"""
+    """Cross-validated nats per row; smaller is better"""
     rank_correlation: Judged
     overlap: Judged
     wins: float
-    """Share of resamples of the classes in which no other single source has a lower cross-entropy"""
+    """Share of bootstrap resamples of the classes in which no other single source has a lower cross-entropy"""
     rows: Floats
-    """(n,) cross-entropies of the classes that count"""
+    """(n,) cross-entropies of the classes with confusions"""
 
     @property
     def beta(self) -> float:
-        """How sharp; of the mixture, the sum of its weights."""
+        """The sharpness; for the mixture, the sum of its weights."""
         return sum(self.weights.values())
 
 
 @dataclass(frozen=True)
 class Audition:
-    """The candidates, the best first, and what to do."""
+    """The candidates, best first, and a suggestion."""
 
     candidates: list[Candidate]
     uniform: float
-    """The cross-entropy without any similarity, ln(K−1)"""
+    """The cross-entropy of a uniform similarity, ln(K−1)"""
     chosen: Candidate
     similarity: Tensor
-    """S of the chosen one, (K, K)"""
+    """S of the chosen candidate, (K, K)"""
     alpha: float | str
-    """Where to start: by the baseline's gap, or "auto\""""
+    """The suggested α to start with, from the baseline's gap, or "auto\""""
     words: list[str]
-    """The suggestion and how sure it is, in sentences"""
+    """The suggestion and its certainty, in sentences"""
     confusions: Confusions
     num_classes: int
     num_rows: int
-    """Classes of which confusions are known"""
+    """Number of classes with known confusions"""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -176,9 +177,9 @@ class Audition:
         """Write the chosen similarity with the suggestion, for ``train``, ``compare`` and ``from_file``.
 
         Args:
-            path: Ends in .safetensors.
-            class_names: In the order of the confusions.
-            sources: What each source was made from, in words, by its name.
+            path: A path that ends in .safetensors.
+            class_names: The names of the classes, in the order of the confusions.
+            sources: A description of each source's origin, by its name.
         """
         similarity.save(
             path,
@@ -209,18 +210,18 @@ def audition(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Audition:
-    """Rank sources of class similarity by how well they predict what is really confused.
+    """Rank sources of class similarity by how well they predict observed confusions.
 
     Args:
         sources: Distances (K, K) by name; they may be asymmetric.
-        confusions: What they have to predict, of the same classes in the same order. A source must not come from the
-            rows that these were counted on: a model's outputs predict themselves.
-        mixture: Also learn a mixture of all of them, where there are several.
-        folds: Of the classes; a fold's rows are predicted with the β, or the weights, of the others.
-        resamples: Of the classes, behind the intervals.
-        permutations: Renamings of the classes, behind the controls.
-        confidence: Of the intervals.
-        seed: Of folds, resamples and renamings.
+        confusions: The confusions to predict, of the same classes in the same order. A source must not come from the
+            rows on which these were counted: a model's outputs predict themselves.
+        mixture: Also learn a mixture of all sources, if there are several.
+        folds: Number of folds of the classes; the rows of a fold are predicted with the β or weights of the others.
+        resamples: Number of bootstrap resamples of the classes, for the intervals.
+        permutations: Number of random renamings of the classes, for the controls.
+        confidence: The level of the intervals.
+        seed: Seed for folds, resamples and renamings.
 
     Example:
         >>> D = torch.rand(12, 12, generator=torch.Generator().manual_seed(0)).fill_diagonal_(0)
@@ -302,29 +303,29 @@ def _judged(rows: Floats, draws: Floats, tail: float, control: Floats, *, larger
     return Judged(value, low, high, float(control.mean()), float((1 + as_good.sum()) / (1 + len(control))))
 
 
-# The fits
+# Fits
 
 
 @dataclass(frozen=True)
 class _Fit:
     weights: Floats
-    """(M,) over all sources, 0 where a source is not in it; fitted to all classes"""
+    """(M,) weights over all sources, fitted to all classes; 0 for sources that are not included"""
     direction: Floats
-    """(M,) the same, but where all are 0 even weights of its sources: ranks need no sharpness"""
+    """(M,) the weights, or equal weights of the included sources if all are 0, since ranks need no sharpness"""
     rows: Floats
-    """(n,) cross-entropies, each with the weights of the other folds"""
+    """(n,) cross-entropies, each with the weights from the other folds"""
     mean_log_sum: Callable[[float], float]
-    """t → mean over rows of ln Σ exp(−t·z), with z the mixed distances of ``weights``"""
+    """The function t → mean over rows of ln Σ exp(−t·z), with z the mixed distances of ``weights``"""
 
     @property
     def beta(self) -> float:
         return float(self.weights.sum())
 
     def control(self, energies: Floats) -> Floats:
-        """The cross-entropies at the best sharpness of renamed classes, by their mean distances of what is confused.
+        """The cross-entropies of renamed classes at their best sharpness, from their mean distances ``energies``.
 
-        Renaming the classes of a source changes Σ c·z alone: the sums of exponentials are those of the same rows in
-        another order. So each is min over t of t·energy + mean_log_sum(t).
+        Renaming the classes of a source changes only Σ c·z: the sums of exponentials are those of the same rows in
+        another order. So each cross-entropy is the minimum over t of t·energy + mean_log_sum(t).
         """
         grid = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.25, 0.4, 0.7, 1.0]) / max(self.beta, 1e-12)
         if self.beta <= 0:
@@ -335,7 +336,7 @@ class _Fit:
 
 
 class _Problem:
-    """Normalised distances of all sources, what they have to predict, and the folds."""
+    """The normalised distances of all sources, the confusions to predict, and the folds."""
 
     def __init__(
         self, matrices: Mapping[str, Tensor], shares: Tensor, kept: Tensor, fold: NDArray[np.int64], folds: int
@@ -347,7 +348,7 @@ class _Problem:
         self.fold, self.folds = torch.from_numpy(fold), folds
 
     def fit(self, places: list[int]) -> _Fit:
-        """Weights of the sources at ``places``, all others 0: of all classes, and cross-validated."""
+        """Fit the weights of the sources at ``places``, with all others 0, on all classes and cross-validated."""
         z, energy = self.z[places], self.energy[places]
         start = np.full(len(places), 1.0 / len(places))
         whole = self._weights(z, energy, torch.ones(len(self.kept), dtype=torch.float64), start)
@@ -373,7 +374,7 @@ class _Problem:
         return torch.logsumexp(-mixed, dim=1)
 
     def _weights(self, z: Tensor, energy: Tensor, counted: Tensor, start: Floats) -> Floats:
-        """The weights, at least 0, that minimise the mean cross-entropy of the rows that are counted."""
+        """The non-negative weights that minimise the mean cross-entropy of the counted rows."""
         from scipy.optimize import minimize
 
         total, chosen = float(counted.sum()), counted > 0
@@ -397,7 +398,7 @@ class _Problem:
 
 
 def _mixed(weights: Tensor, z: Tensor) -> Tensor:
-    """(n, K) weighted sum of (M, n, K)."""
+    """(n, K) weighted sum of the distances (M, n, K)."""
     return (weights @ z.reshape(len(z), -1)).view(z.shape[1:])
 
 
@@ -405,7 +406,7 @@ def _mixed(weights: Tensor, z: Tensor) -> Tensor:
 
 
 class _Agreement:
-    """How the rows of each candidate and of the confusions agree in order, also under renamed classes."""
+    """The rank agreement between the rows of each candidate and of the confusions, also under renamed classes."""
 
     def __init__(self, problem: _Problem, fits: "Sequence[_Fit]") -> None:
         others = torch.ones(problem.target.shape, dtype=torch.bool)
@@ -437,18 +438,18 @@ class _Agreement:
 
     @property
     def correlations(self) -> Floats:
-        """(candidates, n) Spearman's, row by row."""
+        """(candidates, n) Spearman correlations of the rows."""
         return (self.ranks * self.seen_ranks).sum(dim=2).double().numpy()
 
     @property
     def overlaps(self) -> Floats:
-        """(candidates, n) shares of the five largest that both have."""
+        """(candidates, n) shares of the five largest entries that both have in common."""
         return (self.tops * self.seen_tops).sum(dim=2).double().numpy() / min(TOP, self.k - 1)
 
     def controls(self, permutations: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         """(candidates, permutations) mean energies, correlations and overlaps after renaming the classes.
 
-        Renaming those of the confusions the other way comes to the same, and is done once for all candidates.
+        Renaming the confusions' classes inversely is equivalent, and is done once for all candidates.
         """
         n, k = len(self.kept), self.k
         count = len(self.ranks)
@@ -457,7 +458,7 @@ class _Agreement:
         size = min(TOP, k - 1)
         for renaming in range(permutations):
             order = torch.from_numpy(rng.permutation(n))
-            # Among the classes that are counted; the others keep their places, as they have no row to go to.
+            # Only counted classes are permuted; the others keep their places, because they have no row.
             columns = torch.arange(k)
             columns[self.kept] = self.kept[order]
             for result, part, seen, scale in zip(
@@ -473,7 +474,7 @@ class _Agreement:
 
 
 def _standardised_ranks(rows: Floats) -> Floats:
-    """Ranks of each row (ties share the mean), at mean 0 and unit length; 0 where all are equal."""
+    """Ranks of each row (ties share the mean), at mean 0 and unit length; 0 if all entries are equal."""
     from scipy.stats import rankdata
 
     ranks = rankdata(rows, axis=1)
@@ -484,7 +485,7 @@ def _standardised_ranks(rows: Floats) -> Floats:
 
 
 def top_membership(rows: Floats, m: int) -> Floats:
-    """The chance of each entry to be among the m largest of its row, ties broken at random."""
+    """The probability of each entry to be among the m largest of its row, with ties broken at random."""
     m = min(m, rows.shape[1])
     last = -np.partition(-rows, m - 1, axis=1)[:, m - 1 : m]
     above, equal = rows > last, rows == last
@@ -493,11 +494,11 @@ def top_membership(rows: Floats, m: int) -> Floats:
     return members
 
 
-# What to do
+# Suggestion
 
 
 def _suggestion(ordered: list[Candidate], draws: Floats, uniform: float, tail: float) -> tuple[Candidate, list[str]]:
-    """The best single source, or the mixture if it is surely better; and sentences."""
+    """The best single source, or the mixture if it is surely better, and sentences that explain the choice."""
     single = next(place for place, candidate in enumerate(ordered) if candidate.name != MIXTURE)
     chosen = single
     words = []

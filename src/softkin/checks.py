@@ -1,6 +1,6 @@
-"""Checks of arguments, made once, before any work starts.
+"""Checks of arguments, made once before any work starts.
 
-Every error is one sentence: which argument is wrong, what is allowed, what came, and the likely cause.
+Every error is one sentence: the wrong argument, the allowed values, the given value, and the likely cause.
 """
 
 import warnings
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Array: TypeAlias = Tensor | NDArray[Any]
-"""What the public functions accept wherever they ask for numbers."""
+"""The types that public functions accept as arrays of numbers."""
 
-UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch has few operations for them
-MANY_CLASSES = 10**7  # a label beyond this is an id, not a class
-SYMMETRY_TOLERANCE = 1e-5  # of the largest entry: float32 distances differ by 1e-7, a transposed bug by far more
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch supports few operations on these dtypes
+MANY_CLASSES = 10**7  # a larger label is an id, not a class
+SYMMETRY_TOLERANCE = 1e-5  # relative to the largest entry: float32 distances differ by 1e-7, a wrong entry by far more
 
 
 def as_tensor(values: Any, name: str) -> Tensor:
-    """``values`` as a tensor that shares memory where it can; numbers only."""
+    """``values`` as a numeric tensor, sharing memory if possible."""
     if isinstance(values, Tensor):
         if values.is_complex():
             raise TypeError(f"`{name}` must hold real numbers, got {values.dtype}.")
@@ -42,17 +42,17 @@ def as_tensor(values: Any, name: str) -> Tensor:
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if any(stride < 0 for stride in array.strides):
-        array = array.copy()  # torch knows no negative strides
+        array = array.copy()  # torch does not support negative strides
     if array.flags.writeable:
         return torch.from_numpy(array)
     with warnings.catch_warnings():
-        # A memory-mapped array is read-only and torch warns of that; nothing here writes to its arguments.
+        # A memory-mapped array is read-only, and torch warns about that; softkin never writes to its arguments.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
         return torch.from_numpy(array)
 
 
 def first_line(error: Exception) -> str:
-    """A library's message as part of our own sentence: its first line, without the full stop."""
+    """The first line of a library's message, without the full stop, for use in our own sentence."""
     return (str(error).splitlines() or [type(error).__name__])[0].strip().removesuffix(".")
 
 
@@ -62,12 +62,12 @@ def on_device(tensor: Tensor, device: str | torch.device | None) -> Tensor:
         return tensor
     try:
         return tensor.to(device)
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
+    except (RuntimeError, AssertionError) as error:  # torch asserts if it was built without CUDA
         raise ValueError(f"the device {device} cannot be used: {first_line(error)}.") from error
 
 
 def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> Tensor:
-    """``labels`` as int64 on their device, one for each sample, each in 0 … K−1."""
+    """``labels`` as int64 on their device, one per sample, each in 0 … K−1."""
     tensor = as_tensor(labels, "labels")
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError(
@@ -98,7 +98,7 @@ def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> T
 
 
 def finite(values: Tensor, name: str, *, first_row: int = 0) -> None:
-    """Refuse NaN and infinity; ``first_row`` is the place of ``values[0]`` in what the caller gave."""
+    """Refuse NaN and infinity; ``first_row`` is the position of ``values[0]`` in the caller's array."""
     if not values.is_floating_point() or len(values) == 0:
         return
     bad = ~torch.isfinite(values.reshape(len(values), -1)).all(dim=1)
@@ -110,7 +110,7 @@ def finite(values: Tensor, name: str, *, first_row: int = 0) -> None:
 
 
 def _rows_and_classes(tensor: Tensor, name: str, binary: str, least: int) -> None:
-    """Refuse what is not (N, K) with N ≥ ``least`` and K ≥ 2; ``binary`` says what to do with one score a row."""
+    """Refuse shapes other than (N, K) with N ≥ ``least`` and K ≥ 2; ``binary`` advises on one score per row."""
     if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
         raise ValueError(
             f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; {binary}."
@@ -124,10 +124,11 @@ def _rows_and_classes(tensor: Tensor, name: str, binary: str, least: int) -> Non
 
 
 def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -> Tensor:
-    """``values`` as (N, K) floating-point probabilities where float64 exists, N ≥ ``least``, K ≥ 2.
+    """``values`` as (N, K) floating-point probabilities with N ≥ ``least`` and K ≥ 2, on a device with float64.
 
-    Each row must be non-negative and sum to 1: to 1e-3, in half precision to 1e-2, which is what rounding can do
-    (float16 keeps 11 bits, bfloat16 only 8). Nothing is changed; what fails is refused with the likely cause.
+    Each row must be non-negative and sum to 1, to within 1e-3, or 1e-2 in half precision, which is the effect of
+    rounding (float16 keeps 11 bits, bfloat16 only 8). Values are not changed; invalid ones are refused with the likely
+    cause.
     """
     tensor = as_tensor(values, name)
     _rows_and_classes(
@@ -136,14 +137,14 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
         "scores s of the positive class of a binary model become two columns with torch.stack([1 - s, s], dim=-1)",
         least,
     )
-    if tensor.device.type == "mps":  # has no float64
+    if tensor.device.type == "mps":  # MPS has no float64
         tensor = tensor.cpu()
     if not tensor.is_floating_point():
         tensor = tensor.to(torch.float64)
     if len(tensor) == 0:
         return tensor
     half = tensor.dtype in (torch.float16, torch.bfloat16)
-    # Two passes settle the usual case: NaN and infinity reach the sum of their row.
+    # Two passes settle the usual case: NaN and infinity propagate to the sum of their row.
     sums = tensor.sum(dim=1, dtype=torch.float32 if half else None)
     low, high = (float(end) for end in torch.aminmax(sums))
     tolerance = 1e-2 if half else 1e-3
@@ -165,7 +166,7 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
 
 
 def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
-    """``values`` as (N, K) finite floating-point logits, N ≥ ``least``, K ≥ 2."""
+    """``values`` as (N, K) finite floating-point logits with N ≥ ``least`` and K ≥ 2."""
     tensor = as_tensor(values, name)
     if tensor.dtype == torch.bool:
         raise TypeError(f"`{name}` must hold real numbers, got {tensor.dtype}.")
@@ -200,7 +201,7 @@ def scores(values: Any, name: str) -> Tensor:
 
 
 def option(value: Any, name: str, allowed: Sequence[Any]) -> None:
-    """Refuse what is not among a few allowed values."""
+    """Refuse a value that is not one of the allowed ones."""
     if value not in allowed or isinstance(value, bool):
         *first, last = (repr(value) for value in allowed)
         raise ValueError(f"`{name}` must be {', '.join(first)}{' or ' if first else ''}{last}, got {value!r}.")
@@ -214,9 +215,9 @@ def level(value: float) -> float:
 
 
 def square(matrix: Any, name: str, *, without_diagonal: bool = False) -> Tensor:
-    """``matrix`` as a finite, non-negative (K, K) float64 tensor on the CPU, K ≥ 2, a copy.
+    """``matrix`` as a finite, non-negative (K, K) float64 tensor on the CPU with K ≥ 2; a copy.
 
-    ``without_diagonal`` sets the diagonal to 0, whatever it was.
+    ``without_diagonal`` sets the diagonal to 0.
     """
     tensor = as_tensor(matrix, name)
     if tensor.ndim != 2 or tensor.shape[0] != tensor.shape[1]:
@@ -236,7 +237,7 @@ def square(matrix: Any, name: str, *, without_diagonal: bool = False) -> Tensor:
 
 
 def symmetric(matrix: Tensor, name: str) -> None:
-    """Refuse a matrix whose two halves differ."""
+    """Refuse an asymmetric matrix."""
     difference = (matrix - matrix.T).abs()
     if float(difference.max()) > SYMMETRY_TOLERANCE * float(matrix.max()):
         row, column = divmod(int(difference.argmax()), len(matrix))
@@ -247,7 +248,7 @@ def symmetric(matrix: Tensor, name: str) -> None:
 
 
 def rows_sum_to_one(matrix: Tensor, name: str) -> None:
-    """Refuse rows that are not distributions."""
+    """Refuse rows that are not probability distributions."""
     off = (matrix.sum(dim=1) - 1).abs()
     if float(off.max()) > 1e-5:
         row = int(off.argmax())
@@ -255,7 +256,7 @@ def rows_sum_to_one(matrix: Tensor, name: str) -> None:
 
 
 def is_number(text: str) -> bool:
-    """Whether ``text`` reads as a number."""
+    """Whether ``text`` can be parsed as a number."""
     try:
         float(text)
     except ValueError:
@@ -264,7 +265,7 @@ def is_number(text: str) -> bool:
 
 
 def number(value: Any, name: str) -> float:
-    """A number, and not text or None."""
+    """A number; text and None are refused."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating | Tensor):
         raise TypeError(f"`{name}` must be a number, got {value!r}.")
     return float(value)
@@ -294,7 +295,7 @@ def at_least_zero(value: float, name: str) -> float:
 
 
 def count(value: int, name: str, *, least: int = 1, most: int | None = None) -> int:
-    """A whole number with a lower limit, and perhaps an upper one."""
+    """An integer of at least ``least`` and, if given, at most ``most``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"`{name}` must be a whole number, got {value!r}.")
     if value < least:
@@ -305,7 +306,7 @@ def count(value: int, name: str, *, least: int = 1, most: int | None = None) -> 
 
 
 def in_order(names: Any) -> None:
-    """Refuse what is no list of names, or one whose order is not that of the labels."""
+    """Refuse anything but a sequence of names whose order is that of the labels."""
     if isinstance(names, str):
         raise TypeError(f"`class_names` must be a list of names, got the single text {names!r}.")
     if isinstance(names, Mapping | Set):
@@ -316,7 +317,7 @@ def in_order(names: Any) -> None:
 
 
 def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list[str]:
-    """Class names: text, none empty, none twice, one for each class."""
+    """Class names as distinct, non-empty texts, one per class."""
     in_order(names)
     names = list(names)
     for place, name in enumerate(names):
@@ -340,7 +341,7 @@ def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list
 
 
 def in_words(classes: Sequence[int], names: Sequence[str] | None) -> str:
-    """A few classes for an error message, by name where there are names."""
+    """A few classes for an error message, by name if there are names."""
     shown = [f"{k} ({names[k]})" if names is not None else str(k) for k in classes[:10]]
     more = f" and {len(classes) - 10} more" if len(classes) > 10 else ""
     return ", ".join(shown) + more

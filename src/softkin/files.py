@@ -1,7 +1,7 @@
-"""Files: written atomically, read through one set of checks, identified by digests; and numbers for JSON.
+"""Write files atomically, read them through one set of checks, identify them by digests, and encode JSON numbers.
 
-Every reader of softkin opens its file with ``open_file`` or checks it with ``require_regular``, and parses it inside
-``reading``: whatever a parser raises becomes one line that names the file. The size that a file declares is
+Every reader in softkin opens its file with ``open_file`` or checks it with ``require_regular``, and parses it inside
+``reading``, which turns any parser's exception into one line that names the file. The size that a file declares is
 checked against ``limit`` before anything is read.
 """
 
@@ -26,24 +26,24 @@ from softkin import SoftkinError
 
 
 def write(path: str | Path, content: bytes | str) -> None:
-    """Write a file so that a crash at any moment leaves the old one or the new one.
+    """Write a file atomically: a crash at any moment leaves the old file or the new one.
 
-    A link to a file stays a link: the file that it points to is replaced. Only regular files are ever replaced.
+    A link to a file stays a link: its target is replaced. Only regular files are ever replaced.
 
     Raises:
-        SoftkinError: The file cannot be written, or something other than a file has its name.
+        SoftkinError: The file cannot be written, or its name belongs to something other than a file.
     """
     write_together({Path(path): content})
 
 
 def write_together(contents: Mapping[Path, bytes | str]) -> None:
-    """Write several files of one result: all are on the disk before the first gets its name.
+    """Write several files of one result: all are synced before the first gets its name.
 
     A full or failing disk leaves the old files and no new one. The files get their names in the order of ``contents``:
     if the last one exists, the others do too, also after a crash.
 
     Raises:
-        SoftkinError: One of them cannot be written, or something other than a file has its name.
+        SoftkinError: A file cannot be written, or its name belongs to something other than a file.
     """
     temporaries: dict[Path, str] = {}
     try:
@@ -67,7 +67,7 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
 
 
 def _target(path: Path) -> Path:
-    """The file that is to be replaced: ``path``, or what it links to; refused unless that is a file or nothing."""
+    """The file to replace: ``path`` or the target of its link, refused if it is anything but a file or missing."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -85,11 +85,11 @@ def _target(path: Path) -> Path:
 
 
 def _write_beside(target: Path, content: bytes | str) -> str:
-    """The name of a new file beside ``target`` that holds ``content`` and is synced."""
+    """The name of a new synced file beside ``target`` that holds ``content``."""
     rest = memoryview(content.encode("utf-8") if isinstance(content, str) else content).cast("B")
     temporary = os.path.join(target.parent, f".{target.name[:100]}.{secrets.token_hex(6)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(temporary, flags, 0o666)  # less the user's mask
+    handle = os.open(temporary, flags, 0o666)  # reduced by the user's umask
     try:
         try:
             while rest:
@@ -104,7 +104,7 @@ def _write_beside(target: Path, content: bytes | str) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a loss of power, where the system lets a folder be synced."""
+    """Make the names in a folder survive a power failure, if the system can sync folders."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:  # Windows cannot open folders
@@ -121,7 +121,7 @@ def refuse_to_overwrite(*paths: str | Path | None, force: bool = False) -> None:
     """Refuse if one of ``paths`` exists, unless ``force`` is set; call it before any work starts.
 
     Raises:
-        SoftkinError: One of them is there, or is something that cannot be replaced.
+        SoftkinError: A path exists, or cannot be replaced.
     """
     for path in paths:
         if path is None:
@@ -136,15 +136,15 @@ def refuse_to_overwrite(*paths: str | Path | None, force: bool = False) -> None:
 
 @contextlib.contextmanager
 def reading(path: str | Path, what: str, *, hint: str = "") -> Iterator[None]:
-    """Turn whatever a parser raises inside the block into one line that names the file.
+    """Turn any exception of a parser inside the block into one line that names the file.
 
     Args:
-        path: The file, or what to call it.
-        what: What it was read as, such as "a class matrix".
-        hint: What to do about it, for the end of the sentence, such as "make it again".
+        path: The file, or its name in messages.
+        what: The expected content, such as "a class matrix".
+        hint: Advice for the end of the sentence, such as "make it again".
 
     Raises:
-        SoftkinError: In place of any other exception but KeyboardInterrupt and its like.
+        SoftkinError: Replaces any exception other than KeyboardInterrupt and the like.
     """
     ending = f"; {hint}{'' if hint.endswith('?') else '.'}" if hint else "."
     try:
@@ -158,7 +158,7 @@ def reading(path: str | Path, what: str, *, hint: str = "") -> Iterator[None]:
     except RecursionError as error:
         raise SoftkinError(f"{path} could not be read as {what}: it is nested too deeply{ending}") from error
     except BaseException as error:
-        panic = type(error).__name__ == "PanicException"  # how parsers written in Rust fail; no Exception
+        panic = type(error).__name__ == "PanicException"  # raised by parsers written in Rust; not an Exception
         if not isinstance(error, Exception) and not panic:
             raise
         if isinstance(error, OSError) and error.errno is not None and error.strerror:
@@ -168,10 +168,10 @@ def reading(path: str | Path, what: str, *, hint: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def named(path: str | Path) -> Iterator[None]:
-    """Name the file in what a check inside the block says about values that the file holds.
+    """Add the file's name to errors of checks inside the block about values in the file.
 
     Raises:
-        SoftkinError: In place of ValueError, TypeError and SoftkinError.
+        SoftkinError: Replaces ValueError, TypeError and SoftkinError.
     """
     try:
         yield
@@ -179,11 +179,11 @@ def named(path: str | Path) -> Iterator[None]:
         raise SoftkinError(f"{path}: {error}") from error
 
 
-LONGEST_CAUSE = 400  # characters: the longest sentence of our own lists every method of a study
+LONGEST_CAUSE = 400  # characters: softkin's longest sentence lists every method of a study
 
 
 def cause(error: BaseException) -> str:
-    r"""What a library says went wrong: one line of printable text without its full stop, cut where it is very long.
+    r"""A library's error as one line of printable text, without its full stop and shortened if very long.
 
     Example:
         >>> cause(ValueError("no such shape.\nTraceback …"))
@@ -201,7 +201,7 @@ def require_regular(path: str | Path) -> int:
     """The size of a file in bytes; pipes, devices and folders are refused before they are opened.
 
     Raises:
-        SoftkinError: There is no such file, or it is something else.
+        SoftkinError: There is no such file, or it is not a regular file.
     """
     try:
         about = os.stat(path)
@@ -215,7 +215,7 @@ def require_regular(path: str | Path) -> int:
 
 
 def open_file(path: str | Path) -> IO[bytes]:
-    """A regular file, opened for reading; never waits, as opening a pipe would."""
+    """A regular file, opened for reading; this never blocks, as opening a pipe would."""
     require_regular(path)
     try:
         return open(path, "rb")
@@ -224,7 +224,7 @@ def open_file(path: str | Path) -> IO[bytes]:
 
 
 def read_bytes(path: str | Path, what: str, *, bounded: bool = True) -> bytes:
-    """All of a regular file; ``bounded`` refuses one that is larger than ``limit("bytes")``."""
+    """The content of a regular file; ``bounded`` refuses a file larger than ``limit("bytes")``."""
     size = require_regular(path)
     if bounded:
         within("bytes", size, f"{path} ({what})")
@@ -233,16 +233,16 @@ def read_bytes(path: str | Path, what: str, *, bounded: bool = True) -> bytes:
 
 
 def open_zip(file: IO[bytes], name: str | Path) -> zipfile.ZipFile:
-    """A .zip archive whose directory lists as many entries as it says.
+    """A .zip archive, refused if its directory lists fewer entries than it declares.
 
-    zipfile reads the directory without counting: one damaged length in it hides the entries that follow.
+    zipfile reads the directory without counting, so one damaged length hides all following entries.
     """
     archive = zipfile.ZipFile(file)
     file.seek(max(0, file.seek(0, os.SEEK_END) - 2**16 - 22))
     _, mark, record = file.read().rpartition(b"PK\x05\x06")
     stated = struct.unpack_from("<H", record, 6)[0] if mark and len(record) >= 18 else 0
     infos = archive.infolist()
-    if stated not in (len(infos), 2**16 - 1):  # the latter where there are more than that field can say
+    if stated not in (len(infos), 2**16 - 1):  # the maximum of the field stands for any larger number
         raise SoftkinError(f"{name} is damaged: it must list {stated:,} entries, and lists {len(infos):,}.")
     return archive
 
@@ -255,15 +255,15 @@ def _in_words(mode: int) -> str:
 # Limits
 
 LIMITS: Final = {
-    "bytes": 2**31,  # that one file may take in memory, or grow to when it is unpacked
-    "pixels": 2**26,  # of one image: 8192 × 8192
-    "classes": 2**17,  # of one file; ImageNet-21k has 21,841
+    "bytes": 2**31,  # that one file may occupy in memory, or unpack to
+    "pixels": 2**26,  # in one image: 8192 × 8192
+    "classes": 2**17,  # in one file; ImageNet-21k has 21,841
 }
-RATIO = 100  # times its size, to which a file may be unpacked whatever the limit: numbers seldom shrink to a tenth
+RATIO = 100  # a file may always unpack to this many times its size: numbers seldom compress to a tenth
 
 
 def limit(of: str) -> int:
-    """How many bytes, pixels or classes one file may have: ``LIMITS``, or what SOFTKIN_MAX_BYTES and so on say."""
+    """The maximum bytes, pixels or classes of one file: ``LIMITS``, or the variables SOFTKIN_MAX_BYTES and so on."""
     variable = f"SOFTKIN_MAX_{of.upper()}"
     text = os.environ.get(variable, "")
     if not text:
@@ -278,8 +278,8 @@ def within(of: str, amount: int, what: str, *, share: int = 1) -> None:
 
     Args:
         of: "bytes", "pixels" or "classes".
-        amount: How many there would be.
-        what: What has them, with its file.
+        amount: The declared size.
+        what: The object that has this size, with its file, for the error.
         share: Only 1/``share`` of the limit is allowed.
     """
     most = limit(of) // share
@@ -291,7 +291,7 @@ def within(of: str, amount: int, what: str, *, share: int = 1) -> None:
 
 
 def unpacked_within(packed: int, unpacked: int, what: str) -> None:
-    """Refuse a file that would unpack to far more than its size, as only zip bombs and empty data do."""
+    """Refuse a file that would unpack to far more than its size, as only zip bombs and constant data do."""
     if unpacked > RATIO * packed:
         within("bytes", unpacked, what)
 
@@ -317,18 +317,18 @@ def sha256_of_json(data: Any) -> str:
 
 # JSON and TOML
 
-DEPTH = 100  # brackets inside each other; parsers fail, or crash, at some thousands
-TEXT_SHARE = 8  # parsed text takes some times its size in memory
+DEPTH = 100  # nested brackets; parsers fail or crash at some thousands
+TEXT_SHARE = 8  # parsed text takes several times its size in memory
 
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 def parse_json(content: bytes | str, name: str | Path, what: str) -> Any:
-    """Plain data from JSON that may be damaged or hostile: its size and the depth of its brackets are bounded first.
+    """Plain data from JSON that may be damaged or hostile; its size and nesting depth are checked first.
 
     Raises:
-        SoftkinError: It is no JSON, too large or too deep; ``name`` and ``what`` are as for ``reading``.
+        SoftkinError: The content is not JSON, too large or too deep; ``name`` and ``what`` are as for ``reading``.
     """
     with reading(name, what):
         raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
@@ -343,11 +343,11 @@ def read_json(path: str | Path, what: str) -> Any:
 
 
 def _shallow(content: bytes) -> None:
-    """Refuse brackets that are nested more than ``DEPTH`` deep, or as many that are never closed."""
+    """Refuse brackets nested more than ``DEPTH`` deep, or that many unclosed ones."""
     if content.count(b"[") + content.count(b"{") <= DEPTH:
         return
     brackets = _STRINGS.sub(b"", content).translate(None, _NO_BRACKETS)
-    for _ in range(DEPTH):  # each pass takes the innermost pairs away
+    for _ in range(DEPTH):  # each pass removes the innermost pairs
         fewer = brackets.replace(b"[]", b"").replace(b"{}", b"")
         if len(fewer) == len(brackets):
             break
@@ -357,7 +357,7 @@ def _shallow(content: bytes) -> None:
 
 
 def parse_toml(content: bytes, name: str | Path, what: str) -> dict[str, Any]:
-    """The tables of a TOML text that may be damaged or hostile; ``name`` and ``what`` are as for ``reading``."""
+    """The tables of TOML text that may be damaged or hostile; ``name`` and ``what`` are as for ``reading``."""
     with reading(name, what):
         within("bytes", len(content), f"{name} ({what})", share=2**9)  # tomllib is slow, and nobody types 4 MiB
         tables = tomllib.loads(content.decode("utf-8-sig"))
@@ -376,12 +376,12 @@ def read_toml(path: str | Path, what: str) -> dict[str, Any]:
 
 
 def canonical_json(data: Any) -> bytes:
-    """Plain data as the one sequence of bytes that equal data share: sorted keys, ASCII, no spaces."""
+    """Plain data as canonical bytes, equal for equal data: sorted keys, ASCII, no spaces."""
     return json.dumps(data, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def json_bytes(data: Any, *, indent: int | None = 1) -> bytes:
-    """Plain data as the JSON of a file; NaN and infinity are refused, see ``number``."""
+    """Plain data as JSON for a file; NaN and infinity are refused, see ``number``."""
     return (json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
 
 
@@ -391,7 +391,7 @@ def write_json(path: str | Path, data: Any, *, indent: int | None = 1) -> None:
 
 
 def number(value: float, digits: int | None = None) -> float | str | None:
-    """A float as softkin's JSON has it: None for NaN, the texts "Infinity" and "-Infinity", which JavaScript reads too.
+    """A float for softkin's JSON: None for NaN, and "Infinity" or "-Infinity", which JavaScript also reads.
 
     Example:
         >>> number(0.123456, 3), number(float("inf")), number(float("nan"))
@@ -406,7 +406,7 @@ def number(value: float, digits: int | None = None) -> float | str | None:
 
 
 def plain(data: Any) -> Any:
-    """Nested lists and mappings with every float as ``number`` has it, ready for ``write_json``.
+    """Nested lists and mappings with every float converted by ``number``, ready for ``write_json``.
 
     Example:
         >>> plain({"nll": [0.5, float("inf")]})
@@ -419,7 +419,7 @@ def plain(data: Any) -> Any:
     return number(data) if isinstance(data, float) else data
 
 
-LEGACY_INFINITY = 1.7e308  # stood for an infinite NLL in the records of studies before 0.1
+LEGACY_INFINITY = 1.7e308  # replaced an infinite NLL in study records before 0.1
 
 
 def from_number(value: float | str | None) -> float:

@@ -1,6 +1,6 @@
-"""A similarity → what there is to see in it: the label of each class, groups, rows that look wrong; and mending it.
+"""Inspect a similarity: the label of each class, groups of classes, and suspicious rows; and correct it.
 
-Everything is plain data: the terminal, the page, the picture and the JSON of ``softkin similarity show`` draw it.
+All results are plain data, from which ``softkin similarity show`` makes its text, page, picture and JSON.
 """
 
 import csv
@@ -19,17 +19,17 @@ from softkin import SoftkinError, checks, distances, doubts, files, similarity, 
 from softkin.checks import Array
 from softkin.names import did_you_mean
 
-DOMINATES = 0.5  # of α: more than that on one class
-ALONE = 0.2  # of the even share: a class to which the others give less is unlike all of them
-DISAGREES = 0.35  # of the other classes that another source sees as nearer than a row's three nearest
-NEAREST = 3  # classes of a row that other sources are asked about
+DOMINATES = 0.5  # share of α on one class above which it dominates
+ALONE = 0.2  # fraction of the even share: a class that gets less from the others is unlike all of them
+DISAGREES = 0.35  # share of the other classes that another source ranks nearer than a row's three nearest
+NEAREST = 3  # classes of a row that are compared with other sources
 KINDS = ("disagreement", "dominated", "alone")
 MOST_CLUSTERED = 3000  # classes: average linkage needs K² memory and time
 
 
 @dataclass(frozen=True)
 class Oddity:
-    """A row that looks wrong."""
+    """A row that looks wrong, and why."""
 
     kind: str
     """"dominated", "alone" or "disagreement\""""
@@ -39,7 +39,7 @@ class Oddity:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Similarity, labels and what looks wrong in them."""
+    """A similarity, its labels, and rows that look wrong."""
 
     values: Tensor
     """S, (K, K)"""
@@ -48,17 +48,17 @@ class Inspection:
     source: str
     oddities: list[Oddity]
     order: list[int]
-    """Classes, alike ones next to each other"""
+    """Class numbers, ordered so that similar classes are adjacent"""
     merges: list[tuple[int, int, float]]
-    """Of average linkage: two clusters and the height at which they join; clusters below K are classes"""
+    """Merges of average linkage: two clusters and the height at which they join; clusters below K are classes"""
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def row(self, k: int, *, top: int = 10) -> dict[str, Any]:
-        """What there is to say of a class.
+        """A description of one class.
 
-        - ``entropy``: of s_k, in nats, and ``effective_classes``: its exponential, over how many classes α is spread
+        - ``entropy``: the entropy of s_k in nats; its exponential, ``effective_classes``, counts those that share α
         - ``uniform_epsilon``: the ε of ``label_smoothing=ε`` with the same mass on other classes
-        - ``uniform_epsilon_entropy``: the ε whose uniform label is as uncertain, by its entropy, as this label
+        - ``uniform_epsilon_entropy``: the ε whose uniform label has the same entropy as this label
         """
         s = self.values[k]
         order = torch.argsort(s, descending=True, stable=True)[: min(top, len(s) - 1)].tolist()
@@ -96,7 +96,7 @@ class Inspection:
 
 
 def equivalent_epsilon(label: Tensor) -> float:
-    """The ε for which (1−ε)·one-hot + ε/K has the entropy of ``label`` (K,); 1 where it cannot be reached."""
+    """The ε for which (1−ε)·one-hot + ε/K has the entropy of ``label`` (K,); 1 if there is none."""
     from scipy.optimize import brentq
 
     k = len(label)
@@ -120,26 +120,26 @@ def inspect(
     others: Mapping[str, Array] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Inspection:
-    """Look at a similarity.
+    """Inspect a similarity for rows that look wrong.
 
-    Rows that look wrong are
+    The kinds of suspicious rows are
 
     - "dominated": one class takes more than half of α,
-    - "alone": all others together are less like this class than a fifth of an even share, so it is unlike them all,
-    - "disagreement": the three nearest classes are far in every other source; a name of several meanings does that.
+    - "alone": all other classes together give this class less than a fifth of an even share, so it is unlike them all,
+    - "disagreement": the three nearest classes are far in every other source, as for a name with several meanings.
 
     Args:
         values: S, (K, K).
         class_names: K names.
-        alpha: Of the labels.
-        source: Where S comes from, in words.
+        alpha: α of the labels.
+        source: A description of the origin of S.
         others: Distances (K, K) of the same classes from other sources, by name.
-        about: What the file of S says besides.
+        about: Further content of the file of S.
     """
     s = checks.square(values, "values")
     checks.rows_sum_to_one(s, "values")
     names = checks.class_names(class_names, num_classes=len(s))
-    smoothing.similarity_labels(s, alpha)  # refuses what is no similarity
+    smoothing.similarity_labels(s, alpha)  # refuses an invalid similarity
     merges = _linkage(s)
     return Inspection(
         s,
@@ -186,18 +186,18 @@ def _oddities(s: Tensor, names: list[str], others: Mapping[str, Array]) -> list[
                 "does its name have another meaning?"
             )
             odd.append(Oddity("disagreement", row, words))
-    return sorted(odd, key=lambda oddity: KINDS.index(oddity.kind))  # what is wrong most surely first
+    return sorted(odd, key=lambda oddity: KINDS.index(oddity.kind))  # the most certain problems first
 
 
 def _closer(d: Tensor, places: Tensor) -> Tensor:
-    """(K, m) how many classes are nearer than each of ``places``, a row at a time."""
+    """(K, m) number of classes that are nearer than each of ``places``, computed row by row."""
     return torch.stack([(line < line[near][:, None]).sum(dim=1) for line, near in zip(d, places, strict=True)])
 
 
 def other_sources(
     class_names: Sequence[str | Sequence[str]], *, vectors: Any = None, aliases: Mapping[str, str] | None = None
 ) -> dict[str, Tensor]:
-    """Distances of the same classes by the word vectors of softkin that know all names, without ``vectors``."""
+    """Distances from softkin's word vectors that know all names, other than ``vectors``."""
     return {
         name: torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
         for name, rows in doubts.elsewhere(class_names, vectors, aliases or {}).items()
@@ -219,7 +219,7 @@ def _linkage(s: Tensor) -> list[tuple[int, int, float]]:
 
 
 def _leaves(merges: list[tuple[int, int, float]], k: int) -> list[int]:
-    """The classes in the order of the dendrogram."""
+    """The classes in dendrogram order."""
     if not merges:
         return list(range(k))
     order: list[int] = []
@@ -234,14 +234,14 @@ def _leaves(merges: list[tuple[int, int, float]], k: int) -> list[int]:
     return order
 
 
-# Mending
+# Corrections
 
 Fixes = Mapping[str, Sequence[str]]
-"""A class → the classes that it is like"""
+"""A mapping from a class to the classes that it is like"""
 
 
 def parse_fix(text: str) -> tuple[str, list[str]]:
-    """The class and those that it is like: "fox=wolf,dog" is ("fox", ["wolf", "dog"])."""
+    """A class and the classes that it is like: "fox=wolf,dog" is ("fox", ["wolf", "dog"])."""
     name, equals, rest = text.partition("=")
     like = [part.strip() for part in rest.split(",") if part.strip()]
     if not equals or not name.strip() or not like:
@@ -250,7 +250,7 @@ def parse_fix(text: str) -> tuple[str, list[str]]:
 
 
 def read_fixes(path: str | Path) -> dict[str, list[str]]:
-    """Corrections from a CSV file: in each row a class, and the classes that it is like; no header."""
+    """Corrections from a CSV file without a header: each row has a class and the classes that it is like."""
     with files.reading(path, "CSV"):
         text = files.read_bytes(path, "CSV").decode("utf-8-sig")
         rows = [[cell.strip() for cell in row if cell.strip()] for row in csv.reader(io.StringIO(text, newline=""))]
@@ -266,15 +266,15 @@ def read_fixes(path: str | Path) -> dict[str, list[str]]:
 
 
 def fixed(matrix: Array, class_names: Sequence[str], fixes: Fixes) -> Tensor:
-    """Distances in which a class is like others: as far from the rest as they are on average.
+    """Corrected distances: a class becomes as far from the rest as the classes that it is like are on average.
 
-    With T the classes that class k is to be like, d(k, j) and d(j, k) become the mean of d(t, j) and d(j, t) over t in
-    T. Of T itself k gets the smallest distance that t has to any class, so that they are among its nearest.
+    With T the classes that class k should be like, d(k, j) and d(j, k) become the means of d(t, j) and d(j, t) over t
+    in T. The distance of k to t in T becomes the smallest distance of t to any class, so that t is among k's nearest.
 
     Args:
         matrix: D, (K, K).
         class_names: K names.
-        fixes: Class → classes that it is like.
+        fixes: A mapping from a class to the classes that it is like.
     """
     d = checks.square(matrix, "matrix", without_diagonal=True)
     place = {name: k for k, name in enumerate(class_names)}
@@ -295,13 +295,13 @@ def fixed(matrix: Array, class_names: Sequence[str], fixes: Fixes) -> Tensor:
 
 
 def fixed_similarity(values: Array, class_names: Sequence[str], fixes: Fixes) -> Tensor:
-    """The same for a similarity: its rows keep their sharpness."""
+    """Corrected similarity, like ``fixed`` for distances; its rows keep their sharpness."""
     d = fixed(distances.from_similarity(values), class_names, fixes)
     return torch.softmax((-d).fill_diagonal_(-float("inf")), dim=1)
 
 
 def in_words(fixes: Fixes) -> str:
-    """Corrections as they are typed."""
+    """Corrections in the form in which they are typed."""
     return "; ".join(f"{name}={','.join(like)}" for name, like in fixes.items())
 
 
@@ -313,7 +313,7 @@ def of_measured(
     *,
     asymmetric: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """(D, S) of what a source measured, corrected."""
+    """(D, S) of a source's measurement, after corrections."""
     if measured.similarity is not None:
         s = fixed_similarity(measured.similarity, class_names, fixes) if fixes else measured.similarity
         return distances.from_similarity(s), s

@@ -1,14 +1,14 @@
-"""Bayesian networks and ensembles: a network, or several → ``Predictions`` that average over what the weights could be.
+"""Bayesian networks and ensembles, whose ``Predictions`` average over plausible weights.
 
     mean = bayes.mc_dropout(model, test_loader, passes=30)                  # dropout stays on
     mean = bayes.Swag(model).collect() … .predict(test_loader, train_loader=train_loader)
     mean = bayes.Laplace(model).fit(train_loader).predict(test_loader)
     mean = bayes.Ensemble([first, second, third]).predict(test_loader)
 
-Each works on any network that returns logits. Each is an ``nn.Module`` around the network, so that its state is saved
-and moved with it. ``members=True`` keeps the probabilities of every member; ``mutual_information`` of the predictions
-says how much the members disagree about a sample. The training methods "mc-dropout", "swag", "laplace", "ensemble" and
-"distance" of ``softkin train`` and ``softkin compare`` are these classes.
+Each class works with any network that returns logits. Each is an ``nn.Module`` around the network, so that its state is
+saved and moved with the network. ``members=True`` keeps the probabilities of every member; ``mutual_information`` of
+the predictions measures how much the members disagree about a sample. The training methods "mc-dropout", "swag",
+"laplace", "ensemble" and "distance" of ``softkin train`` and ``softkin compare`` use these classes.
 """
 
 from softkin.bayes.dropout import McDropout, mc_dropout

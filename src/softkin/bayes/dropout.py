@@ -1,4 +1,4 @@
-"""Monte Carlo dropout: dropout stays on, and several passes are averaged."""
+"""Monte Carlo dropout: average several passes with dropout on."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -12,15 +12,15 @@ from softkin.predictions import Predictions
 
 
 class McDropout(Posterior):
-    """A network whose dropout layers stay on when it predicts.
+    """A network whose dropout layers stay on during prediction.
 
     With z_t a draw of the layers' masks, p(y|x) = (1/T) Σ_t softmax f(x, z_t). The masks of pass t depend on the seed,
-    on t and on the batches, so that the same call gives the same numbers.
+    on t and on the batches, so repeating a call gives the same numbers.
 
     Args:
-        model: With dropout layers; those of softkin have the option ``dropout``.
-        passes: T.
-        seed: Of the masks.
+        model: A network with dropout layers; softkin's networks have the option ``dropout``.
+        passes: T, the number of passes.
+        seed: Seed for the masks.
 
     References:
         Gal and Ghahramani, Dropout as a Bayesian Approximation, 2016, arXiv:1506.02142, eq. 6.
@@ -63,7 +63,7 @@ class McDropout(Posterior):
 def mc_dropout(
     model: nn.Module, loader: Iterable[Any], *, passes: int = 30, seed: int = 0, members: bool = False, **options: Any
 ) -> Predictions:
-    """The mean over ``passes`` predictions with dropout on; see ``McDropout`` and, for the options, its ``predict``.
+    """The mean of ``passes`` predictions with dropout on; see ``McDropout``, and its ``predict`` for the options.
 
     Example:
         >>> import torch

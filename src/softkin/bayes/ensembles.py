@@ -1,4 +1,4 @@
-"""Deep ensembles: networks trained alike from different initial weights, and what one network can learn of them."""
+"""Deep ensembles: networks trained alike from different initial weights, and their distillation into one network."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from softkin.predictions import Predictions
 class Ensemble(Posterior):
     """Networks whose probabilities are averaged: p(y|x) = (1/M) Σ_m p_m(y|x).
 
-    ``training.fit_method`` trains the members, each from initial weights and an order of the rows of its own.
+    ``training.fit_method`` trains the members, each with its own initial weights and its own order of the rows.
 
     References:
         Lakshminarayanan et al., Simple and Scalable Predictive Uncertainty Estimation using Deep Ensembles, 2017,
@@ -42,15 +42,15 @@ class Ensemble(Posterior):
 
 
 def distilled_similarity(predictions: Predictions) -> Tensor:
-    """What an ensemble takes the classes for, as similarity between them: (K, K) rows that sum to 1, diagonal 0.
+    """Class similarity from an ensemble's predictions: (K, K) rows that sum to 1, with a zero diagonal.
 
-    Row k is the mean over the samples of class k of the ensemble's probabilities, without those of class k itself and
-    scaled to sum to 1; uniform where there is nothing to go by. Smooth labels (1−α)·e_k + α·s_k from it distil the
-    ensemble into one network class by class, as the training method "distilled" does; sample by sample,
-    ``losses.SoftLabelCrossEntropy`` takes the probabilities themselves as targets.
+    Row k is the mean of the ensemble's probabilities over the samples of class k, without class k itself and scaled to
+    sum to 1; a row without any mass is uniform. Smooth labels (1−α)·e_k + α·s_k from this similarity distil the
+    ensemble into one network class by class, as the training method "distilled" does. To distil it sample by sample,
+    pass the probabilities as targets to ``losses.SoftLabelCrossEntropy``.
 
     Args:
-        predictions: Of the ensemble for held-out samples, with labels.
+        predictions: The ensemble's predictions for held-out samples, with labels.
 
     Example:
         >>> import torch
@@ -61,10 +61,10 @@ def distilled_similarity(predictions: Predictions) -> Tensor:
                 [0.0000, 1.0000, 0.0000]], dtype=torch.float64)
 
     References:
-        Hinton et al., Distilling the Knowledge in a Neural Network, 2015, arXiv:1503.02531; the means by class as in
+        Hinton et al., Distilling the Knowledge in a Neural Network, 2015, arXiv:1503.02531; the class means follow
         Zhang et al., Delving Deep into Label Smoothing, 2021, arXiv:2011.12562.
     """
     p, labels = predictions.probabilities, predictions.known_labels
-    if p.shape[1] == 2:  # the other class has it all
+    if p.shape[1] == 2:  # the other class has all the mass
         return p.new_tensor([[0.0, 1.0], [1.0, 0.0]])
     return similarity.from_outputs(p, labels, calibrated=True, shrinkage=0.0)

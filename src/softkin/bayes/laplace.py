@@ -1,4 +1,4 @@
-"""Laplace's approximation: a Gaussian around the trained weights, as wide as the curvature of the loss allows."""
+"""Laplace's approximation: a Gaussian around the trained weights, whose width follows the curvature of the loss."""
 
 import math
 import warnings
@@ -25,35 +25,35 @@ from softkin.predictions.collecting import answer
 
 PREDICTIONS = ("probit", "sampled")
 LAYERS = ("last", "all")
-WIDEST = 80.0  # |ln δ| within which the prior's precision is sought
+WIDEST = 80.0  # bound of |ln δ| in the search for the prior's precision
 
 
 class Laplace(Posterior):
-    r"""A Kronecker-factored Gaussian over the last layer's weights, W with bias b.
+    r"""A Kronecker-factored Gaussian over the last layer's weights W and bias b.
 
-    With a_n what the layer gets of training row n, p_n its probabilities and Λ_n = diag(p_n) − p_n p_nᵀ,
+    With a_n the layer's input for training row n, p_n its probabilities and Λ_n = diag(p_n) − p_n p_nᵀ,
 
     .. math:: G = \sum_n \Lambda_n, \quad A = \frac1N \sum_n a_n a_n^T, \quad
               H_W = G \otimes A + \delta I, \quad H_b = G + \delta I
 
     and the weights are drawn from N(θ, H⁻¹) around the trained θ. The logits f of a sample are then Gaussian, and
 
-    - "probit": p = softmax(f_k / √(1 + π/8·v_k)), v_k the variance of f_k. One pass, no members
-    - "sampled": the mean of softmax over ``samples`` draws of the weights. One pass through the network too: only the
-      last layer differs
+    - "probit": p = softmax(f_k / √(1 + π/8·v_k)), where v_k is the variance of f_k, in one pass and without members
+    - "sampled": the mean of softmax over ``samples`` draws of the weights, also in one pass through the network, since
+      only the last layer differs
 
-    δ, the precision of the prior N(0, I/δ), is where the marginal likelihood
-    ln p(D|δ) = ln p(D|θ) − ½(ln det H − P ln δ + δ‖θ‖²) has its only maximum: δ‖θ‖² = Σ λ/(λ+δ) over the eigenvalues λ
-    of the curvature.
+    The precision δ of the prior N(0, I/δ) maximises the marginal likelihood
+    ln p(D|δ) = ln p(D|θ) − ½(ln det H − P ln δ + δ‖θ‖²). The only maximum solves δ‖θ‖² = Σ λ/(λ+δ), where λ runs over
+    the eigenvalues of the curvature.
 
     Args:
         model: A trained network that ends in an ``nn.Linear``.
-        prior_precision: δ; None: by marginal likelihood.
+        prior_precision: δ; None maximises the marginal likelihood.
         prediction: "probit" or "sampled".
-        samples: Draws of "sampled".
+        samples: Number of draws for "sampled".
         layers: "last", or "all" through the package laplace-torch, ``pip install 'softkin[laplace]'``.
-        layer: The one that makes the logits, where it is not the last ``nn.Linear`` of the network.
-        seed: Of the draws.
+        layer: The layer that produces the logits, if it is not the last ``nn.Linear`` of the network.
+        seed: Seed for the draws.
 
     References:
         Ritter et al., A Scalable Laplace Approximation for Neural Networks, 2018; Kristiadi et al., Being Bayesian,
@@ -102,13 +102,13 @@ class Laplace(Posterior):
         nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self, tuple(shapes))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Move the network alone: the factors stay float64 on the CPU, where the prediction is made of the features."""
+        """Move only the network: the factors stay float64 on the CPU, where predictions are made from the features."""
         self.network._apply(fn, recurse)
         return self
 
     @property
     def layer(self) -> nn.Linear:
-        """The layer whose weights are uncertain."""
+        """The layer with uncertain weights."""
         return self._layer[0]
 
     @property
@@ -120,11 +120,11 @@ class Laplace(Posterior):
         return 1 if self.layers == "last" or self.prediction == "probit" else self.samples
 
     def fit(self, train_loader: Iterable[Any]) -> Self:
-        """Take the curvature at the trained weights, in one pass over the training rows, and choose δ.
+        """Compute the curvature at the trained weights, in one pass over the training rows, and choose δ.
 
         Args:
-            train_loader: Batches (inputs, labels) or mappings with ``labels``; not augmented. ``layers="all"`` needs a
-                ``DataLoader``.
+            train_loader: Batches (inputs, labels) or mappings with ``labels``, without augmentation. ``layers="all"``
+                needs a ``DataLoader``.
         """
         if self.layers == "all":
             self._fit_all(train_loader)
@@ -167,7 +167,7 @@ class Laplace(Posterior):
                 module.training = mode
 
     def _watched(self, seen: list[tuple[Tensor, Tensor]]) -> Any:
-        """Note down what the layer gets and gives, until the handle is removed."""
+        """Record the layer's inputs and outputs until the handle is removed."""
 
         def note(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
             seen.append((inputs[0].detach().cpu().double(), output.detach().cpu().double()))
@@ -175,7 +175,7 @@ class Laplace(Posterior):
         return self.layer.register_forward_hook(note)
 
     def _one(self, seen: list[tuple[Tensor, Tensor]], logits: Tensor) -> tuple[Tensor, Tensor]:
-        """What the layer got, and the logits, which must be what it gave."""
+        """The layer's input and the logits, which must be the layer's output."""
         features, own = (torch.cat([pair[part] for pair in seen]) if seen else torch.empty(0, 0) for part in (0, 1))
         if own.shape != logits.shape or not torch.allclose(own, logits.detach().cpu().double(), atol=1e-5):
             raise ValueError(
@@ -187,7 +187,7 @@ class Laplace(Posterior):
     # The prior
 
     def _eigenvalues(self) -> Tensor:
-        """λ of the curvature: products of the factors' for the weights, those of G for the bias."""
+        """Eigenvalues λ of the curvature: products of the factors' for the weights, those of G for the bias."""
         weights = (self.output_values[:, None] * self.input_values[None, :]).flatten()
         return weights if self.layer.bias is None else torch.cat([weights, self.output_values])
 
@@ -196,7 +196,7 @@ class Laplace(Posterior):
         return sum(float(part.detach().double().square().sum()) for part in weights)
 
     def log_marginal_likelihood(self, prior_precision: float | None = None) -> float:
-        """The log of p(D|δ) of the training rows, by default at the δ that is used."""
+        """The log of p(D|δ) of the training rows, by default at the current δ."""
         self.ready()
         delta = float(self.precision) if prior_precision is None else prior_precision
         values = self._eigenvalues()
@@ -204,14 +204,14 @@ class Laplace(Posterior):
         return float(self.log_likelihood) - 0.5 * (ratio + delta * self._squared_norm())
 
     def _best_precision(self) -> float:
-        """The only δ with δ‖θ‖² = Σ λ/(λ+δ): the left side rises, the right one falls."""
+        """The only δ with δ‖θ‖² = Σ λ/(λ+δ): the left side increases, and the right side decreases."""
         values, norm = self._eigenvalues(), self._squared_norm()
 
         def excess(log_delta: float) -> float:
             delta = math.exp(log_delta)
             return delta * norm - float((values / (values + delta)).sum())
 
-        if excess(-WIDEST) >= 0 or excess(WIDEST) <= 0:  # no curvature, or no weights: nothing to choose by
+        if excess(-WIDEST) >= 0 or excess(WIDEST) <= 0:  # without curvature or weights nothing determines δ
             return 1.0
         return math.exp(brentq(excess, -WIDEST, WIDEST, xtol=1e-12, rtol=1e-12))
 
@@ -247,7 +247,7 @@ class Laplace(Posterior):
         return Averaged.over(self._sampled(features, logits), keep=members)
 
     def _sampled(self, features: Tensor, logits: Tensor) -> Iterator[Tensor]:
-        """Probabilities with each draw of the last layer."""
+        """Probabilities under each draw of the last layer."""
         delta, g, a = float(self.precision), self.output_values, self.input_values
         width = 1 / (g[:, None] * a[None, :] + delta).sqrt()
         projected = features @ self.input_vectors
@@ -262,7 +262,7 @@ class Laplace(Posterior):
 
     def _fit_all(self, train_loader: Iterable[Any]) -> None:
         try:
-            with warnings.catch_warnings():  # of what it imports itself
+            with warnings.catch_warnings():  # warnings of its own imports
                 warnings.simplefilter("ignore")
                 from laplace import Laplace as Peer  # type: ignore[import-not-found, import-untyped, unused-ignore]
         except ImportError as error:
@@ -285,7 +285,7 @@ class Laplace(Posterior):
         p: Tensor = self._peer(*inputs, link_approx=link, n_samples=self.samples)
         return p.detach().clamp_min(torch.finfo(p.dtype).tiny).log()
 
-    # In a training
+    # During training
 
     def end_epoch(self, share: float, rows: TrainingRows, *, looked_at: bool) -> None:
         if share == 1:

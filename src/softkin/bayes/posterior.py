@@ -1,4 +1,4 @@
-"""What all of these have in common: a network with something beside it, and predictions that are means over members."""
+"""The base classes: a network with additional state, and predictions that average over members."""
 
 import contextlib
 import hashlib
@@ -14,27 +14,27 @@ from softkin.predictions import Predictions, collect
 from softkin.predictions.predictions import TINY
 
 TrainingRows = Callable[[], Iterable[tuple[Tensor, Tensor]]]
-"""Gives the training rows once more, as batches (inputs, labels), not augmented"""
+"""A function that yields the training rows again, as batches (inputs, labels) without augmentation"""
 LogitsOf = Callable[[nn.Module], Tensor]
-"""What a network says of some samples: (N, K) logits"""
+"""A function from a network to its (N, K) logits"""
 
 
 @dataclass(frozen=True)
 class Averaged:
-    """The mean of several predictions of the same samples."""
+    """The mean of several predictions for the same samples."""
 
     probabilities: Tensor
-    """(N, K) float64"""
+    """(N, K) float64 mean probabilities"""
     mutual_information: Tensor | None = None
-    """(N,) float64, nats; None where there are no members"""
+    """(N,) float64, nats; None if there are no members"""
     members: Tensor | None = None
-    """(M, N, K) float64, where asked for"""
+    """(M, N, K) float64, if requested"""
 
     @classmethod
     def over(cls, members: Iterable[Tensor], *, keep: bool = False) -> Self:
-        r"""Average probabilities (N, K), one member after the other: memory does not grow with their number.
+        r"""Average probabilities (N, K) one member at a time, so that memory does not grow with their number.
 
-        The mutual information of label and weights is what the entropy of the mean has over the members' mean entropy,
+        The mutual information of label and weights is the entropy of the mean minus the mean entropy of the members,
 
         .. math:: I = H\Big(\frac1M \sum_m p_m\Big) - \frac1M \sum_m H(p_m)
 
@@ -62,7 +62,7 @@ class Averaged:
 
     @property
     def logits(self) -> Tensor:
-        """The log of p, (N, K): logits whose softmax is the mean, so that calibrators take them like a network's."""
+        """The log of p, (N, K): logits whose softmax is the mean, so that calibrators can use them like a network's."""
         return self.probabilities.clamp_min(TINY).log()
 
 
@@ -72,9 +72,9 @@ def _entropy(p: Tensor) -> Tensor:
 
 
 class Companion(nn.Module):
-    """A network with more to learn than weights; a training tells it when an epoch ends.
+    """A network with more state than its weights; training notifies it at the end of each epoch.
 
-    It behaves as the network: what it adds are buffers, so that a checkpoint of its state holds everything.
+    It behaves like the network. Its additional state is in buffers, so that a checkpoint holds everything.
     """
 
     network: nn.Module
@@ -88,35 +88,35 @@ class Companion(nn.Module):
 
     @property
     def passes(self) -> int:
-        """How often a sample goes through the network for one prediction."""
+        """The number of passes through the network for one prediction."""
         return 1
 
     @property
     def held(self) -> int:
-        """Numbers that a prediction needs in memory: all parameters and buffers, whether of the network or beside."""
+        """The number of values that a prediction needs in memory: all parameters and buffers."""
         return sum(tensor.numel() for tensor in self.state_dict().values())
 
     @property
     def outputs(self) -> int | None:
-        """Columns that ``forward`` gives while training, where they are not the classes."""
+        """The number of columns that ``forward`` returns in training, if it is not the number of classes."""
         return None
 
     def learning_rate(self, usual: float, share: float) -> float:
-        """The learning rate at ``share`` of the training, 0 to 1, where the recipe has ``usual``."""
+        """The learning rate at ``share`` of the training, from 0 to 1, given the recipe's ``usual`` rate."""
         return usual
 
     def end_epoch(self, share: float, rows: TrainingRows, *, looked_at: bool) -> None:
-        """Learn what is to be learnt after an epoch.
+        """Update the additional state after an epoch.
 
         Args:
-            share: Of the training that is done; 1 at its end.
-            rows: Gives the training rows.
-            looked_at: Whether predictions are wanted now, for validation or because the training ends.
+            share: Completed share of the training; 1 at its end.
+            rows: Yields the training rows.
+            looked_at: Whether predictions are needed now, for validation or because training ends.
         """
 
 
 class Posterior(Companion):
-    """A network whose predictions average over members: networks that the data allow as well."""
+    """A network whose predictions average over members, which are networks that fit the data about as well."""
 
     @property
     def count(self) -> int:
@@ -128,14 +128,14 @@ class Posterior(Companion):
         return self.count
 
     def member(self, place: int) -> contextlib.AbstractContextManager[nn.Module]:
-        """The member at ``place``, as a network; afterwards the network is as it was."""
+        """A context with the member at ``place`` as a network; the network is restored afterwards."""
         raise NotImplementedError
 
     def ready(self) -> None:
-        """Refuse to predict before there is something to predict with."""
+        """Refuse to predict before the members exist."""
 
     def averaged(self, logits_of: LogitsOf, *, members: bool = False) -> Averaged:
-        """The mean over all members of what ``logits_of`` gets of each."""
+        """The mean over all members of the predictions that ``logits_of`` computes for each."""
         self.ready()
         return Averaged.over(self._probabilities(logits_of), keep=members)
 
@@ -154,20 +154,20 @@ class Posterior(Companion):
         name: str | None = None,
         progress: bool | None = None,
     ) -> Predictions:
-        """The mean probabilities of every sample of ``loader``, and how much the members disagree.
+        """The mean probabilities for every sample of ``loader``, and the disagreement of the members.
 
         Args:
-            loader: As for ``predictions.collect``. Every member goes through it once more, so it must not shuffle and
-                must not be an iterator that ends.
-            members: Keep the members' probabilities, (M, N, K), too.
-            device: Where to compute; by default where the network is.
+            loader: A loader as for ``predictions.collect``. It is read once per member, so it must not shuffle and must
+                not be an iterator that ends.
+            members: Also keep the members' probabilities, (M, N, K).
+            device: Device for the computation; by default that of the network.
             class_names: The names of the classes, in the order of the labels.
-            name: What to call the samples.
-            progress: Show a bar for each member; by default on a terminal.
+            name: A name for the samples.
+            progress: Show a bar for each member; by default only on a terminal.
 
         Returns:
-            ``Predictions`` whose ``probabilities`` are the mean, with ``mutual_information`` (N,), and ``members``
-            where asked.
+            ``Predictions`` whose ``probabilities`` are the mean, with ``mutual_information`` (N,), and with ``members``
+            if requested.
         """
         first: Predictions | None = None
 
@@ -201,7 +201,7 @@ def _same_samples(first: Predictions, later: Predictions) -> Predictions:
 
 
 def draw_seed(seed: int, *what: object) -> int:
-    """A seed for one draw, which depends on nothing but ``seed`` and what it is for: 63 bits of a digest."""
+    """A seed for one draw, which depends only on ``seed`` and the draw's purpose: 63 bits of a digest."""
     text = " ".join(map(str, (seed, *what)))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
 
@@ -215,7 +215,7 @@ def normal(count: int, seed: int, *what: object, rows: int | None = None) -> Ten
 
 @contextlib.contextmanager
 def drawing(seed: int, device: torch.device) -> Iterator[None]:
-    """Let everything inside draw from ``seed``, and leave the generators of the CPU and the device as they were."""
+    """Seed all draws inside the block, and restore the generators of the CPU and the device afterwards."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.default_generator.manual_seed(seed)
@@ -225,12 +225,12 @@ def drawing(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def device_of(network: nn.Module) -> torch.device:
-    """Where a network is."""
+    """The device of a network."""
     return next((weight.device for weight in network.parameters()), torch.device("cpu"))
 
 
 def last_layer(network: nn.Module, num_classes: int | None = None, layer: nn.Linear | None = None) -> nn.Linear:
-    """The linear layer that makes the logits: ``layer``, or the last one of the network."""
+    """The linear layer that produces the logits: ``layer``, or the last one of the network."""
     if layer is not None:
         if not isinstance(layer, nn.Linear) or all(layer is not module for module in network.modules()):
             raise ValueError(f"`layer` must be an nn.Linear of the network, got {layer!r}.")
@@ -248,12 +248,12 @@ def last_layer(network: nn.Module, num_classes: int | None = None, layer: nn.Lin
 
 
 def check_network(network: object) -> nn.Module:
-    """Refuse what is no network."""
+    """Refuse anything that is not a network."""
     if not isinstance(network, nn.Module):
         raise TypeError(f"`model` must be an nn.Module, got {type(network).__name__}.")
     return network
 
 
 def check_count(value: int, name: str) -> int:
-    """A number of members."""
+    """A valid number of members."""
     return checks.count(value, name, most=100_000)

@@ -1,4 +1,4 @@
-"""Distance-based learning from errors: classes are the centres of their samples, confidence is nearness to them."""
+"""Distance-based learning from errors: classes are centres of their samples, and confidence is nearness to them."""
 
 from typing import Any
 
@@ -9,35 +9,36 @@ from torch.nn import functional as F
 from softkin.bayes.posterior import Companion, TrainingRows, check_count, check_network, last_layer, normal
 from softkin.seeding import seeded
 
-WIDEST = 6.0  # the bound of |ln σ²|: σ stays below 20
-NEAR = 1e-12  # added to squared distances, whose root has no slope at 0
+WIDEST = 6.0  # bound of |ln σ²|: σ stays below 20
+NEAR = 1e-12  # added to squared distances, because the square root has no derivative at 0
 
 
 class Prototypes(Companion):
-    r"""A network whose last layer gave way to distances from class centres.
+    r"""A network whose last layer is replaced by distances from class centres.
 
-    With h(x) what the last linear layer got, and c_k the mean of h over the training rows of class k,
+    With h(x) the input of the former last linear layer, and c_k the mean of h over the training rows of class k,
 
     .. math:: p(y{=}k|x) = \frac1U \sum_u \mathrm{softmax}_k\big(-\lVert h(x) + \sigma(x) \odot \varepsilon_u -
               c_k \rVert\big), \qquad \varepsilon_u \sim N(0, I)
 
-    σ² = exp g(h), |g| < 6, comes from a confidence model g with one hidden layer, which learns only from training
-    samples that lie nearest to another class's centre: for those it makes σ so wide that the true class becomes likely.
-    So samples that resemble the errors of the training get low confidence. The ε are drawn once, by the seed.
+    σ² = exp g(h), |g| < 6, comes from a confidence model g with one hidden layer. It learns only from training samples
+    that are nearest to another class's centre: for those it makes σ so wide that the true class becomes likely. So
+    samples that resemble errors in training get low confidence. The ε are drawn once, from the seed.
 
-    In training, ``forward`` gives (h, ln σ²) side by side and ``distance_loss`` takes them; else ln p.
+    In training, ``forward`` returns (h, ln σ²) side by side for ``distance_loss``; otherwise it returns ln p.
 
     Args:
-        model: Its last ``nn.Linear`` is replaced, in place, by the identity.
+        model: A network; its last ``nn.Linear`` is replaced, in place, by the identity.
         num_classes: K.
-        draws: U.
-        seed: Of the ε and of the confidence model's initial weights.
+        draws: U, the number of draws.
+        seed: Seed for the ε and for the confidence model's initial weights.
 
     References:
         Xing et al., Distance-Based Learning from Errors for Confidence Calibration, 2019, arXiv:1912.01730, sec. 3, and
-        the authors' code (Euclidean distance, not squared; U = 10). They draw episodes of support and query samples;
-        here each batch is one, every sample a query, and its own class's centre leaves it out. Their predicted class is
-        the nearest centre of h; ours is the likeliest class of the mean, which can differ where σ is large.
+        the authors' code (Euclidean distance, not squared; U = 10). They draw episodes of support and query samples.
+        Here each batch is an episode in which every sample is a query and is left out of its own class's centre. Their
+        predicted class is the centre nearest to h; ours is the likeliest class of the mean, which can differ if σ is
+        large.
     """
 
     centres: Tensor
@@ -63,7 +64,7 @@ class Prototypes(Companion):
     def forward(self, *inputs: Any, **named: Any) -> Tensor:
         output = self.network(*inputs, **named)
         h: Tensor = getattr(output, "logits", output)
-        # Bounded smoothly: the loss of an error falls as σ grows, and the authors clip gradients where we do not.
+        # Bounded smoothly: the loss of an error falls as σ grows; the authors clip gradients instead.
         log_variance: Tensor = WIDEST * torch.tanh(self.confidence(h.detach()) / WIDEST)
         if self.training:
             return torch.cat([h, log_variance], dim=1)
@@ -75,7 +76,7 @@ class Prototypes(Companion):
 
     @torch.no_grad()
     def end_epoch(self, share: float, rows: TrainingRows, *, looked_at: bool) -> None:
-        """Renew the centres, where predictions are wanted."""
+        """Update the centres if predictions are needed."""
         if not looked_at:
             return
         modes = [(module, module.training) for module in self.modules()]
@@ -89,20 +90,20 @@ class Prototypes(Companion):
         finally:
             for module, mode in modes:
                 module.training = mode
-        # A class without training rows is nowhere near.
+        # The centre of a class without training rows is placed far away.
         self.centres.copy_(torch.where(counts[:, None] > 0, sums / counts.clamp_min(1)[:, None], 1e6))
 
 
 def distances(points: Tensor, centres: Tensor) -> Tensor:
-    """‖z_i − c_k‖, (N, K)."""
+    """‖z_i − c_k‖, shape (N, K)."""
     return ((points[:, None, :] - centres[None, :, :]).square().sum(dim=2) + NEAR).sqrt()
 
 
 def distance_loss(outputs: Tensor, labels: Tensor, num_classes: int, noise: Tensor) -> Tensor:
-    """Σ_i −ln p(y_i|h_i), and Σ over those misclassified −ln p(y_i|z_i) that teaches the confidence model alone.
+    """Σ_i −ln p(y_i|h_i), plus Σ −ln p(y_i|z_i) over misclassified samples, which trains only the confidence model.
 
-    Centres are means of the batch; that of a sample's own class leaves the sample out. A sample that is the only one of
-    its class has no centre to go to and counts for nothing.
+    Centres are means over the batch, and a sample is left out of its own class's centre. A sample that is the only one
+    of its class has no such centre and is ignored.
 
     Args:
         outputs: (N, 2d), (h, ln σ²) side by side.

@@ -1,4 +1,4 @@
-"""SWAG: a Gaussian over the weights from where SGD walks at a constant learning rate."""
+"""SWAG: a Gaussian over the weights, from the path of SGD at a constant learning rate."""
 
 import contextlib
 import math
@@ -16,24 +16,25 @@ from softkin.predictions.collecting import answer
 
 
 class Swag(Posterior):
-    r"""Stochastic weight averaging, Gaussian.
+    r"""Stochastic weight averaging, Gaussian (SWAG).
 
-    ``collect`` is called once an epoch while the learning rate stays constant. With n weights θ_i collected, their
-    running mean θ̄, their variance Σ = mean of θ_i² − θ̄² and the last R deviations D = (θ_i − θ̄_i), a member has
+    ``collect`` is called once per epoch while the learning rate is constant. With n weights θ_i collected, their
+    running mean θ̄, their variance Σ = mean of θ_i² − θ̄² and the last R deviations D = (θ_i − θ̄_i), a member has the
+    weights
 
     .. math:: \tilde\theta = \bar\theta + \tfrac{1}{\sqrt2}\, \Sigma^{1/2} z_1 + \tfrac{1}{\sqrt{2(R-1)}}\, D z_2
 
-    with z_1, z_2 ~ N(0, I), and batch statistics of its own: they are renewed for each member over the training rows.
-    A single deviation spans no covariance: then only the diagonal is drawn from. Moments are buffers of this module,
-    so its ``state_dict`` is all that a resumed run needs.
+    with z_1, z_2 ~ N(0, I), and its own batch statistics, which are recomputed over the training rows. A single
+    deviation spans no covariance; then only the diagonal is used. The moments are buffers of this module, so its
+    ``state_dict`` is all that a resumed run needs.
 
     Args:
-        model: The network, which is trained as usual; this module holds it.
-        rank: R, how many deviations are kept.
-        samples: S, how many members a prediction averages.
-        seed: Of the members.
-        start: The share of a training of ``training.fit`` after which weights are collected.
-        lr: The constant learning rate from there on; None leaves the recipe's.
+        model: The network, which is trained as usual; this module contains it.
+        rank: R, the number of deviations to keep.
+        samples: S, the number of members in a prediction.
+        seed: Seed for drawing the members.
+        start: Share of the training in ``training.fit`` after which weights are collected.
+        lr: The constant learning rate from then on; None keeps the recipe's.
 
     Example:
         >>> model = nn.Linear(2, 3)
@@ -80,7 +81,7 @@ class Swag(Posterior):
         kept = sum(int(layer.num_features) for layer in self._normed())
         self.register_buffer("statistics", torch.zeros(self.samples if kept else 0, 2, kept, device=like.device))
         self._settled_at = -1
-        # Wrapped by DistributedDataParallel, buffers would be sent to all processes in every step; theirs are the same.
+        # DistributedDataParallel would broadcast the buffers in every step, although all processes have the same ones.
         own = ("mean", "squares", "deviations", "collected", "statistics")
         nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self, own)
 
@@ -97,17 +98,17 @@ class Swag(Posterior):
 
     @property
     def variance(self) -> Tensor:
-        """Σ, (P,): the population variance of each weight along the way."""
+        """Σ, (P,): the population variance of each weight over the collected ones."""
         return self.squares / self.collected.clamp_min(1).to(self.squares.device)
 
     @torch.no_grad()
     def collect(self) -> Self:
-        """Add the network's present weights to the moments."""
+        """Add the network's current weights to the moments."""
         theta = torch.cat([weights.detach().flatten() for weights in self._weights()]).to(self.mean)
         seen = int(self.collected)
         before = theta - self.mean
         self.mean += before / (seen + 1)
-        # Welford's sum of squares: in float32 the difference of two large moments would lose the small variance.
+        # Welford's sum of squares: in float32, the difference of two large moments would lose the small variance.
         self.squares += before * (theta - self.mean)
         if self.rank:
             self.deviations[seen % self.rank] = theta - self.mean
@@ -164,12 +165,12 @@ class Swag(Posterior):
 
     @torch.no_grad()
     def settle(self, train_loader: Iterable[Any]) -> Self:
-        """Renew the batch statistics of every member over the training rows, and keep them; needed before predicting.
+        """Recompute and keep the batch statistics of every member over the training rows; required before predicting.
 
-        Each layer's running mean and variance become the means over all batches of the batches' own.
+        Each layer's running mean and variance become the averages of the batches' means and variances.
 
         Args:
-            train_loader: Batches as for ``predict``; gone through once for each member.
+            train_loader: Batches as for ``predict``; read once per member.
         """
         self.ready(settled=False)
         layers = self._normed()
@@ -226,12 +227,12 @@ class Swag(Posterior):
     def predict(
         self, loader: Iterable[Any], *, train_loader: Iterable[Any] | None = None, **options: Any
     ) -> Predictions:
-        """As ``Posterior.predict``; ``train_loader`` renews the batch statistics of networks that have some."""
+        """Predict as ``Posterior.predict`` does; ``train_loader`` renews batch statistics, if there are any."""
         if train_loader is not None and self._settled_at != int(self.collected):
             self.settle(train_loader)
         return super().predict(loader, **options)
 
-    # In a training
+    # During training
 
     def learning_rate(self, usual: float, share: float) -> float:
         return usual if self.lr is None or share < self.start else self.lr
@@ -244,7 +245,7 @@ class Swag(Posterior):
 
 
 class _Again:
-    """Rows that can be gone through again and again."""
+    """Batches that can be iterated repeatedly."""
 
     def __init__(self, rows: TrainingRows) -> None:
         self.rows = rows

@@ -1,16 +1,16 @@
-"""Logits of held-out samples → what to do with a probability: answer, answer more coarsely, offer a set, or abstain.
+"""Decision rules: answer, answer more coarsely, offer a set, or abstain, with guarantees from held-out rows.
 
-Every rule has ``fit(logits, labels)``, ``predict(logits)``, ``evaluate(logits, labels)`` (what it did, with intervals),
-``guarantee()`` (what it promises, in a sentence), ``save``, and ``as_module``.
+Every rule has ``fit(logits, labels)``, ``predict(logits)``, ``evaluate(logits, labels)`` (measures with intervals),
+``guarantee()`` (its promise in a sentence), ``save``, and ``as_module``.
 
-- ``PredictionSets``: a set of classes that holds the true one as often as promised
-- ``Climb``: the class, or a kind of classes above it in a ``Tree``, or nothing
-- ``Abstain``: the class, or nothing
+- ``PredictionSets``: a set of classes that contains the true one as often as promised
+- ``Climb``: the class, or a wider kind above it in a ``Tree``, or no answer
+- ``Abstain``: the class, or no answer
 - ``Costs``: the action with the least expected cost
-- ``adjust_priors``, ``estimate_priors``, ``expected_accuracy``: other class frequencies, and no labels
+- ``adjust_priors``, ``estimate_priors``, ``expected_accuracy``: changed class frequencies, without labels
 """
 
-# The order of these imports is that of the registry, and so of every list of rules.
+# These imports define the order of the registry, and so of every list of rules.
 # isort: off
 from softkin.decisions.base import REGISTRY, Outcome, Rule
 from softkin.decisions.sets import PredictionSets

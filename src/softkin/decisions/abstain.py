@@ -1,4 +1,4 @@
-"""Answer, or say "I don't know"."""
+"""Answer, or abstain."""
 
 import math
 import warnings
@@ -15,14 +15,14 @@ from softkin.decisions.rows import Rows, set_apart
 from softkin.decisions.thresholds import CANDIDATES, Selection
 from softkin.files import number
 
-TUNING = 0.25  # of the rows choose the norm of ``logit-norm``, but no more than
+TUNING = 0.25  # share of the rows that choose the norm of ``logit-norm``, up to MOST_TUNING
 MOST_TUNING = 5000
 
 RiskOf = Literal["answers", "rows"]
 
 
 class Selective(Rule):
-    """What ``Abstain`` and ``Climb`` share: an error rate, a threshold that keeps it, and how answers are counted."""
+    """The base of ``Abstain`` and ``Climb``: an error rate, a threshold that keeps it, and measures of answers."""
 
     error: float
     confidence: float
@@ -30,7 +30,7 @@ class Selective(Rule):
     candidates: int
     threshold_: float
     selection_: Selection | None = None
-    """All thresholds that were tested, until the rule is saved"""
+    """All tested thresholds, until the rule is saved"""
 
     def _check_selective(self) -> None:
         bounds.share(self.error, "error")
@@ -39,7 +39,7 @@ class Selective(Rule):
         checks.count(self.candidates, "candidates", most=100_000)
 
     def _choose(self, scores: Tensor, wrong: thresholds.Wrong, wrong_above: Tensor, *, fixed: int = 0) -> None:
-        """Leave the threshold that keeps the promise; ``fixed`` as for ``learn_then_test``."""
+        """Set the threshold that keeps the promise; ``fixed`` as for ``learn_then_test``."""
         n = len(scores)
         self.selection_ = None
         if self.of == "rows":
@@ -69,7 +69,7 @@ class Selective(Rule):
             )
 
     def guarantee(self) -> str:
-        """What the fitted rule promises."""
+        """The promise of the fitted rule."""
         self._check_fitted()
         limit = f"{100 * self.error:g} %"
         if self.of == "rows":
@@ -85,7 +85,7 @@ class Selective(Rule):
     def _counted(
         self, answered: Tensor, right: Tensor, leaves: Tensor, level: float, costs: Tensor | None
     ) -> dict[str, Any]:
-        """The measures of single answers; ``leaves`` is how many classes each answer leaves open."""
+        """The measures of single answers; ``leaves`` is the number of classes that each answer leaves open."""
         n, count = len(answered), int(answered.sum())
         bits = torch.where(answered, information(right, leaves, self.num_classes_), 0.0)
         measures = {
@@ -99,22 +99,22 @@ class Selective(Rule):
 
 
 class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention", "reject")):
-    """Answer with the winning class where the model is sure enough, and with −1 elsewhere.
+    """Answer with the winning class if the model is confident enough, and with −1 otherwise.
 
     Args:
-        error: The error rate that is allowed.
-        confidence: With which probability, over calibration sets, the rate among the answers stays below ``error``.
-        score: How sure a row is: "probability", "margin", "entropy" or "logit-norm" (``confidence`` module).
-        of: "answers" bounds the errors among the answers (``thresholds.select``); "rows" bounds the expected share of
-            all rows that are answered wrong, by conformal risk control, and ``confidence`` is not used.
+        error: The permitted error rate.
+        confidence: Probability, over calibration sets, that the error rate among the answers stays below ``error``.
+        score: The confidence score: "probability", "margin", "entropy" or "logit-norm" (``confidence`` module).
+        of: "answers" bounds the errors among the answers (``thresholds.select``). "rows" bounds the expected share of
+            all rows that are answered wrong, by conformal risk control; ``confidence`` is then not used.
         norm: p of "logit-norm", or "auto" to choose it on a quarter of the rows.
-        candidates: How many thresholds are tested.
-        seed: Of the rows set apart.
+        candidates: Number of thresholds to test.
+        seed: Seed for choosing the rows set apart.
 
     Attributes:
-        threshold_: Answer above it; infinite if no threshold keeps the promise.
-        norm_: p of "logit-norm"; None for its fallback, the winning probability.
-        selection_: Every threshold tested, with its bound; None after ``load``, and with ``of="rows"``.
+        threshold_: Rows with a higher score are answered; infinite if no threshold keeps the promise.
+        norm_: p of "logit-norm"; None if the fallback, the winning probability, is used.
+        selection_: All tested thresholds with their bounds; None after ``load``, and with ``of="rows"``.
 
     Example:
         >>> logits = torch.tensor([[4.0, 0], [1, 0]]).repeat(200, 1)  # a sure row, a doubtful one, and so on
@@ -152,7 +152,7 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
         return confidence.SCORES[self.score].takes_logits
 
     def reads_logits(self) -> bool:
-        """Whether a norm of the logits was chosen, and not the fallback."""
+        """Whether a norm of the logits was chosen rather than the fallback."""
         return self.norm_ is not None
 
     def _fit(self, rows: Rows, labels: Tensor) -> None:
@@ -169,7 +169,7 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
         self._choose(scores, lambda _: is_wrong, torch.where(is_wrong, scores, -math.inf))
 
     def _best_norm(self, rows: Rows, labels: Tensor) -> float | None:
-        """The norm whose scores order right before wrong best, or None if the winning probability does."""
+        """The norm whose scores best rank right answers before wrong ones; None if the winning probability does."""
         if len(rows) == 0:
             return None
         best: tuple[float, float | None] = (math.inf, None)
@@ -182,7 +182,7 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
         return best[1]
 
     def _confidence(self) -> tuple[Callable[[Tensor], Tensor], bool]:
-        """(score of a block, whether the block is one of logits)."""
+        """The score function for a block, and whether it takes logits."""
         if not self._takes_logits():
             return confidence.SCORES[self.score].of, False
         norm = self.norm_

@@ -1,8 +1,8 @@
-"""What every rule is: fit, predict, a guarantee in words, what it did on labelled rows, files, a module.
+"""The base class of rules: fit, predict, guarantee, evaluation on labelled rows, files and modules.
 
-A rule is a final class that says how it is fitted (``_fit``), what it answers (``_predict``), which attributes the fit
-leaves (``_fitted``), and how its answers are measured (``_measured``). Its head says what it is called, which registers
-it. Everything else is here, once.
+A rule is a final class that defines how it is fitted (``_fit``), how it answers (``_predict``), which attributes the
+fit sets (``_fitted``), and how its answers are measured (``_measured``). The class statement names the rule, which
+registers it. Everything else is defined here once.
 """
 
 import inspect
@@ -28,15 +28,15 @@ from softkin.names import Registry
 if TYPE_CHECKING:
     from softkin.decisions.trees import Tree
 
-SUPERCLASSES = "superclasses"  # classes can be told apart more coarsely by these
+SUPERCLASSES = "superclasses"  # the option that groups classes more coarsely
 
 
 @dataclass(frozen=True)
 class Outcome(Mapping[str, Interval]):
-    """What a rule did on labelled rows: measures by name, each with its interval, and ``details`` as plain data.
+    """The results of a rule on labelled rows: measures by name, each with its interval, and ``details`` as plain data.
 
-    ``coverage``, ``worst_class``, ``size``, ``superclasses`` are of sets; ``answered``, ``error``, ``information`` of
-    single answers; ``cost`` of whatever has one.
+    ``coverage``, ``worst_class``, ``size`` and ``superclasses`` describe sets; ``answered``, ``error`` and
+    ``information`` describe single answers; ``cost`` is present for rules that have one.
     """
 
     num_samples: int
@@ -53,7 +53,7 @@ class Outcome(Mapping[str, Interval]):
         return len(self.measures)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """The outcome as plain data."""
         measures = {
             name: {part: number(getattr(value, part)) for part in ("value", "low", "high", "level")}
             for name, value in self.measures.items()
@@ -62,13 +62,13 @@ class Outcome(Mapping[str, Interval]):
 
 
 class Rule(ABC):
-    """What to do with a probability, decided on held-out rows so that a promise holds on new ones.
+    """A decision rule, fitted on held-out rows so that a promise holds on new ones.
 
-    ``fit`` and ``predict`` take torch tensors and numpy arrays of shape (N, K), logits, or probabilities with
-    ``from_probabilities=True``. Numbers are compared in float64, a block of rows at a time. The rows of ``fit`` must
-    not be those that the network, or a calibrator before the rule, was fitted on.
+    ``fit`` and ``predict`` take torch tensors and numpy arrays of shape (N, K): logits, or probabilities with
+    ``from_probabilities=True``. Numbers are compared in float64, in blocks of rows. The rows of ``fit`` must not be
+    those that the network, or a calibrator before the rule, was fitted on.
 
-    A class of its own is known everywhere (commands, files, comparisons) once its head names it:
+    A rule of your own is known to commands, files and comparisons once its class statement names it:
 
     ``class Coin(Rule, name="coin", title="Coin"): …``
     """
@@ -83,7 +83,7 @@ class Rule(ABC):
     sample_digests_: Tensor | None
 
     _fitted: ClassVar[tuple[str, ...]]
-    """The attributes that the fit leaves: tensors, numbers, texts, None. They are what ``save`` writes"""
+    """The attributes that the fit sets: tensors, numbers, texts, None. ``save`` writes them"""
 
     def __init_subclass__(
         cls, *, name: str | None = None, title: str | None = None, aliases: Sequence[str] = ()
@@ -94,7 +94,7 @@ class Rule(ABC):
         cls.name, cls.title = name, title or name
         known = REGISTRY.get(name)
         if known is not None and (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__):
-            REGISTRY.remove(name)  # the same class defined again, as in a notebook's cell that is run twice
+            REGISTRY.remove(name)  # the same class defined again, as in a notebook cell that is run twice
         spellings = dict.fromkeys([*aliases, cls.title.lower(), cls.__name__.lower()])
         REGISTRY.add(name, cls, aliases=[spelling for spelling in spellings if spelling != name])
 
@@ -104,31 +104,31 @@ class Rule(ABC):
 
     @abstractmethod
     def _predict(self, rows: Rows) -> Tensor:
-        """The answers to checked rows."""
+        """The answers for checked rows."""
 
     @abstractmethod
     def _measured(
         self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]
     ) -> Outcome:
-        """What the answers were worth."""
+        """The measures of the answers."""
 
     @abstractmethod
     def _formula(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
-        """Probabilities (n, K), and then these float64 tensors → answers, in operations that ONNX knows."""
+        """A function from (n, K) probabilities and these float64 tensors to answers, in ONNX operations."""
 
     @abstractmethod
     def guarantee(self) -> str:
-        """What the fitted rule promises, in one sentence."""
+        """The promise of the fitted rule, in one sentence."""
 
     def _check_options(self) -> None:  # noqa: B027  a rule without options has none to check
-        """Refuse options that make no sense."""
+        """Refuse invalid options."""
 
     def _takes_logits(self) -> bool:
         """Whether the rule can only be fitted on logits."""
         return False
 
     def reads_logits(self) -> bool:
-        """Whether the fitted formula is one of logits, and not of probabilities."""
+        """Whether the fitted formula takes logits rather than probabilities."""
         return False
 
     # Fitting and predicting
@@ -148,10 +148,10 @@ class Rule(ABC):
         Args:
             logits: (N, K), or probabilities with ``from_probabilities=True``.
             labels: (N,) classes 0 … K−1.
-            from_probabilities: Whether ``logits`` are probabilities, such as a calibrator's.
-            sample_ids: Names or numbers of the samples. A digest of each is kept, and ``predict`` warns of samples
-                that are among them: for those no promise holds.
-            class_names: Kept with the rule, in files too.
+            from_probabilities: Whether ``logits`` are probabilities, such as those of a calibrator.
+            sample_ids: Names or numbers of the samples. A digest of each is kept, and ``predict`` warns about samples
+                that are among them: the promise does not hold for those.
+            class_names: Names that are kept with the rule, also in files.
         """
         return self._fit_to(
             Rows.of(logits, from_probabilities, least=1), labels, sample_ids=sample_ids, class_names=class_names
@@ -166,7 +166,7 @@ class Rule(ABC):
         names = None if class_names is None else checks.class_names(class_names, num_classes=rows.num_classes)
         if self._takes_logits() and rows.are_probabilities:
             raise ValueError(f"this {type(self).__name__} needs logits, but from_probabilities=True was given.")
-        self.__dict__.pop("num_samples_", None)  # a refit that fails must not leave half of the old fit
+        self.__dict__.pop("num_samples_", None)  # a failed refit must not leave half of the old fit
         self.num_classes_ = rows.num_classes
         self.fitted_from_ = "probabilities" if rows.are_probabilities else "logits"
         self.class_names_, self.sample_digests_ = names, ids
@@ -182,12 +182,12 @@ class Rule(ABC):
         from_probabilities: bool = False,
         sample_ids: Sequence[Any] | Array | None = None,
     ) -> Any:
-        """The rule's answers: numpy for numpy, torch for torch, on the same device.
+        """The rule's answers, as numpy arrays or torch tensors like the input, on the same device.
 
         Args:
             logits: (N, K), or probabilities with ``from_probabilities=True``.
             from_probabilities: Whether ``logits`` are probabilities.
-            sample_ids: If the fit had them too, samples in both are counted, and warned of.
+            sample_ids: If the fit had sample ids too, samples that occur in both cause a warning.
         """
         return like(self._answers(self._rows(logits, from_probabilities, sample_ids)), logits)
 
@@ -197,7 +197,7 @@ class Rule(ABC):
     def _rows(
         self, logits: Array, from_probabilities: bool, sample_ids: Sequence[Any] | Array | None, *, least: int = 0
     ) -> Rows:
-        """Rows that fit the fitted rule."""
+        """Checked rows with the number of classes of the fit."""
         self._check_fitted()
         rows = Rows.of(logits, from_probabilities, least=least)
         if rows.num_classes != self.num_classes_:
@@ -232,16 +232,16 @@ class Rule(ABC):
         superclasses: Array | None = None,
         costs: Array | None = None,
     ) -> Outcome:
-        """What the rule does on labelled rows other than those of the fit, each number with an interval.
+        """Measure the rule on labelled rows other than those of the fit; each number has an interval.
 
         Args:
             logits: (N, K).
             labels: (N,).
             from_probabilities: Whether ``logits`` are probabilities.
-            confidence: The level of the intervals: Wilson's for shares, Student's for means.
-            superclasses: (K,) the super-class of each class: sets are then counted in super-classes too.
-            costs: (K, K) the cost of answer j where the truth is k, in row k: answers then have a cost too, and the
-                answers of ``Costs`` have these in place of its own.
+            confidence: The level of the intervals, which are Wilson's for shares and Student's for means.
+            superclasses: (K,) super-class of each class; sets are then also counted in super-classes.
+            costs: (K, K) cost of answer j where the truth is k, in row k. Answers then also have a cost; for ``Costs``
+                these replace the rule's own.
         """
         rows = self._rows(logits, from_probabilities, None, least=1)
         y = checks.class_labels(labels, num_samples=len(rows), num_classes=rows.num_classes).cpu()
@@ -259,9 +259,9 @@ class Rule(ABC):
     # Files, options, module
 
     def save(self, folder: str | Path) -> None:
-        """Write ``rule.json`` and a safetensors file into ``folder``, so that a crash leaves the old or the new.
+        """Write ``rule.json`` and a safetensors file into ``folder``; a crash leaves the old rule or the new.
 
-        Read it with ``softkin.decisions.load``.
+        ``softkin.decisions.load`` reads the rule.
         """
         from softkin.decisions import files
 
@@ -270,12 +270,12 @@ class Rule(ABC):
 
     @classmethod
     def option_names(cls) -> list[str]:
-        """What the constructor takes."""
+        """The names of the constructor's options."""
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     @classmethod
     def required_options(cls) -> set[str]:
-        """What the constructor cannot do without."""
+        """The names of the options without a default."""
         parameters = inspect.signature(cls.__init__).parameters
         return {name for name in cls.option_names() if parameters[name].default is inspect.Parameter.empty}
 
@@ -284,7 +284,7 @@ class Rule(ABC):
         return {name: getattr(self, name) for name in self.option_names()}
 
     def unfitted(self) -> Self:
-        """A new rule with the same options."""
+        """A new unfitted rule with the same options."""
         return type(self)(**self.get_params())
 
     def __repr__(self) -> str:
@@ -298,15 +298,15 @@ class Rule(ABC):
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def as_module(self, calibrator: Calibrator | None = None, *, dtype: torch.dtype = torch.float64) -> nn.Module:
-        """The rule as a module to put behind a network: logits in, answers out; exports to ONNX.
+        """The rule as a module to append to a network: it maps logits to answers, and exports to ONNX.
 
-        It computes in float64, whatever the logits are, so that its answers are those of ``predict``: an answer is a
-        comparison with a threshold, and float32 decides a few of a million of these differently.
+        It computes in float64 for logits of any dtype, so that its answers are those of ``predict``: an answer is a
+        comparison with a threshold, and float32 would decide a few in a million differently.
 
         Args:
-            calibrator: A fitted calibrator between the network and the rule; the rule must then have been fitted on
-                its probabilities.
-            dtype: What to compute in, where the hardware has no float64.
+            calibrator: A fitted calibrator between the network and the rule; the rule must then have been fitted on its
+                probabilities.
+            dtype: The dtype for the computation, for hardware without float64.
         """
         from softkin.decisions.export import as_module
 
@@ -315,11 +315,11 @@ class Rule(ABC):
 
 
 REGISTRY: Registry[type[Rule]] = Registry("rule")
-"""Every rule class, in the order of their definition"""
+"""All rule classes, in the order of their definition"""
 
 
 def group_numbers(groups: Array, num_classes: int, name: str) -> Tensor:
-    """(K,) group numbers 0 … G−1, each of which has a class."""
+    """(K,) group numbers 0 … G−1; every group must have a class."""
     g = checks.as_tensor(groups, name).cpu()
     if g.ndim != 1 or len(g) != num_classes:
         raise ValueError(f"`{name}` must have shape ({num_classes},), the group of each class, got {tuple(g.shape)}.")
@@ -337,12 +337,12 @@ def group_numbers(groups: Array, num_classes: int, name: str) -> Tensor:
 
 
 def information(right: Tensor, leaves: Tensor, num_classes: int) -> Tensor:
-    """Bits that each answer is worth: log₂(K / classes that it leaves open) where it is right, 0 where it is not."""
+    """Bits of each answer: log₂(K / classes that it leaves open) if it is right, 0 if it is wrong."""
     return torch.where(right, math.log2(num_classes) - leaves.double().log2(), 0.0)
 
 
 def tree_of(value: Any) -> "Tree":
-    """``value`` if it is a tree."""
+    """``value``, refused unless it is a tree."""
     from softkin.decisions.trees import Tree
 
     if not isinstance(value, Tree):

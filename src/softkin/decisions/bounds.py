@@ -1,4 +1,4 @@
-"""The finite-sample theorems behind the rules, one function each, and the intervals of what is measured."""
+"""The finite-sample theorems behind the rules, one function each, and the intervals of measures."""
 
 import math
 from fractions import Fraction
@@ -12,35 +12,35 @@ from softkin.metrics.shares import wilson
 
 
 def share(value: float, name: str, example: float = 0.05) -> float:
-    """A number between 0 and 1, both left out."""
+    """A number strictly between 0 and 1."""
     if not 0 < checks.number(value, name) < 1:
         raise ValueError(f"`{name}` must be between 0 and 1, such as {example:g}, got {value:g}.")
     return float(value)
 
 
 def rank(num_samples: int, coverage: float) -> int:
-    """⌈(n + 1) · coverage⌉, with ``coverage`` as it is written: 0.07 · 100 is 7, and not a little more."""
+    """⌈(n + 1) · coverage⌉ with ``coverage`` as a decimal: 0.07 · 100 is exactly 7, not slightly more."""
     return math.ceil((num_samples + 1) * Fraction(repr(float(coverage))))
 
 
 def fewest_rows(coverage: float) -> int:
-    """The least n for which ``rank`` is at most n."""
+    """The smallest n for which ``rank`` is at most n."""
     exact = Fraction(repr(float(coverage)))
     return math.ceil(exact / (1 - exact))
 
 
 def conformal_limit(scores: Tensor, coverage: float) -> Tensor:
-    r"""The score that a new one stays below or at with probability ``coverage`` or more.
+    r"""The limit that a new score does not exceed with probability at least ``coverage``.
 
-    Of n scores it is the ⌈(n+1)·coverage⌉-th smallest. If they and the new one are exchangeable, each rank of the new
-    one is equally likely, so that
+    Among n scores it is the ⌈(n+1)·coverage⌉-th smallest. If they and the new score are exchangeable, each rank of the
+    new score is equally likely, so that
 
     .. math:: 1 - \alpha \le \Pr[s_{n+1} \le \hat q] \le 1 - \alpha + \frac{1}{n + 1}
 
-    the second part if no two scores are equal.
+    where the second inequality holds if no two scores are equal.
 
     Args:
-        scores: (…, n), n at least ``fewest_rows(coverage)``.
+        scores: (…, n), with n at least ``fewest_rows(coverage)``.
         coverage: 1 − α.
 
     References:
@@ -52,7 +52,7 @@ def conformal_limit(scores: Tensor, coverage: float) -> Tensor:
 
 
 def binomial_limit(wrong: Tensor, answered: Tensor, delta: float) -> Tensor:
-    r"""Clopper and Pearson's upper limit at level δ: the largest rate under which so few errors are not too unlikely.
+    r"""Clopper and Pearson's upper limit at level δ: the largest rate at which so few errors are not too unlikely.
 
     .. math:: b = \max\{b : \Pr[\mathrm{Bin}(n, b) \le w] \ge \delta\}
     """
@@ -64,14 +64,14 @@ def binomial_limit(wrong: Tensor, answered: Tensor, delta: float) -> Tensor:
 
 
 def of_share(hits: float, count: int, level: float) -> Interval:
-    """A share of rows with Wilson's interval; without any row nothing is known, and its value is NaN."""
+    """A share of rows with Wilson's interval; without rows the value is NaN."""
     if count == 0:
         return Interval(math.nan, 0.0, 1.0, level)
     return Interval(hits / count, *wilson(hits / count, count, level), level)
 
 
 def of_mean(values: Tensor, level: float) -> Interval:
-    """A mean of rows with Student's interval; NaN where there is no row, and no width where there is one."""
+    """A mean over rows with Student's interval; NaN without rows, and no width with a single row."""
     from scipy.stats import t as student
 
     n = len(values)

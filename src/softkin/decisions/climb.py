@@ -1,4 +1,4 @@
-"""Answer with the class, or more coarsely with a kind of classes, or not at all."""
+"""Answer with the class, more coarsely with a kind of classes, or not at all."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,28 +16,29 @@ from softkin.files import number
 
 
 class Climb(Selective, name="climb", title="Climb"):
-    r"""From the winning class up the tree, to the first node that is sure enough: a class, a kind, or nothing.
+    r"""Climb from the winning class up the tree to the first sufficiently probable node: a class, a kind, or no answer.
 
     The mass of a node is the sum of its classes' probabilities, and grows on the way up. The answer is the lowest node
-    above (or at) the winning class whose mass exceeds the threshold θ; the root says nothing, and its place is −1. An
-    answer is wrong if the true class is not below it.
+    at or above the winning class whose mass exceeds the threshold θ. The root means no answer, which is −1. An answer
+    is wrong if the true class is not below it.
 
-    θ is chosen as in ``thresholds.select``. A row is answered where the mass of its uppermost node exceeds θ, so that
-    is the score, and given θ the rows above it are independent draws from the population above it, whichever node each
-    is answered with: the same binomial limits hold. Half of the thresholds tested are those of evenly spread coverages,
-    half are fixed levels. With ``Tree.flat`` all are the former, and this is ``Abstain``. With ``of="rows"`` it is
+    θ is chosen as in ``thresholds.select``. A row is answered if the mass of its uppermost node exceeds θ, so that mass
+    is the score. Given θ, the rows above it are independent draws from the population above it, whichever node answers
+    each, so the same binomial limits hold. Half of the tested thresholds correspond to evenly spread coverages, half
+    are fixed levels. With ``Tree.flat`` all correspond to coverages, and the rule is ``Abstain``. ``of="rows"`` is
     conformal risk control: a lower θ only adds answers and lowers nodes, so the loss is monotone.
 
     Args:
-        tree: ``Tree.from_edges``, ``Tree.from_superclasses`` or ``Tree.from_distances``.
-        error: The error rate that is allowed.
-        confidence: With which probability, over calibration sets, the rate among the answers stays below ``error``.
-        of: "answers" bounds the errors among the answers, "rows" the expected share of all rows answered wrong.
-        candidates: How many thresholds are tested.
+        tree: A tree from ``Tree.from_edges``, ``Tree.from_superclasses`` or ``Tree.from_distances``.
+        error: The permitted error rate.
+        confidence: Probability, over calibration sets, that the error rate among the answers stays below ``error``.
+        of: "answers" bounds the errors among the answers, "rows" the expected share of all rows that are answered
+            wrong.
+        candidates: Number of thresholds to test.
 
     Attributes:
         threshold_: θ; infinite if no threshold keeps the promise.
-        selection_: Every threshold tested, with its bound; None after ``load``, and with ``of="rows"``.
+        selection_: All tested thresholds with their bounds; None after ``load``, and with ``of="rows"``.
 
     Example:
         >>> tree = Tree.from_superclasses([0, 0, 1], class_names=["cat", "dog", "rose"], names=["animal", "flower"])
@@ -71,7 +72,7 @@ class Climb(Selective, name="climb", title="Climb"):
         self._check_selective()
 
     def _on_path(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """((n, H) masses, (n, H) nodes) from the winning class up to below the root."""
+        """Masses (n, H) and nodes (n, H) from the winning class up to the child of the root."""
         order, first, end = self.tree.spans
         winner = p.argmax(dim=1)
         nodes = self.tree.paths[winner]
@@ -90,8 +91,8 @@ class Climb(Selective, name="climb", title="Climb"):
             masses, nodes = self._on_path(p)
             is_right = below[nodes, labels[place][:, None]]
             top[place] = masses.amax(dim=1)
-            # Nodes only get wider on the way up, so the answer is wrong exactly while one below the first right node
-            # is sure enough: while θ is under the largest of their masses.
+            # Nodes only get wider on the way up, so the answer is wrong exactly while a node below the first right one
+            # exceeds θ: while θ is below the largest of their masses.
             step = torch.where(is_right.any(dim=1), is_right.int().argmax(dim=1), is_right.shape[1])
             under = torch.arange(is_right.shape[1]) < step[:, None]
             reach[place] = torch.where(under, masses, -torch.inf).amax(dim=1)
@@ -127,7 +128,7 @@ class Climb(Selective, name="climb", title="Climb"):
         node = torch.where(answered, answers, tree.root)
         right = tree.members[node, labels]
         cost = None
-        if "costs" in options:  # a kind costs what its classes cost on average
+        if "costs" in options:  # a kind costs the mean of its classes' costs
             share = tree.members.double() / tree.leaves[:, None]
             cost = (options["costs"] @ share.T)[labels, node][answered]
         measures = self._counted(answered, right, tree.leaves[node], level, cost)
@@ -175,7 +176,7 @@ class Climb(Selective, name="climb", title="Climb"):
 
 
 def _first(masses: Tensor, nodes: Tensor, threshold: Tensor) -> Tensor:
-    """(n,) the first node of each line whose mass exceeds the threshold, −1 where none does."""
+    """(n,) first node of each row whose mass exceeds the threshold, −1 if there is none."""
     is_sure = masses > threshold
     answer = nodes.gather(1, is_sure.to(torch.int64).argmax(dim=1, keepdim=True))[:, 0]
     return torch.where(is_sure.any(dim=1), answer, torch.full_like(answer, -1))

@@ -1,13 +1,13 @@
-r"""How sure a row's answer is: the scores that abstaining and climbing put a threshold on.
+r"""Confidence scores of a row's answer, on which abstaining and climbing put a threshold.
 
-- ``probability``: the winning one, max p
-- ``margin``: the difference of the two largest
+- ``probability``: the winning probability, max p
+- ``margin``: the difference of the two largest probabilities
 - ``entropy``: Σ p ln p, the negative entropy
-- ``logit-norm``: MaxLogit-pNorm, :math:`\max \tilde z / \lVert \tilde z \rVert_p` of the logits less their mean
+- ``logit-norm``: MaxLogit-pNorm, :math:`\max \tilde z / \lVert \tilde z \rVert_p` of the logits minus their mean
 
-Label smoothing lowers the largest logit most where the network is right, so that the winning probability of smoothed
-networks tells right answers from wrong ones less well. Dividing by the norm takes that back. p is chosen by the area
-under the risk–coverage curve on rows of their own; where no p is better than the winning probability, that is used
+Label smoothing lowers the largest logit most where the network is right, so the winning probability of a smoothed
+network separates right answers from wrong ones less well. Dividing by the norm reverses that. p is chosen by the area
+under the risk–coverage curve on separate rows. If no p is better than the winning probability, that probability is used
 (the fallback).
 
 References:
@@ -24,14 +24,14 @@ from torch import Tensor
 from softkin.names import Registry
 
 NORMS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
-"""The p that are tried"""
+"""The values of p to try"""
 
 Confidence = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class ConfidenceScore:
-    """A score by name: of (n, K) probabilities, or of logits."""
+    """A named score of (n, K) probabilities or logits."""
 
     of: Confidence
     takes_logits: bool = False
@@ -52,12 +52,12 @@ def margin(p: Tensor) -> Tensor:
 
 
 def entropy(p: Tensor) -> Tensor:
-    """The negative entropy in nats: 0 where the model is sure."""
+    """The negative entropy in nats; it is 0 if one class has all the probability."""
     return (p * p.clamp(min=torch.finfo(p.dtype).tiny).log()).sum(dim=1)
 
 
 def logit_norm(z: Tensor, norm: float = 2.0) -> Tensor:
-    """MaxLogit-pNorm of logits; 0 where all logits of a row are equal."""
+    """MaxLogit-pNorm of logits; 0 if all logits of a row are equal."""
     centred = z - z.mean(dim=1, keepdim=True)
     top = centred.abs().amax(dim=1, keepdim=True)
     scaled = centred / torch.where(top > 0, top, torch.ones_like(top))
@@ -72,7 +72,7 @@ SCORES.add("logit-norm", ConfidenceScore(logit_norm, takes_logits=True), aliases
 
 
 def area(scores: Tensor, wrong: Tensor) -> float:
-    """The area under the risk–coverage curve, as ``metrics.aurc``: equal scores count as in random order."""
+    """The area under the risk–coverage curve, as in ``metrics.aurc``: ties count as if in random order."""
     values, group = torch.unique(scores, return_inverse=True)
     size = torch.bincount(group, minlength=len(values)).flip(0)
     errors = torch.bincount(group, weights=wrong.double(), minlength=len(values)).flip(0)

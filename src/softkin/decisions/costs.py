@@ -16,16 +16,16 @@ from softkin.metrics import Interval
 
 
 class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
-    r"""The action a whose expected cost :math:`\sum_k p_k C_{ka}` is least; of equal ones the first.
+    r"""The action a with the least expected cost :math:`\sum_k p_k C_{ka}`; ties go to the first.
 
-    This is the best decision if p is calibrated, and promises nothing if it is not: so ``fit`` measures, on the rows
-    that it is given, what the decisions cost, what the model believed that they would, and what answering with the
-    winning class costs (``believed_``, ``cost_``, ``plain_cost_``), each with a 95 % interval.
+    This is the best decision if p is calibrated, and promises nothing otherwise. Therefore ``fit`` measures, on the
+    given rows, the cost of the decisions, the cost that the model expected, and the cost of answering with the winning
+    class (``cost_``, ``believed_``, ``plain_cost_``), each with a 95 % interval.
 
     Args:
-        matrix: (K, A) the cost of action a where the truth is class k, in row k. The first K actions are the classes;
-            more may follow, such as asking a person.
-        actions: What the actions are called.
+        matrix: (K, A) cost of action a where the truth is class k, in row k. The first K actions are the classes; more
+            may follow, such as asking a person.
+        actions: The names of the actions.
 
     Example:
         >>> rule = Costs(torch.tensor([[0.0, 1, 0.3], [20, 0, 0.3]]), actions=["benign", "malignant", "ask"])
@@ -37,9 +37,9 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
     _fitted = ("believed_", "cost_", "plain_cost_")
     matrix: Tensor
     believed_: list[float]
-    """Mean expected cost by the model's own probabilities, with the ends of its interval"""
+    """Mean expected cost by the model's own probabilities, with its interval"""
     cost_: list[float]
-    """Mean cost that the decisions had"""
+    """Mean actual cost of the decisions"""
     plain_cost_: list[float]
     """Mean cost of answering with the winning class"""
 
@@ -50,12 +50,12 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
 
     @classmethod
     def from_distances(cls, distances: Array, *, power: float = 1.0, ask: float | None = None) -> "Costs":
-        """A mistake costs the distance of the two classes, in units of the mean distance, to a power.
+        """Costs of a mistake by the distance of the two classes, in units of the mean distance, raised to a power.
 
         Args:
-            distances: (K, K), as ``softkin.distances`` makes them.
-            power: 0 makes all mistakes equal; 1 costs the distance.
-            ask: The cost of a last action that is never wrong.
+            distances: (K, K), such as those of ``softkin.distances``.
+            power: 0 makes all mistakes equally costly; 1 makes the cost the distance.
+            ask: The cost of an additional last action that is never wrong.
         """
         d = checks.square(distances, "distances", without_diagonal=True)
         k = len(d)
@@ -127,12 +127,12 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
     ) -> Outcome:
         taken = torch.bincount(answers, minlength=self.matrix.shape[1])
         matrix = self.matrix
-        if "costs" in options:  # actions that are no class keep their own costs
+        if "costs" in options:  # actions that are not classes keep their own costs
             matrix = torch.cat([options["costs"].to(matrix.dtype), matrix[:, self.num_classes_ :]], dim=1)
         return Outcome(len(rows), self._counted(answers, rows, labels, level, matrix), {"actions": taken.tolist()})
 
     def guarantee(self) -> str:
-        """What the decisions promise."""
+        """The promise of the decisions."""
         self._check_fitted()
         return (
             "No other decision has a lower expected cost if the probabilities are calibrated; nothing is promised if "

@@ -1,4 +1,4 @@
-"""Rules that leave Python: as a module behind a network, with or without a calibrator between."""
+"""Export rules as modules behind a network, with or without a calibrator in between."""
 
 from collections.abc import Callable
 
@@ -11,9 +11,9 @@ from softkin.decisions.sets import PredictionSets
 
 
 class RuleModule(nn.Module):
-    """A fitted rule as a module: logits (N, K) in, answers out.
+    """A fitted rule as a module that maps logits (N, K) to answers.
 
-    Its numbers are buffers: they move with the module and no optimiser sees them.
+    Its numbers are buffers, which move with the module and are invisible to optimisers.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class RuleModule(nn.Module):
 
 
 class RandomisedSets(RuleModule):
-    """The same for sets that are randomised: the second input holds a uniform number for each row, (N,)."""
+    """A module for randomised sets: the second input holds one uniform number per row, (N,)."""
 
     def forward(self, logits: Tensor, uniforms: Tensor) -> Tensor:  # type: ignore[override]
         """The sets."""
@@ -45,7 +45,7 @@ class RandomisedSets(RuleModule):
 
 
 def as_module(rule: Rule, calibrator: Calibrator | None, dtype: torch.dtype) -> nn.Module:
-    """See ``Rule.as_module``."""
+    """The module of a rule; see ``Rule.as_module``."""
     before: nn.Module
     if calibrator is not None:
         if not isinstance(calibrator, Calibrator):

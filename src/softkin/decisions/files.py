@@ -1,7 +1,7 @@
-"""Rules on disk: numbers as safetensors, the rest as JSON to read; nothing that is ever executed.
+"""Rule files: numbers as safetensors and the rest as readable JSON; nothing in them is ever executed.
 
-A folder holds ``rule.json``, which names a safetensors file by the digest of its content and ends with a checksum of
-itself. Both are on the disk before either gets its name, the JSON last, so that a crash at any moment leaves the old
+A folder holds ``rule.json``, which names a safetensors file by the digest of its content and ends with its own
+checksum. Both files are synced before either gets its name, the JSON last, so that a crash at any moment leaves the old
 rule or the new one.
 """
 
@@ -28,7 +28,7 @@ def save(rule: Rule, folder: Path) -> None:
     tensors: dict[str, Tensor] = {}
 
     def plain(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
-        """What JSON holds of values; tensors are put aside under their names."""
+        """The values as JSON data; tensors are collected separately under their names."""
         kept = {}
         for name, value in values.items():
             if isinstance(value, Tensor):
@@ -68,7 +68,7 @@ def load(folder: str | Path) -> Rule:
     """Read a rule that ``save`` wrote.
 
     Raises:
-        SoftkinError: There is none, or it is damaged.
+        SoftkinError: There is no rule in the folder, or it is damaged.
     """
     from safetensors.torch import load as from_bytes
 
@@ -93,7 +93,7 @@ def load(folder: str | Path) -> Rule:
 
 
 def _built(about: dict[str, Any], tensors: dict[str, Tensor], path: Path) -> Rule:
-    """The rule, if its parts fit together: it must answer a few rows."""
+    """The rule, refused unless it can answer a few rows, which shows that its parts fit together."""
     kind = REGISTRY[REGISTRY.canonical(about["name"], "rule")]
     files.within("classes", int(about["num_classes"]), f"{path}: a rule")
     rule = kind(**_values("option", kind.option_names(), about["options"], tensors))

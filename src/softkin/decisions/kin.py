@@ -1,4 +1,4 @@
-"""Kin in sets: how unlike a row's other candidates a class is, and groups of kin for classes that are rare."""
+"""Similarity in prediction sets: penalties for unlike candidates, and groups of similar classes for rare classes."""
 
 import numpy as np
 import torch
@@ -8,17 +8,17 @@ from softkin import checks
 from softkin.checks import Array
 from softkin.similarity import SparseRows
 
-LEAST = 1e-4  # of a row's largest similarity: below, a class is as unlike as can be
+LEAST = 1e-4  # share of a row's largest similarity below which a class counts as maximally unlike
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
-"""Weights of the penalty to choose from"""
+"""Candidate weights of the penalty"""
 
 
 def unlikeness(similarity: Array | SparseRows) -> Tensor:
-    r"""(K, K) how unlike class j class k is, from 0 for the nearest and j itself to 1.
+    r"""(K, K) unlikeness of class k to class j: 0 for the nearest class and for j itself, at most 1.
 
     .. math:: v_{jk} = \ln\frac{\max_i s_{ji}}{s_{jk}} \Big/ \max_{j,k} \ln\frac{\max_i s_{ji}}{s_{jk}}
 
-    s is a softmax of −β d, so this is each row's normalised distance beyond its nearest class, whatever β was.
+    s is a softmax of −β d, so this is each row's normalised distance beyond its nearest class, for any β.
     """
     s = checks.square(similarity.dense() if isinstance(similarity, SparseRows) else similarity, "similarity")
     s.fill_diagonal_(0)
@@ -34,21 +34,21 @@ def unlikeness(similarity: Array | SparseRows) -> Tensor:
 
 
 def penalties(p: Tensor, unlike: Tensor) -> Tensor:
-    """(n, K) Σ_j p_j v_jk: how unlike the row's probable classes each class is."""
+    """(n, K) Σ_j p_j v_jk: the mean unlikeness of each class to the row's probable classes."""
     return p @ unlike
 
 
 def kin_groups(distances: Array, counts: Array, *, least: int) -> Tensor:
-    """Groups of kin that hold at least ``least`` rows each: for ``conditional=`` where classes are rare.
+    """Groups of similar classes with at least ``least`` rows each, for ``conditional=`` with rare classes.
 
     The smallest group is joined with its nearest, by the mean distance of their classes, until all are large enough.
-    The guarantee holds for groups that the calibration rows did not choose: take ``counts`` from other rows, such as
-    the training set's, scaled to the calibration set's size.
+    The guarantee requires groups that were not chosen by the calibration rows: take ``counts`` from other rows, such as
+    the training set's, scaled to the size of the calibration set.
 
     Args:
-        distances: (K, K), as ``softkin.distances`` makes them.
-        counts: (K,) rows of each class.
-        least: Rows that a group needs; ``bounds.fewest_rows(coverage)`` at least, and ten times that for steadiness.
+        distances: (K, K), such as those of ``softkin.distances``.
+        counts: (K,) number of rows of each class.
+        least: Rows per group: at least ``bounds.fewest_rows(coverage)``, and ten times as many for stable limits.
 
     Returns:
         (K,) group numbers 0 … G−1, numbered by their first class.

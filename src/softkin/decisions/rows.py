@@ -1,4 +1,4 @@
-"""Logits or probabilities as a rule sees them: float64 probabilities, some rows at a time."""
+"""Logits or probabilities in the form that rules use: float64 probabilities in blocks of rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ BLOCK = 2**17  # numbers at a time: one megabyte of float64, so that the passes 
 
 @dataclass(frozen=True)
 class Rows:
-    """(N, K) scores on the CPU, as they were given; only ``blocks`` turns them into float64."""
+    """(N, K) scores on the CPU, in their original dtype; only ``blocks`` converts them to float64."""
 
     values: Tensor
     are_probabilities: bool
@@ -43,13 +43,13 @@ class Rows:
         return self.values.shape[1]
 
     def take(self, places: Tensor) -> "Rows":
-        """Some of the rows."""
+        """The rows at ``places``."""
         return Rows(
             self.values[places], self.are_probabilities, None if self.uniforms is None else self.uniforms[places]
         )
 
     def blocks(self, width: int | None = None) -> Iterator[tuple[slice, Tensor]]:
-        """(which rows, their (n, K) float64 probabilities); ``width`` numbers a row is what the caller works on."""
+        """Slices of rows with their (n, K) float64 probabilities; ``width`` is the caller's values per row."""
         step = max(1, BLOCK // (width or self.num_classes))
         for start in range(0, len(self), step):
             rows = slice(start, min(start + step, len(self)))
@@ -58,22 +58,22 @@ class Rows:
 
     @property
     def are_float32(self) -> bool:
-        """Whether these are logits of float32, whose softmax in float32 is good to about 1e-6."""
+        """Whether these are float32 logits, whose float32 softmax is accurate to about 1e-6."""
         return not self.are_probabilities and self.values.dtype == torch.float32
 
     def exact(self) -> "Rows":
-        """The same in float64."""
+        """The same rows in float64."""
         return Rows(self.values.double(), self.are_probabilities, self.uniforms)
 
     def rough_blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """(which rows, their probabilities in float32)."""
+        """Slices of rows with their probabilities in float32."""
         step = max(1, 2 * BLOCK // self.num_classes)
         for start in range(0, len(self), step):
             rows = slice(start, min(start + step, len(self)))
             yield rows, torch.softmax(self.values[rows], dim=1)
 
     def logit_blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """The same with float64 logits."""
+        """Slices of rows with their float64 logits."""
         step = max(1, BLOCK // self.num_classes)
         for start in range(0, len(self), step):
             rows = slice(start, min(start + step, len(self)))
@@ -81,11 +81,11 @@ class Rows:
 
 
 def like(result: Tensor, original: Any) -> Any:
-    """``result`` as the caller's kind of array, on his device."""
+    """``result`` as an array of the caller's type, on the caller's device."""
     return result.to(original.device) if isinstance(original, Tensor) else np.asarray(result)
 
 
 def set_apart(num_samples: int, wanted: int, seed: int) -> tuple[Tensor, Tensor]:
-    """(``wanted`` random rows to choose a rule's shape on, the others, which its guarantee is for)."""
+    """``wanted`` random rows for choosing a rule's parameters, and the other rows, which its guarantee uses."""
     order = torch.randperm(num_samples, generator=torch.Generator().manual_seed(seed))
     return order[:wanted].sort().values, order[wanted:].sort().values

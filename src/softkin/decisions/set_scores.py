@@ -1,14 +1,14 @@
-r"""How ill a class fits a row: the scores whose calibrated limit decides who is in a prediction set.
+r"""Nonconformity scores of classes; their calibrated limit decides which classes are in a prediction set.
 
-With p sorted from large to small, r(k) the rank of class k (1 for the winner; of equal ones the lower class first) and
-P(k) the sum of p up to and including class k,
+With p sorted in descending order, r(k) the rank of class k (1 for the winner; ties go to the lower class) and P(k) the
+sum of p up to and including class k,
 
-- ``lac``: :math:`s(k) = 1 - p_k`: the smallest sets on average
-- ``aps``: :math:`s(k) = P(k) - u\,p_k`: larger sets where the model is less sure, so that coverage is more even
-- ``raps``: :math:`s(k) = P(k) - u\,p_k + \lambda \max(0, r(k) - k_{reg})`: the same with long tails cut
+- ``lac``: :math:`s(k) = 1 - p_k` gives the smallest sets on average
+- ``aps``: :math:`s(k) = P(k) - u\,p_k` gives larger sets for uncertain rows, so that coverage is more even
+- ``raps``: :math:`s(k) = P(k) - u\,p_k + \lambda \max(0, r(k) - k_{reg})` is APS without its long tails
 
-u is one uniform number a row where sets are randomised, and 0 where not: then APS counts all of the class that crosses
-the limit, and sets of a model that is seldom unsure become very large.
+u is one uniform number per row if sets are randomised, and otherwise 0. In the latter case APS counts all of the class
+that crosses the limit, and the sets of a model that is seldom unsure become very large.
 
 References:
     Sadinle, Lei and Wasserman, Least Ambiguous Set-Valued Classifiers With Bounded Error Levels, 2019; Romano, Sesia
@@ -24,16 +24,16 @@ from torch import Tensor
 
 from softkin.names import Registry
 
-FIRST = 24  # ranks that are looked at first: most sets are smaller, and the few that are not are sorted whole
-SLACK = 1e-12  # above a limit: sums in another order differ by 1e-16, and a set that is too large breaks no promise
+FIRST = 24  # ranks examined first: most sets are smaller, and the few larger ones are sorted completely
+SLACK = 1e-12  # above a limit: summation order changes sums by 1e-16, and a set that is too large breaks no promise
 
 
 @dataclass(frozen=True)
 class SetScore:
-    """A score by name."""
+    """A named score."""
 
     cumulates: bool
-    """Whether it sums probabilities from the winner on, so that it can be randomised"""
+    """Whether it sums probabilities from the winner down, so that it can be randomised"""
     penalised: bool = False
     """Whether it takes RAPS's penalty"""
 
@@ -46,14 +46,14 @@ SCORES.add("raps", SetScore(cumulates=True, penalised=True), aliases=["regularis
 
 @dataclass(frozen=True)
 class Scoring:
-    """A score with its numbers: what one class, all classes, and a limit make of (n, K) probabilities."""
+    """A score with its parameters, applied to one class, to all classes, or compared with a limit."""
 
     score: SetScore
     penalty: float
     k_reg: int
 
     def own(self, p: Tensor, y: Tensor, u: Tensor | None) -> Tensor:
-        """(n,) the scores of the classes ``y``, without sorting."""
+        """(n,) scores of the classes ``y``, computed without sorting."""
         own = p.gather(1, y[:, None])
         if not self.score.cumulates:
             return 1 - own[:, 0]
@@ -66,14 +66,14 @@ class Scoring:
         return total
 
     def all(self, p: Tensor, u: Tensor | None) -> Tensor:
-        """(n, K) the scores of all classes."""
+        """(n, K) scores of all classes."""
         if not self.score.cumulates:
             return 1 - p
         ordered, classes = p.sort(dim=1, descending=True, stable=True)
         return torch.empty_like(p).scatter_(1, classes, self._ordered(ordered, u))
 
     def _ordered(self, ordered: Tensor, u: Tensor | None) -> Tensor:
-        """(n, m) the scores of the first m classes in their order."""
+        """(n, m) scores of the first m classes in sorted order."""
         total = ordered.cumsum(dim=1)
         if u is not None:
             total -= u[:, None] * ordered
@@ -85,8 +85,8 @@ class Scoring:
     def within(self, p: Tensor, u: Tensor | None, limits: Tensor, extra: Tensor | None) -> Tensor:
         """(n, K) whether score + ``extra`` is at most the class's limit.
 
-        A class at rank r scores at least what comes before it, P(r − 1). So ranks after that sum passes the largest
-        limit are out, and sorting the first few classes is enough for most rows.
+        A class at rank r scores at least the sum before it, P(r − 1). So ranks after that sum exceeds the largest limit
+        are excluded, and for most rows it is enough to sort the first few classes.
         """
         limits = limits + SLACK
         if not self.score.cumulates:
@@ -96,7 +96,7 @@ class Scoring:
         ordered, classes = p.topk(first, dim=1)
         reachable = ordered.cumsum(dim=1) - ordered <= limits.max()
         is_open = reachable[:, -1] if first < p.shape[1] else torch.zeros(len(p), dtype=torch.bool)
-        # topk orders equal probabilities as it likes
+        # topk orders equal probabilities arbitrarily
         is_open |= ((ordered[:, 1:] == ordered[:, :-1]) & reachable[:, 1:]).any(dim=1)
         scores = self._ordered(ordered, u)
         if extra is not None:
@@ -109,7 +109,7 @@ class Scoring:
         return members
 
     def formula(self, unlike: bool) -> Callable[..., Tensor]:
-        """(p, limits (K,), [λ · unlikeness (K, K)], [u (n, 1)]) → members, as one graph."""
+        """A function (p, limits (K,), [λ · unlikeness (K, K)], [u (n, 1)]) → members, as one graph."""
         score, penalty, k_reg = self.score, self.penalty, self.k_reg
 
         def members(p: Tensor, limits: Tensor, *rest: Tensor) -> Tensor:

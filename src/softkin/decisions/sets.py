@@ -1,4 +1,4 @@
-"""Prediction sets: the classes that a row may be, such that the true one is among them as often as promised."""
+"""Prediction sets, which contain the true class as often as promised."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,44 +15,44 @@ from softkin.decisions.rows import Rows, like, set_apart
 from softkin.decisions.set_scores import SCORES, Scoring
 from softkin.similarity import SparseRows
 
-ROUNDING = 1e-5, 1e-8  # of a probability in float32, relative and absolute: what is nearer to a limit is computed again
-TUNING = 0.25  # of the rows choose the weight of the penalty, but no more than
+ROUNDING = 1e-5, 1e-8  # relative and absolute error of a float32 probability: values nearer to a limit are recomputed
+TUNING = 0.25  # share of the rows that choose the weight of the penalty, up to MOST_TUNING
 MOST_TUNING = 2000
 
 
 class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets",)):
-    r"""Split conformal prediction sets, on average, per class, or per group of classes; of kin, if told who is alike.
+    r"""Split conformal prediction sets: on average, per class, or per group of classes, with optional class similarity.
 
-    A class is in the set of a row where its score s (``set_scores``) is at most the limit q̂, the ⌈(n+1)·coverage⌉-th
-    smallest score that the true classes of n calibration rows have. If those rows and the new one are exchangeable,
-    the set holds the true class with probability ``coverage`` at least, and ``coverage`` + 1/(n+1) at most where scores
-    do not tie. That is an average over calibration sets and rows: of one calibration set the share of covered rows
-    follows a beta distribution, with a standard deviation of about √(coverage (1−coverage) / n).
+    A class is in the set of a row if its score s (``set_scores``) is at most the limit q̂, the ⌈(n+1)·coverage⌉-th
+    smallest score of the true classes of n calibration rows. If those rows and the new one are exchangeable, the set
+    contains the true class with probability at least ``coverage``, and at most ``coverage`` + 1/(n+1) if scores do not
+    tie. That is an average over calibration sets and rows: for one calibration set, the share of covered rows follows a
+    beta distribution with a standard deviation of about √(coverage (1−coverage) / n).
 
-    ``conditional="class"`` gives each class a limit of its own, from its own rows, and the promise holds for each
-    class. With groups it holds for each group, which takes fewer rows. (Mondrian conformal prediction.)
+    ``conditional="class"`` gives each class its own limit, from its own rows, and the promise holds for each class.
+    With groups it holds for each group, which takes fewer rows. This is Mondrian conformal prediction.
 
-    With ``similarity``, s(k) + λ Σ_j p_j v_jk takes the place of s(k): v_jk is how unlike class j class k is
-    (``kin.unlikeness``), so that members unlike the probable ones need a better score. λ is the weight with the
-    smallest sets on rows of their own (a quarter of the rows, at most 2,000), or 0 where none makes them smaller beyond
-    doubt; the limit is then calibrated on the others, so the promise is the same. It pays for APS; LAC's sets are the
-    smallest possible on average already.
+    With ``similarity``, the score becomes s(k) + λ Σ_j p_j v_jk, where v_jk is the unlikeness of class k to class j
+    (``kin.unlikeness``), so that classes unlike the probable ones need a better score. λ is the weight with the
+    smallest sets on separate rows (a quarter of the rows, at most 2,000), or 0 if none makes them significantly
+    smaller. The limit is then calibrated on the other rows, so the promise is unchanged. This pays for APS; LAC's sets
+    already have the smallest possible average size.
 
     Args:
-        coverage: How often the set has to hold the true class.
+        coverage: How often the set must contain the true class.
         score: "lac", "aps" or "raps".
-        conditional: None for all rows together, "class", or (K,) the group 0 … G−1 of each class.
-        similarity: (K, K), as ``softkin.similarity`` makes it.
+        conditional: None for one limit over all rows, "class", or (K,) group 0 … G−1 of each class.
+        similarity: (K, K), such as that of ``softkin.similarity``.
         weight: λ of the penalty, or "auto" to choose it.
-        randomised: Whether APS and RAPS count a random part of each class (one uniform number a row); LAC has no use
-            for it. Without, coverage is higher than asked for and sets larger.
+        randomised: Whether APS and RAPS count a random part of each class, from one uniform number per row; LAC ignores
+            it. Without randomisation, coverage is higher than requested and sets are larger.
         penalty: λ of RAPS.
-        k_reg: The ranks that RAPS leaves alone.
-        allow_empty: Whether a set may be empty. If not, the winning class is in every set, which covers more.
-        seed: Of the rows set apart, and of the uniform numbers.
+        k_reg: Number of ranks without RAPS's penalty.
+        allow_empty: Whether a set may be empty. If not, every set contains the winning class, which raises coverage.
+        seed: Seed for the rows set apart and for the uniform numbers.
 
     Attributes:
-        limits_: (K,) the limit of each class.
+        limits_: (K,) limit of each class.
         weight_: λ of the penalty.
 
     Example:
@@ -110,12 +110,12 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
 
     @property
     def scoring(self) -> Scoring:
-        """The score with its numbers."""
+        """The score with its parameters."""
         return Scoring(SCORES[self.score], self.penalty, self.k_reg)
 
     @property
     def is_random(self) -> bool:
-        """Whether the sets depend on uniform numbers too."""
+        """Whether the sets also depend on uniform numbers."""
         return self.randomised and SCORES[self.score].cumulates
 
     # Fitting
@@ -131,13 +131,13 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         class_names: Sequence[str] | None = None,
         uniforms: Array | None = None,
     ) -> Self:
-        """As ``Rule.fit``; ``uniforms`` (N,) replaces the uniform numbers of randomised sets."""
+        """Fit as ``Rule.fit`` does; ``uniforms`` (N,) replaces the uniform numbers of randomised sets."""
         rows = Rows.of(logits, from_probabilities, least=1)
         rows = Rows(rows.values, rows.are_probabilities, self._uniforms(uniforms, len(rows), 0))
         return self._fit_to(rows, labels, sample_ids=sample_ids, class_names=class_names)
 
     def _uniforms(self, uniforms: Array | None, num_samples: int, stream: int) -> Tensor | None:
-        """Uniform numbers, others for fitting than for predicting."""
+        """Uniform numbers, different for fitting and for predicting."""
         if not self.is_random:
             if uniforms is not None:
                 raise ValueError("`uniforms` must be left out: these sets are not randomised.")
@@ -151,7 +151,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         return u
 
     def _groups(self) -> Tensor:
-        """(K,) the group of each class that a limit is for."""
+        """(K,) group of each class; each group has one limit."""
         if self.conditional is None:
             return torch.zeros(self.num_classes_, dtype=torch.int64)
         if isinstance(self.conditional, str):
@@ -185,7 +185,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         self._require(int(sizes[smallest]), self._called(smallest), len(rows))
         for place, inside in enumerate(group.argsort(stable=True).split(sizes.tolist())):
             limits[place] = bounds.conformal_limit(scores[inside], self.coverage)
-            if is_rough:  # rows further off keep their side of the limit, so its rank is that of exact scores
+            if is_rough:  # rows further away keep their side of the limit, so its rank is that of exact scores
                 near = inside[(scores[inside] - limits[place]).abs() <= 10 * _rounding(1 - limits[place])]
                 scores[near] = self._own_scores(rows.take(near).exact(), labels[near], None)
                 limits[place] = bounds.conformal_limit(scores[inside], self.coverage)
@@ -214,11 +214,11 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         )
 
     def _can_be_rough(self, rows: Rows, unlike: Tensor | None) -> bool:
-        """Whether float32 is enough for all rows that are not near a limit: for 1 − p of float32 logits."""
+        """Whether float32 suffices for rows that are not near a limit: true for 1 − p of float32 logits."""
         return unlike is None and not SCORES[self.score].cumulates and rows.are_float32
 
     def _own_scores(self, rows: Rows, labels: Tensor, unlike: Tensor | None) -> Tensor:
-        """(N,) the scores of the true classes; rough ones where that is enough."""
+        """(N,) scores of the true classes, in float32 if that suffices."""
         scores = torch.empty(len(rows), dtype=torch.float64)
         if self._can_be_rough(rows, unlike):
             for place, p in rows.rough_blocks():
@@ -233,10 +233,10 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         return scores
 
     def _best_weight(self, rows: Rows, labels: Tensor, unlike: Tensor) -> float:
-        """The weight with the smallest sets at this coverage, or 0 where none is smaller beyond doubt.
+        """The weight with the smallest sets at this coverage, or 0 if none makes them significantly smaller.
 
-        Beyond doubt: by two standard errors of the difference in size. Each half of the rows is measured with the
-        limit of the other.
+        Significant means by two standard errors of the difference in size. Each half of the rows is measured with the
+        limit from the other half.
         """
         halves = torch.arange(len(rows)) % 2
         if len(rows) < 2 * bounds.fewest_rows(self.coverage) + 2:
@@ -271,8 +271,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
     ) -> Any:
         """(N, K) booleans: whether each class is in the row's set.
 
-        ``uniforms`` (N,) replaces the uniform numbers of randomised sets, which otherwise follow from ``seed`` and the
-        row's place.
+        ``uniforms`` (N,) replaces the uniform numbers of randomised sets, which otherwise depend on ``seed`` and the
+        row's position.
         """
         rows = self._rows(logits, from_probabilities, sample_ids)
         rows = Rows(rows.values, rows.are_probabilities, self._uniforms(uniforms, len(rows), 1))
@@ -282,7 +282,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         return self._predict(Rows(rows.values, rows.are_probabilities, self._uniforms(None, len(rows), 1)))
 
     def _penalty_matrix(self) -> Tensor | None:
-        """λ times the unlikeness, or None where neither counts."""
+        """λ times the unlikeness, or None if there is no similarity or λ is 0."""
         return None if self.similarity is None or not self.weight_ else self.weight_ * kin.unlikeness(self.similarity)
 
     def _predict(self, rows: Rows) -> Tensor:
@@ -300,10 +300,10 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         return members
 
     def _predict_roughly(self, rows: Rows, members: Tensor) -> Tensor:
-        """LAC's sets in float32, but for rows with a class near its limit."""
+        """LAC's sets in float32, except for rows with a class near its limit."""
         least = 1 - self.limits_
         sure, possible = ((least + sign * _rounding(least)).float() for sign in (1, -1))
-        if bool((least == least[0]).all()):  # one number is compared faster than a row of equal ones
+        if bool((least == least[0]).all()):  # comparing with a scalar is faster than with a row of equal limits
             sure, possible = sure[0], possible[0]
         doubtful = []
         for place, p in rows.rough_blocks():
@@ -318,7 +318,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         return members
 
     def guarantee(self) -> str:
-        """What the fitted sets promise."""
+        """The promise of the fitted sets."""
         self._check_fitted()
         whom = {type(None): "", str: " of each class"}.get(type(self.conditional), " of each group of classes")
         return (
@@ -342,7 +342,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         hits = torch.bincount(labels, weights=covered.double(), minlength=self.num_classes_)
         present = count > 0
         worst = int(torch.where(present, hits / count.clamp(min=1), math.inf).argmin())
-        # The worst of K was chosen by the data: its interval is one of K that hold together.
+        # The data chose the worst of K classes, so its interval is one of K simultaneous intervals.
         adjusted = 1 - (1 - level) / int(present.sum())
         ends = bounds.of_share(float(hits[worst]), int(count[worst]), adjusted)
         measures["worst_class"] = type(ends)(ends.value, ends.low, ends.high, level)
@@ -382,5 +382,5 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
 
 
 def _rounding(p: Tensor) -> Tensor:
-    """How far a probability near ``p`` may be off in float32, with room to spare."""
+    """An upper bound on the float32 error of a probability near ``p``."""
     return ROUNDING[0] * p.abs() + ROUNDING[1]

@@ -1,4 +1,4 @@
-"""Other class frequencies than those of the fit, and what accuracy to expect where there are no labels."""
+"""Adjust to changed class frequencies, and estimate accuracy without labels."""
 
 import math
 import warnings
@@ -13,12 +13,12 @@ from softkin.decisions.rows import like
 from softkin.metrics import Interval
 
 LIMIT = 10_000
-TOLERANCE = 1e-7  # of the mean log-likelihood: how far the priors that were found may be below the best
+TOLERANCE = 1e-7  # maximum loss of mean log-likelihood against the best priors
 RESAMPLES = 200
 
 
 def _priors(values: Any, name: str, num_classes: int) -> Tensor:
-    """(K,) class frequencies that sum to 1; equal ones for None."""
+    """(K,) class frequencies that sum to 1; uniform for None."""
     if values is None:
         return torch.full((num_classes,), 1 / num_classes, dtype=torch.float64)
     q = checks.as_tensor(values, name).to("cpu", torch.float64)
@@ -39,19 +39,19 @@ def _ratio(new: Tensor, old: Tensor) -> Tensor:
 
 @torch.no_grad()
 def adjust_priors(probabilities: Array, *, new: Array, old: Array | None = None) -> Any:
-    r"""Probabilities for a population in which the classes are as frequent as ``new`` says.
+    r"""Probabilities for a population with the class frequencies ``new``.
 
     .. math:: p'_k \propto p_k \, \pi^{new}_k / \pi^{old}_k
 
-    This is exact if only the frequencies changed, and each class looks as it did (label shift).
+    This is exact if only the frequencies changed and each class looks as before (label shift).
 
     Args:
         probabilities: (N, K), calibrated for the old frequencies.
-        new: (K,) the new ones.
-        old: (K,) those of the data that the model, or its calibrator, was fitted on; None for equal ones.
+        new: (K,) new frequencies.
+        old: (K,) frequencies of the data that the model or its calibrator was fitted on; None for equal frequencies.
 
     Returns:
-        (N, K) float64, the caller's kind of array.
+        (N, K) float64, as the caller's type of array.
 
     Example:
         >>> adjust_priors(torch.tensor([[0.5, 0.5]]), new=torch.tensor([0.9, 0.1]))
@@ -75,18 +75,19 @@ def estimate_priors(
 
     .. math:: \pi_k \leftarrow \frac{1}{N} \sum_i \frac{p_{ik} \pi_k/\pi^{old}_k}{\sum_j p_{ij} \pi_j/\pi^{old}_j}
 
-    The likelihood is concave. The iteration ends where no other frequencies can be better by more than 1e-7 a row.
-    It assumes label shift, as ``adjust_priors`` does, and calibrated probabilities: of an over-confident network it
-    keeps about the shares of its answers, mistakes included.
+    The likelihood is concave. The iteration ends when no other frequencies can be better by more than 1e-7 per row.
+    Like ``adjust_priors``, it assumes label shift and calibrated probabilities: for an over-confident network the
+    result is close to the shares of its answers, mistakes included.
 
     Args:
         probabilities: (N, K), calibrated for the old frequencies.
-        old: (K,) those frequencies; None for equal ones.
-        confidence: A level such as 0.95, for the ends of an interval of each share as well, from resampled rows.
-        seed: Of the resampling.
+        old: (K,) old frequencies; None for equal frequencies.
+        confidence: A level such as 0.95 adds an interval for each share, from resampled rows.
+        seed: Seed for the resampling.
 
     Returns:
-        (K,) float64, the caller's kind of array; with ``confidence`` (3, K): the shares, and the lower and upper ends.
+        (K,) float64, as the caller's type of array; with ``confidence`` (3, K): the shares and their lower and upper
+        ends.
 
     References:
         Saerens, Latinne and Decaestecker, Adjusting the Outputs of a Classifier to New a Priori Probabilities, 2002;
@@ -137,18 +138,20 @@ def _maximum_likelihood(weighted: Tensor, start: Tensor, tolerance: float = TOLE
 def expected_accuracy(
     probabilities: Array, *, held_out: tuple[Array, Array] | None = None, confidence: float = 0.95
 ) -> Interval:
-    r"""The accuracy that labels of these rows would show, without them: the mean winning probability.
+    r"""The accuracy to expect on unlabelled rows: their mean winning probability.
 
-    **Assumption:** that a winning probability of p is right in p of the cases on these rows too. Calibrate on rows like
-    these; where inputs changed so that the model became wrong without becoming less sure, nothing here can tell.
+    **Assumption:** a winning probability of p is right in p of the cases on these rows too. Calibrate on rows like
+    these. If the inputs changed so that the model became wrong without becoming less confident, no method here can
+    tell.
 
-    If it holds, the accuracy of N rows is the mean confidence c̄ give or take :math:`\sqrt{\sum_i c_i(1-c_i)}/N`. The
-    calibration itself is only known as well as labelled rows tell: with ``held_out`` rows, c̄ is corrected by their
-    accuracy minus their mean confidence, and the standard error of that is added.
+    Under the assumption, the accuracy of N rows is the mean confidence c̄ with standard deviation
+    :math:`\sqrt{\sum_i c_i(1-c_i)}/N`. The calibration itself is known only as well as labelled rows show: with
+    ``held_out`` rows, c̄ is corrected by their accuracy minus their mean confidence, and the standard error of that
+    difference is added.
 
     Args:
-        probabilities: (N, K), calibrated.
-        held_out: (probabilities, labels) of other rows, best not those that the calibrator was fitted on.
+        probabilities: (N, K), calibrated probabilities.
+        held_out: (probabilities, labels) of other rows, preferably not those that the calibrator was fitted on.
         confidence: The level of the interval.
 
     References:

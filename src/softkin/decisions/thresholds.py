@@ -1,7 +1,7 @@
-"""A threshold on a score that keeps the error rate of answers under a limit, after it was chosen by the data.
+"""A threshold on a score that keeps the error rate of answers below a limit, even though the data chose it.
 
-A rule that answers where a score exceeds θ has a coverage, the share of samples answered, and a risk, the error rate
-among those. Choosing θ by the data makes the risk seen there too good; the guarantees here hold after the choice.
+A rule that answers if a score exceeds θ has a coverage, the share of samples answered, and a risk, the error rate among
+those. Choosing θ by the data makes the risk on the same data too optimistic; the guarantees here hold after the choice.
 """
 
 import math
@@ -17,15 +17,15 @@ from softkin.checks import Array
 from softkin.decisions import bounds
 
 CANDIDATES = 100
-LOG_ODDS = (-3.0, 7.0)  # between which fixed thresholds are spread: 0.047 to 0.9991
+LOG_ODDS = (-3.0, 7.0)  # range of the fixed thresholds: 0.047 to 0.9991
 
 Wrong = Callable[[float], Tensor]
-"""θ → (N,) whether the answer that a sample gets at this threshold is wrong"""
+"""A function from θ to (N,) booleans: whether the answer that a sample gets at this threshold is wrong"""
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """Answer where the score is above ``threshold``."""
+    """A threshold: rows with a higher score are answered."""
 
     threshold: float
     answered: int
@@ -33,24 +33,24 @@ class Threshold:
     coverage: float
     """The share of samples that are answered"""
     risk: float
-    """The error rate among them; 0 if none is"""
+    """The error rate among the answers; 0 if there are none"""
     bound: float
-    """What the risk of the population stays below: for all candidates at once with the stated confidence"""
+    """An upper bound on the population's risk, valid for all candidates at once with the stated confidence"""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What ``select`` found."""
+    """The result of ``select``."""
 
     target: float
     confidence: float
     chosen: Threshold | None
-    """The threshold with the largest coverage whose bound is within the target; None if none's is"""
+    """The threshold with the largest coverage whose bound is within the target; None if there is none"""
     candidates: list[Threshold]
-    """From strict to lenient: the risk–coverage curve with its bounds"""
+    """All thresholds from strict to lenient: the risk–coverage curve with its bounds"""
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """The selection as plain data."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -69,26 +69,26 @@ class Selection:
 def select(
     scores: Array, right: Array, *, risk: float, confidence: float = 0.95, candidates: int = CANDIDATES
 ) -> Selection:
-    r"""The most lenient threshold that keeps the error rate under ``risk``, sure to the level ``confidence``.
+    r"""The most lenient threshold that keeps the error rate below ``risk`` with probability ``confidence``.
 
-    Of J candidate coverages 1/J, 2/J … 1 each has a threshold θ_j: the largest score that is not among its share. With
+    Each of the J candidate coverages 1/J, 2/J … 1 has a threshold θ_j: the largest score that is not in its share. With
     w_j errors among the n_j scores above θ_j, Clopper and Pearson's upper limit at level δ/J, δ = 1 − ``confidence``,
 
     .. math:: b_j = \max\{b : \Pr[\mathrm{Bin}(n_j, b) \le w_j] \ge \delta / J\}
 
     exceeds the population's error rate above θ_j for all j at once with probability 1 − δ: given θ_j, the n_j samples
-    above it are drawn independently from the population above it. So any choice among them is covered. (Learn then
-    Test with Bonferroni's correction.)
+    above it are drawn independently from the population above it. So any choice among the candidates is covered. This
+    is Learn then Test with Bonferroni's correction.
 
-    This is the bound of Geifman and El-Yaniv. Their search visits only ⌈log₂ N⌉ thresholds and divides δ by as many,
-    but which ones it visits depends on the labels; candidates fixed beforehand need no assumption about that.
+    The bound is that of Geifman and El-Yaniv. Their search visits only ⌈log₂ N⌉ thresholds and divides δ by as many,
+    but the visited thresholds depend on the labels; candidates that are fixed beforehand need no assumption about that.
 
     Args:
         scores: (N,) confidences, such as the winning probabilities.
-        right: (N,) whether each answer was right.
-        risk: The error rate that is allowed, between 0 and 1.
-        confidence: With which probability the guarantee holds.
-        candidates: J.
+        right: (N,) booleans: whether each answer was right.
+        risk: The permitted error rate, between 0 and 1.
+        confidence: The probability with which the guarantee holds.
+        candidates: J, the number of candidates.
 
     References:
         Geifman and El-Yaniv, Selective Classification for Deep Neural Networks, 2017, Lemma 3.1 and Algorithm 1;
@@ -109,17 +109,17 @@ def select(
 
 
 def fewest_rows(error: float, delta: float, candidates: int) -> int:
-    """The least N with which an error rate can be promised: where not one of N answers is wrong."""
+    """The smallest N for which an error rate can be promised, if none of N answers is wrong."""
     return math.ceil(math.log(delta / candidates) / math.log1p(-error) - 1e-9)
 
 
 def learn_then_test(
     scores: Tensor, wrong: Wrong, target: float, level: float, candidates: int, *, fixed: int = 0
 ) -> Selection:
-    """``select``, where also which answer a sample gets may depend on the threshold.
+    """``select`` for answers that may themselves depend on the threshold.
 
-    ``fixed`` of the candidates are then thresholds that do not depend on the data, for which the binomial limit holds
-    too: where nearly all scores are close to 1, coverages say little about what lies between two thresholds.
+    ``fixed`` of the candidates are thresholds that do not depend on the data; the binomial limit holds for those too.
+    If nearly all scores are close to 1, evenly spread coverages leave wide gaps between thresholds.
     """
     n, by_coverage = len(scores), candidates - fixed
     ordered = scores.sort(descending=True).values
@@ -128,7 +128,7 @@ def learn_then_test(
     thresholds = torch.cat([ordered, ordered.new_tensor([below_all])])[places]
     levels = torch.linspace(*LOG_ODDS, fixed, dtype=torch.float64).sigmoid()
     thresholds = torch.cat([thresholds, levels]).unique().flip(0)
-    answered = torch.searchsorted(-ordered, -thresholds)  # scores above each; those equal to it are not
+    answered = torch.searchsorted(-ordered, -thresholds)  # counts scores strictly above each threshold
     thresholds, answered = thresholds[answered > 0], answered[answered > 0]
     errors = torch.tensor([int((wrong(at) & (scores > at)).sum()) for at in thresholds.tolist()])
     limits = bounds.binomial_limit(errors, answered, (1 - level) / candidates)
@@ -143,10 +143,10 @@ def learn_then_test(
 
 
 def risk_control(scores: Tensor, wrong_above: Tensor, target: float) -> float:
-    r"""The lowest θ that keeps the expected share of *all* rows that are answered wrong at most ``target``.
+    r"""The lowest θ that keeps the expected share of *all* rows that are answered wrong at or below ``target``.
 
-    Row i is answered wrong while θ is below ``wrong_above[i]`` (−∞ for a row that never is), so the loss falls with θ,
-    and of n rows
+    Row i is answered wrong while θ is below ``wrong_above[i]`` (−∞ for a row that is never wrong), so the loss falls
+    with θ, and for n rows
 
     .. math:: \hat\theta = \inf\Big\{\theta : \frac{1 + \sum_i [\theta < w_i]}{n + 1} \le \varepsilon\Big\}
 
@@ -163,5 +163,5 @@ def risk_control(scores: Tensor, wrong_above: Tensor, target: float) -> float:
 
 
 def _digits(threshold: float) -> str:
-    """Six digits; all of them where six would make 1 of it, above which nothing is answered."""
+    """The threshold with six digits, or with all digits if six would round it to 1, above which nothing is answered."""
     return f"{threshold:.6f}" if round(threshold, 6) < 1 else repr(threshold)

@@ -1,4 +1,4 @@
-"""Classes below ever wider kinds: the tree that ``Climb`` answers from."""
+"""The tree of ever wider kinds of classes from which ``Climb`` answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from softkin import checks
 from softkin.checks import Array
 from softkin.decisions.base import group_numbers
 
-SHOWN = 3  # classes that name a node that has no name of its own
-DEEPEST = 100_000  # steps to the root: more is a circle
+SHOWN = 3  # classes that describe a node without a name
+DEEPEST = 100_000  # steps to the root: more means a cycle
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Nodes 0 … K−1 are the classes, the others are kinds of them; the root is every class together.
+    """A tree in which nodes 0 … K−1 are the classes and the others are kinds; the root holds all classes.
 
-    No two nodes hold the same classes: of a chain only the lowest is kept.
+    No two nodes hold the same classes: only the lowest node of a chain is kept.
 
     Example:
         >>> tree = Tree.from_superclasses([0, 0, 1], class_names=["cat", "dog", "rose"], names=["animal", "flower"])
@@ -30,7 +30,7 @@ class Tree:
     """
 
     parents: tuple[int, ...]
-    """The node above each; −1 for the root"""
+    """The parent of each node; −1 for the root"""
     names: tuple[str, ...]
     num_classes: int
 
@@ -53,7 +53,7 @@ class Tree:
 
     @property
     def root(self) -> int:
-        """The node of all classes."""
+        """The root, which holds all classes."""
         return len(self.parents) - 1
 
     def ancestors(self, node: int) -> list[int]:
@@ -65,7 +65,7 @@ class Tree:
 
     @cached_property
     def leaves(self) -> Tensor:
-        """(nodes,) how many classes each node holds."""
+        """(nodes,) number of classes of each node."""
         count = [1] * self.num_classes + [0] * (len(self) - self.num_classes)
         for node, parent in enumerate(self.parents[:-1]):
             count[parent] += count[node]
@@ -73,7 +73,7 @@ class Tree:
 
     @cached_property
     def heights(self) -> Tensor:
-        """(nodes,) steps down to the furthest class: 0 for a class."""
+        """(nodes,) steps down to the furthest class; 0 for a class."""
         height = [0] * len(self)
         for node, parent in enumerate(self.parents[:-1]):
             height[parent] = max(height[parent], height[node] + 1)
@@ -90,7 +90,7 @@ class Tree:
 
     @cached_property
     def paths(self) -> Tensor:
-        """(K, H) each class and what lies above it, without the root; the last of them is repeated to the end."""
+        """(K, H) each class and its ancestors without the root, padded by repeating the last."""
         lines = [[k, *self.ancestors(k)[:-1]] for k in range(self.num_classes)]
         most = max(map(len, lines))
         return torch.tensor([line + [line[-1]] * (most - len(line)) for line in lines])
@@ -122,7 +122,7 @@ class Tree:
 
     @classmethod
     def flat(cls, num_classes: int, *, class_names: Sequence[str] | None = None) -> "Tree":
-        """No kinds at all: ``Climb`` then answers or abstains."""
+        """A tree without kinds, with which ``Climb`` answers or abstains."""
         names = _class_names(class_names, checks.count(num_classes, "num_classes", least=2))
         return _assembled([[k] for k in range(len(names))], names, {})
 
@@ -134,12 +134,11 @@ class Tree:
         class_names: Sequence[str] | None = None,
         names: Sequence[str] | None = None,
     ) -> "Tree":
-        """Two levels: classes and super-classes.
+        """A tree with two levels: classes and super-classes.
 
         Args:
-            superclasses: (K,) the super-class 0 … G−1 of each class, or a mapping from each class's name to its
-                super-class's name.
-            class_names: The K names; needed with a mapping.
+            superclasses: (K,) super-class 0 … G−1 of each class, or a mapping from class names to super-class names.
+            class_names: The K names; required with a mapping.
             names: The G names of the super-classes.
         """
         if isinstance(superclasses, Mapping):
@@ -161,12 +160,12 @@ class Tree:
 
     @classmethod
     def from_edges(cls, edges: Iterable[tuple[str, str]], class_names: Sequence[str]) -> "Tree":
-        """A taxonomy of (parent, child) pairs; branches without a class are left out.
+        """A tree from a taxonomy of (parent, child) pairs; branches without a class are left out.
 
-        A class that has others below it stays a class, and a kind of its name holds it and those.
+        A class with other classes below it stays a class, and a kind of the same name holds it and them.
 
         Args:
-            edges: Pairs of names.
+            edges: (parent, child) pairs of names.
             class_names: The classes, in the order of the labels; each must be in the tree.
         """
         names = checks.class_names(class_names)
@@ -197,7 +196,7 @@ class Tree:
                 if steps > len(above):
                     raise ValueError(f"`edges` must be a tree, but {name!r} lies below itself.")
         titles: dict[frozenset[int], str] = {}
-        for node in sorted(held, key=order.__getitem__):  # of equal sets the lowest names them
+        for node in sorted(held, key=order.__getitem__):  # the lowest of equal sets gives its name
             if len(held[node]) > 1:
                 titles.setdefault(frozenset(held[node]), node)
         groups = [sorted(group) for group in titles]
@@ -207,14 +206,14 @@ class Tree:
     def from_distances(
         cls, distances: Array, *, class_names: Sequence[str] | None = None, method: str = "average"
     ) -> "Tree":
-        """The dendrogram of class distances: the two nearest groups are joined again and again.
+        """The dendrogram of class distances, made by repeatedly joining the two nearest groups.
 
-        With ``distances.from_words(class_names)`` a tree follows from the names alone.
+        With ``distances.from_words(class_names)`` the tree follows from the names alone.
 
         Args:
             distances: (K, K), symmetric.
             class_names: The K names.
-            method: How the distance of two groups follows from their classes': "average", "complete" or "single".
+            method: The distance of two groups in terms of their classes': "average", "complete" or "single".
         """
         from scipy.cluster.hierarchy import linkage
         from scipy.spatial.distance import squareform
@@ -234,12 +233,12 @@ def _class_names(names: Sequence[str] | None, num_classes: int) -> list[str]:
 
 
 def _assembled(groups: list[list[int]], names: list[str], titles: Mapping[frozenset[int], str]) -> Tree:
-    """The tree of nested sets of classes, of which the first K are the classes themselves."""
+    """The tree of nested sets of classes; the first K sets are the classes themselves."""
     k = len(names)
     wider = {frozenset(group) for group in groups[k:] if 1 < len(group) < k}
     kinds = sorted(wider, key=lambda group: (len(group), min(group)))
     kinds.append(frozenset(range(k)))
-    smallest = list(range(k))  # the top node so far that holds each class
+    smallest = list(range(k))  # the topmost node so far that holds each class
     parents = [-1] * (k + len(kinds))
     for place, kind in enumerate(kinds, start=k):
         for below in {smallest[member] for member in kind}:
