@@ -76,6 +76,18 @@ class Registry(Mapping[str, T], Generic[T]):
         self._aliases.update(dict.fromkeys(aliases, name))
         return item
 
+    def add_class(self, item: T, name: str, title: str, aliases: Iterable[str]) -> T:
+        """Declare a class under its name; its title and its own name in lower case are accepted spellings too.
+
+        The same class defined again, as in a notebook cell that is run twice, replaces the first definition.
+        """
+        known: Any = self._items.get(name)
+        made: Any = item
+        if known is not None and (known.__module__, known.__qualname__) == (made.__module__, made.__qualname__):
+            self.remove(name)
+        spellings = dict.fromkeys([*aliases, title.lower(), made.__name__.lower()])
+        return self.add(name, item, aliases=[spelling for spelling in spellings if spelling != name])
+
     def remove(self, name: str) -> None:
         """Take a declaration back, with its aliases; for tests and notebooks that declare things of their own."""
         del self._items[name]

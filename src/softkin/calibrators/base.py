@@ -97,11 +97,7 @@ class Calibrator(ABC):
             return
         cls.name, cls.title, cls.candidates, cls.quick = name, title or name, tuple(candidates), quick
         cls.searches = tuple(searches)
-        known = REGISTRY.get(name)
-        if known is not None and (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__):
-            REGISTRY.remove(name)  # the same class defined again, as in a notebook's cell that is run twice
-        spellings = dict.fromkeys([*aliases, cls.title.lower(), cls.__name__.lower()])
-        REGISTRY.add(name, cls, aliases=[spelling for spelling in spellings if spelling != name])
+        REGISTRY.add_class(cls, name, cls.title, aliases)
 
     @abstractmethod
     def _fit(self, z: Tensor, y: Tensor) -> Solution:

@@ -92,11 +92,7 @@ class Rule(ABC):
         if name is None:
             return
         cls.name, cls.title = name, title or name
-        known = REGISTRY.get(name)
-        if known is not None and (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__):
-            REGISTRY.remove(name)  # the same class defined again, as in a notebook cell that is run twice
-        spellings = dict.fromkeys([*aliases, cls.title.lower(), cls.__name__.lower()])
-        REGISTRY.add(name, cls, aliases=[spelling for spelling in spellings if spelling != name])
+        REGISTRY.add_class(cls, name, cls.title, aliases)
 
     @abstractmethod
     def _fit(self, rows: Rows, labels: Tensor) -> None:
