@@ -39,6 +39,40 @@ def _update(checksum: int, tensor: Tensor) -> int:
     return zlib.crc32(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data, checksum)
 
 
+def write_described(path: Path, about: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write JSON that ends with its own checksum, beside tensors in a file that the JSON names by their digest.
+
+    Both are on the disk before either gets its name, the JSON last: a crash at any moment leaves the old pair or the
+    new one. Tensors of an earlier pair are removed.
+    """
+    from safetensors.torch import save
+
+    content = save({key: tensor.contiguous() for key, tensor in tensors.items()})
+    about["tensors"] = f"tensors-{files.sha256(content)[:16]}.safetensors"
+    about["checksum"] = files.sha256_of_json(about)
+    kept = path.parent / about["tensors"]
+    files.write_together({kept: content, path: files.json_bytes(about)})
+    for old in path.parent.glob("tensors-*.safetensors"):
+        if old != kept:
+            old.unlink(missing_ok=True)
+
+
+def described(path: Path, about: Mapping[str, Any], what: str) -> dict[str, Tensor]:
+    """The tensors that the JSON at ``path`` names, if they are those whose digest is in their file's name."""
+    from safetensors.torch import load
+
+    name = str(about["tensors"])
+    if Path(name).name != name:
+        raise ValueError(f"the tensors' file must lie beside it, got {name!r}")
+    beside = path.parent / name
+    content = files.read_bytes(beside, what)
+    if files.sha256(content)[:16] not in name:
+        raise SoftkinError(f"{beside} is damaged: it is not what was written.")
+    with files.reading(beside, what):
+        tensors: dict[str, Tensor] = load(content)
+    return tensors
+
+
 class TensorFile:
     """An opened safetensors file: shapes and texts at once, numbers when they are asked for.
 

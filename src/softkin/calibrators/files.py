@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, __version__, files
+from softkin import SoftkinError, __version__, files, tensor_files
 from softkin.calibrators.base import REGISTRY, Calibrator
 from softkin.calibrators.certificate import Certificate, HeldOut
 from softkin.calibrators.composition import Composed
@@ -28,17 +28,9 @@ WHAT = "a calibrator"
 
 def save(calibrator: Calibrator, folder: Path) -> None:
     """Write a fitted calibrator."""
-    from safetensors.torch import save as to_bytes
-
     tensors: dict[str, Tensor] = {}
     about = {"format": FORMAT, "softkin": __version__, "calibrator": _describe(calibrator, "", tensors)}
-    content = to_bytes({name: tensor.contiguous() for name, tensor in tensors.items()})
-    name = about["tensors"] = f"tensors-{files.sha256(content)[:16]}.safetensors"
-    about["checksum"] = files.sha256_of_json(about)
-    files.write_together({folder / name: content, folder / NAME: files.json_bytes(about)})
-    for old in folder.glob("tensors-*.safetensors"):
-        if old.name != name:
-            old.unlink(missing_ok=True)
+    tensor_files.write_described(folder / NAME, about, tensors)
 
 
 def _describe(calibrator: Calibrator, prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
@@ -104,10 +96,7 @@ def load(folder: str | Path) -> Calibrator:
         is_unchecked = about["format"] == WITHOUT_CHECKSUM and "checksum" not in about
         if not is_unchecked and about.pop("checksum") != files.sha256_of_json(about):
             raise SoftkinError(f"{path} is damaged: its checksum does not fit.")
-        name = str(about["tensors"])
-        if Path(name).name != name:
-            raise ValueError(f"the tensors' file must lie beside it, got {name!r}")
-        calibrator = _assembled(about["calibrator"], _tensors(folder / name), path)
+        calibrator = _assembled(about["calibrator"], tensor_files.described(path, about, WHAT), path)
     if is_unchecked:
         warnings.warn(
             f"{path} was written before calibrators had checksums, so that a changed digit in it would go unnoticed; "
@@ -115,18 +104,6 @@ def load(folder: str | Path) -> Calibrator:
             stacklevel=2,
         )
     return calibrator
-
-
-def _tensors(path: Path) -> dict[str, Tensor]:
-    """What the safetensors file holds, if it is the one whose digest is in its name."""
-    from safetensors.torch import load as from_bytes
-
-    content = files.read_bytes(path, WHAT)
-    if files.sha256(content)[:16] not in path.name:
-        raise SoftkinError(f"{path} is damaged: it is not what was written.")
-    with files.reading(path, WHAT):
-        tensors: dict[str, Tensor] = from_bytes(content)
-    return tensors
 
 
 def _assembled(about: Any, tensors: dict[str, Tensor], path: Path) -> Calibrator:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, __version__, files
+from softkin import SoftkinError, __version__, files, tensor_files
 from softkin.decisions.base import REGISTRY, Rule
 from softkin.decisions.rows import Rows
 from softkin.decisions.trees import Tree
@@ -23,8 +23,6 @@ WHAT = "a rule"
 
 def save(rule: Rule, folder: Path) -> None:
     """Write a fitted rule."""
-    from safetensors.torch import save as to_bytes
-
     tensors: dict[str, Tensor] = {}
 
     def plain(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -55,13 +53,7 @@ def save(rule: Rule, folder: Path) -> None:
     }
     if rule.sample_digests_ is not None:
         tensors["sample_digests"] = rule.sample_digests_
-    content = to_bytes(tensors)
-    name = about["tensors"] = f"tensors-{files.sha256(content)[:16]}.safetensors"
-    about["checksum"] = files.sha256_of_json(about)
-    files.write_together({folder / name: content, folder / NAME: files.json_bytes(about)})
-    for old in folder.glob("tensors-*.safetensors"):
-        if old.name != name:
-            old.unlink(missing_ok=True)
+    tensor_files.write_described(folder / NAME, about, tensors)
 
 
 def load(folder: str | Path) -> Rule:
@@ -70,8 +62,6 @@ def load(folder: str | Path) -> Rule:
     Raises:
         SoftkinError: There is no rule in the folder, or it is damaged.
     """
-    from safetensors.torch import load as from_bytes
-
     folder = Path(folder)
     path = folder / NAME
     if not path.exists():
@@ -82,14 +72,7 @@ def load(folder: str | Path) -> Rule:
             raise SoftkinError(f"{path} has format {about['format']}, and this softkin reads {FORMAT}; update softkin.")
         if about.pop("checksum") != files.sha256_of_json(about):
             raise SoftkinError(f"{path} is damaged: its checksum does not fit.")
-        name = str(about["tensors"])
-        if Path(name).name != name:
-            raise ValueError(f"the tensors' file must lie beside it, got {name!r}")
-        content = files.read_bytes(folder / name, WHAT)
-        if files.sha256(content)[:16] not in name:
-            raise SoftkinError(f"{folder / name} is damaged: it is not what was written.")
-        tensors: dict[str, Tensor] = from_bytes(content)
-        return _built(about["rule"], tensors, path)
+        return _built(about["rule"], tensor_files.described(path, about, WHAT), path)
 
 
 def _built(about: dict[str, Any], tensors: dict[str, Tensor], path: Path) -> Rule:
