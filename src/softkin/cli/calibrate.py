@@ -10,7 +10,7 @@ from softkin import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.choices import choose
-from softkin.cli.inputs import add_input_arguments, read, read_labelled
+from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
 from softkin.cli.text import rows_that_fit, shown
 
 if TYPE_CHECKING:
@@ -48,29 +48,17 @@ LEFT_OUT_FIRST = (8, 5, 6, 4, 2)  # columns, where the terminal has no room for 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Three commands below this one."""
-    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    def action(name: str, summary: str) -> argparse.ArgumentParser:
-        return actions.add_parser(
-            name,
-            help=summary,
-            description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=f"example:\n  {EXAMPLES[name]}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-
-    def file(parser: argparse.ArgumentParser, name: str, words: str) -> None:
-        choices.path(parser.add_argument(name, metavar=name.upper(), help=words))
+    action = add_actions(command, EXAMPLES)
 
     fit = action("fit", "fit a calibrator to predictions that the model was not trained on")
-    file(fit, "file", "held-out predictions with labels")
+    add_file(fit, "file", "held-out predictions with labels")
     choose(fit.add_argument("--method", required=True), "one of {}", choices.calibrators)
     fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="write the calibrator there")
     fit.add_argument("--certify", action="store_true", help="also judge it by cross-fitting in five folds")
 
     apply = action("apply", "apply a calibrator to predictions")
     apply.add_argument("folder", type=Path, metavar="FOLDER", help="a calibrator")
-    file(apply, "file", "predictions, with labels or without")
+    add_file(apply, "file", "predictions, with labels or without")
     apply.add_argument(
         "--output",
         type=Path,
@@ -80,8 +68,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
 
     compare = action("compare", "fit every method on one file and measure it on another")
-    file(compare, "validation", "predictions to fit on")
-    file(compare, "test", "predictions to measure on")
+    add_file(compare, "validation", "predictions to fit on")
+    add_file(compare, "test", "predictions to measure on")
     only = compare.add_argument("--methods", metavar="A,B,…")
     choose(only, f"only these of {{}} (default: all; {COST})", choices.calibrators, separators=",")
     ordered = compare.add_argument("--metric", default="nll")
@@ -96,10 +84,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             "--floor", type=float, metavar="P", help="what a probability of exactly 0 stands for (default: estimated)"
         )
     for parser in (fit, apply, compare):
-        add_input_arguments(parser)
-        parser.add_argument("--labels", type=Path, metavar="FILE", help="labels, where a file holds none")
-        parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-        parser.add_argument("--force", action="store_true", help="overwrite what is there")
+        add_common_options(parser)
 
 
 def check(arguments: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from softkin import files
 from softkin.cli import choices
 from softkin.cli.choices import choose
-from softkin.cli.inputs import add_input_arguments, read, read_labelled
+from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
 from softkin.cli.text import rows_that_fit, shown
 
 if TYPE_CHECKING:
@@ -45,22 +45,10 @@ IN_PERCENT = ("coverage", "worst_class", "answered", "error")
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Three commands below this one."""
-    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    def action(name: str, summary: str) -> argparse.ArgumentParser:
-        return actions.add_parser(
-            name,
-            help=summary,
-            description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=f"example:\n  {EXAMPLES[name]}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-
-    def file(parser: argparse.ArgumentParser, name: str, words: str) -> None:
-        choices.path(parser.add_argument(name, metavar=name.upper(), help=words))
+    action = add_actions(command, EXAMPLES)
 
     fit = action("fit", "fit a rule to predictions that neither the model nor its calibrator was fitted on")
-    file(fit, "file", "held-out predictions with labels")
+    add_file(fit, "file", "held-out predictions with labels")
     choose(fit.add_argument("--rule", required=True), "one of {}", choices.rules)
     fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="write the rule there")
     choose(fit.add_argument("--score"), "what sets or confidence go by: {}", choices.decision_scores)
@@ -68,14 +56,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
     apply = action("apply", "apply a rule to predictions")
     apply.add_argument("folder", type=Path, metavar="FOLDER", help="a rule")
-    file(apply, "file", "predictions, with labels or without")
+    add_file(apply, "file", "predictions, with labels or without")
     apply.add_argument(
         "--output", type=Path, required=True, metavar="FILE", help="write the answers, .csv, .jsonl or .npz"
     )
 
     compare = action("compare", "fit every rule on one file and measure it on another")
-    file(compare, "validation", "predictions to fit on")
-    file(compare, "test", "predictions to measure on")
+    add_file(compare, "validation", "predictions to fit on")
+    add_file(compare, "test", "predictions to measure on")
     choose(compare.add_argument("--rules", metavar="A,B,…"), "only these of {}", choices.rules, separators=",")
     compare.add_argument("--level", type=float, default=0.95, help="of the intervals (default: 0.95)")
     compare.add_argument("--output", type=Path, metavar="FILE.json", help="write the same JSON to a file")
@@ -105,10 +93,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             )
         )
     for parser in (fit, apply, compare):
-        add_input_arguments(parser)
-        parser.add_argument("--labels", type=Path, metavar="FILE", help="labels, where a file holds none")
-        parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-        parser.add_argument("--force", action="store_true", help="overwrite what is there")
+        add_common_options(parser)
 
 
 def check(arguments: argparse.Namespace) -> None:

@@ -1,6 +1,7 @@
 """The options that say what files of predictions hold, and the files read with them; several commands share these."""
 
 import argparse
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,37 @@ def add_input_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--renormalise", action="store_true", help="divide each row by its sum, where probabilities were rounded"
     )
+
+
+def add_actions(
+    command: argparse.ArgumentParser, examples: Mapping[str, str]
+) -> Callable[[str, str], argparse.ArgumentParser]:
+    """A function that adds an action below the command by its name and summary, with its example."""
+    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def action(name: str, summary: str) -> argparse.ArgumentParser:
+        return actions.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=f"example:\n  {examples[name]}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    return action
+
+
+def add_file(parser: argparse.ArgumentParser, name: str, words: str) -> None:
+    """A file of predictions as an argument, which shells complete."""
+    choices.path(parser.add_argument(name, metavar=name.upper(), help=words))
+
+
+def add_common_options(parser: argparse.ArgumentParser) -> None:
+    """What every action on files of predictions takes."""
+    add_input_arguments(parser)
+    parser.add_argument("--labels", type=Path, metavar="FILE", help="labels, where a file holds none")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument("--force", action="store_true", help="overwrite what is there")
 
 
 def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
