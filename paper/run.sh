@@ -1,0 +1,103 @@
+#!/bin/sh
+# Every study behind docs/results.md, by released commands alone. Finished runs are kept: the same command goes on.
+#
+#   sh paper/run.sh DATA FOLDER [GROUP…]
+#
+# DATA holds cifar100/, tiny-imagenet/ and taxonomy/ as their makers publish them. FOLDER receives the studies; paper/features.py
+# puts features/ there first. GROUP is one of intents, transfer, small, regime, scratch, tiny, sweeps; default: all.
+# The environment variable WORKERS says how many runs go at a time (default: 1), SOFTKIN how softkin is called.
+set -eu
+data=$1 folder=$2
+shift 2
+here=$(dirname "$0")
+softkin=${SOFTKIN:-softkin}
+head="mlp(hidden=256,layers=1)"
+frozen="--recipe paper --lr 0.05 --schedule one-cycle --warmup-epochs 0 --augmentation none"
+tree="--tree $data/taxonomy/cifar100-parent-child.csv"
+
+study() { # NAME CONFIG OPTIONS…
+  name=$1 config=$2
+  shift 2
+  $softkin compare --config "$here/studies/$config.toml" --output "$folder/$name" --workers "${WORKERS:-1}" --device cpu "$@" >"$folder/$name.txt"
+  echo "$name: done"
+}
+
+# Distances between the classes in NAMES: GloVe's, and what a network of another seed takes for what on validation rows.
+shared() { # NAME NAMES TRAINING…
+  name=$1 names=$2
+  shift 2
+  [ -e "$folder/$name-glove" ] || $softkin similarity measure "$names" --vectors glove --output "$folder/$name-glove" >/dev/null
+  $softkin train "$@" --seed 1000 --device cpu --output "$folder/$name-baseline" >/dev/null
+  sources="--matrix $folder/$name-glove/distances.safetensors --outputs $folder/$name-baseline/validation.safetensors"
+}
+
+# The same data with α chosen by itself, fixed, and with the five most similar classes only.
+smoothings() { # NAME CONFIG METHODS OPTIONS…
+  name=$1 config=$2 methods=$3
+  shift 3
+  study "$name" "$config" "$@"
+  study "$name-fixed" "$config" "$@" --methods "$methods" --alpha 0.1
+  study "$name-top5" "$config" "$@" --methods "$methods" --top-m 5
+}
+
+words=one-hot,ts,uniform,uniform+ts,l2,l2+ts,we,we+ts,file,file+ts,out,out+ts
+
+intents() {
+  for name in banking77 clinc150; do
+    shared $name "$folder/features/$name.txt" "$folder/features/$name" --model "$head" $frozen --epochs 30
+    smoothings $name intents $words --data "$folder/features/$name" $sources
+  done
+  study clinc150-oos intents --data "$folder/features/clinc150" $sources --ood "$folder/features/clinc150-oos.npz" \
+    --methods one-hot,ts,uniform,we,out,mc-dropout,swag,laplace,ensemble,distance
+}
+
+transfer() {
+  for rows in 100 10 400; do
+    epochs=$((rows == 10 ? 100 : rows == 100 ? 30 : 10))
+    name=cifar100-features-$rows
+    shared $name "$here/../examples/cifar100.txt" "$folder/features/cifar100" --model "$head" $frozen --epochs $epochs \
+      --max-per-class $rows --validation 5000
+    smoothings $name transfer $words,tree,tree+ts --data "$folder/features/cifar100" --max-per-class $rows --epochs $epochs \
+      $tree $sources
+  done
+}
+
+small() {
+  study digits small --data digits
+  study fashion-mnist small --data fashion-mnist --max-per-class 500 --validation 5000
+}
+
+# Which schedule and weight decay make one-hot training as over-confident as the paper's.
+regime() {
+  for schedule in step cosine; do
+    for decay in 1e-4 5e-4; do
+      study "regime-$schedule-$decay" "scratch-$schedule-$decay" --data "$data/cifar100" --methods one-hot,ts
+    done
+  done
+}
+
+scratch() {
+  for regime in step-1e-4 cosine-5e-4; do
+    shared "scratch-$regime" "$here/../examples/cifar100.txt" "$data/cifar100" --model "wrn(units=2)" --size 16 --max-per-class 100 \
+      --validation 5000 --recipe paper --epochs 60 --augmentation flip --schedule "${regime%%-*}" --weight-decay "${regime#*-}"
+    smoothings "scratch-$regime" "scratch-$regime" $words,l1,l1+ts,ae,ae+ts,tree,tree+ts --data "$data/cifar100" $tree $sources
+  done
+}
+
+tiny() {
+  $softkin paper run table2 --scale small --data "tiny-imagenet=$data/tiny-imagenet" --output "$folder/paper" --workers "${WORKERS:-1}"
+}
+
+sweeps() {
+  for alpha in 0.01 0.02 0.05 0.1 0.2 0.4; do
+    study "sweep-alpha-$alpha" transfer --data "$folder/features/cifar100" --max-per-class 100 --methods one-hot,uniform,we --alpha $alpha --beta 2 --seeds 5
+  done
+  for beta in 0.5 1 2 4 6; do
+    study "sweep-beta-$beta" transfer --data "$folder/features/cifar100" --max-per-class 100 --methods one-hot,we --alpha 0.1 --beta $beta --seeds 5
+  done
+}
+
+mkdir -p "$folder"
+for group in ${*:-intents transfer small regime sweeps scratch tiny}; do
+  $group
+done
