@@ -12,7 +12,7 @@ from command_line import run
 from softkin import SoftkinError, cli
 from softkin.cli import evaluate
 
-TRY_AGAIN = "that should not happen: SOFTKIN_TRACEBACK=1 shows where it did."
+TRY_AGAIN = "this is a bug in softkin, and SOFTKIN_TRACEBACK=1 shows where."
 
 
 @pytest.mark.parametrize(

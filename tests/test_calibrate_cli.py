@@ -251,7 +251,7 @@ def test_the_table_fits_a_real_terminal(columns):
     }  # fmt: skip
     assert all(len(line) <= columns for line in table)
     assert all(re.search(r" \d\.\d{4} ", line) for line in table[1:])
-    assert ("Left out for want of room: seconds" in output.decode()) == (columns < 130)
+    assert ("No room for these columns: seconds" in output.decode()) == (columns < 130)
 
 
 def test_compare_leaves_long_searches_out_and_says_so(capsys, monkeypatch):
@@ -342,7 +342,7 @@ def test_an_infinite_loss_is_no_difference_to_speak_of(capsys, tmp_path):
     code, output, errors = run(capsys, *calls, "--resamples", 100)
     assert code == 0
     assert "797 samples of b.npz are among those that the calibrators were fitted on" in errors
-    assert "uncalibrated has an infinite nll, from a probability of 0 for what came true." in output
+    assert "uncalibrated has an infinite nll: it gave a true class the probability 0." in output
     assert "undefined" not in output
     _, output, _ = run(capsys, *calls, "--resamples", 100, "--json")
     (pair,) = json.loads(output)["comparisons"]

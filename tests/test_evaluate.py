@@ -469,5 +469,5 @@ def test_samples_of_no_class_go_with_one_model(tmp_path, capsys):
     Predictions(torch.zeros(3, 4)).save(tmp_path / "b.npz")
     a, b = tmp_path / "a.npz", tmp_path / "b.npz"
     assert "--ood goes with one file, got 2" in run(capsys, "evaluate", a, a, "--ood", b)[2]
-    words = "b.npz has 4 classes and a.npz has 2; they are of different models"
+    words = "b.npz has 4 classes and a.npz has 2; they must be from the same model"
     assert words in run(capsys, "evaluate", a, "--ood", b)[2]

@@ -1,4 +1,4 @@
-"""The command line: one file a command; torch is imported only when a command runs."""
+"""The command line: one file for each command; torch is imported only when a command runs."""
 
 import argparse
 import contextlib
@@ -60,9 +60,9 @@ def parser() -> CommandParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 0, 2 for wrong usage, 1 for whatever else went wrong.
+    """Run a command and return its exit code: 0 for success, 2 for wrong usage, 1 for any other failure.
 
-    Whatever a command raises becomes one line on standard error; with SOFTKIN_TRACEBACK set it is raised.
+    An exception becomes one line on standard error, or is raised if SOFTKIN_TRACEBACK is set.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -88,15 +88,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"softkin {arguments.command}: {one_line(in_words(error))}", file=sys.stderr)
         if isinstance(error, OSError):
-            _silence()  # what could not be written now would be tried again, and complained about, at the exit
-        if isinstance(error, ValueError | TypeError):  # of an argument; files raise SoftkinError
+            _silence()  # at exit Python would try to write the rest again, and fail again
+        if isinstance(error, ValueError | TypeError):  # from an argument; files raise SoftkinError
             return 2
         return code if isinstance(error, SoftkinError | OSError) else 1
     return 0
 
 
 def in_words(error: Exception) -> str:
-    """What went wrong: our own sentence, or the first line of a library's with what can be done about it."""
+    """The error as one sentence: our own message, or the first line of a library's with advice."""
     text = str(error).strip()
     first = text.splitlines()[0].strip() if text else ""
     if isinstance(error, MemoryError) or "can't allocate memory" in text or "not enough memory" in text:
@@ -107,7 +107,7 @@ def in_words(error: Exception) -> str:
         return text or type(error).__name__
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}." if error.filename and error.strerror else first
-    return f"{type(error).__name__}: {first}; that should not happen: SOFTKIN_TRACEBACK=1 shows where it did."
+    return f"{type(error).__name__}: {first}; this is a bug in softkin, and SOFTKIN_TRACEBACK=1 shows where."
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -115,6 +115,6 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _silence() -> None:
-    """Let what is left of the output go nowhere, as the interpreter would fail to write it at its end."""
+    """Send the rest of the output to the null device: the interpreter would fail to write it at exit."""
     with contextlib.suppress(OSError, ValueError):  # ValueError: tests have no real standard output
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

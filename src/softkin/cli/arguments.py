@@ -1,4 +1,4 @@
-"""argparse with softkin's manners: one line for what is wrong, with the nearest name, and numbers with limits."""
+"""An argparse parser whose errors are one line with the nearest name, and limits for numbers."""
 
 import argparse
 import re
@@ -9,12 +9,12 @@ from softkin.escape import terminal
 from softkin.names import did_you_mean, near
 
 _ARGUMENT = re.compile(r"^argument ([^:]+): must")
-LONGEST = 2000  # letters of a message
-MOST_SEED = 2**63 - 1  # that torch's generators take
+LONGEST = 2000  # characters of a message
+MOST_SEED = 2**63 - 1  # the largest that torch's generators take
 
 
 def one_line(message: str) -> str:
-    """A message as one line that cannot steer the terminal, cut where it is very long."""
+    """A message as one line without terminal control sequences, truncated if it is very long."""
     line = terminal(" ".join(message.split()))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
@@ -23,12 +23,12 @@ class CommandParser(argparse.ArgumentParser):
     """A parser whose errors are one sentence; its subcommands have the same class."""
 
     def error(self, message: str) -> NoReturn:
-        """Print one line, without the usage, and leave with 2."""
+        """Print one line, without the usage, and exit with code 2."""
         message = _ARGUMENT.sub(r"\1 must", message)
         self.exit(2, f"{self.prog}: {one_line(message if message.endswith(('.', '?')) else f'{message}.')}\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a value that is none of the choices, also a command."""
+        """Refuse a value, or a command, that is not one of the choices."""
         if action.choices is None or value in action.choices:
             return
         names = [str(choice) for choice in action.choices]
@@ -38,7 +38,7 @@ class CommandParser(argparse.ArgumentParser):
         self.error(f"{label(action)} must be one of {', '.join(names)}, got {value!r}{did_you_mean(str(value), names)}")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; where no command below this one is named, the usual one is meant."""
+        """Parse; insert the default action where none is named."""
         usual = next((action.usual for action in subcommands(self) if hasattr(action, "usual")), None)
         if usual is not None and args is not None:
             action = next(subcommands(self))
@@ -47,7 +47,7 @@ class CommandParser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, and refuse options that do not exist with the nearest that does."""
+        """Parse; refuse an unknown option and suggest the nearest known one."""
         result, unknown = self.parse_known_args(args, namespace)
         if unknown:
             chosen = self._chosen(result)
@@ -60,7 +60,7 @@ class CommandParser(argparse.ArgumentParser):
         return result
 
     def _chosen(self, result: argparse.Namespace) -> "CommandParser":
-        """The parser of the command, and of the command below it, that was typed."""
+        """The parser of the command and action that were typed."""
         chosen = self
         for action in subcommands(self):
             name = getattr(result, action.dest, None)
@@ -70,7 +70,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def subcommands(parser: argparse.ArgumentParser) -> Iterator[Any]:
-    """The actions of a parser that lead to further parsers."""
+    """The actions of a parser that hold subparsers."""
     return (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
 
 
@@ -80,7 +80,7 @@ def label(action: argparse.Action) -> str:
 
 
 def within(value: int, option: str, least: int, most: int) -> None:
-    """Refuse a whole number that no run could mean."""
+    """Refuse a whole number outside its limits."""
     if value < least:
         raise ValueError(f"{option} must be at least {least}, got {value}.")
     if value > most:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "fit a calibrator to predictions, apply it to others, or compare all of them"
 DESCRIPTION = """\
-Make confidences honest: fit a calibrator on held-out predictions, apply it to others, or compare every method.
-Fitting and measuring on the same samples is noticed by their content, whatever the files are called.
-Files are as for `softkin evaluate`."""
+Make confidences match accuracy: fit a calibrator on held-out predictions, apply it to others, or compare all of them.
+softkin warns when a calibrator is measured on samples that it was fitted on, whatever the files are called.
+`softkin evaluate --help` lists the kinds of files."""
 EXAMPLE = "softkin calibrate compare examples/digits-validation.npz examples/digits-test.npz"
 EXAMPLES = {
     "fit": "softkin calibrate fit examples/digits-validation.npz --method ets --output cal/",
@@ -29,8 +29,8 @@ EXAMPLES = {
 }
 
 COST = """\
-matrix, dirichlet, structured-matrix and kin-matrix choose their penalty by cross-validation, which takes seconds with
-10 classes, about half a minute with 5,000 samples of 100, and is left out beyond n·K² = 5·10⁸"""
+matrix, dirichlet, structured-matrix and kin-matrix choose their penalty by cross-validation, which takes seconds for
+10 classes and about half a minute for 5,000 samples of 100 classes; it is left out beyond n·K² = 5·10⁸"""
 
 HEADINGS = (
     "method",
@@ -43,45 +43,48 @@ HEADINGS = (
     "accuracy %",
     "seconds",
 )
-LEFT_OUT_FIRST = (8, 5, 6, 4, 2)  # columns, where the terminal has no room for all
+LEFT_OUT_FIRST = (8, 5, 6, 4, 2)  # the order in which columns go where the terminal is too narrow for all
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """Three commands below this one."""
+    """Add the actions fit, apply and compare."""
     action = add_actions(command, EXAMPLES)
 
     fit = action("fit", "fit a calibrator to predictions that the model was not trained on")
     add_file(fit, "file", "held-out predictions with labels")
-    choose(fit.add_argument("--method", required=True), "one of {}", choices.calibrators)
-    fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="write the calibrator there")
-    fit.add_argument("--certify", action="store_true", help="also judge it by cross-fitting in five folds")
+    choose(fit.add_argument("--method", required=True), "the calibrator: one of {}", choices.calibrators)
+    fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="folder for the calibrator")
+    fit.add_argument("--certify", action="store_true", help="also measure it by five-fold cross-fitting")
 
     apply = action("apply", "apply a calibrator to predictions")
-    apply.add_argument("folder", type=Path, metavar="FOLDER", help="a calibrator")
+    apply.add_argument("folder", type=Path, metavar="FOLDER", help="folder of a calibrator that `fit` wrote")
     add_file(apply, "file", "predictions, with labels or without")
     apply.add_argument(
         "--output",
         type=Path,
         required=True,
         metavar="FILE",
-        help="write calibrated probabilities, .npz, .safetensors or .csv",
+        help="file for the calibrated probabilities: .npz, .safetensors or .csv",
     )
 
-    compare = action("compare", "fit every method on one file and measure it on another")
+    compare = action("compare", "fit all calibrators on one file and measure them on another")
     add_file(compare, "validation", "predictions to fit on")
     add_file(compare, "test", "predictions to measure on")
     only = compare.add_argument("--methods", metavar="A,B,…")
-    choose(only, f"only these of {{}} (default: all; {COST})", choices.calibrators, separators=",")
+    choose(only, f"calibrators to compare, of {{}} (default: all; {COST})", choices.calibrators, separators=",")
     ordered = compare.add_argument("--metric", default="nll")
-    choose(ordered, "by which they are ordered: {} (default: nll)", choices.metrics_of_order)
-    compare.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
-    compare.add_argument("--resamples", type=int, default=1000, help="behind the intervals (default: 1000)")
-    compare.add_argument("--seed", type=int, default=0, help="of the resampling (default: 0)")
-    compare.add_argument("--output", type=Path, metavar="FILE.json", help="write the same JSON to a file")
+    choose(ordered, "metric that orders the table: {} (default: nll)", choices.metrics_of_order)
+    compare.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
+    compare.add_argument("--resamples", type=int, default=1000, help="resamples for the intervals (default: 1000)")
+    compare.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
+    compare.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
 
     for parser in (fit, compare):
         parser.add_argument(
-            "--floor", type=float, metavar="P", help="what a probability of exactly 0 stands for (default: estimated)"
+            "--floor",
+            type=float,
+            metavar="P",
+            help="value that replaces probabilities of exactly 0 (default: estimated)",
         )
     for parser in (fit, apply, compare):
         add_common_options(parser)
@@ -116,13 +119,13 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def _methods(arguments: argparse.Namespace) -> list[str]:
-    """Those that are named."""
+    """The names of the calibrators that the options name."""
     named = arguments.method if arguments.action == "fit" else arguments.methods or ""
     return [name.strip() for name in named.split(",") if name.strip()]
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """One of the three."""
+    """Run the action."""
     {"fit": _fit, "apply": _apply, "compare": _compare}[arguments.action](arguments)
 
 
@@ -221,12 +224,12 @@ def _print(result: dict[str, Any]) -> None:
         if "failed" in line:
             print(f"{line['method']} failed: {shown(line['failed'])}")
     if dropped:
-        print(f"Left out for want of room: {', '.join(dropped)}; a wider terminal or --json shows them.")
-    print(f"Lowest {result['metric']}: {result['winner']}; chosen on the samples it is measured on, which flatters it.")
+        print(f"No room for these columns: {', '.join(dropped)}; a wider terminal or --json shows them.")
+    print(f"Lowest {result['metric']}: {result['winner']} (optimistic: it was chosen on the test samples themselves).")
     for pair in result["comparisons"]:
         if not isinstance(pair["difference"], float):
             who = f"{pair['a']} and {pair['b']} have" if pair["difference"] is None else f"{pair['b']} has"
-            print(f"{who} an infinite {pair['metric']}, from a probability of 0 for what came true.")
+            print(f"{who} an infinite {pair['metric']}: it gave a true class the probability 0.")
             continue
         words = "better than" if pair["significant"] else "not told apart from"
         print(
@@ -236,7 +239,7 @@ def _print(result: dict[str, Any]) -> None:
 
 
 def _cells(line: dict[str, Any]) -> list[str]:
-    """A row of the table."""
+    """The cells of a method's row in the table."""
     measured = line["metrics"]
     nll, ece = measured["nll"], measured["ece_hist"]
     return [

@@ -1,8 +1,8 @@
-"""What an option's value may be: names from the registries, without loading the code that they stand beside.
+"""The values that an option may have: names from the registries, without loading the code that they name.
 
-Registries lie beside the code that they name, and importing that loads torch. So help and completions read
-``choices.json``, which ``scripts/commands_page.py`` writes from the registries; where torch is loaded anyway the
-registries themselves are asked.
+Registries are in the modules of the things that they name, and importing those loads torch. So help and completions
+read ``choices.json``, which ``scripts/commands_page.py`` writes from the registries. Where torch is already loaded, the
+registries themselves are read.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def data_sets() -> list[str]:
 
 
 def decision_scores() -> list[str]:
-    """How sets are scored, and how sure answers are."""
+    """Scores of prediction sets and of confidence."""
     from softkin.evaluation import decided
 
     return decided.set_score_names()
@@ -82,7 +82,7 @@ def recipes() -> list[str]:
 
 
 def rules() -> list[str]:
-    """Rules of decision."""
+    """Decision rules."""
     from softkin import decisions
 
     return list(decisions.REGISTRY)
@@ -96,7 +96,7 @@ def study_methods() -> list[str]:
 
 
 def training_methods() -> list[str]:
-    """Ways to label and to mix."""
+    """Training methods: ways to label and ways to mix."""
     from softkin.training.methods import METHODS
 
     return list(METHODS)
@@ -127,7 +127,7 @@ REGISTRIES: tuple[Names, ...] = (
 
 
 def current() -> dict[str, list[str]]:
-    """What ``choices.json`` has to say."""
+    """The content of ``choices.json``."""
     return {names.__name__: list(names()) for names in REGISTRIES}
 
 
@@ -138,30 +138,30 @@ def _recorded() -> dict[str, list[str]]:
 
 
 def listed(names: Names) -> Sequence[str]:
-    """The names, from the registry where torch is loaded, else as they were recorded."""
+    """The names: from the registry if torch is loaded, else from ``choices.json``."""
     if "torch" in sys.modules or names not in REGISTRIES:
         return names()
     return _recorded()[names.__name__]
 
 
 class NamesInHelp(str):
-    """Help of an option with the names that can be chosen in the place of "{}", looked up when it is printed."""
+    """An option's help in which "{}" is replaced by the names that can be chosen when the help is printed."""
 
     names: Names
 
     def __mod__(self, values: Any) -> str:
-        """What argparse calls to fill in the help of an option."""
+        """Fill in the names; argparse calls this when it prints the help."""
         return self.replace("{}", ", ".join(listed(self.names)))
 
 
 def choose(action: argparse.Action, words: str, names: Names, *, separators: str = "", files: bool = False) -> None:
-    """Say what can be chosen, in an option's help and when a shell completes it.
+    """Set the names that can be chosen for an option, for its help and for shell completion.
 
     Args:
         action: The option.
         words: Its help, with "{}" where the names go.
         names: One of the functions above.
-        separators: The letters that join several names: "," and "+".
+        separators: The characters that may join several names, such as ",+".
         files: Whether a path can be given instead.
     """
     action.help = help_text = NamesInHelp(words)
@@ -175,5 +175,5 @@ FILE, FOLDER = "files", "folders"
 
 
 def path(action: argparse.Action, kind: str = FILE) -> None:
-    """Let shells complete files or folders for an argument that is no ``Path``."""
+    """Let shells complete files or folders for an argument whose type is not ``Path``."""
     action.complete = kind  # type: ignore[attr-defined]

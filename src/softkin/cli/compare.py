@@ -1,4 +1,4 @@
-"""``softkin compare``: methods trained side by side on one data set, and the table of what they come to."""
+"""``softkin compare``: train methods side by side on one data set, and print the table of results."""
 
 import argparse
 import json
@@ -18,89 +18,108 @@ if TYPE_CHECKING:
 
 SUMMARY = "train methods side by side and print the table of accuracy and calibration"
 DESCRIPTION = """\
-Train methods side by side on one data set, fairly, and print accuracy, NLL and the calibration errors of each with
-their deviation over seeds, and which of them are really better.
+Train methods side by side on one data set, with the same data and the same number of tuning trials for each. Print
+accuracy, NLL and calibration errors with their standard deviation over seeds, and which differences are significant.
 
-Without options: scikit-learn's digits, all ten columns of the paper, each network also followed by temperature scaling,
-five seeds, about two minutes on two cores. One-hot training comes first, and what it implies for smoothing is said
-before the other methods are trained. It ends with what to use here, what that costs, and what may be chance.
+Without options it compares the ten columns of the paper on scikit-learn's digits, each network also followed by
+temperature scaling, with five seeds, in about two minutes on two cores. One-hot training comes first, and softkin
+prints what it implies for smoothing before it trains the other methods. The last lines recommend a method, and say
+what it costs and which differences may be chance.
 
 Finished runs are kept in the folder: the same command resumes after any interruption, and more processes, also on
-other machines that see the folder, may join with the same command."""
+other machines that share the folder, may join with the same command."""
 EXAMPLE = "softkin compare --methods one-hot,ts,we --seeds 1 --beta 2 --epochs 5 --output study/"
 
 DEFAULT_FOLDER = Path("softkin-compare")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """Options, with the library's names; None where the study's own default holds."""
+    """Add the options, with the library's names; None means the default of ``StudySpec``."""
     what = command.add_argument_group("the study")
-    what.add_argument("--config", type=Path, metavar="STUDY.TOML", help="a study as TOML; options here override it")
+    what.add_argument(
+        "--config", type=Path, metavar="STUDY.TOML", help="study as a TOML file; the options override its values"
+    )
     choices.choose(
         what.add_argument("--data"),
-        "{}, a folder, .npz, .parquet … (default: digits)",
+        "data set: {}, a folder, .npz, .parquet … (default: digits)",
         choices.data_sets,
         files=True,
     )
-    what.add_argument("--size", type=int, help="resize images to this many pixels, square")
+    what.add_argument("--size", type=int, help="resize images to this many pixels on each side")
     what.add_argument(
-        "--max-per-class", "--per-class", type=int, help="maximum number of training images of each class (digits: 10)"
+        "--max-per-class",
+        "--per-class",
+        type=int,
+        help="maximum number of training rows of each class (default: all; digits: 10)",
     )
-    what.add_argument("--validation", type=int, help="rows for choosing and calibrating")
-    what.add_argument("--test", type=int, help="rows for the table")
+    what.add_argument("--validation", type=int, help="number of rows for tuning and calibration")
+    what.add_argument("--test", type=int, help="number of rows that the table is measured on")
     choices.choose(
-        what.add_argument("--model"), "one of {}, or package.module:callable (default: by the data)", choices.networks
+        what.add_argument("--model"),
+        "network: one of {}, or package.module:callable (default: depends on the data)",
+        choices.networks,
     )
     choices.choose(
         what.add_argument("--methods", type=_names),
-        "several of {}, such as one-hot,we,we+ts (default: the paper's ten)",
+        "methods to compare, of {}, such as one-hot,we,we+ts (default: the paper's ten)",
         choices.study_methods,
         separators=",+",
     )
-    what.add_argument("--seeds", type=running.seeds, help="how many, or a list such as 3,4,5 (default: 5)")
-    what.add_argument("--epochs", type=int, help="of every training (default: the recipe's)")
-    choices.choose(what.add_argument("--recipe"), "one of {} (default: small)", choices.recipes)
+    what.add_argument("--seeds", type=running.seeds, help="number of seeds, or a list such as 3,4,5 (default: 5)")
+    what.add_argument("--epochs", type=int, help="epochs of each training (default: the recipe's)")
+    choices.choose(what.add_argument("--recipe"), "training recipe: one of {} (default: small)", choices.recipes)
     what.add_argument(
         "--stop-by",
         choices=["refined-nll", "nll", "accuracy", "brier", "ece"],
-        help="of every training, keep the epoch that is best by this on validation rows (default: the last)",
+        help="metric on validation rows that chooses which epoch to keep (default: keep the last epoch)",
     )
     what.add_argument(
         "--alpha",
         type=_values,
-        help="of uniform and class-similarity smoothing; a list is tried, small values first; auto: moved by the "
-        "validation gap within the training (default: auto)",
+        help="smoothing factor; of a list, each value is tried, the smallest first; auto: adjusted in training by "
+        "the validation gap (default: auto; the default of `softkin train` is 0.1)",
     )
     what.add_argument(
         "--beta",
         type=_values,
-        help="of the similarity; a list is tried; auto: by what one-hot training confuses (default: auto)",
+        help="sharpness of the similarity; of a list, each value is tried; auto: fitted to the confusions of one-hot "
+        "training (default: auto; the default of `softkin train` is 2)",
     )
-    what.add_argument("--top-m", type=int, help="how many most similar classes keep their similarity (default: all)")
+    what.add_argument("--top-m", type=int, help="number of most similar classes that share α (default: all)")
     what.add_argument(
-        "--mixing", type=_numbers, help="mixup's a; a list is tried (default: as many values as beta has, around 0.2)"
+        "--mixing",
+        type=_numbers,
+        help="mixup's a; of a list, each value is tried (default: as many as of β, around 0.2)",
     )
     choices.choose(
         what.add_argument("--select"),
-        "how values are chosen on validation rows: {} (default: nll)",
+        "metric on validation rows that chooses among the tried values: {} (default: nll)",
         choices.metrics_of_choice,
     )
-    what.add_argument("--search", help="grid, or halving: the better half trains twice as long (default: grid)")
+    what.add_argument(
+        "--search", help="grid, or halving: the better half of the values trains twice as long (default: grid)"
+    )
     what.add_argument(
         "--accuracy-budget",
         type=float,
         metavar="POINTS",
-        help="choose the lowest output ECE among values that lose at most this much accuracy",
+        help="choose the value with the lowest output ECE among those that lose at most this many points of accuracy",
     )
     sources.add_word_options(what)
     sources.add_options(what, encoder=False)
     what.add_argument(
-        "--ood", type=_names, help="out-of-distribution sets: uniform, gaussian, any data; comma-separated"
+        "--ood", type=_names, help="out-of-distribution sets, comma-separated: uniform, gaussian or any data set"
     )
     how = command.add_argument_group("how it runs")
-    how.add_argument("--output", type=Path, default=DEFAULT_FOLDER, metavar="FOLDER", help=f"default: {DEFAULT_FOLDER}")
-    how.add_argument("--force", action="store_true", help="put this study in the place of another one in that folder")
-    how.add_argument("--dry-run", action="store_true", help="print every run, what runs share, and a measured estimate")
+    how.add_argument(
+        "--output",
+        type=Path,
+        default=DEFAULT_FOLDER,
+        metavar="FOLDER",
+        help=f"folder of the study (default: {DEFAULT_FOLDER})",
+    )
+    how.add_argument("--force", action="store_true", help="replace another study in that folder")
+    how.add_argument("--dry-run", action="store_true", help="print every run, shared runs, and an estimate of the time")
     running.add_options(how)
 
 
@@ -129,7 +148,7 @@ CHOICES = ("select", "search", "accuracy_budget", "vectors", "ood")
 
 
 def spec_of(arguments: argparse.Namespace) -> "StudySpec":
-    """The study that the options describe."""
+    """The study that the options and the configuration file describe."""
     from softkin import files
     from softkin.study.spec import StudySpec, read_toml, trusted
 
@@ -139,7 +158,7 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
         values = read_toml(arguments.config)
         if arguments.model is None:
             values = trusted(values, arguments.config, arguments.trust_model)
-        with files.named(arguments.config):  # what no option replaces is the file's own
+        with files.named(arguments.config):  # errors in values that no option replaces name the file
             StudySpec.from_dict({key: value for key, value in values.items() if options.get(key) is None})
     values |= {name: value for name, value in options.items() if value is not None}
     recipe = dict(values.get("recipe", {}))
@@ -187,7 +206,7 @@ def _from_file(arguments: argparse.Namespace, *options: str) -> AbstractContextM
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Do the study, print its table."""
+    """Run the study and print its table."""
     from softkin import report, study
 
     spec = spec_of(arguments)
@@ -214,7 +233,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def show(table: "Table", as_json: bool) -> None:
-    """Print a table for people or machines."""
+    """Print a table as text or JSON."""
     if as_json:
         print(json.dumps(table.to_dict(), ensure_ascii=False, indent=1))
         return
@@ -232,14 +251,14 @@ def show(table: "Table", as_json: bool) -> None:
 
 
 def fitted(table: "Table", width: int) -> "tuple[Grid, list[str]]":
-    """The table as it fits into so many columns, and the titles of what it has no room for.
+    """The table as it fits into so many columns, and the titles of the columns that were dropped.
 
-    What is too wide first puts the numbers in brackets below the others, then loses columns: those of
-    out-of-distribution sets, KDE O, the gap, KDE P, Hist O, then the others from the right. Methods stay in any case.
+    A table that is too wide first puts the numbers in brackets on a line of their own, then drops columns: those of
+    out-of-distribution sets, KDE O, the gap, KDE P, Hist O, then the others from the right. Methods always stay.
     """
     from rich.console import Console
 
-    endless = Console(width=10_000)  # measures what a grid would take if it could
+    endless = Console(width=10_000)  # for measuring the full width of a grid
     columns, stacked = list(table.columns), False
     grid = _grid(table, columns, stacked=False)
     while endless.measure(grid).maximum > width and (not stacked or len(columns) > 1):
@@ -250,7 +269,7 @@ def fitted(table: "Table", width: int) -> "tuple[Grid, list[str]]":
     return grid, [column.title for column in table.columns if column not in columns]
 
 
-DROPPED = ("ece_hist_output", "ece_kde", "signed_gap", "ece_kde_output")  # the last goes first
+DROPPED = ("ece_hist_output", "ece_kde", "signed_gap", "ece_kde_output")  # the last is dropped first
 
 
 def _expendable(key: str) -> int:
@@ -276,7 +295,7 @@ def _grid(table: "Table", columns: "Sequence[Column]", *, stacked: bool) -> "Gri
         for column in columns:
             cell = row.cells[column.key]
             value, chance = shown(column, cell)
-            # Bold is lost where the output is no terminal, so the best has a mark too.
+            # Bold is lost where the output is not a terminal, so the best has a mark too.
             bold = "bold" if cell.best else ""
             between = "\n" if stacked else " "
             texts.append(Text.assemble((f"{value}{mark(cell)}", bold), f"{between}({chance})" if chance else ""))

@@ -1,8 +1,8 @@
-"""``softkin completion``: what a shell needs to complete commands, options, their values and files.
+"""``softkin completion``: the scripts with which shells complete commands, options, their values and files.
 
-The scripts are a few lines: at each Tab they hand the words of the line to ``softkin completion SHELL --words …``. That
-answers from the parser itself: a candidate a line with its help behind a tab, and a tab with "files" or "folders" where
-paths can be given. Nothing heavy is loaded for it; see ``choices.py``.
+Each script is a few lines long: at each Tab it passes the words of the line to ``softkin completion SHELL --words …``.
+That command asks the parser itself and prints one candidate a line, then a tab, then its help; a line of a tab and
+"files" or "folders" means that a path may stand there. No heavy module is loaded for this; see ``choices.py``.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from softkin.cli import choices
 
 SUMMARY = "print the completion script of a shell"
 DESCRIPTION = """\
-Print a script that lets a shell complete softkin's commands, options, names and files. For bash, once:
+Print a script with which a shell completes softkin's commands, options, names and files. For bash, once:
   softkin completion bash > ~/.local/share/bash-completion/completions/softkin
 For zsh, into a folder of $fpath:
   softkin completion zsh > ~/.zfunc/_softkin
@@ -74,17 +74,17 @@ complete --command softkin --no-files --arguments '(__softkin_complete)'
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """The shell."""
-    command.add_argument("shell", choices=list(SCRIPTS), help="which shell")
+    """Add the arguments."""
+    command.add_argument("shell", choices=list(SCRIPTS), help="shell that the script is for")
     command.add_argument("--words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Nothing can be wrong that the parser has not refused."""
+    """Check nothing: the parser has refused all invalid arguments."""
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the script, or what the last of the words may become."""
+    """Print the script, or the completions of the last word."""
     from softkin.cli import parser
 
     if arguments.words is None:
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def candidates(parser: argparse.ArgumentParser, words: list[str]) -> Iterator[tuple[str, str]]:
-    """(what the last word may become, what that means); ("", "files") or ("", "folders") where paths may stand."""
+    """Pairs (completion of the last word, its help); ("", "files") or ("", "folders") where a path may stand."""
     *before, current = [word for word in words if word != "="] if words[-1] != "=" else [*words[:-1], ""]
     pending: argparse.Action | None = None  # the option whose value comes next
     places = _places(parser)
@@ -127,7 +127,7 @@ def candidates(parser: argparse.ArgumentParser, words: list[str]) -> Iterator[tu
 
 
 def _places(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Arguments without a name, in order."""
+    """The positional arguments, in order."""
     return [action for action in parser._actions if not action.option_strings]
 
 
@@ -137,11 +137,11 @@ def _taking_a_value(parser: argparse.ArgumentParser, option: str) -> argparse.Ac
 
 
 def _values(action: argparse.Action, current: str) -> Iterator[tuple[str, str]]:
-    """What the value of an argument may become."""
+    """The completions of an argument's value."""
     if isinstance(action, argparse._SubParsersAction):
         about = {command.dest: command.help or "" for command in action._choices_actions}
         yield from ((name, about.get(name, "")) for name in action.choices if name.startswith(current))
-        if hasattr(action, "usual"):  # whose first argument may stand here too
+        if hasattr(action, "usual"):  # the first argument of the default action may stand here too
             yield from _values(_places(action.choices[action.usual])[0], current)
         return
     names = [str(choice) for choice in action.choices or ()]

@@ -1,4 +1,4 @@
-"""``softkin data``: what data sets there are, fetching them, and what a source holds."""
+"""``softkin data``: list data sets, download them, and show what a source holds."""
 
 import argparse
 import json
@@ -6,31 +6,35 @@ from typing import Any
 
 from softkin.cli import choices
 
-SUMMARY = "fetch data sets, and show what a source holds"
+SUMMARY = "list and download data sets, and show what a source holds"
 DESCRIPTION = """\
-Data sets by name, and whatever lies on disk.
+List, download and inspect data sets.
 
-  list          the data sets that softkin knows by name, and where they lie
-  get NAME      download one, check it and unpack it; a broken download goes on where it broke off
-  show SOURCE   what a source holds: parts, rows, shape, classes
+  list          list the data sets that softkin knows by name, and where they are on disk
+  get NAME      download a data set, check it and unpack it; an interrupted download resumes
+  show SOURCE   show the parts, rows, shape and classes of a source
 
 SOURCE is a path (class folders, parquet, CSV, JSONL, .npz, idx files, the official folders and archives of CIFAR and
-Tiny-ImageNet), a name of the list, digits, or owner/name of the Hugging Face hub. Everything is kept in the cache:
-the folder that SOFTKIN_CACHE names, otherwise softkin in your own folder for caches."""
+Tiny-ImageNet), a name of the list, digits, or owner/name of the Hugging Face hub. Downloads are kept in the cache:
+the folder that SOFTKIN_CACHE names, else the folder softkin in the user's cache folder."""
 EXAMPLE = "softkin data show digits"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """One action, and its options."""
+    """Add the actions list, get and show."""
     actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="the data sets that softkin knows by name")
-    getting = actions.add_parser("get", help="download, check and unpack one of them")
-    choices.choose(getting.add_argument("name", metavar="NAME"), "such as cifar100", choices.data_sets)
-    getting.add_argument("--force", action="store_true", help="download it again even if it is there")
-    showing = actions.add_parser("show", help="what a source holds")
-    choices.choose(showing.add_argument("source", metavar="SOURCE"), "a path or a name", choices.data_sets, files=True)
-    showing.add_argument("--split", help="the part to show, such as test (default: train)")
-    showing.add_argument("--size", type=int, help="resize images to this many pixels, square")
+    listing = actions.add_parser("list", help="list the data sets that softkin knows by name")
+    getting = actions.add_parser("get", help="download, check and unpack a data set")
+    choices.choose(
+        getting.add_argument("name", metavar="NAME"), "name of the data set, such as cifar100", choices.data_sets
+    )
+    getting.add_argument("--force", action="store_true", help="download it again even if it is already there")
+    showing = actions.add_parser("show", help="show what a source holds")
+    choices.choose(
+        showing.add_argument("source", metavar="SOURCE"), "path or name of the data", choices.data_sets, files=True
+    )
+    showing.add_argument("--split", help="part to show, such as test (default: train)")
+    showing.add_argument("--size", type=int, help="resize images to this many pixels on each side")
     for action in (listing, getting, showing):
         action.add_argument("--json", action="store_true", help="print JSON instead of text")
 
@@ -47,7 +51,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Do it and print."""
+    """Run the action and print its result."""
     {"list": _list, "get": _get, "show": _show}[arguments.action](arguments)
 
 

@@ -1,4 +1,4 @@
-"""``softkin decide``: fit a rule of decision to a file of predictions, apply it to another, or compare all rules."""
+"""``softkin decide``: fit a decision rule to a file of predictions, apply it to another, or compare all rules."""
 
 import argparse
 import json
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "answer, answer more coarsely, offer a set or abstain, with guarantees"
 DESCRIPTION = """\
-What to do with probabilities: prediction sets, answers that climb a tree of classes, abstaining, least costs.
-A rule is fitted on held-out predictions and promises something of new ones; docs/guarantees.md says what each
-promise means. Files are as for `softkin evaluate`."""
+Turn probabilities into decisions: prediction sets, answers that climb a tree of classes, abstaining, lowest expected
+cost. A rule is fitted on held-out predictions and then guarantees something about new ones; docs/guarantees.md explains
+each guarantee. `softkin evaluate --help` lists the kinds of files."""
 EXAMPLE = "softkin decide compare examples/digits-validation.npz examples/digits-test.npz"
 EXAMPLES = {
     "fit": "softkin decide fit examples/digits-validation.npz --rule sets --coverage 0.95 --output rule/",
@@ -44,52 +44,60 @@ IN_PERCENT = ("coverage", "worst_class", "answered", "error")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """Three commands below this one."""
+    """Add the actions fit, apply and compare."""
     action = add_actions(command, EXAMPLES)
 
     fit = action("fit", "fit a rule to predictions that neither the model nor its calibrator was fitted on")
     add_file(fit, "file", "held-out predictions with labels")
-    choose(fit.add_argument("--rule", required=True), "one of {}", choices.rules)
-    fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="write the rule there")
-    choose(fit.add_argument("--score"), "what sets or confidence go by: {}", choices.decision_scores)
+    choose(fit.add_argument("--rule", required=True), "the rule: one of {}", choices.rules)
+    fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="folder for the rule")
+    choose(
+        fit.add_argument("--score"),
+        "how classes are scored for sets, or how confidence is measured: {}",
+        choices.decision_scores,
+    )
     fit.add_argument("--of", choices=["answers", "rows"], help="what --error is a share of (default: answers)")
 
     apply = action("apply", "apply a rule to predictions")
-    apply.add_argument("folder", type=Path, metavar="FOLDER", help="a rule")
+    apply.add_argument("folder", type=Path, metavar="FOLDER", help="folder of a rule that `fit` wrote")
     add_file(apply, "file", "predictions, with labels or without")
     apply.add_argument(
-        "--output", type=Path, required=True, metavar="FILE", help="write the answers, .csv, .jsonl or .npz"
+        "--output", type=Path, required=True, metavar="FILE", help="file for the answers: .csv, .jsonl or .npz"
     )
 
-    compare = action("compare", "fit every rule on one file and measure it on another")
+    compare = action("compare", "fit all rules on one file and measure them on another")
     add_file(compare, "validation", "predictions to fit on")
     add_file(compare, "test", "predictions to measure on")
-    choose(compare.add_argument("--rules", metavar="A,B,…"), "only these of {}", choices.rules, separators=",")
-    compare.add_argument("--level", type=float, default=0.95, help="of the intervals (default: 0.95)")
-    compare.add_argument("--output", type=Path, metavar="FILE.json", help="write the same JSON to a file")
+    choose(
+        compare.add_argument("--rules", metavar="A,B,…"), "rules, of {} (default: all)", choices.rules, separators=","
+    )
+    compare.add_argument("--level", type=float, default=0.95, help="level of the intervals (default: 0.95)")
+    compare.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
 
     for parser in (fit, compare):
-        parser.add_argument("--coverage", type=float, help="of the sets (default: 0.9)")
-        parser.add_argument("--error", type=float, help="the error rate allowed to answers (default: 0.05)")
-        parser.add_argument("--confidence", type=float, help="with which that holds (default: 0.95)")
+        parser.add_argument(
+            "--coverage", type=float, help="share of rows whose set must hold the true class (default: 0.9)"
+        )
+        parser.add_argument("--error", type=float, help="highest error rate of the answers (default: 0.05)")
+        parser.add_argument("--confidence", type=float, help="confidence with which --error holds (default: 0.95)")
         parser.add_argument(
             "--tree",
             metavar="SOURCE",
-            help="a .csv of parent,child or class,superclass lines, a file of class distances, or names",
+            help="class tree: a .csv of parent,child or class,superclass lines, a file of class distances, or names",
         )
-        parser.add_argument("--similarity", metavar="SOURCE", help="for sets of kin: a file of similarity, or names")
-        several = "; give it again for others, to see them side by side" if parser is compare else ""
+        parser.add_argument("--similarity", metavar="SOURCE", help="similarity for sets of kin: a file, or names")
+        several = "; may be repeated to compare several" if parser is compare else ""
         parser.add_argument(
             "--costs",
             action="append" if parser is compare else "store",
             metavar="FILE",
-            help=f"class distances or costs, .safetensors or .csv{several}",
+            help=f"cost of taking one class for another, or class distances: .safetensors or .csv{several}",
         )
         choices.path(
             parser.add_argument(
                 "--conditional",
                 metavar="GROUPS",
-                help="class: sets that cover each class as promised; a .csv or .json of class and group: each group",
+                help="let --coverage hold for each class (class), or for each group of a .csv or .json of classes",
             )
         )
     for parser in (fit, apply, compare):
@@ -146,14 +154,14 @@ def _names(text: str) -> list[str]:
 
 
 def _stated(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Options of a rule that are plain values."""
+    """The options of a rule that are plain values."""
     return {
         name: getattr(arguments, name) for name in ("coverage", "error", "confidence", "score", "conditional", "of")
     }
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """One of the three."""
+    """Run the action."""
     {"fit": _fit, "apply": _apply, "compare": _compare}[arguments.action](arguments)
 
 
@@ -265,7 +273,7 @@ def _print(result: dict[str, Any]) -> None:
     table, dropped = rows_that_fit(headings, rows, droppable)
     print(table)
     if dropped:
-        print(f"Left out for want of room: {', '.join(dropped)}; a wider terminal or --json shows them.")
+        print(f"No room for these columns: {', '.join(dropped)}; a wider terminal or --json shows them.")
     for line in result["rules"]:
         if "failed" in line:
             print(f"{line['rule']} failed: {shown(line['failed'])}")

@@ -20,45 +20,48 @@ if TYPE_CHECKING:
     from softkin.evaluation import Evaluated
     from softkin.predictions import Predictions
 
-SUMMARY = "how far a model's confidences can be trusted, from a file of its predictions"
+SUMMARY = "measure how far a model's confidences can be trusted, from a file of its predictions"
 DESCRIPTION = """\
 Measure calibration, accuracy and scores of predictions, with confidence intervals; several files of the same samples
 are also compared, two by two.
 
 FILE is one of
-  .npz, .safetensors     arrays `logits` or `probs` (N, K), `labels` (N,); perhaps `class_names`, `sample_ids`
+  .npz, .safetensors     arrays `logits` or `probs` (N, K), `labels` (N,); optional `class_names`, `sample_ids`
   .npy                   logits.npy or probs.npy with labels.npy beside it, also x_logits.npy with x_labels.npy
   .csv, .tsv, .parquet   a column for each class, named after it, and `labels` with class numbers or names;
-                         in .parquet also a column `logits` or `probs` of lists; perhaps `text`; .csv with , or ;
+                         in .parquet also a column `logits` or `probs` of lists; optional `text`; .csv with , or ;
   .jsonl, .json          objects with `logits` or `probs`, a list or numbers by class name, and `label`; or with
-                         `top_logprobs` of a language model: classes missing there share what is left
+                         `top_logprobs` of a language model: missing classes share the remaining probability
   -                      any of these on standard input
   a folder, or a pattern in quotes such as 'shards/*.parquet': all its files, as one set of samples
-Several FILEs are several models of the same samples; a pattern without quotes is several files to this command.
-What is kept of Hugging Face's Trainer.predict (`predictions`, `label_ids`) is read in all of them. Where no name says
-whether numbers are logits or probabilities, say --logits or --probs; it is never guessed from the values."""
+Several FILEs are several models of the same samples; a pattern without quotes counts as several files.
+The output of Hugging Face's Trainer.predict (`predictions`, `label_ids`) is read in every format. Where no name says
+whether the numbers are logits or probabilities, add --logits or --probs; softkin never guesses it from the values."""
 EXAMPLE = "softkin evaluate examples/digits-test.npz --abstain 0.05"
 
 
-MOST_MODELS = 20  # on one page, as report.models has it
+MOST_MODELS = 20  # on one page; equals report.models.MOST_MODELS
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Options, with the library's names and defaults."""
-    choices.path(command.add_argument("files", nargs="+", metavar="FILE", help="predictions"))
+    choices.path(command.add_argument("files", nargs="+", metavar="FILE", help="file of predictions"))
     add_input_arguments(command)
     command.add_argument(
-        "--labels", type=Path, metavar="FILE", help="labels, where the files hold none: .npy, .npz, or .txt, one a line"
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="file of labels, if FILE holds none: .npy, .npz, or .txt, one a line",
     )
-    command.add_argument("--n-bins", type=int, default=15, help="bins of the histograms (default: 15)")
-    command.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
-    command.add_argument("--resamples", type=int, default=1000, help="behind the intervals (default: 1000)")
-    command.add_argument("--kde-interval", action="store_true", help="an interval for the output's KDE ECE too, slowly")
+    command.add_argument("--n-bins", type=int, default=15, help="number of bins of the histograms (default: 15)")
+    command.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
+    command.add_argument("--resamples", type=int, default=1000, help="resamples for the intervals (default: 1000)")
+    command.add_argument("--kde-interval", action="store_true", help="add an interval for the output's KDE ECE (slow)")
     command.add_argument(
-        "--abstain", type=float, metavar="RATE", help="the confidence above which the error rate stays under RATE"
+        "--abstain", type=float, metavar="RATE", help="find the confidence above which the error rate is below RATE"
     )
     command.add_argument(
-        "--abstain-confidence", type=float, default=0.95, help="with which that is guaranteed (default: 0.95)"
+        "--abstain-confidence", type=float, default=0.95, help="confidence of that guarantee (default: 0.95)"
     )
     choices.path(
         command.add_argument(
@@ -66,30 +69,37 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             action="append",
             default=[],
             metavar="FILE",
-            help="predictions for samples of none of the classes: how well the scores tell them apart; may be repeated",
+            help="predictions for out-of-distribution samples: measure how well scores detect them; may be repeated",
         )
     )
     command.add_argument(
-        "--report", type=Path, metavar="PAGE.html", help="write an interactive page: of one model, or up to 20 compared"
+        "--report",
+        type=Path,
+        metavar="PAGE.html",
+        help="write an interactive page of one model, or of up to 20 compared",
     )
     choices.path(
-        command.add_argument("--images", metavar="SOURCE", help="for the page: a folder of images, or a parquet file")
+        command.add_argument("--images", metavar="SOURCE", help="images for the page: a folder, or a parquet file")
     )
     choices.path(
-        command.add_argument("--texts", metavar="FILE", help="for the page: .txt, one a line, or a table's text column")
+        command.add_argument(
+            "--texts", metavar="FILE", help="texts for the page: a .txt, one a line, or a table with a text column"
+        )
     )
     choices.path(
-        command.add_argument("--distances", metavar="FILE", help="for the page: class distances that softkin saved")
+        command.add_argument("--distances", metavar="FILE", help="class distances for the page, as softkin saves them")
     )
-    command.add_argument("--seed", type=int, default=0, help="of the resampling (default: 0)")
+    command.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
     command.add_argument(
-        "--jobs", type=int, default=1, help="processes that share out a large set's files (default: 1)"
+        "--jobs", type=int, default=1, help="processes that read the files of a large set (default: 1)"
     )
-    command.add_argument("--engine", default="local", help="local, or ray to share them on a cluster (default: local)")
-    command.add_argument("--address", help="of the Ray cluster, such as ray://head:10001 (default: a local one)")
+    command.add_argument("--engine", default="local", help="local, or ray to read them on a cluster (default: local)")
+    command.add_argument(
+        "--address", help="address of the Ray cluster, such as ray://head:10001 (default: a local one)"
+    )
     command.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    command.add_argument("--output", type=Path, metavar="FILE.json", help="write the same JSON to a file")
-    command.add_argument("--force", action="store_true", help="overwrite files that are there")
+    command.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
+    command.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -124,7 +134,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, measure, print, write."""
-    gc.disable()  # the many objects of torch's modules stay, so looking for garbage among them is time lost
+    gc.disable()  # importing torch makes many objects that stay: collecting meanwhile only costs time
     from softkin import evaluation
     from softkin.evaluation.files import compare_files
 
@@ -175,7 +185,7 @@ def _titles(files: list[str]) -> list[str]:
 
 
 def _notice(model: "Evaluated") -> None:
-    """Say if the file was calibrated with what it holds."""
+    """Warn if the file was calibrated by a calibrator that was fitted on its own rows."""
     from softkin.evaluation import leaks
 
     warning = leaks.warning(model.notes, model.name)
@@ -193,7 +203,7 @@ def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
 
 
 def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> None:
-    """Add what the model's scores say of samples of no class."""
+    """Add how well the model's scores detect out-of-distribution samples."""
     from softkin import SoftkinError, evaluation
     from softkin.predictions import formats
 
@@ -208,16 +218,16 @@ def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> None:
         if other.num_classes != model.predictions.num_classes:
             raise SoftkinError(
                 f"{other.name} has {other.num_classes} classes and {model.name} has {model.predictions.num_classes}; "
-                "they are of different models."
+                "they must be from the same model."
             )
     model.data["out_of_distribution"] = [evaluation.out_of_distribution(model.predictions, other) for other in unknown]
 
 
 def _told_apart(data: dict[str, Any]) -> list[str]:
-    """What the scores say of samples of no class, a line for each set and score."""
+    """How well the scores detect out-of-distribution samples: one line for each set and score."""
     titles = {"confidence": "the winning score", "mutual_information": "the members' mutual information"}
     return [
-        f"{shown(unknown['name'])}: {unknown['num_samples']:,} samples of no class; by {titles[name]} AUROC "
+        f"{shown(unknown['name'])}: {unknown['num_samples']:,} out-of-distribution samples; by {titles[name]} AUROC "
         f"{measured['auroc']:.4f}, {100 * measured['fpr_at_95']:.1f} % accepted where 95 % of the known are"
         for unknown in data.get("out_of_distribution", ())
         for name, measured in unknown["scores"].items()
@@ -299,7 +309,7 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
             table.add_row(Text(metric.title), value, " to ".join(ends) if ends else "", beside)
         show(table)
         if any(_lies_above(measured) for measured in data["metrics"].values()):
-            print("Chance only adds to an error: where it did, the value seen lies above the interval of the true one.")
+            print("Chance inflates a measured error, so a value may lie above the interval for the true error.")
         for line in (*absent, *caveats, *_told_apart(data)):
             print(line)
         if "abstention" in data:

@@ -13,32 +13,36 @@ if TYPE_CHECKING:
 
 
 def add_input_arguments(command: argparse.ArgumentParser) -> None:
-    """The options that say what a file of predictions holds."""
+    """Add the options that say what a file of predictions holds."""
     kind = command.add_mutually_exclusive_group()
-    kind.add_argument("--logits", action="store_const", const="logits", dest="kind", help="the numbers are logits")
-    kind.add_argument("--probs", action="store_const", const="probs", dest="kind", help="… are probabilities")
+    kind.add_argument("--logits", action="store_const", const="logits", dest="kind", help="read the numbers as logits")
+    kind.add_argument(
+        "--probs", action="store_const", const="probs", dest="kind", help="read the numbers as probabilities"
+    )
     command.add_argument(
         "--format",
         choices=list(FORMATS),
-        help="of the files, where their names do not end in it",
+        help="format of the files, if their names do not end in it",
     )
-    command.add_argument("--label-column", metavar="NAME", help="the column, array or key that holds the labels")
-    command.add_argument("--text-column", metavar="NAME", help="… that holds the samples' texts (default: text)")
+    command.add_argument("--label-column", metavar="NAME", help="column, array or key that holds the labels")
+    command.add_argument("--text-column", metavar="NAME", help="column or key that holds the texts (default: text)")
     choices.path(
-        command.add_argument("--class-names", type=Path, metavar="FILE", help="class names in their order, one a line")
+        command.add_argument(
+            "--class-names", type=Path, metavar="FILE", help="text file of class names in order, one a line"
+        )
     )
     command.add_argument(
-        "--positive-class", metavar="NAME", help="the files have one score a sample, of a binary model, for this class"
+        "--positive-class", metavar="NAME", help="class to which the single score of each row of a binary model belongs"
     )
     command.add_argument(
-        "--renormalise", action="store_true", help="divide each row by its sum, where probabilities were rounded"
+        "--renormalise", action="store_true", help="divide each row by its sum, if the probabilities were rounded"
     )
 
 
 def add_actions(
     command: argparse.ArgumentParser, examples: Mapping[str, str]
 ) -> Callable[[str, str], argparse.ArgumentParser]:
-    """A function that adds an action below the command by its name and summary, with its example."""
+    """A function that adds an action to the command, given its name and summary."""
     actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     def action(name: str, summary: str) -> argparse.ArgumentParser:
@@ -54,20 +58,20 @@ def add_actions(
 
 
 def add_file(parser: argparse.ArgumentParser, name: str, words: str) -> None:
-    """A file of predictions as an argument, which shells complete."""
+    """Add an argument for a file of predictions, which shells complete."""
     choices.path(parser.add_argument(name, metavar=name.upper(), help=words))
 
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:
-    """What every action on files of predictions takes."""
+    """The options of every action on files of predictions."""
     add_input_arguments(parser)
-    parser.add_argument("--labels", type=Path, metavar="FILE", help="labels, where a file holds none")
+    parser.add_argument("--labels", type=Path, metavar="FILE", help="file of labels, if FILE holds none")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument("--force", action="store_true", help="overwrite what is there")
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
 def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What was typed of the options above, as ``predictions.Reading`` takes it."""
+    """The options above as ``predictions.Reading`` takes them."""
     options = ("kind", "labels", "label_column", "text_column", "class_names", "positive_class", "renormalise")
     return {name: getattr(arguments, name) for name in options} | {"form": arguments.format}
 

@@ -1,4 +1,4 @@
-"""``softkin paper``: the tables and figures of the paper, run here and put beside what it prints."""
+"""``softkin paper``: repeat the tables and figures of the paper, and print our values beside the paper's."""
 
 import argparse
 import io
@@ -12,20 +12,20 @@ from softkin.cli import choices, running
 if TYPE_CHECKING:
     from softkin.paper import PaperSpec, PaperTable
 
-SUMMARY = "run the paper's tables and figures, and put the results beside its own"
+SUMMARY = "repeat the paper's tables and figures, and print our values beside the paper's"
 DESCRIPTION = """\
-The study of Liu and JaJa, Class-Similarity Based Label Smoothing for Confidence Calibration, 2021.
+Repeat the study of Liu and JaJa, Class-Similarity Based Label Smoothing for Confidence Calibration, 2021.
 
-  list      what there is, with the recipe of each scale
-  run       train what NAME needs, or go on with it, and print its table
-  table     the paper's values beside ours, as far as they are done
-  figure    draw the figure from what is done
+  list      list the tables and figures, with the recipe of each scale
+  run       train the networks that NAME needs, or resume, and print its table
+  table     print the paper's values beside those of the finished runs
+  figure    draw a figure from the finished runs
 
 NAME is table1 (CIFAR-100), table2 (Tiny-ImageNet), alpha, beta, ood, reliability, or a .toml file of the same form.
-Scale full trains the paper's networks for 200 epochs, for GPUs; scale small what two cores finish in a few hours;
-scale trial, of table1, one seed at fixed values: 25 minutes of one core a training.
-Finished runs are kept in the folder: the same command resumes after any interruption, and runs that tables and figures
-share are done once."""
+Scale full trains the paper's networks for 200 epochs and needs GPUs. Scale small takes a few hours on two cores.
+Scale trial, which only table1 has, trains one seed at fixed values: 25 minutes a training on one core.
+Finished runs are kept in the folder: the same command resumes after any interruption, and a run that several tables or
+figures need is done once."""
 EXAMPLE = "softkin paper list"
 
 ACTIONS = ("list", "run", "table", "figure")
@@ -35,31 +35,39 @@ FORMATS = ("svg", "png", "pdf")
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Options, with the library's names."""
-    command.add_argument("action", choices=ACTIONS, metavar="ACTION", help="list, run, table or figure")
+    command.add_argument("action", choices=ACTIONS, metavar="ACTION", help="list, run, table or figure, see above")
     choices.choose(
         command.add_argument("name", nargs="?", metavar="NAME"),
-        "one of {}, or a .toml file",
+        "table or figure: one of {}, or a .toml file",
         choices.papers,
         files=True,
     )
-    command.add_argument("--scale", choices=["full", "small", "trial"], default="small", help="default: small")
+    command.add_argument(
+        "--scale", choices=["full", "small", "trial"], default="small", help="scale of the runs (default: small)"
+    )
     command.add_argument("--rows", type=_names, help="only these networks of the paper, such as WRN or DN,RN")
     command.add_argument(
         "--data",
         action="append",
         default=[],
         metavar="NAME=PATH",
-        help="where a data set is, such as cifar100=../cifar-100-python; may be repeated (default: fetched by name)",
+        help="path of a data set, such as cifar100=../cifar-100-python; may be repeated (default: fetched by name)",
     )
     vectors = command.add_argument("--vectors")
-    words = "for WE: {} or a file of word vectors (default: glove, the paper's kind)"
+    words = "word vectors for WE: {} or a file (default: glove, the paper's kind)"
     choices.choose(vectors, words, choices.word_vectors, files=True)
-    command.add_argument("--seeds", type=running.seeds, help="how many, or a list such as 3,4,5 (default: the spec's)")
     command.add_argument(
-        "--output", type=Path, default=DEFAULT_FOLDER, metavar="FOLDER", help=f"default: {DEFAULT_FOLDER}"
+        "--seeds", type=running.seeds, help="number of seeds, or a list such as 3,4,5 (default: the spec's)"
     )
-    command.add_argument("--format", choices=FORMATS, default="svg", help="of figures (default: svg)")
-    command.add_argument("--dry-run", action="store_true", help="print what `run` would train, and do nothing")
+    command.add_argument(
+        "--output",
+        type=Path,
+        default=DEFAULT_FOLDER,
+        metavar="FOLDER",
+        help=f"folder of the runs (default: {DEFAULT_FOLDER})",
+    )
+    command.add_argument("--format", choices=FORMATS, default="svg", help="file format of figures (default: svg)")
+    command.add_argument("--dry-run", action="store_true", help="print what `run` would train, without training")
     running.add_options(command)
 
 
@@ -125,7 +133,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _list(as_json: bool) -> None:
-    """Every table and figure, with what each scale trains and how."""
+    """Print every table and figure, with what each scale trains and how."""
     from softkin import paper
     from softkin.paper.runs import recipe_in_words
 

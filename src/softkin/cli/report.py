@@ -1,19 +1,19 @@
-"""``softkin report``: pages that were written, shown in a browser."""
+"""``softkin report``: serve the pages of a folder to a browser."""
 
 import argparse
 from pathlib import Path
 
 from softkin.cli.arguments import within
 
-SUMMARY = "show the pages of a folder in a browser, loaded again when they change"
+SUMMARY = "show the pages of a folder in a browser, and reload them when they change"
 DESCRIPTION = """\
 Serve the pages that `softkin evaluate --report` and `softkin compare` wrote, to browsers on this machine only. An open
-page is loaded again when its file changes; the page of a study that still runs is made anew as its results come in."""
+page reloads when its file changes. The page of a study that still runs is updated as its results come in."""
 EXAMPLE = "softkin report serve study/"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """One command below this one."""
+    """Add the action serve."""
     actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
     serve = actions.add_parser(
         "serve",
@@ -22,15 +22,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         epilog=f"example:\n  {EXAMPLE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    serve.add_argument("folder", type=Path, metavar="FOLDER", help="pages, or studies that write some")
-    serve.add_argument("--port", type=int, default=0, help="of this machine (default: any that is free)")
+    serve.add_argument("folder", type=Path, metavar="FOLDER", help="folder of pages or studies")
+    serve.add_argument("--port", type=int, default=0, help="port to serve on (default: any free one)")
 
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     within(arguments.port, "--port", 0, 65535)
     if not arguments.folder.is_dir():
-        raise ValueError(f"FOLDER must be a folder of pages, and {arguments.folder} is none.")
+        raise ValueError(f"FOLDER must be a folder of pages, but {arguments.folder} is not a folder.")
 
 
 def run(arguments: argparse.Namespace) -> None:

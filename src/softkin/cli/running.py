@@ -1,15 +1,17 @@
-"""What the commands that run studies share: where and how runs are done, and which seeds."""
+"""Options shared by the commands that run studies: device, workers, engine and seeds."""
 
 import argparse
 from typing import Any
 
 
 def add_options(options: argparse._ActionsContainer) -> None:
-    """Where runs are done, by whom, and how the table is printed."""
-    options.add_argument("--device", help="where to train, such as cuda (default: an accelerator if there is one)")
-    options.add_argument("--workers", type=int, help="runs at a time (default: one for each core or GPU)")
+    """Add the options for where runs are done and how the table is printed."""
+    options.add_argument("--device", help="device to train on, such as cuda (default: an accelerator if there is one)")
+    options.add_argument("--workers", type=int, help="number of runs at a time (default: one for each core or GPU)")
     options.add_argument("--engine", default="local", help="local, or ray for a cluster (default: local)")
-    options.add_argument("--address", help="of the Ray cluster, such as ray://head:10001 (default: a local one)")
+    options.add_argument(
+        "--address", help="address of the Ray cluster, such as ray://head:10001 (default: a local one)"
+    )
     options.add_argument("--cpus", type=float, default=1, help="CPUs that Ray gives each run (default: 1)")
     options.add_argument("--gpus", type=float, default=0, help="GPUs that Ray gives each run (default: 0)")
     options.add_argument(
@@ -17,20 +19,24 @@ def add_options(options: argparse._ActionsContainer) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a package.module:callable that a file may name as its network; may be repeated",
+        help="allow a file to name this package.module:callable as its network; may be repeated",
     )
     options.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def add_alias(options: argparse._ActionsContainer) -> None:
-    """What to look up instead of a word of a class name."""
+    """Add the option that replaces a word of a class name before it is looked up."""
     options.add_argument(
-        "--alias", action="append", default=[], metavar="WORD=OTHER", help="look up OTHER for WORD; may be repeated"
+        "--alias",
+        action="append",
+        default=[],
+        metavar="WORD=OTHER",
+        help="look up OTHER instead of WORD; may be repeated",
     )
 
 
 def aliases(arguments: argparse.Namespace) -> dict[str, str]:
-    """What ``--alias`` says, each word with what to look up instead."""
+    """The words of ``--alias``, each with what to look up instead."""
     for alias in arguments.alias:
         if not all(part.strip() for part in alias.partition("=")):
             raise ValueError(f"--alias must be WORD=OTHER, got {alias!r}.")
@@ -61,7 +67,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def how(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The same options as ``softkin.study.run`` has them."""
+    """The options as arguments of ``softkin.study.run``."""
     ray_options = {"address": arguments.address, "num_cpus": arguments.cpus, "num_gpus": arguments.gpus}
     return {
         "device": arguments.device,
@@ -72,9 +78,9 @@ def how(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def seeds(text: str) -> int | list[int]:
-    """How many seeds, or which."""
+    """Parse a number of seeds, or a list of seeds."""
     try:
         parts = [int(part) for part in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be how many, or a list such as 3,4,5, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be a number of seeds, or a list such as 3,4,5, got {text!r}") from None
     return parts if "," in text else parts[0]

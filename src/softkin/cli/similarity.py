@@ -1,19 +1,19 @@
-"""``softkin similarity``: how alike classes are. Measure it, see which source to trust, look at what came of it."""
+"""``softkin similarity``: measure how alike classes are, rank the sources of that, and inspect the result."""
 
 import argparse
 
 from softkin.cli import similarity_audition, similarity_measure, similarity_show
 
-SUMMARY = "how alike the classes are, which source of that to trust, and the smooth label of each"
+SUMMARY = "measure how alike classes are, rank sources of similarity, and show the smooth labels"
 DESCRIPTION = """\
-Measure how alike classes are (measure, which may be left out), rank sources by how well they predict what is really
-confused (audition), or look at a similarity and mend it (show)."""
+Measure how alike classes are (measure, the default action), rank sources of similarity by how well they predict actual
+confusions (audition), or inspect a similarity and correct it (show)."""
 EXAMPLE = similarity_measure.EXAMPLE
 ACTIONS = {"measure": similarity_measure, "audition": similarity_audition, "show": similarity_show}
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """Three commands below this one, of which the first is meant where none is named."""
+    """Add the actions; measure is the default."""
     actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
     actions.usual = "measure"  # type: ignore[attr-defined]
     for name, module in ACTIONS.items():
@@ -33,5 +33,5 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """One of the three."""
+    """Run the action."""
     ACTIONS[arguments.action].run(arguments)

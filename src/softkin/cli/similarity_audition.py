@@ -1,4 +1,4 @@
-"""``softkin similarity audition``: which source of similarity predicts what is really confused, before any training."""
+"""``softkin similarity audition``: which source of similarity best predicts actual confusions, before any training."""
 
 import argparse
 import json
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from softkin.audition import Audition, Confusions
     from softkin.distances.sources import ClassData
 
-SUMMARY = "rank sources of similarity by how well they predict what is really confused"
+SUMMARY = "rank sources of similarity by how well they predict actual confusions"
 DESCRIPTION = f"""\
-Rank sources of class similarity by how well they predict what is confused in --against: the cross-entropy of each
-class's confusions at the β that fits the other classes best (nats a row, smaller is better), the rank correlation, and
-how many of the five most confused classes are among the five most similar. Brackets are intervals over classes, and
-"renamed" is what the same source comes to once its classes are renamed at random. Then suggest a source, β and α.
+Rank sources of class similarity by how well they predict the confusions in --against: by the cross-entropy of each
+class's confusions at the β that fits the other classes best (nats a row, smaller is better), by the rank correlation,
+and by how many of the five most confused classes are among the five most similar. Intervals are over classes, and
+"renamed" is the same source's cross-entropy after its classes are renamed at random. Then suggest a source, β and α.
 
-Sources are the word vectors of softkin, those of --distances, and whichever of --tree, --outputs, --confusion,
---weights, --encoder and --matrix is given (--matrix may be repeated). A mixture of all is learned too.
+Sources are softkin's word vectors, the sources of --distances, and those of --tree, --outputs, --confusion, --weights,
+--encoder and --matrix (--matrix may be repeated). A mixture of all sources is learned too.
 
 {sources.SOURCE}"""
 EXAMPLE = "softkin similarity audition digits --against examples/digits-validation.npz --output best.safetensors"
@@ -33,34 +33,38 @@ LEFT_OUT_FIRST = (6, 4, 3, 7, 5)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """Options, with the library's names and defaults."""
+    """Add the options, with the library's names and defaults."""
     sources.add_source(command)
     choices.path(
         command.add_argument(
             "--against",
             required=True,
             metavar="FILE",
-            help="what is confused: a baseline's predictions on held-out rows, a .csv confusion matrix, or an .npz of "
+            help="confusions to predict: a baseline's held-out predictions, a .csv confusion matrix, or an .npz of "
             "human labels (`clean_label` and `noisy_label`)",
         )
     )
     listed = command.add_argument("--distances", metavar="A,B,…")
-    choices.choose(listed, "of the samples too: several of {}", choices.distances, separators=",")
+    choices.choose(listed, "distances to measure on the samples of SOURCE, of {}", choices.distances, separators=",")
     sources.add_word_options(command)
-    command.add_argument("--prefer", choices=["words", "entity"], help="entity: whole-name vectors (default: words)")
+    command.add_argument(
+        "--prefer", choices=["words", "entity"], help="vectors of single words, or of whole names (default: words)"
+    )
     sources.add_options(command, several=("matrix",))
     sources.add_sample_options(command)
     command.add_argument("--no-mixture", action="store_true", help="learn no mixture")
-    command.add_argument("--folds", type=int, default=5, help="of the classes, for choosing β (default: 5)")
-    command.add_argument("--resamples", type=int, default=1000, help="of the classes, for intervals (default: 1000)")
-    command.add_argument("--permutations", type=int, default=100, help="renamings of the classes (default: 100)")
-    command.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    command.add_argument("--folds", type=int, default=5, help="folds of the classes for choosing β (default: 5)")
+    command.add_argument(
+        "--resamples", type=int, default=1000, help="resamples of the classes for intervals (default: 1000)"
+    )
+    command.add_argument("--permutations", type=int, default=100, help="random renamings of the classes (default: 100)")
+    command.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
     command.add_argument(
         "--output",
         type=Path,
         metavar="FILE.safetensors",
-        help="write the suggested similarity, for train --distance, compare --matrix and ClassSimilarityLoss.from_file",
+        help="file for the suggested similarity, which train --distance, compare --matrix and from_file read",
     )
     command.add_argument("--force", action="store_true", help="overwrite that file")
 
@@ -86,7 +90,7 @@ def _distances(arguments: argparse.Namespace) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Measure every source, judge, print, write."""
+    """Measure every source, rank them, print and write the result."""
     from softkin import audition
 
     classes, origin = sources.classes_of(arguments.source, size=arguments.size)
@@ -135,7 +139,7 @@ def _candidates(
         )
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is wrong with names is what the audition shows
+        warnings.simplefilter("ignore")  # the audition itself shows what is wrong with names
         for vectors in dict.fromkeys([*word_vectors.SHIPPED, *([arguments.vectors] if arguments.vectors else [])]):
             try:
                 add(Path(vectors).name, "words", {}, vectors)
@@ -156,14 +160,14 @@ def _candidates(
             add(name, name, mine)
     if not matrices:
         raise ValueError(
-            "there is no source to judge: the word vectors do not know all names "
+            "there is no source to rank: the word vectors do not know all names "
             f"({next(iter(left_out.values()), '')}); give --tree, --outputs, --encoder, --matrix or --distances."
         )
     return matrices, words, left_out
 
 
 def _confusions(path: str, class_names: list[str]) -> "Confusions":
-    """What is confused, from whatever kind of file."""
+    """The confusions of a file of any supported kind."""
     from softkin import SoftkinError, audition, predictions
     from softkin.array_files import Archive
     from softkin.distances.files import read_confusion
@@ -187,7 +191,7 @@ def _confusions(path: str, class_names: list[str]) -> "Confusions":
 def _print(result: "Audition", words: dict[str, str], left_out: dict[str, str]) -> None:
     print(
         f"Against {result.confusions.source}: {result.num_rows} of {result.num_classes} classes; "
-        f"no similarity at all has {result.uniform:.3f} nats a row."
+        f"uniform labels have {result.uniform:.3f} nats a row."
     )
     rows = []
     for candidate in result.candidates:
@@ -208,7 +212,7 @@ def _print(result: "Audition", words: dict[str, str], left_out: dict[str, str]) 
     text, dropped = rows_that_fit(HEADINGS, rows, LEFT_OUT_FIRST)
     print(text)
     if dropped:
-        print(f"No room for: {', '.join(heading.strip() for heading in dropped)} (--json has all).")
+        print(f"No room for these columns: {', '.join(heading.strip() for heading in dropped)}; --json has all.")
     for candidate in result.candidates:
         if len(candidate.weights) > 1:
             print(

@@ -1,4 +1,4 @@
-"""``softkin similarity measure``: from whatever is known of classes to labels, seen and saved."""
+"""``softkin similarity measure``: from class names, samples or a matrix to smooth labels, printed and saved."""
 
 import argparse
 import json
@@ -26,26 +26,28 @@ EXAMPLE = "softkin similarity examples/cifar100.txt --beta 2 --alpha 0.1 --outpu
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """Options, with the library's names and defaults."""
+    """Add the options, with the library's names and defaults."""
     sources.add_source(command)
-    command.add_argument("--alpha", type=float, default=0.1, help="mass on the other classes (default: 0.1)")
     command.add_argument(
-        "--beta", type=_beta, help="how sharp the similarity is; auto: by --baseline, else 1 (default: 2)"
+        "--alpha", type=float, default=0.1, help="probability mass on the other classes (default: 0.1)"
+    )
+    command.add_argument(
+        "--beta", type=_beta, help="sharpness of the similarity; auto: fitted to --baseline, 1 without one (default: 2)"
     )
     command.add_argument(
         "--baseline",
         type=Path,
         metavar="FILE",
-        help="predictions of a network trained on one-hot labels, on held-out rows: says whether smoothing will help",
+        help="held-out predictions of a network trained on one-hot labels, to say whether smoothing will help",
     )
     sources.add_measuring(command)
     command.add_argument(
-        "--check", action="store_true", help="ask WordNet and the other word vectors of softkin about sharp labels"
+        "--check", action="store_true", help="check sharp labels against WordNet and softkin's other word vectors"
     )
     command.add_argument("--asymmetric", action="store_true", help="allow distances that differ by direction")
-    command.add_argument("--top", type=int, default=5, help="how many nearest classes to print (default: 5)")
+    command.add_argument("--top", type=int, default=5, help="number of nearest classes to print (default: 5)")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    command.add_argument("--output", type=Path, metavar="FOLDER", help="write the matrices there")
+    command.add_argument("--output", type=Path, metavar="FOLDER", help="folder for the matrices")
     command.add_argument("--force", action="store_true", help="overwrite matrices in that folder")
 
 
@@ -119,7 +121,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _baseline(path: Path, matrix: "ClassMatrix") -> dict[str, Any]:
-    """What a baseline's predictions say of smoothing with these similarities."""
+    """What a baseline's predictions imply about smoothing with these similarities."""
     from softkin import SoftkinError, auto_alpha, predictions, similarity
 
     outputs = predictions.load(path)
@@ -141,7 +143,7 @@ def _baseline(path: Path, matrix: "ClassMatrix") -> dict[str, Any]:
 def _contents(
     matrix: "ClassMatrix", measured: "ClassDistances", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace
 ) -> dict[Path, bytes | str]:
-    """What to write, by its path."""
+    """The content of each file to write, by path."""
     from softkin.matrices import MatrixFiles, to_csv
 
     names, folder = matrix.class_names, arguments.output
@@ -158,7 +160,7 @@ def _contents(
 
 
 def _report(matrix: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace) -> dict[str, Any]:
-    """What is printed, as plain data."""
+    """The printed table as plain data."""
     names = matrix.class_names
     top = min(arguments.top, len(names) - 1)
     far = matrix.values.clone()
@@ -182,7 +184,7 @@ def _report(matrix: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: arg
 
 
 def _print(report: dict[str, Any]) -> None:
-    """A table: a class, what its label keeps on itself, its nearest classes with theirs, and the rest."""
+    """Print for each class the label's mass on itself, on its nearest classes, and on the rest."""
     import sys
 
     from rich.console import Console

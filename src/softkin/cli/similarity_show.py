@@ -1,4 +1,4 @@
-"""``softkin similarity show``: look at a similarity, class by class and as a whole, and mend it."""
+"""``softkin similarity show``: inspect a similarity, class by class and as a whole, and correct it."""
 
 import argparse
 import json
@@ -12,23 +12,25 @@ from softkin.cli.text import shown
 if TYPE_CHECKING:
     from softkin.inspection import Inspection
 
-SUMMARY = "look at a similarity: labels, groups, rows that look wrong; and mend it"
+SUMMARY = "inspect a similarity (labels, groups, rows that look wrong) and correct it"
 DESCRIPTION = f"""\
-Show what a similarity says of a class (its smooth label, nearest classes, entropy, the uniform ε that does as much) and
-which rows look wrong: a neighbour that dominates, a class unlike all others, a name whose nearest classes other sources
-find far. Without CLASS all classes are counted and only what looks wrong is printed. --report, --picture and --json
-show the whole; --fix and --fixes mend it, and --output keeps the result with its corrections.
+Show the smooth label of a class, its nearest classes, its entropy and the uniform ε that smooths as much; and which
+rows look wrong: a neighbour that dominates, a class unlike all others, a name whose nearest classes are far away in
+other sources. Without CLASS only the rows that look wrong are printed. --report, --picture and --json show the whole
+similarity; --fix and --fixes correct it, and --output saves the result with its corrections.
 
 {sources.SOURCE}"""
 EXAMPLE = "softkin similarity show examples/cifar100.txt fox tank --vectors glove --report similarity.html"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """Options, with the library's names and defaults."""
+    """Add the options, with the library's names and defaults."""
     sources.add_source(command)
-    command.add_argument("classes", nargs="*", metavar="CLASS", help="classes to show (default: what looks wrong)")
-    command.add_argument("--alpha", type=float, help="mass on the other classes (default: the file's, or 0.1)")
-    command.add_argument("--beta", type=float, help="how sharp the similarity is (default: 2, or what the file has)")
+    command.add_argument("classes", nargs="*", metavar="CLASS", help="classes to show (default: those that look wrong)")
+    command.add_argument(
+        "--alpha", type=float, help="probability mass on the other classes (default: the file's, or 0.1)"
+    )
+    command.add_argument("--beta", type=float, help="sharpness of the similarity (default: the file's, or 2)")
     sources.add_measuring(command)
     command.add_argument("--asymmetric", action="store_true", help="allow distances that differ by direction")
     command.add_argument(
@@ -39,14 +41,21 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help='make a class like others, such as "fox=wolf,dog"; may be repeated',
     )
     command.add_argument(
-        "--fixes", type=Path, metavar="FILE.csv", help="corrections: a class and those it is like a line"
+        "--fixes",
+        type=Path,
+        metavar="FILE.csv",
+        help="file of corrections, one a line: a class and the classes that it is like",
     )
-    command.add_argument("--top", type=int, default=10, help="how many nearest classes to show (default: 10)")
+    command.add_argument("--top", type=int, default=10, help="number of nearest classes to show (default: 10)")
     command.add_argument("--json", action="store_true", help="print everything as JSON")
-    command.add_argument("--report", type=Path, metavar="FILE.html", help="write a page, and its data beside it")
-    command.add_argument("--picture", type=Path, metavar="FILE.png", help="write heat-map and dendrogram as a picture")
     command.add_argument(
-        "--output", type=Path, metavar="FILE.safetensors", help="write the similarity, corrected, with its provenance"
+        "--report", type=Path, metavar="FILE.html", help="file for a page; its data is written beside it"
+    )
+    command.add_argument(
+        "--picture", type=Path, metavar="FILE.png", help="file for a picture of the heat map and the dendrogram"
+    )
+    command.add_argument(
+        "--output", type=Path, metavar="FILE.safetensors", help="file for the corrected similarity and its provenance"
     )
     command.add_argument("--force", action="store_true", help="overwrite these files")
 
@@ -72,7 +81,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, mend, print, write."""
+    """Read, correct, print, write."""
     from softkin import SoftkinError, inspection, similarity
     from softkin.names import did_you_mean
 
@@ -151,6 +160,6 @@ def _show(seen: "Inspection", arguments: argparse.Namespace, beta: float | None)
             print(f"  {shown(oddity.words)}")
         if len(oddities) > 40:
             print(f"  … and {len(oddities) - 40} more (--json has all)")
-        print('Mend a row with --fix "CLASS=LIKE,LIKE", or say what a name means with --alias.')
+        print('Correct a row with --fix "CLASS=LIKE,LIKE", or say what a name means with --alias.')
     elif not wanted:
         print("No row looks wrong.")

@@ -16,53 +16,57 @@ if TYPE_CHECKING:
 
 SOURCE = """\
 SOURCE is one of
-  a .txt file   class names, one a line; or "id<TAB>name, synonym, …", the first known synonym counting
-  a folder      one folder of images for each class, or parquet files for train and test; of parts, train counts
-  .npz          `images` or `features`, `labels`, perhaps `class_names`
-  .parquet      as Hugging Face data sets have them, images or text with a label column (text also as .jsonl)
+  a .txt file   class names, one a line; or "id<TAB>name, synonym, …", of which the first known synonym is used
+  a folder      one folder of images for each class, or parquet files for train and test, of which train is used
+  .npz          `images` or `features`, `labels`, optional `class_names`
+  .parquet      images or text with a label column, as in Hugging Face data sets (text also as .jsonl)
   .safetensors, .csv    a matrix that softkin saved, or a table with class names as its header
-  .csv, .json, .yaml    a taxonomy: a parent and a child a line, or nested names; its leaves are the classes
+  .csv, .json, .yaml    a taxonomy: one parent,child pair a line, or nested names; its leaves are the classes
   digits        scikit-learn's handwritten digits, or another data set by its name (softkin data list)"""
 
 MEASURES = ("lca", "path", "wu-palmer")
 PATHS = {
-    "tree": "of --distance taxonomy: a .csv of parent and child, nested .json or .yaml, FILE.parquet:COLUMN of "
-    "superclasses, or wordnet",
-    "outputs": "of --distance outputs: a model's predictions on held-out rows",
-    "confusion": "of --distance confusion: a .csv of counts with class names on both sides",
-    "weights": "of --distance weights: a last layer's (K, d) weights, .npy, .npz or .safetensors",
-    "matrix": "of --distance file: distances, similarity or a taxonomy",
+    "tree": "taxonomy for --distance taxonomy: a .csv of parent and child, nested .json or .yaml, "
+    "FILE.parquet:COLUMN of superclasses, or wordnet",
+    "outputs": "model predictions on held-out rows, for --distance outputs",
+    "confusion": "confusion matrix for --distance confusion: a .csv of counts with class names on both sides",
+    "weights": "(K, d) weights of a last layer for --distance weights: .npy, .npz or .safetensors",
+    "matrix": "distances, similarity or a taxonomy, for --distance file",
 }
-"""Options that are files, by the name that a source has for them"""
+"""The options that name files, and their help"""
 NAMES = ("tree", "measure", "encoder", "template", "outputs", "confusion", "weights", "matrix")
 
 
 def add_source(command: argparse.ArgumentParser) -> None:
-    """The argument SOURCE."""
+    """Add the argument SOURCE."""
     source = command.add_argument("source", metavar="SOURCE")
     choices.choose(source, "class names, images, features, a matrix or a taxonomy", choices.data_sets, files=True)
 
 
 def add_measuring(command: argparse.ArgumentParser) -> None:
-    """All options of measuring: --distance, those of each source, and of the samples."""
+    """Add all options of measuring: --distance, those of each source, and those of the samples."""
     distance = command.add_argument("--distance")
-    choices.choose(distance, "one of {} (default: by what SOURCE holds)", choices.distances)
+    choices.choose(
+        distance, "how distances are measured: one of {} (default: depends on what SOURCE holds)", choices.distances
+    )
     add_word_options(command)
-    command.add_argument("--prefer", choices=["words", "entity"], help="entity: whole-name vectors (default: words)")
+    command.add_argument(
+        "--prefer", choices=["words", "entity"], help="vectors of single words, or of whole names (default: words)"
+    )
     add_options(command)
     add_sample_options(command)
 
 
 def add_sample_options(command: argparse.ArgumentParser) -> None:
-    """Options of samples."""
-    command.add_argument("--size", type=int, help="resize images to this many pixels, square")
-    command.add_argument("--max-per-class", type=int, help="a random sample of this many images of each class")
-    command.add_argument("--seed", type=int, default=0, help="of that sample (default: 0)")
-    command.add_argument("--device", help="where to compute, such as cuda (default: cpu)")
+    """Add the options that choose samples."""
+    command.add_argument("--size", type=int, help="resize images to this many pixels on each side")
+    command.add_argument("--max-per-class", type=int, help="draw at most this many images of each class at random")
+    command.add_argument("--seed", type=int, default=0, help="seed of that draw (default: 0)")
+    command.add_argument("--device", help="device to compute on, such as cuda (default: cpu)")
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Refuse options of measuring that cannot be."""
+    """Refuse invalid values of the options of measuring."""
     from softkin import checks, distances
 
     if getattr(arguments, "distance", None) is not None:
@@ -76,40 +80,44 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def add_options(command: Any, *, encoder: bool = True, several: Sequence[str] = ()) -> None:
-    """Options of the sources that need more than the data: a taxonomy, an encoder, a trained model, a file.
+    """Add the options of sources that need more than the data: a taxonomy, an encoder, a trained model, a file.
 
     Args:
         command: A parser, or a group of one.
         encoder: Whether the command may name an encoder.
-        several: Those that may be repeated.
+        several: The options that may be repeated.
     """
     for name, words in PATHS.items():
         action = "append" if name in several else "store"
         choices.path(command.add_argument(f"--{name}", metavar="FILE", help=words, action=action))
-    command.add_argument("--measure", choices=MEASURES, help="of --distance taxonomy (default: lca)")
+    command.add_argument(
+        "--measure", choices=MEASURES, help="distance within the tree, for --distance taxonomy (default: lca)"
+    )
     if encoder:
         command.add_argument(
-            "--encoder", metavar="MODEL", help="of --distance encoder: a sentence-transformers model on this machine"
+            "--encoder", metavar="MODEL", help="sentence-transformers model on this machine, for --distance encoder"
         )
         command.add_argument(
-            "--template", action="append", help="of --distance encoder, with {} for the name; several are averaged"
+            "--template",
+            action="append",
+            help="text for --distance encoder, with {} for the name; several are averaged",
         )
 
 
 def add_word_options(command: Any) -> None:
-    """Options of word vectors."""
+    """Add the options of word vectors."""
     vectors = command.add_argument("--vectors")
-    choices.choose(vectors, "{} or a file of word vectors (default: minilm)", choices.word_vectors, files=True)
+    choices.choose(vectors, "word vectors: {} or a file (default: minilm)", choices.word_vectors, files=True)
     running.add_alias(command)
 
 
 def options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Those of ``add_options`` that were typed."""
+    """The options of ``add_options`` that the user gave."""
     return {name: value for name in NAMES if (value := getattr(arguments, name, None)) is not None}
 
 
 def named_by_options(chosen: dict[str, Any]) -> str | None:
-    """The source whose option was typed, where --distance was not."""
+    """The source that the given options imply where --distance is missing."""
     from softkin.distances import SOURCES
 
     needed = [name for name, source in SOURCES.items() if set(source.required) & set(chosen)]
@@ -120,18 +128,18 @@ def named_by_options(chosen: dict[str, Any]) -> str | None:
 
 @dataclass(frozen=True)
 class SourceRead:
-    """What SOURCE and the options came to."""
+    """Distances or similarity read from SOURCE, with their classes."""
 
     matrix: "ClassMatrix"
-    """D with its classes and how it was measured"""
+    """The distances, their classes, and how they were measured"""
     measured: "ClassDistances"
     synonyms: "Sequence[str | Sequence[str]]"
     vectors: Any
-    """The word vectors behind it; {} where there are none"""
+    """The word vectors that were used; empty if there were none"""
 
 
 def read(arguments: argparse.Namespace) -> SourceRead:
-    """The distances, or the similarity, of SOURCE, whatever that is."""
+    """Read or measure the distances, or the similarity, of SOURCE."""
     from softkin import distances
     from softkin.distances import files as readers
 
@@ -158,7 +166,7 @@ def read(arguments: argparse.Namespace) -> SourceRead:
 def measure(
     name: str, classes: "ClassData", arguments: argparse.Namespace, chosen: dict[str, Any], *, vectors: Any = None
 ) -> "ClassDistances":
-    """What a source measures of the classes, with the options that were typed."""
+    """Measure the classes with a distance source and the user's options."""
     from softkin import distances
     from softkin.training.distances import opened
 
@@ -176,7 +184,7 @@ def measure(
 
 
 def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str | None]":
-    """The classes of SOURCE with their samples, or their names alone; and where samples come from, in words."""
+    """The classes of SOURCE, with samples if it has any, and a description of where the samples come from."""
     from softkin import SoftkinError, data, distances
     from softkin.data.loading import is_known_file
     from softkin.distances import files as readers
@@ -192,7 +200,7 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
         return distances.ClassNames(names, names), None
     if path.is_file() and not is_known_file(path):
         raise SoftkinError(
-            f"{source} is of no known form: class names come in a .txt file, images, features or text in "
+            f"{source} is of no known format: class names come in a .txt file, images, features or text in "
             ".npz, .parquet, .jsonl or the archives of CIFAR and Tiny-ImageNet, "
             "distances in .safetensors or .csv, taxonomies in .csv, .json or .yaml."
         )
@@ -201,14 +209,14 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
 
 
 def read_matrix_names(path: Path) -> list[str]:
-    """The classes of a matrix."""
+    """The class names of a matrix file."""
     from softkin import matrices
 
     return matrices.read_any(path).class_names
 
 
 def read_names(path: Path) -> "ClassNames":
-    """What the classes are called, and the names or synonyms to look up."""
+    """The class names of a text file, and for each the name or synonyms to look up."""
     from softkin import SoftkinError, checks
     from softkin.distances import ClassNames
 

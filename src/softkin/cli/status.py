@@ -1,21 +1,23 @@
-"""``softkin status``: how far a study is."""
+"""``softkin status``: which runs of a study are done, running, failed or waiting."""
 
 import argparse
 import json
 from pathlib import Path
 from typing import Any
 
-SUMMARY = "which runs of a study are done, running, failed and left"
+SUMMARY = "list which runs of a study are done, running, failed or left"
 DESCRIPTION = """\
-Say which runs of the study in FOLDER are done, running (and where), failed (and why), damaged or left; in a folder of
-`softkin paper`, for each of its studies. Nothing is changed, and the study may be running."""
+List which runs of the study in FOLDER are done, running (and where), failed (and why), damaged or left to do. In a
+folder of `softkin paper`, list each of its studies. Nothing is changed, and the study may be running."""
 EXAMPLE = "softkin status study/"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """Options."""
-    command.add_argument("folder", type=Path, metavar="FOLDER", help="what softkin compare or paper wrote to")
-    command.add_argument("--all", action="store_true", help="name also the runs that are done or left")
+    """Add the arguments."""
+    command.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="output folder of softkin compare or softkin paper"
+    )
+    command.add_argument("--all", action="store_true", help="also list the runs that are done or left")
     command.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -24,7 +26,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Look and print."""
+    """Print the state of the folder's study or studies."""
     from softkin.study.records import STUDY
 
     inside = sorted(path.parent for path in arguments.folder.glob(f"*/{STUDY}"))
@@ -57,7 +59,7 @@ def _look(folder: Path) -> dict[str, Any]:
 def _print(about: dict[str, Any], *, everything: bool) -> None:
     print(f"{about['folder']}: {about['study']} on {about['data']}")
     counts = [f"{len(about[key])} {key}" for key in ("done", "running", "failed", "damaged", "left")]
-    print(f"{', '.join(counts)}, of {about['total']} runs known by now")
+    print(f"{', '.join(counts)}, of {about['total']} runs known so far")
     for job in about["running"]:
         print(f"running: {job['run']} ({job['where']})")
     for job in about["failed"]:

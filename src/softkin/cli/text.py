@@ -1,4 +1,4 @@
-"""Text and tables for people."""
+"""Text and tables for the terminal."""
 
 import os
 import shutil
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 shown = terminal  # for names that are printed
 
 
-WIDE = 200  # columns, where the output is no terminal
+WIDE = 200  # columns where the output is not a terminal
 
 
 def width() -> int:
-    """The columns to print in: the terminal's, or what COLUMNS says, or many where the output goes elsewhere."""
+    """The number of columns to print: that of the terminal or of COLUMNS, else ``WIDE``."""
     return shutil.get_terminal_size((WIDE, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE
 
 
 def show(table: "Table") -> None:
-    """Print a table, as wide as the terminal, or wide where the output goes elsewhere."""
+    """Print a table in ``width()`` columns."""
     from rich.console import Console
 
     Console(width=width(), highlight=False).print(table)
@@ -32,12 +32,12 @@ def show(table: "Table") -> None:
 def rows_that_fit(
     headings: Sequence[str], rows: Sequence[Sequence[str]], order: Sequence[int]
 ) -> tuple[str, list[str]]:
-    """A table as text, without the columns for which there is no room, and the headings of those.
+    """A table as text without the columns that do not fit, and the headings of the dropped columns.
 
     Args:
-        headings: Of the columns; the first is on the left, the others on the right.
-        rows: Their cells.
-        order: The columns that may be left out, by place, the first of them first.
+        headings: Headings of the columns; the first column is left-aligned, the others are right-aligned.
+        rows: The cells of each row.
+        order: Indices of the columns that may be dropped, in the order in which they are dropped.
     """
     widths = [max(len(line[place]) for line in (headings, *rows)) for place in range(len(headings))]
     kept, dropped = list(range(len(headings))), []

@@ -16,102 +16,112 @@ if TYPE_CHECKING:
 
 LABELS = ", ".join(name for name, method in METHODS.items() if not method.mixes)
 MIXES = ", ".join(name for name, method in METHODS.items() if method.mixes)
-SUMMARY = "train a network with smooth, mixed or other labels, and save what it predicts"
+SUMMARY = "train a network with smooth, mixed or other labels, and save its predictions"
 DESCRIPTION = f"""\
 Train a network and write its predictions for validation, test and out-of-distribution data.
 
-SOURCE is anything that softkin reads: digits, a folder of class folders, .npz, .parquet, CIFAR and
-Tiny-ImageNet as their makers ship them, text with a label column.
+SOURCE is any data that softkin reads: digits, a folder of class folders, .npz, .parquet, the official archives of
+CIFAR and Tiny-ImageNet, text with a label column.
 
 METHOD is a way to label ({LABELS}), a way to mix ({MIXES}), or one
 of each joined by +, such as similarity+mixup.
 
 The same command with the same --output resumes where it was stopped, and ends with the same weights.
-Under `accelerate launch -m softkin` or `torchrun -m softkin` the processes share every batch."""
+Under `accelerate launch -m softkin` or `torchrun -m softkin` the processes split every batch between them."""
 EXAMPLE = "softkin train digits --max-per-class 10 --method similarity --distance l2 --epochs 5 --output run/"
 
 RECIPE: dict[str, dict[str, Any]] = {
-    "epochs": {"type": int, "help": "passes over the training rows"},
-    "batch_size": {"type": int, "help": "images in a step, over all processes"},
-    "lr": {"type": float, "help": "learning rate at its highest"},
+    "epochs": {"type": int, "help": "number of passes over the training rows"},
+    "batch_size": {"type": int, "help": "rows in a step, over all processes"},
+    "lr": {"type": float, "help": "highest learning rate"},
     "momentum": {"type": float, "help": "momentum of stochastic gradient descent"},
     "weight_decay": {"type": float, "help": "L2 penalty on all parameters"},
-    "schedule": {"choices": SCHEDULES, "help": "how the learning rate falls"},
-    "warmup_epochs": {"type": float, "help": "epochs in which the learning rate rises from 0"},
-    "augmentation": {"choices": AUGMENTATIONS, "help": "how training images are varied"},
-    "gradient_accumulation": {"type": int, "help": "parts in which a batch goes through the network"},
-    "mixed_precision": {"choices": PRECISIONS, "help": "number format of the network's passes"},
+    "schedule": {"choices": SCHEDULES, "help": "learning-rate schedule"},
+    "warmup_epochs": {"type": float, "help": "epochs over which the learning rate rises from 0"},
+    "augmentation": {"choices": AUGMENTATIONS, "help": "augmentation of training images"},
+    "gradient_accumulation": {
+        "type": int,
+        "help": "number of parts of a batch that go through the network one after another",
+    },
+    "mixed_precision": {"choices": PRECISIONS, "help": "number format of forward and backward passes"},
     "stop_by": {
         "choices": STOPS,
-        "help": "keep the epoch that validates best by this; refined-nll: NLL after temperature scaling",
+        "help": "metric on validation rows that chooses which epoch to keep; refined-nll: NLL after temperature "
+        "scaling (default: keep the last epoch)",
     },
 }
-"""Fields of ``training.Recipe`` that have an option of their own, as argparse takes them"""
+"""The fields of ``training.Recipe`` that are options, with their arguments for argparse"""
 
 
 SESSION = (
     *("source", "model", "method", "distance", "vectors", "validation", "test", "max_per_class", "size", "ood"),
     *("recipe", "seed", "device", "output", "force", "checkpoint_every", "log_json"),
 )
-"""Fields of ``training.session.Session`` that are options of the same name"""
+"""The fields of ``training.session.Session`` that are options of the same name"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """Options, with the library's names and defaults."""
-    choices.choose(command.add_argument("source", metavar="SOURCE"), "the data", choices.data_sets, files=True)
-    networks = "one of {}, with options as in wrn(units=2), or package.module:callable (default: by the data)"
+    """Add the options, with the library's names and defaults."""
+    choices.choose(command.add_argument("source", metavar="SOURCE"), "data to train on", choices.data_sets, files=True)
+    networks = (
+        "network: one of {}, with options as in wrn(units=2), or package.module:callable (default: depends on SOURCE)"
+    )
     choices.choose(command.add_argument("--model"), networks, choices.networks)
     _add_labels(command.add_argument_group("labels"))
     data = command.add_argument_group("data")
-    data.add_argument("--validation", type=int, metavar="ROWS", help="rows of the validation set")
-    data.add_argument("--test", type=int, metavar="ROWS", help="rows of the test set")
+    data.add_argument("--validation", type=int, metavar="ROWS", help="number of rows of the validation set")
+    data.add_argument("--test", type=int, metavar="ROWS", help="number of rows of the test set")
     per_class = "maximum number of training rows of each class"
     data.add_argument("--max-per-class", "--per-class", type=int, metavar="ROWS", help=per_class)
-    data.add_argument("--size", type=int, help="resize images to this many pixels, square")
-    ood = "predict these too: uniform, gaussian or another source; may be repeated"
+    data.add_argument("--size", type=int, help="resize images to this many pixels on each side")
+    ood = "out-of-distribution data to predict too: uniform, gaussian or another source; may be repeated"
     data.add_argument("--ood", action="append", default=[], metavar="NAME", help=ood)
     recipe = command.add_argument_group("recipe")
-    names = "one of {} (default: small up to 10,000 training rows)"
+    names = "training recipe: one of {} (default: small up to 10,000 training rows, else paper)"
     choices.choose(recipe.add_argument("--recipe"), names, choices.recipes)
     for name, options in RECIPE.items():
         recipe.add_argument(f"--{name.replace('_', '-')}", **options)
-    recipe.add_argument("--compile", action="store_true", help="torch.compile the network")
-    recipe.add_argument("--no-channels-last", action="store_true", help="keep images in channel planes")
+    recipe.add_argument("--compile", action="store_true", help="compile the network with torch.compile")
+    recipe.add_argument("--no-channels-last", action="store_true", help="store images channels-first in memory")
     _add_run(command.add_argument_group("run"))
 
 
 def _add_labels(labels: argparse._ArgumentGroup) -> None:
     method = labels.add_argument("--method", default="one-hot", metavar="METHOD")
-    choices.choose(method, "see above (default: one-hot)", choices.training_methods, separators="+")
+    choices.choose(method, "training method, see above (default: one-hot)", choices.training_methods, separators="+")
     for name in parameters():
         labels.add_argument(f"--{name.replace('_', '-')}", type=_value, metavar="NUMBER", help=_help(name))
     distance = labels.add_argument("--distance")
-    words = "{} or a file of distances, similarity or a taxonomy (default: words)"
+    words = "class distance: {}, or a file of distances, similarity or a taxonomy (default: words)"
     choices.choose(distance, words, choices.distances, files=True)
     sources.add_word_options(labels)
     sources.add_options(labels)
 
 
 def _add_run(run: argparse._ArgumentGroup) -> None:
-    run.add_argument("--seed", type=int, default=0, help="of weights, split, order and mixing (default: 0)")
-    run.add_argument("--device", help="such as cuda:1 (default: an accelerator if there is one)")
-    run.add_argument("--output", type=Path, metavar="FOLDER", help="for checkpoints, predictions and the record")
-    force = "overwrite a finished run there; an interrupted one is resumed"
+    run.add_argument("--seed", type=int, default=0, help="seed of weights, split, order and mixing (default: 0)")
+    run.add_argument("--device", help="device to train on, such as cuda:1 (default: an accelerator if there is one)")
+    run.add_argument("--output", type=Path, metavar="FOLDER", help="folder for checkpoints, predictions and the record")
+    force = "overwrite a finished run in that folder; an interrupted run is resumed"
     run.add_argument("--force", action="store_true", help=force)
     checkpoints = f"minimum time between two checkpoints (default: {CHECKPOINT_EVERY:g})"
     run.add_argument("--checkpoint-every", type=float, default=CHECKPOINT_EVERY, metavar="SECONDS", help=checkpoints)
-    run.add_argument("--log-json", type=Path, metavar="FILE", help="a JSON line for each step and epoch")
-    run.add_argument("--tracker", action="append", default=[], help="tensorboard, wandb or mlflow; may be repeated")
+    run.add_argument(
+        "--log-json", type=Path, metavar="FILE", help="file for a log of one JSON line for each step and epoch"
+    )
+    run.add_argument(
+        "--tracker", action="append", default=[], help="also log to tensorboard, wandb or mlflow; may be repeated"
+    )
     run.add_argument("--json", action="store_true", help="print the record as JSON")
 
 
 def _value(text: str) -> "Value":
-    """A number, or "auto"."""
+    """Parse a number, or "auto"."""
     return "auto" if text == "auto" else float(text)
 
 
 def _help(name: str) -> str:
-    """A parameter's meaning, and the default of each method that has it."""
+    """The help of a parameter: its meaning, and the default of each method that has it."""
     takers = parameters()[name]
     usual = next(iter(takers.values()))
     others = "".join(
@@ -119,8 +129,8 @@ def _help(name: str) -> str:
         for method, parameter in takers.items()
         if parameter.default != usual.default
     )
-    of = "" if len(takers) > 1 else f", of {next(iter(takers))}"
-    auto = "; or auto" if usual.automatic else ""
+    of = "" if len(takers) > 1 else f", for {next(iter(takers))}"
+    auto = "; also auto, the default of `softkin compare`" if usual.automatic else ""
     return f"{usual.about}{of} (default: {usual.default:g}{others}{auto})"
 
 
@@ -150,12 +160,12 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Train, and print what came of it."""
+    """Train, and print the results."""
     import torch.distributed as dist
 
     finished = _session(arguments).run()
     if finished is not None:
         print(json.dumps(finished.record, ensure_ascii=False, indent=1) if arguments.json else finished.text())
-    if dist.is_available() and dist.is_initialized():  # the processes end together
+    if dist.is_available() and dist.is_initialized():  # let the processes end together
         dist.barrier()
         dist.destroy_process_group()

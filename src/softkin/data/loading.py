@@ -153,7 +153,7 @@ def _file(path: Path, progress: bool | None) -> DataSource:
     if "idx1-ubyte" in path.name or "idx3-ubyte" in path.name:
         raise SoftkinError(f"{path} is one of the files of a data set; give their folder, {path.parent}.")
     raise SoftkinError(
-        f"{path} is of no known form; a folder of class folders, .parquet, .csv, .jsonl, .npz, the official archives "
+        f"{path} is of no known format; a folder of class folders, .parquet, .csv, .jsonl, .npz, the official archives "
         "of CIFAR and Tiny-ImageNet (.tar.gz, .zip), or a folder of idx files is."
     )
 

@@ -435,11 +435,13 @@ def _alpha(default: float, *, automatic: bool = True) -> Parameter:
 
 
 def _mixing(default: float) -> Parameter:
-    return Parameter("mixing", "a", default, "a of Beta(a, a), from which λ is drawn", "above 0")
+    return Parameter(
+        "mixing", "a", default, "the parameter a of Beta(a, a), from which the mixing weight λ is drawn", "above 0"
+    )
 
 
 BETA = Parameter("beta", "β", 2.0, "how sharp the similarity is", automatic=True)
-TOP_M = Parameter("top_m", "top-m", 0, "how many most similar classes keep their similarity, 0 for all", "count")
+TOP_M = Parameter("top_m", "top-m", 0, "how many of the most similar classes share α, 0 for all", "count")
 
 ONE_HOT = declare(TrainingMethod("one-hot", "one-hot", _one_hot, _loss("Objective")))
 declare(
@@ -472,8 +474,8 @@ declare(
         _margin,
         _loss("MarginObjective"),
         parameters=(
-            Parameter("margin", "m", 10.0, "how far below the highest logit costs nothing"),
-            Parameter("penalty", "λ", 0.1, "the weight of what lies further below"),
+            Parameter("margin", "m", 10.0, "how far a logit may lie below the highest without a penalty"),
+            Parameter("penalty", "λ", 0.1, "the weight of the penalty"),
         ),
         tuned="margin",
     )
@@ -548,7 +550,7 @@ declare(
         _acls,
         _loss("AclsObjective", "penalties"),
         parameters=(
-            _margin_of("how far below the highest logit costs nothing"),
+            _margin_of("how far a logit may lie below the highest without a penalty"),
             Parameter("penalty", "λ", 0.1, "the weight of the penalty"),
         ),
         tuned="margin",
@@ -560,7 +562,7 @@ declare(
         "CALS",
         _class_adaptive,
         _loss("ClassAdaptiveObjective", "penalties"),
-        parameters=(_margin_of("how far below the highest logit costs nothing"),),
+        parameters=(_margin_of("how far a logit may lie below the highest without a penalty"),),
         tuned="margin",
         from_validation=True,
     )
