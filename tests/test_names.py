@@ -42,6 +42,22 @@ def test_names_are_taken_once(registry):
     assert "quince" not in registry
 
 
+def test_the_same_declaration_again_replaces_the_first(registry):
+    def quince():
+        pass
+
+    def fig():
+        pass
+
+    registry.add("quince", 3, aliases=("q",), origin=quince)
+    registry.add("quince", 4, aliases=("q",), origin=quince)  # a notebook cell that is run again
+    assert registry["q"] == 4
+    with pytest.raises(ValueError, match="already a fruit called .quince."):
+        registry.add("quince", 5, origin=fig)
+    registry.remove("quince")
+    assert registry.add("quince", 5, origin=fig) == 5
+
+
 def test_removing_takes_the_aliases_along(registry):
     registry.remove("pear")
     assert "abate" not in registry

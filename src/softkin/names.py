@@ -65,32 +65,37 @@ class Registry(Mapping[str, T], Generic[T]):
         self.kind = kind
         self._items: dict[str, T] = {}
         self._aliases: dict[str, str] = {}
+        self._origins: dict[str, tuple[str, str]] = {}
 
-    def add(self, name: str, item: T, *, aliases: Iterable[str] = ()) -> T:
-        """Declare ``item`` under its canonical name and other accepted spellings; returns ``item``."""
+    def add(self, name: str, item: T, *, aliases: Iterable[str] = (), origin: Any = None) -> T:
+        """Declare ``item`` under its canonical name and other accepted spellings; returns ``item``.
+
+        ``origin`` is the class or function that ``item`` is declared by. If the same one declares the name again, as in
+        a notebook cell that is run twice, the new declaration replaces the old one; anything else is refused.
+        """
         aliases = tuple(aliases)
+        home = None if origin is None else (origin.__module__, origin.__qualname__)
+        if home is not None and self._origins.get(name) == home:
+            self.remove(name)
         for spelling in (name, *aliases):
             if spelling in self:
                 raise ValueError(f"there is already a {self.kind} called {spelling!r}.")
         self._items[name] = item
         self._aliases.update(dict.fromkeys(aliases, name))
+        if home is not None:
+            self._origins[name] = home
         return item
 
     def add_class(self, item: T, name: str, title: str, aliases: Iterable[str]) -> T:
-        """Declare a class under its name; its title and its own name in lower case are accepted spellings too.
-
-        The same class defined again, as in a notebook cell that is run twice, replaces the first definition.
-        """
-        known: Any = self._items.get(name)
+        """Declare a class under its name; its title and its own name in lower case are accepted spellings too."""
         made: Any = item
-        if known is not None and (known.__module__, known.__qualname__) == (made.__module__, made.__qualname__):
-            self.remove(name)
         spellings = dict.fromkeys([*aliases, title.lower(), made.__name__.lower()])
-        return self.add(name, item, aliases=[spelling for spelling in spellings if spelling != name])
+        return self.add(name, item, aliases=[spelling for spelling in spellings if spelling != name], origin=made)
 
     def remove(self, name: str) -> None:
         """Take a declaration back, with its aliases; for tests and notebooks that declare things of their own."""
         del self._items[name]
+        self._origins.pop(name, None)
         self._aliases = {alias: target for alias, target in self._aliases.items() if target != name}
 
     def __getitem__(self, name: str) -> T:

@@ -139,7 +139,7 @@ def source(
 
     def declare(function: Callable[..., ClassDistances]) -> Callable[..., ClassDistances]:
         declared = DistanceSource(name, title, tuple(needs), tuple(default_for), function, tuple(required))
-        SOURCES.add(name, declared, aliases=aliases)
+        SOURCES.add(name, declared, aliases=aliases, origin=function)
         return function
 
     return declare

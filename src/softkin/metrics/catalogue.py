@@ -165,10 +165,8 @@ def metric(
 
         measured.__signature__ = _public_signature(make)  # type: ignore[attr-defined]
         key = make.__name__
-        old = METRICS.get(key)
-        if old is not None and (old.make.__module__, old.make.__qualname__) == (make.__module__, make.__qualname__):
-            METRICS.remove(key)  # a notebook's cell that is run again
-        METRICS.add(key, Metric(key, make, function=measured, shown=frozenset(shown), **about), aliases=aliases)
+        declaration = Metric(key, make, function=measured, shown=frozenset(shown), **about)
+        METRICS.add(key, declaration, aliases=aliases, origin=make)
         return measured
 
     return declared
@@ -203,7 +201,7 @@ def declare(
     base = METRICS[function.__name__]
     own = {"plain": "", "about": "", "winner": "", **about}  # the rest is as the base has it
     made = replace(base, key=key, options=dict(options), function=None, shown=frozenset(shown), **own)
-    return METRICS.add(key, made, aliases=aliases)
+    return METRICS.add(key, made, aliases=aliases, origin=made.make)
 
 
 def shown(place: Place, num_classes: int | None = None) -> list[Metric]:
