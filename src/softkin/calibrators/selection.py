@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from softkin import checks
+from softkin.calibrators.inputs import labelled_logits
 from softkin.checks import Array
 from softkin.progress import track
 
@@ -42,8 +43,6 @@ def cross_fit(
 
     ``floor`` is what a probability of 0 stands for in all folds, as for ``Calibrator.fit``.
     """
-    from softkin.calibrators.base import labelled_logits
-
     checks.count(folds, "folds", least=2)
     if len(logits) < 2:
         raise ValueError(f"cross-fitting needs at least 2 samples, got {len(logits)}.")
@@ -166,7 +165,6 @@ def fit_best(
     import warnings
 
     from softkin import metrics
-    from softkin.calibrators.base import labelled_logits
 
     if candidates is not None and not candidates:
         raise ValueError("`candidates` must hold at least 1 calibrator, got none.")

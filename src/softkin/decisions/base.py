@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from softkin import checks
-from softkin.calibrators.base import Calibrator, digests
+from softkin.calibrators.base import Calibrator
+from softkin.calibrators.inputs import digests
 from softkin.checks import Array
 from softkin.decisions.rows import Rows, like
 from softkin.files import number

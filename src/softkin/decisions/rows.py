@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from softkin import checks
-from softkin.calibrators.base import LARGEST
+from softkin.calibrators.inputs import LARGEST
 from softkin.checks import Array
 
 BLOCK = 2**17  # numbers at a time: one megabyte of float64, so that the passes over a block stay in the cache

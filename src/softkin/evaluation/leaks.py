@@ -62,7 +62,7 @@ def overlap(fitted: Tensor | None, measured: Predictions) -> int:
         fitted: The calibrator's ``sample_digests_``: those of ``row_keys``.
         measured: Predictions with labels.
     """
-    from softkin.calibrators.base import digests
+    from softkin.calibrators.inputs import digests
 
     if fitted is None:
         return 0
@@ -88,7 +88,7 @@ def notice(common: int, num_samples: int, method: str | None, name: str) -> str 
 
 def between(fitted: Predictions, measured: Predictions) -> str | None:
     """The notice of samples that are in both, or None."""
-    from softkin.calibrators.base import digests
+    from softkin.calibrators.inputs import digests
 
     keys = digests(row_keys(fitted), num_samples=len(fitted))
     return notice(overlap(keys, measured), len(measured), None, str(measured.name))
