@@ -11,10 +11,10 @@ from torch.nn import functional as F
 from softkin import bayes, data, metrics, models, smoothing, study, training
 from softkin.training import Method, Recipe
 from softkin.training.companions import cost
-from softkin.training.loop import refined_nll
 from softkin.training.objectives import objective
 from softkin.training.penalties import lagrangian_penalty, lagrangian_slope
 from softkin.training.session import Session
+from softkin.training.validation import refined_nll
 from study_parts import quick, without_pictures  # noqa: F401  a fixture
 
 K = 4

@@ -5,7 +5,7 @@
     test = training.predict(trained, split.test, name="test")
 
 ``fit`` is one plain loop (``loop.py``) over pieces named after what they decide: ``recipe.py`` the optimizer and its
-learning rate, ``methods.py`` and ``objectives.py`` the target and the loss, ``batches.py`` which rows come when and
+learning rate, ``catalogue.py`` and ``objectives.py`` the target and the loss, ``batches.py`` which rows come when and
 how they look, ``checkpoints.py`` what survives a crash, ``launch.py`` devices and processes, ``live.py`` what is shown.
 
 The names below are imported when they are first used: the command line reads ``methods.py`` without loading torch.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from softkin import smoothing
-from softkin.bayes import Companion, Ensemble, Laplace, McDropout, Prototypes, Swag, distilled_similarity
+from softkin.bayes import Companion, Ensemble, distilled_similarity
 from softkin.training.batches import key
 from softkin.training.loop import Trained, fit
 from softkin.training.methods import SIMILARITY, Method
@@ -93,33 +93,3 @@ def cost(trained: Trained) -> dict[str, float] | None:
         return None if networks == 1 else {"passes": 1, "memory": 1.0, "networks": networks}
     plain = sum(tensor.numel() for tensor in model.network.state_dict().values())
     return {"passes": model.passes, "memory": model.held / max(1, plain), "networks": networks}
-
-
-# What stands beside the network, by the method's name for it
-
-
-def mc_dropout(method: Method, network: nn.Module, num_classes: int, seed: int) -> nn.Module:
-    return McDropout(network, passes=int(method.values["passes"]), seed=seed)
-
-
-def swag(method: Method, network: nn.Module, num_classes: int, seed: int) -> nn.Module:
-    values = method.values
-    return Swag(
-        network,
-        rank=int(values["rank"]),
-        samples=int(values["passes"]),
-        seed=seed,
-        start=1 - values["swa_share"],
-        lr=values["swa_lr"],
-    )
-
-
-def laplace(method: Method, network: nn.Module, num_classes: int, seed: int) -> nn.Module:
-    draws = int(method.values["passes"])
-    if draws == 0:
-        return Laplace(network, seed=seed)
-    return Laplace(network, prediction="sampled", samples=draws, seed=seed)
-
-
-def prototypes(method: Method, network: nn.Module, num_classes: int, seed: int) -> nn.Module:
-    return Prototypes(network, num_classes, draws=int(method.values["passes"]), seed=seed)

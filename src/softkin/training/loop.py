@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from softkin import SoftkinError, checks, metrics, ranks
+from softkin import SoftkinError, checks, ranks
 from softkin.bayes import Companion
-from softkin.calibrators import TemperatureScaling
 from softkin.training import CHECKPOINT_EVERY, checkpoints, launch, stopping
 from softkin.training.batches import Batches, Inputs, Standardisation, key
 from softkin.training.live import Listener, Live, live
@@ -22,6 +20,7 @@ from softkin.training.methods import Method
 from softkin.training.objectives import objective
 from softkin.training.recipe import Recipe
 from softkin.training.resuming import Keeper, Standing
+from softkin.training.validation import cost_of, evaluate, validation_numbers
 
 if TYPE_CHECKING:
     from accelerate import Accelerator  # type: ignore[import-untyped]
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from softkin.data import Labelled
 
 MOST_SEED = 2**63 - 1  # that torch's generators take
-EVALUATED = 512  # rows at a time without gradients
 IDENTITY = ("method", "recipe", "seed", "training_digest")  # of a record: what tells one run from another
 PATIENCE = 10  # steps between two looks at losses and signals where looking stalls a device
 
@@ -466,33 +464,16 @@ class _Run:
         labels = torch.from_numpy(np.array(validation.labels, dtype=np.int64))
         if not bool(torch.isfinite(logits).all()):
             self._not_a_number(self.at.epoch * self.batches.steps - 1, "logits became infinite or no numbers")
-        p = logits.double().softmax(dim=1)
         if self.objective.moving is not None:
             self.objective.moving.adjust(logits, labels)  # all ranks have all rows, and come to the same α
         self.objective.validated(logits.to(self.device))
-        numbers = {
-            "validation_accuracy": metrics.accuracy(p, labels),
-            "validation_ece": metrics.ece_hist(p, labels),
-            "validation_gap": metrics.signed_gap(p, labels),
-            "validation_nll": metrics.nll(p, labels),
-        }
+        numbers = validation_numbers(logits, labels, self.recipe.stop_by)
         if self.recipe.stop_by is not None:
-            numbers |= self._chosen(self.recipe.stop_by, logits, labels, numbers)
+            value = cost_of(numbers, self.recipe.stop_by)
+            if self.at.best is None or value < self.at.best[1]:
+                self.at.best = [self.at.epoch, value]
+                self.keeper.remember_best()
         return numbers
-
-    def _chosen(self, by: str, logits: Tensor, labels: Tensor, numbers: dict[str, float]) -> dict[str, float]:
-        """Keep the weights, if no epoch before was as good; the number that decides, where it is not known yet."""
-        beside = {}
-        if by == "refined-nll":
-            beside = {"validation_refined_nll": refined_nll(logits, labels)}
-        elif by == "brier":
-            beside = {"validation_brier": metrics.brier(logits.double().softmax(dim=1), labels)}
-        value = (numbers | beside)[f"validation_{by.replace('-', '_')}"]
-        better = -value if by == "accuracy" else value
-        if self.at.best is None or better < self.at.best[1]:
-            self.at.best = [self.at.epoch, better]
-            self.keeper.remember_best()
-        return beside
 
     def release(self) -> None:
         """Take off the model what accelerate put on it."""
@@ -516,31 +497,3 @@ class _Run:
             self.class_names,
             self.record,
         )
-
-
-def refined_nll(logits: Tensor, labels: Tensor) -> float:
-    """The NLL after temperature scaling on the same rows: what calibration cannot repair.
-
-    References:
-        Berta et al., Rethinking Early Stopping: Refine, Then Calibrate, 2025, arXiv:2501.19195, sec. 4 (TS-refinement).
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a network that gets all rows right has no best temperature, and says so
-        scaled = TemperatureScaling().fit(logits.double(), labels).predict_proba(logits.double())
-    return metrics.nll(scaled, labels)
-
-
-@torch.no_grad()
-def evaluate(model: nn.Module, inputs: Inputs, rows: range, num_classes: int) -> Tensor:
-    """Logits (n, K) of some rows, float32 on the CPU; the model is left in the mode in which it came."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        logits = [torch.empty(0, num_classes)]
-        for start in range(rows.start, rows.stop, EVALUATED):
-            output = model(inputs.rows(slice(start, min(start + EVALUATED, rows.stop))))
-            logits.append(getattr(output, "logits", output).float().cpu())
-        return torch.cat(logits)
-    finally:
-        for module, mode in modes:
-            module.training = mode

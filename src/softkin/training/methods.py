@@ -1,147 +1,46 @@
-"""Training methods: each is declared here once, and commands, studies, tables and records read the declaration.
+"""A training method with the values of its parameters.
 
-A ``TrainingMethod`` says what it is called, which parameters it has, which of them a study tunes, what a sample is
-trained towards in words, and its loss (a class in ``objectives.py``). ``Method`` is one of them, or two joined by "+",
-with values for the parameters. Importing this module does not load torch, so that the command line can list methods.
+``Method`` is one of the methods that ``catalogue.py`` declares, or two joined by "+". Importing this module does not
+load torch, so that the command line can list methods.
 """
 
-import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
 
-from softkin.names import Registry, did_you_mean
+from softkin.names import did_you_mean
+from softkin.training.catalogue import BETA, ONE_HOT, SIMILARITY
+from softkin.training.declaration import (
+    METHODS,
+    Parameter,
+    TrainingMethod,
+    Value,
+    declare,
+    in_words,
+    parameters,
+    text_of,
+)
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from softkin.auto_alpha import AutoAlpha
     from softkin.checks import Array
     from softkin.losses import SoftLabelCrossEntropy
     from softkin.similarity import Outputs
-    from softkin.training.objectives import Objective
 
-
-Value: TypeAlias = float | Literal["auto"]
-"""Of a parameter; "auto" leaves it to the training"""
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A number that a training method depends on."""
-
-    name: str
-    letter: str
-    """How tables write it"""
-    default: float
-    about: str
-    """For the command line's help"""
-    allowed: Literal["at least 0", "above 0", "share", "count"] = "at least 0"
-    """"share": at least 0 and below 1; "count": a whole number of at least 0"""
-    automatic: bool = False
-    """Whether "auto" is a value too"""
-
-    def check(self, value: Value) -> Value:
-        """Refuse a value that the parameter cannot have."""
-        from softkin import checks
-
-        if isinstance(value, str):
-            if value == "auto" and self.automatic:
-                return "auto"
-            takers = [name for name, parameter in parameters()[self.name].items() if parameter.automatic]
-            auto = f", or 'auto' for {' and '.join(takers)}" if takers else ""
-            raise ValueError(f"`{self.name}` must be a number{auto}, got {value!r}.")
-        if self.allowed == "count":
-            return checks.count(int(value) if float(value).is_integer() else value, self.name, least=0)  # type: ignore[arg-type]
-        if self.allowed == "share" and self.name == "alpha":
-            return checks.alpha(value)
-        checked = checks.at_least_zero(value, self.name)
-        if checked == 0 and self.allowed == "above 0":
-            raise ValueError(f"`{self.name}` must be above 0, got 0; it is {self.about}.")
-        if checked >= 1 and self.allowed == "share":
-            raise ValueError(f"`{self.name}` must be below 1, got {checked:g}; it is {self.about}.")
-        return checked
-
-
-Target = Callable[["Method", int], str]
-"""(method, number of classes) → what a sample is trained towards, in words and numbers"""
-MakeObjective = Callable[["Method", int], "Objective"]
-"""(method, number of classes) → the loss"""
-MakeCompanion = Callable[["Method", "nn.Module", int, int], "nn.Module"]
-"""(method, network, number of classes, seed) → what is trained in the network's place"""
-
-
-@dataclass(frozen=True)
-class TrainingMethod:
-    """A way to label samples, or to mix them."""
-
-    name: str
-    title: str
-    """What tables call it; studies take the same in lower case"""
-    target: Target
-    objective: MakeObjective | None
-    """None for a way to mix, which leaves the loss to the way to label"""
-    parameters: tuple[Parameter, ...] = ()
-    tuned: str | None = None
-    """The parameter that a study tries values of, around its default unless the study lists them"""
-    from_distances: bool = False
-    """Whether its labels come from class distances: a study then has one column for each distance source"""
-    images_only: bool = False
-    pastes: bool = False
-    """Of a way to mix: a rectangle of the second image replaces that of the first, instead of adding up both"""
-    mixable: bool = True
-    """Whether its loss takes samples of two classes"""
-    from_validation: bool = False
-    """Whether its loss learns from every validation"""
-    companion: MakeCompanion | None = None
-    """What it puts around the network, such as ``bayes.Swag``"""
-    network_options: Callable[["Method"], dict[str, Any]] | None = None
-    """What the network is to be built with, where it has such options"""
-    several: bool = False
-    """Whether it trains several networks, as many as its parameter ``members`` says"""
-    distils: bool = False
-    """Whether one more network learns from what those say"""
-
-    @property
-    def mixes(self) -> bool:
-        """Whether it is a way to mix, and not one to label."""
-        return self.objective is None
-
-
-METHODS: Registry[TrainingMethod] = Registry("training method")
-
-
-def declare(method: TrainingMethod, *, aliases: tuple[str, ...] = ()) -> TrainingMethod:
-    """Make a training method known to commands, studies and tables, also by its title, which tables show."""
-    title = method.title.lower()
-    others = [title] if title not in (method.name, *aliases, *METHODS) else []
-    return METHODS.add(method.name, method, aliases=(*aliases, *others))
-
-
-def parameters() -> dict[str, dict[str, Parameter]]:
-    """Every parameter's name → the methods that have it, with the parameter as each declares it."""
-    by_name: dict[str, dict[str, Parameter]] = {}
-    for name, method in METHODS.items():
-        for parameter in method.parameters:
-            by_name.setdefault(parameter.name, {})[name] = parameter
-    return by_name
-
-
-def in_words(values: Mapping[str, Value]) -> str:
-    """Values of parameters as people write them.
-
-    Example:
-        >>> in_words({"alpha": 0.1, "beta": 2.0})
-        'α = 0.1, β = 2'
-    """
-    known = parameters()
-    letters = {name: next(iter(takers.values())).letter for name, takers in known.items()}
-    return ", ".join(f"{letters.get(name, name)} = {text_of(value)}" for name, value in values.items())
-
-
-def text_of(value: Value) -> str:
-    """A value as people write it."""
-    return value if isinstance(value, str) else f"{value:g}"
+__all__ = [
+    "METHODS",
+    "SIMILARITY",
+    "Method",
+    "Parameter",
+    "TrainingMethod",
+    "Value",
+    "declare",
+    "in_words",
+    "parameters",
+    "parse",
+    "text_of",
+]
 
 
 class Method:
@@ -204,7 +103,7 @@ class Method:
         self.labelling, self.mixing_method, self.distance = labelling, mixing, distance
         self.auto_alpha: AutoAlpha | None = None
         """The rule by which α moves, if it does"""
-        self.values = self._checked(values)
+        self.values: dict[str, float] = self._checked(values)
         self.smooth_loss: SoftLabelCrossEntropy | None = None
         """The loss towards ``soft_labels``, which has checked them"""
         if (soft_labels is None) == labelling.from_distances:
@@ -352,344 +251,3 @@ def parse(name: str) -> tuple[TrainingMethod, TrainingMethod | None]:
             f"the method {labels[0].name} needs samples of one class each, and {mixes[0].name} mixes them."
         )
     return labels[0] if labels else ONE_HOT, mixes[0] if mixes else None
-
-
-# The declarations
-
-
-def _loss(name: str, module: str = "objectives") -> MakeObjective:
-    """A class of a module of this package, which needs torch and so is imported when a loss is made."""
-
-    def make(method: Method, num_classes: int) -> "Objective":
-        losses_of = importlib.import_module(f"softkin.training.{module}")
-        objective: Objective = getattr(losses_of, name)(method, num_classes)
-        return objective
-
-    return make
-
-
-def _one_hot(method: Method, k: int) -> str:
-    return "one-hot labels"
-
-
-def _uniform(method: Method, k: int) -> str:
-    alpha = method.values["alpha"]
-    if method.auto_alpha is not None:
-        return f"uniform smoothing, {_moving(method.auto_alpha)}, shared among all {k} classes"
-    own, other = 1 - alpha + alpha / k, alpha / k
-    return f"uniform smoothing, α = {alpha:g}: {own:.4g} on the true class, {other:.4g} on each of the {k - 1} others"
-
-
-def _moving(auto: "AutoAlpha") -> str:
-    return f"α from {auto.start:g} on, moved by {auto.rate:g}·(mean confidence − accuracy) at each validation"
-
-
-def _similarity(method: Method, k: int) -> str:
-    alpha, beta, top_m = method.values["alpha"], method.values.get("beta"), method.values.get("top_m")
-    known = [f"α = {alpha:.4g}" if method.auto_alpha is None else "α = auto"]
-    known += [f"β = {beta:g}"] if beta is not None else []
-    known += [f"top-m = {top_m:g}"] if top_m else []
-    known += [f"distance {method.distance}"] if method.distance else []
-    if method.auto_alpha is not None:
-        return (
-            f"class-similarity smoothing, {', '.join(known)}: {_moving(method.auto_alpha)}, shared among the "
-            f"{k - 1} other classes by similarity"
-        )
-    return (
-        f"class-similarity smoothing, {', '.join(known)}: {1 - alpha:.4g} on the true class, "
-        f"{alpha:.4g} shared among the {k - 1} others by similarity"
-    )
-
-
-def _focal(method: Method, k: int) -> str:
-    return f"one-hot labels, the loss of a sample times (1−p)^{method.values['gamma']:g}"
-
-
-def _margin(method: Method, k: int) -> str:
-    return (
-        f"one-hot labels, plus {method.values['penalty']:g}·mean over classes of "
-        f"max(0, highest logit − logit − {method.values['margin']:g})"
-    )
-
-
-def _online(method: Method, k: int) -> str:
-    alpha = method.values["alpha"]
-    return (
-        f"online smoothing, α = {alpha:g}: {1 - alpha:g}·one-hot + {alpha:g}·mean probabilities of what the last epoch "
-        "got right of the class"
-    )
-
-
-def _mixup(method: Method, k: int) -> str:
-    a = method.values["mixing"]
-    return f"two samples mixed, λ·first + (1−λ)·second, λ ~ Beta({a:g}, {a:g})"
-
-
-def _cutmix(method: Method, k: int) -> str:
-    a = method.values["mixing"]
-    return f"a rectangle of a second sample pasted in, labels by area, area kept ~ Beta({a:g}, {a:g})"
-
-
-def _alpha(default: float, *, automatic: bool = True) -> Parameter:
-    return Parameter("alpha", "α", default, "the smoothing factor", "share", automatic)
-
-
-def _mixing(default: float) -> Parameter:
-    return Parameter(
-        "mixing", "a", default, "the parameter a of Beta(a, a), from which the mixing weight λ is drawn", "above 0"
-    )
-
-
-BETA = Parameter("beta", "β", 2.0, "how sharp the similarity is", automatic=True)
-TOP_M = Parameter("top_m", "top-m", 0, "how many of the most similar classes share α, 0 for all", "count")
-
-ONE_HOT = declare(TrainingMethod("one-hot", "one-hot", _one_hot, _loss("Objective")))
-declare(
-    TrainingMethod("uniform", "uniform", _uniform, _loss("UniformObjective"), parameters=(_alpha(0.1),), tuned="alpha")
-)
-SIMILARITY = declare(
-    TrainingMethod(
-        "similarity",
-        "similarity",
-        _similarity,
-        _loss("SimilarityObjective"),
-        parameters=(_alpha(0.1), BETA, TOP_M),
-        from_distances=True,
-    )
-)
-declare(
-    TrainingMethod(
-        "focal",
-        "focal",
-        _focal,
-        _loss("FocalObjective"),
-        parameters=(Parameter("gamma", "γ", 3.0, "the exponent of the focal loss"),),
-        tuned="gamma",
-    )
-)
-declare(
-    TrainingMethod(
-        "margin",
-        "margin",
-        _margin,
-        _loss("MarginObjective"),
-        parameters=(
-            Parameter("margin", "m", 10.0, "how far a logit may lie below the highest without a penalty"),
-            Parameter("penalty", "λ", 0.1, "the weight of the penalty"),
-        ),
-        tuned="margin",
-    )
-)
-declare(
-    TrainingMethod(
-        "online", "online", _online, _loss("OnlineObjective"), parameters=(_alpha(0.5, automatic=False),), tuned="alpha"
-    )
-)
-declare(TrainingMethod("mixup", "mixup", _mixup, None, parameters=(_mixing(0.2),), tuned="mixing"))
-declare(
-    TrainingMethod(
-        "cutmix", "CutMix", _cutmix, None, parameters=(_mixing(1.0),), tuned="mixing", images_only=True, pastes=True
-    )
-)
-
-
-# Losses that hold confidence back
-
-
-def _mmce(method: Method, k: int) -> str:
-    return f"one-hot labels, plus {method.values['penalty']:g}·the maximum mean calibration error of the batch"
-
-
-def _dual_focal(method: Method, k: int) -> str:
-    return f"one-hot labels, the loss of a sample times (1−p+largest below p)^{method.values['gamma']:g}"
-
-
-def _acls(method: Method, k: int) -> str:
-    m = method.values["margin"]
-    return (
-        f"one-hot labels, plus {method.values['penalty']:g}·(max(0, z*−{m:g})² + 0.1·mean of max(0, z*−z−{m:g})²), "
-        "z* the highest logit"
-    )
-
-
-def _class_adaptive(method: Method, k: int) -> str:
-    return (
-        f"one-hot labels, plus a penalty for logits more than {method.values['margin']:g} below the highest, with one "
-        "weight a class that every validation renews"
-    )
-
-
-def _margin_of(about: str) -> Parameter:
-    return Parameter("margin", "m", 10.0, about, "above 0")
-
-
-declare(
-    TrainingMethod(
-        "mmce",
-        "MMCE",
-        _mmce,
-        _loss("MmceObjective", "penalties"),
-        parameters=(Parameter("penalty", "λ", 2.0, "the weight of the penalty"),),
-        tuned="penalty",
-    )
-)
-declare(
-    TrainingMethod(
-        "dual-focal",
-        "dual-focal",
-        _dual_focal,
-        _loss("DualFocalObjective", "penalties"),
-        parameters=(Parameter("gamma", "γ", 5.0, "the exponent of the focal loss"),),
-        tuned="gamma",
-    )
-)
-declare(
-    TrainingMethod(
-        "acls",
-        "ACLS",
-        _acls,
-        _loss("AclsObjective", "penalties"),
-        parameters=(
-            _margin_of("how far a logit may lie below the highest without a penalty"),
-            Parameter("penalty", "λ", 0.1, "the weight of the penalty"),
-        ),
-        tuned="margin",
-    )
-)
-declare(
-    TrainingMethod(
-        "class-adaptive",
-        "CALS",
-        _class_adaptive,
-        _loss("ClassAdaptiveObjective", "penalties"),
-        parameters=(_margin_of("how far a logit may lie below the highest without a penalty"),),
-        tuned="margin",
-        from_validation=True,
-    )
-)
-
-# What averages over networks, and what measures distances from class centres
-
-
-def _around(name: str) -> MakeCompanion:
-    """A function of ``companions.py``."""
-
-    def make(method: Method, network: "nn.Module", num_classes: int, seed: int) -> "nn.Module":
-        companions = importlib.import_module("softkin.training.companions")
-        made: nn.Module = getattr(companions, name)(method, network, num_classes, seed)
-        return made
-
-    return make
-
-
-def _passes(default: int, about: str) -> Parameter:
-    return Parameter("passes", "T", default, about, "count")
-
-
-def _mc_dropout(method: Method, k: int) -> str:
-    return (
-        f"one-hot labels, the mean of {method.values['passes']:g} predictions with dropout {method.values['dropout']:g}"
-    )
-
-
-def _swag(method: Method, k: int) -> str:
-    values = method.values
-    return (
-        f"one-hot labels, the mean of {values['passes']:g} networks drawn from where SGD walks in the last "
-        f"{100 * values['swa_share']:g} % of the training at learning rate {values['swa_lr']:g}"
-    )
-
-
-def _laplace(method: Method, k: int) -> str:
-    how = f"{method.values['passes']:g} draws" if method.values["passes"] else "probit"
-    return f"one-hot labels, the last layer's weights Gaussian, as the curvature allows ({how})"
-
-
-def _ensemble(method: Method, k: int) -> str:
-    return f"one-hot labels, the mean of {method.values['members']:g} networks trained alike"
-
-
-def _distilled(method: Method, k: int) -> str:
-    alpha = method.values["alpha"]
-    return (
-        f"class-similarity smoothing, α = {alpha:g}: {1 - alpha:.4g} on the true class, the rest by what an ensemble "
-        f"of {method.values['members']:g} networks takes validation rows of the class for"
-    )
-
-
-def _distance(method: Method, k: int) -> str:
-    return f"one-hot labels, logits are minus the distances from the class centres ({method.values['passes']:g} draws)"
-
-
-declare(
-    TrainingMethod(
-        "mc-dropout",
-        "MC-dropout",
-        _mc_dropout,
-        _loss("Objective"),
-        parameters=(
-            Parameter("dropout", "p", 0.2, "the share of units that dropout switches off", "share"),
-            _passes(30, "how many predictions are averaged"),
-        ),
-        companion=_around("mc_dropout"),
-        network_options=lambda method: {"dropout": method.values["dropout"]},
-    )
-)
-declare(
-    TrainingMethod(
-        "swag",
-        "SWAG",
-        _swag,
-        _loss("Objective"),
-        parameters=(
-            _passes(30, "how many networks are drawn"),
-            Parameter("swa_lr", "η", 0.01, "the constant learning rate at which weights are collected", "above 0"),
-            Parameter("swa_share", "c", 0.25, "the share of the training, at its end, that collects weights", "share"),
-            Parameter("rank", "R", 20, "how many deviations of the weights are kept", "count"),
-        ),
-        companion=_around("swag"),
-    )
-)
-declare(
-    TrainingMethod(
-        "laplace",
-        "Laplace",
-        _laplace,
-        _loss("Objective"),
-        parameters=(_passes(0, "how many last layers are drawn, 0 for the probit approximation"),),
-        companion=_around("laplace"),
-    )
-)
-MEMBERS = Parameter("members", "M", 5, "how many networks are trained", "count")
-declare(
-    TrainingMethod(
-        "ensemble",
-        "ensemble",
-        _ensemble,
-        _loss("Objective"),
-        parameters=(MEMBERS,),
-        several=True,
-    )
-)
-declare(
-    TrainingMethod(
-        "distilled",
-        "distilled",
-        _distilled,
-        _loss("Objective"),
-        parameters=(_alpha(0.1, automatic=False), MEMBERS),
-        several=True,
-        distils=True,
-    )
-)
-declare(
-    TrainingMethod(
-        "distance",
-        "distance",
-        _distance,
-        _loss("DistanceObjective", "penalties"),
-        parameters=(_passes(10, "how many draws of the representation are averaged"),),
-        mixable=False,
-        companion=_around("prototypes"),
-    )
-)

@@ -9,7 +9,8 @@ from softkin.bayes import Posterior
 from softkin.predictions import Predictions
 from softkin.training.batches import Inputs, Standardisation
 from softkin.training.launch import checked_device
-from softkin.training.loop import Trained, evaluate
+from softkin.training.loop import Trained
+from softkin.training.validation import evaluate
 
 if TYPE_CHECKING:
     from softkin.data import Samples
