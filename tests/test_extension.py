@@ -81,7 +81,7 @@ def test_a_calibrator_is_one_class(toy_calibrator, capsys, tmp_path):
     assert type(calibrators.load(tmp_path / "cal")) is toy_calibrator
     result = json.loads(run("compare", VALIDATION, TEST, "--methods", "hw,ts", "--resamples", 100, "--json"))
     assert {line["method"] for line in result["methods"]} == {"uncalibrated", "halfway", "temperature"}
-    assert "halfway" in run("compare", VALIDATION, TEST, "--methods", "hw", "--resamples", 100)
+    assert "\nhalfway " in run("compare", VALIDATION, TEST, "--methods", "hw", "--resamples", 100)
     assert toy_calibrator in {type(candidate) for candidate in calibrators.default_candidates()}
     assert toy_calibrator not in {type(candidate) for candidate in calibrators.default_candidates(quick=True)}
     held_out = formats.read(VALIDATION)
@@ -283,6 +283,27 @@ def test_a_metric_is_in_evaluate_of_any_size(toy_metric, monkeypatch):
         evaluated = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["spherical"]
         assert evaluated["value"] == pytest.approx(expected)
         assert evaluated["low"] < evaluated["value"] < evaluated["high"]
+
+
+def test_a_metric_is_a_column_of_calibrate_compare(toy_metric, capsys):
+    arguments = ("calibrate", "compare", VALIDATION, TEST, "--methods", "ts", "--resamples", 100)
+    _, output, _ = command_line.run(capsys, *arguments)
+    expected = toy_metric(*(getattr(formats.read(TEST), name) for name in ("probabilities", "known_labels")))
+    heading, *lines = (line.split() for line in output.splitlines()[1:4])
+    place = heading.index("sphere") - len(heading)
+    assert f"{expected:.4f}" in {line[place] for line in lines}
+    _, output, _ = command_line.run(capsys, *arguments, "--json")
+    assert all("spherical" in line["metrics"] for line in json.loads(output)["methods"])
+
+
+def test_a_calibrator_is_on_the_page_of_a_model(toy_calibrator, browser, tmp_path):
+    test = formats.read(TEST).take(torch.arange(60))
+    browser.media()
+    browser.resize(1280, 900)
+    data = report.build(test, resamples=100, candidates=[toy_calibrator()])
+    page = browser.open(report.write(tmp_path / "toy.html", data)[0])
+    assert "Half" in page.run("return document.getElementById('calibrators').textContent")
+    assert page.console() == []
 
 
 def test_a_metric_is_on_the_page(toy_metric, browser, tmp_path):

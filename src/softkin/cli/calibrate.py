@@ -3,6 +3,7 @@
 import argparse
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,10 @@ from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.text import rows_that_fit, shown
+from softkin.cli.text import present, print_data_sets, print_table, shown
 
 if TYPE_CHECKING:
-    pass
+    from softkin.metrics.catalogue import Metric
 
 SUMMARY = "fit a calibrator to predictions, apply it to others, or compare all of them"
 DESCRIPTION = """\
@@ -43,7 +44,8 @@ HEADINGS = (
     "accuracy %",
     "seconds",
 )
-LEFT_OUT_FIRST = (8, 5, 6, 4, 2)  # the order in which columns go where the terminal is too narrow for all
+IN_HEADINGS = ("nll", "ece_hist", "ece_hist_output", "accuracy")  # other metrics have columns before the seconds
+LEFT_OUT_FIRST = (5, 6, 4, 2)  # the columns that go after these where the terminal is too narrow for all
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -183,7 +185,6 @@ def _apply(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    from softkin import files
     from softkin.evaluation import calibrated
 
     validation, test = (read_labelled(path, arguments) for path in (arguments.validation, arguments.test))
@@ -197,34 +198,23 @@ def _compare(arguments: argparse.Namespace) -> None:
         resamples=arguments.resamples,
         seed=arguments.seed,
     )
-    for notice in result["warnings"]:
-        warnings.warn(notice, stacklevel=2)
-    text = json.dumps(result, ensure_ascii=False, indent=1, allow_nan=False)
-    if arguments.json:
-        print(text)
-    else:
-        _print(result)
-    if arguments.output is not None:
-        files.write(arguments.output, text.encode())
-        if not arguments.json:
-            print(f"Wrote {arguments.output}")
+    present(arguments, result, _print)
 
 
 def _print(result: dict[str, Any]) -> None:
+    from softkin.metrics.catalogue import shown as shown_metrics
+
     level = f"{100 * result['confidence']:g} %"
-    fitted, measured = result["fitted_on"], result["measured_on"]
-    print(
-        f"Fitted on {shown(str(fitted['name']))} ({fitted['num_samples']:,} samples), "
-        f"measured on {shown(str(measured['name']))} ({measured['num_samples']:,}), {level} intervals"
-    )
-    rows = [_cells(line) for line in result["methods"] if "metrics" in line]
-    table, dropped = rows_that_fit(HEADINGS, rows, LEFT_OUT_FIRST)
-    print(table)
+    print_data_sets(result)
+    others = [metric for metric in shown_metrics("compare") if metric.key not in IN_HEADINGS]
+    *first, seconds = HEADINGS
+    headings = [*first, *(f"{metric.short} %" if metric.percent else metric.short for metric in others), seconds]
+    droppable = [place for place, metric in enumerate(others, len(first)) if metric.key != result["metric"]]
+    rows = [_cells(line, others) for line in result["methods"] if "metrics" in line]
+    print_table(headings, rows, [len(headings) - 1, *droppable, *LEFT_OUT_FIRST])
     for line in result["methods"]:
         if "failed" in line:
             print(f"{line['method']} failed: {shown(line['failed'])}")
-    if dropped:
-        print(f"No room for these columns: {', '.join(dropped)}; a wider terminal or --json shows them.")
     print(f"Lowest {result['metric']}: {result['winner']} (optimistic: it was chosen on the test samples themselves).")
     for pair in result["comparisons"]:
         if not isinstance(pair["difference"], float):
@@ -238,7 +228,7 @@ def _print(result: dict[str, Any]) -> None:
         )
 
 
-def _cells(line: dict[str, Any]) -> list[str]:
+def _cells(line: dict[str, Any], others: "Sequence[Metric]") -> list[str]:
     """The cells of a method's row in the table."""
     measured = line["metrics"]
     nll, ece = measured["nll"], measured["ece_hist"]
@@ -251,6 +241,7 @@ def _cells(line: dict[str, Any]) -> list[str]:
         _percent(ece["when_calibrated"]["value"]),
         _percent(measured["ece_hist_output"]["value"]),
         _percent(measured["accuracy"]["value"]),
+        *((_percent if metric.percent else _plain)(measured[metric.key]["value"]) for metric in others),
         f"{line['seconds']:.2f}",
     ]
 

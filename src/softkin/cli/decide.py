@@ -10,7 +10,7 @@ from softkin import files
 from softkin.cli import choices
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.text import rows_that_fit, shown
+from softkin.cli.text import present, print_data_sets, print_table, shown
 
 if TYPE_CHECKING:
     from softkin.decisions import Rule
@@ -242,25 +242,11 @@ def _compare(arguments: argparse.Namespace) -> None:
     result = decided.compare_rules(
         validation, test, rules, level=arguments.level, costs=sources["costs"], tree=sources["tree"]
     )
-    for words in result["warnings"]:
-        warnings.warn(words, stacklevel=2)
-    text = json.dumps(result, ensure_ascii=False, indent=1, allow_nan=False)
-    if arguments.json:
-        print(text)
-    else:
-        _print(result)
-    if arguments.output is not None:
-        files.write(arguments.output, text.encode())
-        if not arguments.json:
-            print(f"Wrote {arguments.output}")
+    present(arguments, result, _print)
 
 
 def _print(result: dict[str, Any]) -> None:
-    fitted, measured = result["fitted_on"], result["measured_on"]
-    print(
-        f"Fitted on {shown(str(fitted['name']))} ({fitted['num_samples']:,} samples), measured on "
-        f"{shown(str(measured['name']))} ({measured['num_samples']:,}), {100 * result['confidence']:g} % intervals"
-    )
+    print_data_sets(result)
     lines = [line for line in result["rules"] if "measures" in line]
     known = [name for line in lines for name in line["measures"] if name.startswith("cost ")]
     columns = [name for name in [*COLUMNS, *dict.fromkeys(known)] if any(name in line["measures"] for line in lines)]
@@ -270,10 +256,7 @@ def _print(result: dict[str, Any]) -> None:
     ]
     headings = ["rule", *(HEADINGS.get(name, shown(name)) for name in columns)]
     droppable = [1 + columns.index(name) for name in ("information", "worst_class", "cost") if name in columns]
-    table, dropped = rows_that_fit(headings, rows, droppable)
-    print(table)
-    if dropped:
-        print(f"No room for these columns: {', '.join(dropped)}; a wider terminal or --json shows them.")
+    print_table(headings, rows, droppable)
     for line in result["rules"]:
         if "failed" in line:
             print(f"{line['rule']} failed: {shown(line['failed'])}")

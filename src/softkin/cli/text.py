@@ -1,11 +1,15 @@
 """Text and tables for the terminal."""
 
+import argparse
+import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
+from softkin import files
 from softkin.escape import terminal
 
 if TYPE_CHECKING:
@@ -52,3 +56,35 @@ def rows_that_fit(
         cells = [line[first].ljust(widths[first]), *(line[column].rjust(widths[column]) for column in others)]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines), dropped
+
+
+def present(arguments: argparse.Namespace, result: dict[str, Any], in_words: Callable[[dict[str, Any]], None]) -> None:
+    """Show a comparison in words or, with ``--json``, as it is; write it to ``--output``; warn of what it warns of."""
+    for notice in result["warnings"]:
+        warnings.warn(notice, stacklevel=3)
+    text = json.dumps(result, ensure_ascii=False, indent=1, allow_nan=False)
+    if arguments.json:
+        print(text)
+    else:
+        in_words(result)
+    if arguments.output is not None:
+        files.write(arguments.output, text.encode())
+        if not arguments.json:
+            print(f"Wrote {arguments.output}")
+
+
+def print_data_sets(result: dict[str, Any]) -> None:
+    """Print which samples a comparison fitted on and measured on."""
+    fitted, measured = result["fitted_on"], result["measured_on"]
+    print(
+        f"Fitted on {shown(str(fitted['name']))} ({fitted['num_samples']:,} samples), measured on "
+        f"{shown(str(measured['name']))} ({measured['num_samples']:,}), {100 * result['confidence']:g} % intervals"
+    )
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], order: Sequence[int]) -> None:
+    """Print the columns that fit, as ``rows_that_fit`` chooses them, and the names of the others."""
+    table, dropped = rows_that_fit(headings, rows, order)
+    print(table)
+    if dropped:
+        print(f"No room for these columns: {', '.join(dropped)}; a wider terminal or --json shows them.")
