@@ -5,9 +5,10 @@ need torch, and are imported when a training begins.
 """
 
 import importlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from softkin.training.declaration import MakeObjective, Parameter, TrainingMethod, declare
+from softkin.training.declaration import METHODS, Parameter, Target, TrainingMethod, declare
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,15 +18,30 @@ if TYPE_CHECKING:
     from softkin.training.objectives import Objective
 
 
-def _loss(name: str, module: str = "objectives") -> MakeObjective:
-    """A class of a module of this package, which needs torch and so is imported when a loss is made."""
+def declared(
+    name: str, title: str | None = None, *, loss: str | None = "objectives:Objective", **about: Any
+) -> Callable[[Target], Target]:
+    """Declare the training method whose target the function below puts in words.
+
+    Args:
+        name: What people type.
+        title: What tables call it; by default the name.
+        loss: "module:class" of this package; None for a way to mix.
+        about: Other fields of ``TrainingMethod``.
+    """
 
     def make(method: "Method", num_classes: int) -> "Objective":
-        losses_of = importlib.import_module(f"softkin.training.{module}")
-        objective: Objective = getattr(losses_of, name)(method, num_classes)
+        module, _, class_name = str(loss).partition(":")
+        objective: Objective = getattr(importlib.import_module(f"softkin.training.{module}"), class_name)(
+            method, num_classes
+        )
         return objective
 
-    return make
+    def declaring(target: Target) -> Target:
+        declare(TrainingMethod(name, title or name, target, None if loss is None else make, **about))
+        return target
+
+    return declaring
 
 
 def _alpha(default: float, *, automatic: bool = True) -> Parameter:
@@ -38,34 +54,31 @@ def _mixing(default: float) -> Parameter:
     )
 
 
-def _margin_of(about: str) -> Parameter:
-    return Parameter("margin", "m", 10.0, about, "above 0")
-
-
 def _passes(default: int, about: str) -> Parameter:
     return Parameter("passes", "T", default, about, "count")
 
 
 BETA = Parameter("beta", "β", 2.0, "how sharp the similarity is", automatic=True)
 TOP_M = Parameter("top_m", "top-m", 0, "how many of the most similar classes share α, 0 for all", "count")
+BELOW = "how far a logit may lie below the highest without a penalty"
+MARGIN = Parameter("margin", "m", 10.0, BELOW, "above 0")
 MEMBERS = Parameter("members", "M", 5, "how many networks are trained", "count")
 
 
 # Ways to label
 
 
-def _one_hot(method: "Method", k: int) -> str:
+@declared("one-hot")
+def one_hot(method: "Method", k: int) -> str:
     return "one-hot labels"
-
-
-ONE_HOT = declare(TrainingMethod("one-hot", "one-hot", _one_hot, _loss("Objective")))
 
 
 def _moving(auto: "AutoAlpha") -> str:
     return f"α from {auto.start:g} on, moved by {auto.rate:g}·(mean confidence − accuracy) at each validation"
 
 
-def _uniform(method: "Method", k: int) -> str:
+@declared("uniform", loss="objectives:UniformObjective", parameters=(_alpha(0.1),), tuned="alpha")
+def uniform(method: "Method", k: int) -> str:
     alpha = method.values["alpha"]
     if method.auto_alpha is not None:
         return f"uniform smoothing, {_moving(method.auto_alpha)}, shared among all {k} classes"
@@ -73,12 +86,10 @@ def _uniform(method: "Method", k: int) -> str:
     return f"uniform smoothing, α = {alpha:g}: {own:.4g} on the true class, {other:.4g} on each of the {k - 1} others"
 
 
-declare(
-    TrainingMethod("uniform", "uniform", _uniform, _loss("UniformObjective"), parameters=(_alpha(0.1),), tuned="alpha")
+@declared(
+    "similarity", loss="objectives:SimilarityObjective", parameters=(_alpha(0.1), BETA, TOP_M), from_distances=True
 )
-
-
-def _similarity(method: "Method", k: int) -> str:
+def similarity(method: "Method", k: int) -> str:
     alpha, beta, top_m = method.values["alpha"], method.values.get("beta"), method.values.get("top_m")
     known = [f"α = {alpha:.4g}" if method.auto_alpha is None else "α = auto"]
     known += [f"β = {beta:g}"] if beta is not None else []
@@ -95,57 +106,34 @@ def _similarity(method: "Method", k: int) -> str:
     )
 
 
-SIMILARITY = declare(
-    TrainingMethod(
-        "similarity",
-        "similarity",
-        _similarity,
-        _loss("SimilarityObjective"),
-        parameters=(_alpha(0.1), BETA, TOP_M),
-        from_distances=True,
-    )
+@declared(
+    "focal",
+    loss="objectives:FocalObjective",
+    parameters=(Parameter("gamma", "γ", 3.0, "the exponent of the focal loss"),),
+    tuned="gamma",
 )
-
-
-def _focal(method: "Method", k: int) -> str:
+def focal(method: "Method", k: int) -> str:
     return f"one-hot labels, the loss of a sample times (1−p)^{method.values['gamma']:g}"
 
 
-declare(
-    TrainingMethod(
-        "focal",
-        "focal",
-        _focal,
-        _loss("FocalObjective"),
-        parameters=(Parameter("gamma", "γ", 3.0, "the exponent of the focal loss"),),
-        tuned="gamma",
-    )
+@declared(
+    "margin",
+    loss="objectives:MarginObjective",
+    parameters=(
+        Parameter("margin", "m", 10.0, BELOW),
+        Parameter("penalty", "λ", 0.1, "the weight of the penalty"),
+    ),
+    tuned="margin",
 )
-
-
-def _margin(method: "Method", k: int) -> str:
+def margin(method: "Method", k: int) -> str:
     return (
         f"one-hot labels, plus {method.values['penalty']:g}·mean over classes of "
         f"max(0, highest logit − logit − {method.values['margin']:g})"
     )
 
 
-declare(
-    TrainingMethod(
-        "margin",
-        "margin",
-        _margin,
-        _loss("MarginObjective"),
-        parameters=(
-            Parameter("margin", "m", 10.0, "how far a logit may lie below the highest without a penalty"),
-            Parameter("penalty", "λ", 0.1, "the weight of the penalty"),
-        ),
-        tuned="margin",
-    )
-)
-
-
-def _online(method: "Method", k: int) -> str:
+@declared("online", loss="objectives:OnlineObjective", parameters=(_alpha(0.5, automatic=False),), tuned="alpha")
+def online(method: "Method", k: int) -> str:
     alpha = method.values["alpha"]
     return (
         f"online smoothing, α = {alpha:g}: {1 - alpha:g}·one-hot + {alpha:g}·mean probabilities of what the last epoch "
@@ -153,72 +141,56 @@ def _online(method: "Method", k: int) -> str:
     )
 
 
-declare(
-    TrainingMethod(
-        "online", "online", _online, _loss("OnlineObjective"), parameters=(_alpha(0.5, automatic=False),), tuned="alpha"
-    )
-)
-
-
 # Ways to mix
 
 
-def _mixup(method: "Method", k: int) -> str:
+@declared("mixup", loss=None, parameters=(_mixing(0.2),), tuned="mixing")
+def mixup(method: "Method", k: int) -> str:
     a = method.values["mixing"]
     return f"two samples mixed, λ·first + (1−λ)·second, λ ~ Beta({a:g}, {a:g})"
 
 
-declare(TrainingMethod("mixup", "mixup", _mixup, None, parameters=(_mixing(0.2),), tuned="mixing"))
-
-
-def _cutmix(method: "Method", k: int) -> str:
+@declared("cutmix", "CutMix", loss=None, parameters=(_mixing(1.0),), tuned="mixing", images_only=True, pastes=True)
+def cutmix(method: "Method", k: int) -> str:
     a = method.values["mixing"]
     return f"a rectangle of a second sample pasted in, labels by area, area kept ~ Beta({a:g}, {a:g})"
-
-
-declare(
-    TrainingMethod(
-        "cutmix", "CutMix", _cutmix, None, parameters=(_mixing(1.0),), tuned="mixing", images_only=True, pastes=True
-    )
-)
 
 
 # Losses that hold confidence back
 
 
-def _mmce(method: "Method", k: int) -> str:
+@declared(
+    "mmce",
+    "MMCE",
+    loss="penalties:MmceObjective",
+    parameters=(Parameter("penalty", "λ", 2.0, "the weight of the penalty"),),
+    tuned="penalty",
+)
+def mmce(method: "Method", k: int) -> str:
     return f"one-hot labels, plus {method.values['penalty']:g}·the maximum mean calibration error of the batch"
 
 
-declare(
-    TrainingMethod(
-        "mmce",
-        "MMCE",
-        _mmce,
-        _loss("MmceObjective", "penalties"),
-        parameters=(Parameter("penalty", "λ", 2.0, "the weight of the penalty"),),
-        tuned="penalty",
-    )
+@declared(
+    "dual-focal",
+    loss="penalties:DualFocalObjective",
+    parameters=(Parameter("gamma", "γ", 5.0, "the exponent of the focal loss"),),
+    tuned="gamma",
 )
-
-
-def _dual_focal(method: "Method", k: int) -> str:
+def dual_focal(method: "Method", k: int) -> str:
     return f"one-hot labels, the loss of a sample times (1−p+largest below p)^{method.values['gamma']:g}"
 
 
-declare(
-    TrainingMethod(
-        "dual-focal",
-        "dual-focal",
-        _dual_focal,
-        _loss("DualFocalObjective", "penalties"),
-        parameters=(Parameter("gamma", "γ", 5.0, "the exponent of the focal loss"),),
-        tuned="gamma",
-    )
+@declared(
+    "acls",
+    "ACLS",
+    loss="penalties:AclsObjective",
+    parameters=(
+        MARGIN,
+        Parameter("penalty", "λ", 0.1, "the weight of the penalty"),
+    ),
+    tuned="margin",
 )
-
-
-def _acls(method: "Method", k: int) -> str:
+def acls(method: "Method", k: int) -> str:
     m = method.values["margin"]
     return (
         f"one-hot labels, plus {method.values['penalty']:g}·(max(0, z*−{m:g})² + 0.1·mean of max(0, z*−z−{m:g})²), "
@@ -226,48 +198,22 @@ def _acls(method: "Method", k: int) -> str:
     )
 
 
-declare(
-    TrainingMethod(
-        "acls",
-        "ACLS",
-        _acls,
-        _loss("AclsObjective", "penalties"),
-        parameters=(
-            _margin_of("how far a logit may lie below the highest without a penalty"),
-            Parameter("penalty", "λ", 0.1, "the weight of the penalty"),
-        ),
-        tuned="margin",
-    )
+@declared(
+    "class-adaptive",
+    "CALS",
+    loss="penalties:ClassAdaptiveObjective",
+    parameters=(MARGIN,),
+    tuned="margin",
+    from_validation=True,
 )
-
-
-def _class_adaptive(method: "Method", k: int) -> str:
+def class_adaptive(method: "Method", k: int) -> str:
     return (
         f"one-hot labels, plus a penalty for logits more than {method.values['margin']:g} below the highest, with one "
         "weight a class that every validation renews"
     )
 
 
-declare(
-    TrainingMethod(
-        "class-adaptive",
-        "CALS",
-        _class_adaptive,
-        _loss("ClassAdaptiveObjective", "penalties"),
-        parameters=(_margin_of("how far a logit may lie below the highest without a penalty"),),
-        tuned="margin",
-        from_validation=True,
-    )
-)
-
-
 # What averages over networks, and what measures distances from class centres
-
-
-def _mc_dropout(method: "Method", k: int) -> str:
-    return (
-        f"one-hot labels, the mean of {method.values['passes']:g} predictions with dropout {method.values['dropout']:g}"
-    )
 
 
 def _with_dropout(method: "Method", network: "nn.Module", num_classes: int, seed: int) -> "nn.Module":
@@ -276,27 +222,19 @@ def _with_dropout(method: "Method", network: "nn.Module", num_classes: int, seed
     return McDropout(network, passes=int(method.values["passes"]), seed=seed)
 
 
-declare(
-    TrainingMethod(
-        "mc-dropout",
-        "MC-dropout",
-        _mc_dropout,
-        _loss("Objective"),
-        parameters=(
-            Parameter("dropout", "p", 0.2, "the share of units that dropout switches off", "share"),
-            _passes(30, "how many predictions are averaged"),
-        ),
-        companion=_with_dropout,
-        network_options=lambda method: {"dropout": method.values["dropout"]},
-    )
+@declared(
+    "mc-dropout",
+    "MC-dropout",
+    parameters=(
+        Parameter("dropout", "p", 0.2, "the share of units that dropout switches off", "share"),
+        _passes(30, "how many predictions are averaged"),
+    ),
+    companion=_with_dropout,
+    network_options=lambda method: {"dropout": method.values["dropout"]},
 )
-
-
-def _swag(method: "Method", k: int) -> str:
-    values = method.values
+def mc_dropout(method: "Method", k: int) -> str:
     return (
-        f"one-hot labels, the mean of {values['passes']:g} networks drawn from where SGD walks in the last "
-        f"{100 * values['swa_share']:g} % of the training at learning rate {values['swa_lr']:g}"
+        f"one-hot labels, the mean of {method.values['passes']:g} predictions with dropout {method.values['dropout']:g}"
     )
 
 
@@ -314,26 +252,23 @@ def _with_swag(method: "Method", network: "nn.Module", num_classes: int, seed: i
     )
 
 
-declare(
-    TrainingMethod(
-        "swag",
-        "SWAG",
-        _swag,
-        _loss("Objective"),
-        parameters=(
-            _passes(30, "how many networks are drawn"),
-            Parameter("swa_lr", "η", 0.01, "the constant learning rate at which weights are collected", "above 0"),
-            Parameter("swa_share", "c", 0.25, "the share of the training, at its end, that collects weights", "share"),
-            Parameter("rank", "R", 20, "how many deviations of the weights are kept", "count"),
-        ),
-        companion=_with_swag,
-    )
+@declared(
+    "swag",
+    "SWAG",
+    parameters=(
+        _passes(30, "how many networks are drawn"),
+        Parameter("swa_lr", "η", 0.01, "the constant learning rate at which weights are collected", "above 0"),
+        Parameter("swa_share", "c", 0.25, "the share of the training, at its end, that collects weights", "share"),
+        Parameter("rank", "R", 20, "how many deviations of the weights are kept", "count"),
+    ),
+    companion=_with_swag,
 )
-
-
-def _laplace(method: "Method", k: int) -> str:
-    how = f"{method.values['passes']:g} draws" if method.values["passes"] else "probit"
-    return f"one-hot labels, the last layer's weights Gaussian, as the curvature allows ({how})"
+def swag(method: "Method", k: int) -> str:
+    values = method.values
+    return (
+        f"one-hot labels, the mean of {values['passes']:g} networks drawn from where SGD walks in the last "
+        f"{100 * values['swa_share']:g} % of the training at learning rate {values['swa_lr']:g}"
+    )
 
 
 def _with_laplace(method: "Method", network: "nn.Module", num_classes: int, seed: int) -> "nn.Module":
@@ -345,57 +280,29 @@ def _with_laplace(method: "Method", network: "nn.Module", num_classes: int, seed
     return Laplace(network, prediction="sampled", samples=draws, seed=seed)
 
 
-declare(
-    TrainingMethod(
-        "laplace",
-        "Laplace",
-        _laplace,
-        _loss("Objective"),
-        parameters=(_passes(0, "how many last layers are drawn, 0 for the probit approximation"),),
-        companion=_with_laplace,
-    )
+@declared(
+    "laplace",
+    "Laplace",
+    parameters=(_passes(0, "how many last layers are drawn, 0 for the probit approximation"),),
+    companion=_with_laplace,
 )
+def laplace(method: "Method", k: int) -> str:
+    how = f"{method.values['passes']:g} draws" if method.values["passes"] else "probit"
+    return f"one-hot labels, the last layer's weights Gaussian, as the curvature allows ({how})"
 
 
-def _ensemble(method: "Method", k: int) -> str:
+@declared("ensemble", parameters=(MEMBERS,), several=True)
+def ensemble(method: "Method", k: int) -> str:
     return f"one-hot labels, the mean of {method.values['members']:g} networks trained alike"
 
 
-declare(
-    TrainingMethod(
-        "ensemble",
-        "ensemble",
-        _ensemble,
-        _loss("Objective"),
-        parameters=(MEMBERS,),
-        several=True,
-    )
-)
-
-
-def _distilled(method: "Method", k: int) -> str:
+@declared("distilled", parameters=(_alpha(0.1, automatic=False), MEMBERS), several=True, distils=True)
+def distilled(method: "Method", k: int) -> str:
     alpha = method.values["alpha"]
     return (
         f"class-similarity smoothing, α = {alpha:g}: {1 - alpha:.4g} on the true class, the rest by what an ensemble "
         f"of {method.values['members']:g} networks takes validation rows of the class for"
     )
-
-
-declare(
-    TrainingMethod(
-        "distilled",
-        "distilled",
-        _distilled,
-        _loss("Objective"),
-        parameters=(_alpha(0.1, automatic=False), MEMBERS),
-        several=True,
-        distils=True,
-    )
-)
-
-
-def _distance(method: "Method", k: int) -> str:
-    return f"one-hot labels, logits are minus the distances from the class centres ({method.values['passes']:g} draws)"
 
 
 def _with_prototypes(method: "Method", network: "nn.Module", num_classes: int, seed: int) -> "nn.Module":
@@ -404,14 +311,15 @@ def _with_prototypes(method: "Method", network: "nn.Module", num_classes: int, s
     return Prototypes(network, num_classes, draws=int(method.values["passes"]), seed=seed)
 
 
-declare(
-    TrainingMethod(
-        "distance",
-        "distance",
-        _distance,
-        _loss("DistanceObjective", "penalties"),
-        parameters=(_passes(10, "how many draws of the representation are averaged"),),
-        mixable=False,
-        companion=_with_prototypes,
-    )
+@declared(
+    "distance",
+    loss="penalties:DistanceObjective",
+    parameters=(_passes(10, "how many draws of the representation are averaged"),),
+    mixable=False,
+    companion=_with_prototypes,
 )
+def distance(method: "Method", k: int) -> str:
+    return f"one-hot labels, logits are minus the distances from the class centres ({method.values['passes']:g} draws)"
+
+
+ONE_HOT, SIMILARITY = METHODS["one-hot"], METHODS["similarity"]
