@@ -7,16 +7,11 @@ import pytest
 import torch
 from scipy import optimize
 
+from calibration_data import drawn
 from softkin.calibrators import DirichletCalibration, MatrixScaling, VectorScaling
 from softkin.calibrators.linear import KULL_LAMBDAS, KULL_MUS
 from softkin.calibrators.newton import Affine, Diagonal, _gradient, _objective, minimise
 from softkin.calibrators.selection import folds_of
-
-
-def drawn(seed=0, n=150, k=4, factor=2.0):
-    generator = torch.Generator().manual_seed(seed)
-    z = 3 * torch.randn(n, k, generator=generator, dtype=torch.float64)
-    return z, torch.multinomial(torch.softmax(z / factor, dim=1), 1, generator=generator)[:, 0]
 
 
 def plain_minimum(x, y, penalty, centre):
@@ -72,7 +67,7 @@ def test_check_values(network_logits, strength, expected):
 @pytest.mark.parametrize(("lam", "mu"), [(0.01, 0.01), (0.3, 0.001), (0.0, 0.1), (100.0, 1e-4), (1e-3, 1e5)])
 @pytest.mark.parametrize("method", [DirichletCalibration, MatrixScaling])
 def test_reaches_scipys_minimum(method, lam, mu):
-    z, y = drawn()
+    z, y = drawn(n=150)
     x = torch.log_softmax(z, dim=1) if method is DirichletCalibration else z
     value, a = plain_minimum(x, y, odir(4, lam, mu), np.eye(4, 5))
     cal = method(lam=lam, mu=mu).fit(z, y)
@@ -84,7 +79,7 @@ def test_reaches_scipys_minimum(method, lam, mu):
 
 
 def test_l2_penalty_pulls_to_zero():
-    z, y = drawn()
+    z, y = drawn(n=150)
     penalty = np.full((4, 5), 0.02)
     penalty[:, -1] = 0.3
     _, a = plain_minimum(torch.log_softmax(z, dim=1), y, penalty, np.zeros((4, 5)))
@@ -93,14 +88,14 @@ def test_l2_penalty_pulls_to_zero():
 
 
 def test_scaling_mean_divides():
-    z, y = drawn()
+    z, y = drawn(n=150)
     a = DirichletCalibration(lam=1.2, mu=0.4, scaling="mean").fit(z, y)
     b = DirichletCalibration(lam=1.2 / 12, mu=0.4 / 4).fit(z, y)
     torch.testing.assert_close(a.weight_, b.weight_, atol=1e-12, rtol=0)
 
 
 def test_vector_scaling_is_a_matrix_without_off_diagonal():
-    z, y = drawn()
+    z, y = drawn(n=150)
     vector = VectorScaling(l2=0).fit(z, y)
     matrix = MatrixScaling(lam=1e9, mu=0).fit(z, y)
     torch.testing.assert_close(vector.predict_proba(z), matrix.predict_proba(z), atol=1e-5, rtol=0)
@@ -108,7 +103,7 @@ def test_vector_scaling_is_a_matrix_without_off_diagonal():
 
 
 def test_the_ridge_holds_what_the_data_leave_free():
-    z, y = drawn()
+    z, y = drawn(n=150)
     present = y != 3
     cal = DirichletCalibration(lam=0.1).fit(z[present], y[present])
     assert "a ridge of 1e-06 holds what 1 classes leave free" in str(cal.certificate_)
@@ -158,7 +153,7 @@ def test_an_unconverged_fit_says_so(monkeypatch):
 
     monkeypatch.setattr(linear, "minimise", lambda problem, start: minimise(problem, start, limit=1))
     with pytest.warns(UserWarning, match=r"VectorScaling did not converge: .*not converged \(gradient"):
-        VectorScaling().fit(*drawn())
+        VectorScaling().fit(*drawn(n=150))
 
 
 # The search

@@ -12,6 +12,7 @@ from scipy import optimize
 from scipy.interpolate import CubicSpline
 from sklearn.isotonic import IsotonicRegression
 
+from calibration_data import drawn
 from softkin import metrics
 from softkin.calibrators import (
     BayesianBinning,
@@ -29,12 +30,6 @@ from softkin.calibrators.isotonic import steps
 from softkin.calibrators.mutual_information import best_groups
 from softkin.calibrators.one_vs_rest import log_odds_parts, normalised
 from softkin.calibrators.spline import natural_basis
-
-
-def drawn(seed=0, n=200, k=4, factor=2.0):
-    generator = torch.Generator().manual_seed(seed)
-    z = 3 * torch.randn(n, k, generator=generator, dtype=torch.float64)
-    return z, torch.multinomial(torch.softmax(z / factor, dim=1), 1, generator=generator)[:, 0]
 
 
 def test_log_odds_keep_their_digits():
@@ -95,7 +90,7 @@ def logistic_minimum(features, hit, centre, l2, bounds=None):
 
 
 def test_platt_is_scipys_minimum():
-    z, y = drawn()
+    z, y = drawn(n=200)
     cal = PlattScaling(l2=1e-3).fit(z, y)
     log_p, log_rest = (part.numpy() for part in log_odds_parts(z))
     for j in range(4):
@@ -136,7 +131,7 @@ def test_beta_of_scores_that_mislead():
 
 
 def test_absent_class_becomes_unlikely_but_not_impossible():
-    z, y = drawn()
+    z, y = drawn(n=200)
     for cal in (PlattScaling(), BetaCalibration()):
         cal.fit(z[y != 1], y[y != 1])
         p = cal.predict_proba(z)[:, 1]
@@ -165,7 +160,7 @@ def test_isotonic_steps_are_those_of_scikit_learn(pairs):
 @pytest.mark.parametrize("classes", ["separate", "pooled"])
 def test_isotonic_against_scikit_learn(classes):
     z, y = drawn(n=500)
-    other = drawn(seed=1)[0]
+    other = drawn(seed=1, n=200)[0]
     p, q, hit = torch.softmax(z, dim=1).numpy(), torch.softmax(other, dim=1).numpy(), np.eye(4)[y.numpy()]
     if classes == "separate":
         mapped = np.stack(

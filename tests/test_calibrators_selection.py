@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from calibration_data import drawn
 from softkin import calibrators, metrics
 from softkin.calibrators import (
     DirichletCalibration,
@@ -19,12 +20,6 @@ from softkin.calibrators import (
     selection,
 )
 from softkin.calibrators.selection import cross_fit, folds_of
-
-
-def drawn(seed=0, n=300, k=4, factor=2.0):
-    generator = torch.Generator().manual_seed(seed)
-    z = 3 * torch.randn(n, k, generator=generator, dtype=torch.float64)
-    return z, torch.multinomial(torch.softmax(z / factor, dim=1), 1, generator=generator)[:, 0]
 
 
 def test_folds_cover_all_samples_once():

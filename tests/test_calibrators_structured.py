@@ -10,17 +10,12 @@ from hypothesis import strategies as st
 from scipy import optimize
 from sklearn.base import clone
 
+from calibration_data import drawn
 from softkin import calibrators, distances, metrics, similarity
 from softkin.calibrators import StructuredMatrixScaling, StructuredVectorScaling, TemperatureScaling
 from softkin.calibrators.selection import folds_of
 from softkin.calibrators.structured import KINSHIP, STRENGTHS, confusions
 from test_calibrators_linear import plain_minimum
-
-
-def drawn(seed=0, n=150, k=4, factor=2.0):
-    generator = torch.Generator().manual_seed(seed)
-    z = 3 * torch.randn(n, k, generator=generator, dtype=torch.float64)
-    return z, torch.multinomial(torch.softmax(z / factor, dim=1), 1, generator=generator)[:, 0]
 
 
 def skewed(seed=0, n=400, k=4):
@@ -289,7 +284,7 @@ def test_options_are_checked():
             StructuredMatrixScaling(**options)
     with pytest.raises(TypeError, match="`strength` must be a number, got 'loo'"):
         StructuredVectorScaling(strength="loo")
-    z, y = drawn()
+    z, y = drawn(n=150)
     with pytest.raises(
         ValueError, match="`similarity` must cover the 4 classes of the logits, got 3; is it of another"
     ):

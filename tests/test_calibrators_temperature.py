@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
+from calibration_data import drawn
 from softkin.calibrators import EnsembleTemperatureScaling, TemperatureScaling
 from softkin.calibrators.ensemble import Members, mse_weights, nll_weights
 from softkin.calibrators.temperature import below_top, best_temperature, bracket, mse_derivatives, nll_derivatives
@@ -21,12 +22,6 @@ def nll(z, y, t):
 def mse(z, y, t):
     p = torch.softmax(z.double() / t, dim=1)
     return float((p - torch.nn.functional.one_hot(y, z.shape[1])).square().sum(dim=1).mean())
-
-
-def drawn(seed, n=300, k=4, factor=2.0):
-    generator = torch.Generator().manual_seed(seed)
-    z = 3 * torch.randn(n, k, generator=generator, dtype=torch.float64)
-    return z, torch.multinomial(torch.softmax(z / factor, dim=1), 1, generator=generator)[:, 0]
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibration_data import drawn
 from softkin import calibrators, metrics
 from softkin.calibrators import EnsembleTemperatureScaling, IsotonicCalibration, TemperatureScaling, VectorScaling
 from softkin.calibrators.zeros import TINY, floor_of, logarithms, smallest_step
 
 OPTIONS = {"matrix": {"lam": 0.01}, "dirichlet": {"lam": 0.01}}
-
-
-def drawn(seed=0, n=1500, k=5, scale=3.0, factor=2.0):
-    """Over-confident logits: labels are drawn at T = ``factor``."""
-    generator = torch.Generator().manual_seed(seed)
-    z = scale * torch.randn(n, k, generator=generator, dtype=torch.float64)
-    return z, torch.multinomial(torch.softmax(z / factor, dim=1), 1, generator=generator)[:, 0]
 
 
 def rounded(p, decimals=3):
@@ -51,19 +45,19 @@ def coarse(z, decimals=3):
     ],
 )
 def test_the_smallest_step(make, step):
-    p = make(torch.softmax(drawn()[0], dim=1)).double()
+    p = make(torch.softmax(drawn(n=1500, k=5)[0], dim=1)).double()
     positive = p[p > 0]
     assert smallest_step(positive) == pytest.approx(float(positive.min()) if step is None else step, rel=1e-6)
 
 
 def test_rounded_and_normalised_again_has_about_the_same_step():
-    p = coarse(drawn()[0])
+    p = coarse(drawn(n=1500, k=5)[0])
     assert smallest_step(p[p > 0]) == pytest.approx(1e-3, rel=0.01)
 
 
 def test_the_floor_is_the_best_by_brute_force():
     """Of all scores up to half a step the one that, with the best temperature, has the least NLL."""
-    z, y = drawn(n=400)
+    z, y = drawn(n=400, k=5)
     p = coarse(z, 2)
     estimate = floor_of(p, y)
 
@@ -97,7 +91,7 @@ def test_labels_decide_how_far_below():
 
 
 def test_no_zeros_no_matter():
-    z, y = drawn()
+    z, y = drawn(n=1500, k=5)
     p = torch.softmax(z, dim=1)
     assert torch.equal(logarithms(p, 0.5), p.log())
     assert floor_of(p, y).value == pytest.approx(float(p.min()) / 2)
@@ -123,8 +117,8 @@ def test_the_floor_keeps_the_order(seed, k, decimals):
 def test_rounding_hardly_changes_a_calibrator(name):
     """Three decimals: labels that are drawn anew move the predictions by more than the rounding does."""
     make = lambda: calibrators.REGISTRY[name](**OPTIONS.get(name, {}))  # noqa: E731
-    z, y = drawn()
-    test, test_y = drawn(seed=1)
+    z, y = drawn(n=1500, k=5)
+    test, test_y = drawn(seed=1, n=1500, k=5)
     whole = make().fit(torch.softmax(z, dim=1), y, from_probabilities=True)
     with pytest.warns(
         UserWarning, match=r"of 7,500 probabilities are exactly 0, and are taken as .*step between scores, 0.0009"
@@ -215,7 +209,7 @@ def test_certify_warns_once(forest):
 
 
 def test_the_floor_is_remembered(tmp_path):
-    z, y = drawn()
+    z, y = drawn(n=1500, k=5)
     with pytest.warns(UserWarning, match="exactly 0"):
         cal = TemperatureScaling().fit(coarse(z), y, from_probabilities=True)
     cal.save(tmp_path)
@@ -229,7 +223,7 @@ def test_the_floor_is_remembered(tmp_path):
 
 
 def test_the_floor_can_be_said():
-    z, y = drawn()
+    z, y = drawn(n=1500, k=5)
     cal = TemperatureScaling().fit(coarse(z), y, from_probabilities=True, floor=1e-4)
     assert cal.floor_ == 1e-4
     expected = TemperatureScaling().fit(logarithms(coarse(z), 1e-4), y)
@@ -243,7 +237,7 @@ def test_the_floor_can_be_said():
 
 
 def test_fitted_on_logits_and_given_zeros():
-    z, y = drawn()
+    z, y = drawn(n=1500, k=5)
     cal = TemperatureScaling().fit(z, y)
     with pytest.warns(UserWarning, match="taken as 0.00049.: a score below half"):
         p = cal.predict_proba(coarse(z), from_probabilities=True)
@@ -251,7 +245,7 @@ def test_fitted_on_logits_and_given_zeros():
 
 
 def test_zeros_between_the_steps_of_a_composition():
-    z, y = drawn(n=300)
+    z, y = drawn(n=300, k=5)
     both = (IsotonicCalibration() | VectorScaling()).fit(z, y)
     first = IsotonicCalibration().fit(z, y).predict_proba(z)
     assert bool((first == 0).any())

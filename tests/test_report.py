@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from calibration_data import toy_predictions
 from softkin import SoftkinError, calibrators, diagrams, metrics, report, similarity, smoothing
 from softkin.binning import equal_width
 from softkin.calibrators.selection import folds_of
@@ -18,17 +19,11 @@ from softkin.report import curves, matrix, mistakes, render
 from softkin.report.build import in_words, risk_coverage
 
 
-def made(n=400, k=6, seed=0, sharp=3.0, **about):
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(k, (n,), generator=generator)
-    logits = torch.randn(n, k, generator=generator)
-    logits[torch.arange(n), labels] += 1.0
-    return Predictions(sharp * logits, labels, **about)
-
-
 @pytest.fixture(scope="module")
 def predictions():
-    return made(class_names=[f"class {k}" for k in range(6)], sample_ids=[f"s{i}" for i in range(400)], name="toy")
+    return toy_predictions(
+        class_names=[f"class {k}" for k in range(6)], sample_ids=[f"s{i}" for i in range(400)], name="toy"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +103,7 @@ def test_calibrators_are_cross_fitted_in_two_folds(predictions):
 
 def test_the_best_calibrator_is_shown_once():
     # A class that is answered too often: only a bias of its own can mend that.
-    shifted = made(n=600)
+    shifted = toy_predictions(n=600)
     logits = shifted.logits.clone()
     logits[:, 0] += 6
     data = report.build(Predictions(logits, shifted.labels), resamples=100)
@@ -119,7 +114,7 @@ def test_the_best_calibrator_is_shown_once():
 
 def test_without_candidates_or_with_few_samples_nothing_is_calibrated(predictions):
     assert [v["key"] for v in report.build(predictions, candidates=[], resamples=100)["variants"]] == ["raw"]
-    assert report.build(made(n=30), resamples=100)["calibrators"] == []
+    assert report.build(toy_predictions(n=30), resamples=100)["calibrators"] == []
 
 
 def test_a_calibrator_that_cannot_be_fitted_is_named_and_not_fatal(predictions, monkeypatch):
@@ -136,9 +131,12 @@ def test_a_calibrator_that_cannot_be_fitted_is_named_and_not_fatal(predictions, 
 
 
 def test_probabilities_that_were_given_are_calibrated_as_such():
-    p = made().probabilities
-    preds = Predictions.from_probabilities(p, made().labels)
-    a, b = (report.build(item, resamples=100)["variants"][1]["metrics"]["nll"]["value"] for item in (made(), preds))
+    p = toy_predictions().probabilities
+    preds = Predictions.from_probabilities(p, toy_predictions().labels)
+    a, b = (
+        report.build(item, resamples=100)["variants"][1]["metrics"]["nll"]["value"]
+        for item in (toy_predictions(), preds)
+    )
     assert a == pytest.approx(b, abs=1e-6)
 
 

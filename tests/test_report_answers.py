@@ -8,19 +8,12 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
+from calibration_data import toy_predictions
 from command_line import run
 from softkin import SoftkinError, abstention, calibrators, diagrams, distances, evaluation, metrics, report
 from softkin.binning import equal_width
 from softkin.predictions import Predictions
 from softkin.report import answers, attach, models, render, rows
-
-
-def made(n=400, k=6, seed=0, sharp=3.0, **about):
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(k, (n,), generator=generator)
-    logits = torch.randn(n, k, generator=generator)
-    logits[torch.arange(n), labels] += 1.0
-    return Predictions(sharp * logits, labels, **about)
 
 
 def static(page):
@@ -70,7 +63,7 @@ def test_perfect_answers_are_never_under_confident(n):
 
 def test_the_page_shows_the_bins_and_the_threshold_that_were_asked_for(tmp_path, capsys):
     file, page = tmp_path / "p.npz", tmp_path / "page.html"
-    many = made(n=3000, k=3, sharp=1.5)
+    many = toy_predictions(n=3000, k=3, sharp=1.5)
     many.save(file)
     options = ("--resamples", "100", "--abstain", "0.2", "--abstain-confidence", "0.9", "--n-bins", "30", "--json")
     code, out, _ = run(capsys, "evaluate", file, *options, "--report", page)
@@ -89,7 +82,7 @@ def test_the_page_shows_the_bins_and_the_threshold_that_were_asked_for(tmp_path,
 
 
 def test_a_number_of_bins_that_no_slider_offers_is_shown_too():
-    preds = made()
+    preds = toy_predictions()
     data = report.build(preds, n_bins=17, candidates=[], resamples=100)
     cells = data["variants"][0]["prediction"]["exact"]["17"]
     error = sum(abs(s - h) for s, h in zip(cells["score_sum"], cells["hit_sum"], strict=True)) / len(preds)
@@ -99,7 +92,7 @@ def test_a_number_of_bins_that_no_slider_offers_is_shown_too():
 
 
 def test_a_threshold_is_certified_although_nobody_asked():
-    preds = made(n=2000, k=3)
+    preds = toy_predictions(n=2000, k=3)
     data = report.build(preds, candidates=[], resamples=100)
     score, answer = preds.probabilities.max(1)
     expected = abstention.select(score, answer == preds.known_labels, risk=data["abstain"]["target"])
@@ -146,7 +139,7 @@ def answered():
     points = np.random.default_rng(0).normal(size=(6, 3))
     d = np.linalg.norm(points[:, None] - points[None], axis=2)
     names = ["cat", "dog", "<i>fox</i>", "wolf", "owl", "bee"]
-    preds = made(n=1500, class_names=names, name="toy")
+    preds = toy_predictions(n=1500, class_names=names, name="toy")
     data = report.build(
         preds, distances=d, source="my file's.npz", candidates=[calibrators.VectorScaling()], resamples=100
     )
@@ -182,7 +175,7 @@ def test_worst_classes_stand_out_beyond_chance_only(answered):
         hits, sure = (y[answer == k] == k).sum().item(), float(score[answer == k].mean())
         interval = binomtest(hits, int((answer == k).sum())).proportion_ci(1 - 0.05 / 6, method="wilson")
         assert (k in named) == (not interval.low <= sure <= interval.high) or len(named) == answers.WORST
-    few = report.build(made(n=30, sharp=1.0), candidates=[], resamples=100)
+    few = report.build(toy_predictions(n=30, sharp=1.0), candidates=[], resamples=100)
     assert answers.worst_classes(few) == []
     assert "No single class stands out beyond chance" in static(render.page(few))
 
@@ -232,7 +225,7 @@ def test_rows_hold_labels_answers_and_scores(answered):
 
 @pytest.fixture(scope="module")
 def several():
-    first = made(n=600, name="one")
+    first = toy_predictions(n=600, name="one")
     generator = torch.Generator().manual_seed(1)
     noisy = first.logits + 2 * torch.randn(first.logits.shape, generator=generator)
     ids = [f"s{row}" for row in range(600)]
@@ -325,7 +318,7 @@ def test_the_command_writes_one_page_of_several_files(several, tmp_path, capsys)
 def test_images_texts_names_and_distances_come_from_the_command_line(tmp_path, capsys):
     from PIL import Image
 
-    preds = made(n=60, k=3, sample_ids=[f"s{row}" for row in range(60)])
+    preds = toy_predictions(n=60, k=3, sample_ids=[f"s{row}" for row in range(60)])
     preds.save(tmp_path / "p.npz")
     folder = tmp_path / "pictures" / "deep"
     folder.mkdir(parents=True)
@@ -360,7 +353,7 @@ def test_images_texts_names_and_distances_come_from_the_command_line(tmp_path, c
 
 def test_predictions_may_carry_images_and_texts():
     images = np.zeros((400, 4, 4), np.uint8)
-    preds = made(images=images, texts=[f"text {row}" for row in range(400)])
+    preds = toy_predictions(images=images, texts=[f"text {row}" for row in range(400)])
     data = report.build(preds, candidates=[], resamples=100)
     assert data["samples"]["3"]["text"] == "text 3"
     assert "image" in data["samples"]["3"]
