@@ -8,9 +8,9 @@ that large data are passed over two or three times.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -63,24 +63,50 @@ def below_top(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return u, u.gather(1, y[:, None])[:, 0]
 
 
+class Moments(NamedTuple):
+    """A block of rows under softmax(βu), its numbers not yet divided by their sums."""
+
+    rows: slice
+    e: Tensor
+    """exp(βu)"""
+    eu: Tensor
+    total: Tensor
+    """(n,) Σ e"""
+    mean: Tensor
+    """(n,) the mean of u"""
+    variance: Tensor
+    """(n,) the variance of u"""
+
+
+def moments(u: Tensor) -> Callable[[float], Iterator[Moments]]:
+    """A function of β that goes through the rows in blocks; each block overwrites the one before."""
+    step = max(1, BLOCK // u.shape[1])
+    all_e, all_eu = torch.empty_like(u[:step]), torch.empty_like(u[:step])
+
+    def at(beta: float) -> Iterator[Moments]:
+        for start in range(0, len(u), step):
+            block = u[start : start + step]
+            e, eu = all_e[: len(block)], all_eu[: len(block)]
+            torch.mul(block, beta, out=e).exp_()
+            torch.mul(e, block, out=eu)
+            total = e.sum(dim=1)
+            mean = eu.sum(dim=1) / total
+            variance = row_dots(eu, block) / total - mean * mean
+            yield Moments(slice(start, start + step), e, eu, total, mean, variance)
+
+    return at
+
+
 def nll_derivatives(u: Tensor, own: Tensor) -> Derivatives:
     """Mean NLL of softmax(βu), and its first two derivatives in β: by the mean and the variance of u under it."""
-    m = -float(own.mean())
-    n, step = len(u), max(1, BLOCK // u.shape[1])
-    e, eu = torch.empty_like(u[:step]), torch.empty_like(u[:step])
+    m, n, blocks = -float(own.mean()), len(u), moments(u)
 
     def at(beta: float) -> tuple[float, float, float]:
         value = slope = curvature = 0.0
-        for start in range(0, n, step):
-            block = u[start : start + step]
-            rows = slice(0, len(block))
-            torch.mul(block, beta, out=e[rows]).exp_()
-            torch.mul(e[rows], block, out=eu[rows])
-            total = e[rows].sum(dim=1)
-            mean = eu[rows].sum(dim=1) / total
-            curvature += float((row_dots(eu[rows], block) / total - mean * mean).sum())
-            slope += float(mean.sum())
-            value += float(total.log_().sum())
+        for block in blocks(beta):
+            curvature += float(block.variance.sum())
+            slope += float(block.mean.sum())
+            value += float(block.total.log_().sum())
         return value / n + beta * m, slope / n + m, curvature / n
 
     return at
@@ -92,25 +118,18 @@ def mse_derivatives(u: Tensor, own: Tensor) -> Derivatives:
     With z̄ and V the mean and variance of z under p: p_k' = p_k(z_k − z̄), p_k'' = p_k((z_k − z̄)² − V). All that the
     three need of a row are the sums of p, pz, pz², p², p²z, p²z².
     """
-    n, step = len(u), max(1, BLOCK // u.shape[1])
-    e, eu = torch.empty_like(u[:step]), torch.empty_like(u[:step])
+    n, blocks = len(u), moments(u)
 
     def at(beta: float) -> tuple[float, float, float]:
         value = slope = curvature = 0.0
-        for start in range(0, n, step):
-            block = u[start : start + step]
-            rows = slice(0, len(block))
-            torch.mul(block, beta, out=e[rows]).exp_()
-            torch.mul(e[rows], block, out=eu[rows])
-            total = e[rows].sum(dim=1)
-            mean = eu[rows].sum(dim=1) / total
-            variance = row_dots(eu[rows], block) / total - mean * mean
-            total.mul_(total)
-            pp = row_dots(e[rows], e[rows]) / total
-            ppz = row_dots(e[rows], eu[rows]) / total
-            ppzz = row_dots(eu[rows], eu[rows]) / total
-            z_own = own[start : start + step]
-            p_own = torch.exp(beta * z_own) / total.sqrt()
+        for block in blocks(beta):
+            e, eu, mean, variance = block.e, block.eu, block.mean, block.variance
+            squared = block.total.mul_(block.total)
+            pp = row_dots(e, e) / squared
+            ppz = row_dots(e, eu) / squared
+            ppzz = row_dots(eu, eu) / squared
+            z_own = own[block.rows]
+            p_own = torch.exp(beta * z_own) / squared.sqrt()
             d_own = z_own - mean
             value += float((pp - 2 * p_own + 1).sum())
             slope += 2 * float((ppz - mean * pp - p_own * d_own).sum())
