@@ -148,9 +148,9 @@ def test_refusals_of_methods():
 def test_refusals_of_trainings(split):
     with pytest.raises(ValueError, match="the method ensemble trains several networks: call training.fit_method"):
         training.fit(build(0), split.train, method=Method("ensemble"), recipe=Recipe.named("small"))
-    with pytest.raises(ValueError, match="stop_by='nll' chooses by the validation rows, but there are none"):
+    with pytest.raises(ValueError, match="stop_by='nll' chooses on validation rows, but there are none"):
         training.fit(build(0), split.train, method=Method("one-hot"), recipe=Recipe.named("small", stop_by="nll"))
-    with pytest.raises(ValueError, match="class-adaptive learns from the validation rows, but there are none"):
+    with pytest.raises(ValueError, match="class-adaptive learns from validation rows, but there are none"):
         training.fit(build(0), split.train, method=Method("class-adaptive"), recipe=Recipe.named("small"))
     with pytest.raises(ValueError, match="`stop_by` chooses one epoch, and swag averages over many"):
         fit(split, "swag", stop_by="nll")

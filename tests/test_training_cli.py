@@ -100,7 +100,7 @@ def test_twins_between_the_sets_are_not_passed_over(capsys, tmp_path):
     train = {image.tobytes() for image in split.train.values}
     twins = sum(image.tobytes() in train for part in (split.validation, split.test) for image in part.values)
     assert record["overlap"] == twins > 0
-    assert f"notice: {twins} validation and test samples have an exact twin" in run(capsys, *arguments)[1]
+    assert f"notice: {twins} validation and test samples have an exact copy" in run(capsys, *arguments)[1]
 
 
 def test_the_weights_can_be_used_with_what_the_record_says(capsys, tmp_path):

@@ -568,5 +568,5 @@ def test_alpha_moves_by_the_gap_of_each_validation_and_resumes_to_the_bit(split,
 
 
 def test_an_alpha_that_moves_needs_validation_rows(split):
-    with pytest.raises(ValueError, match="alpha='auto' is moved by the validation rows, but there are none"):
+    with pytest.raises(ValueError, match="alpha='auto' is adjusted on validation rows, but there are none"):
         training.fit(network(), split.train, method=Method("uniform", alpha="auto"), recipe=Recipe(epochs=1))

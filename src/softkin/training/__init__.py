@@ -4,7 +4,7 @@
                            method=training.Method("uniform"), recipe=training.Recipe.named("small"), folder="run")
     test = training.predict(trained, split.test, name="test")
 
-``fit`` is one plain loop (``loop.py``) over pieces named after what they decide: ``recipe.py`` the optimizer and its
+``fit`` is one plain loop (``loop.py``). Each other file decides one thing: ``recipe.py`` the optimizer and its
 learning rate, ``catalogue.py`` and ``objectives.py`` the target and the loss, ``batches.py`` which rows come when and
 how they look, ``checkpoints.py`` what survives a crash, ``launch.py`` devices and processes, ``live.py`` what is shown.
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from softkin.training.recipe import Recipe
 
 CHECKPOINT_EVERY = 5.0
-"""The default of ``checkpoint_every``: minimum seconds between two checkpoints, which is what a crash may cost"""
+"""The default of ``checkpoint_every``: minimum seconds between two checkpoints, so the most that a crash loses"""
 SCHEDULES = ("step", "cosine", "one-cycle", "constant")
 AUGMENTATIONS = ("none", "flip", "crop-flip")
 PRECISIONS = ("no", "bf16", "fp16")
-STOPS = ("refined-nll", "nll", "accuracy", "brier", "ece")
-"""What the fields of a ``Recipe`` may be; here, so that the command line can list them without loading torch"""
+STOPS = ("refined-nll", "nll", "accuracy", "brier", "ece_hist")
+"""The values that fields of a ``Recipe`` may have; here, so that the command line can list them without torch"""
 
 __all__ = [
     "AUGMENTATIONS",

@@ -1,6 +1,6 @@
 """Rows in memory → batches on the device: shuffled, gathered by index, standardised, augmented, mixed.
 
-Every draw is made for the whole batch of all processes, and each process then takes its slice: so the batches do not
+Every draw is made for the whole batch of all processes, and each process then takes its slice, so the batches do not
 depend on how many processes share them. A draw depends on the seed, on what it is for, on the epoch and the step, and
 on nothing else. No generator has a state that a crash could lose, and no method's draws disturb another's.
 """
@@ -22,7 +22,7 @@ from softkin.training.recipe import Recipe
 if TYPE_CHECKING:
     from softkin.data import Labelled, Samples
 
-PADDING = 4  # pixels on each side, of which a random crop takes the original size
+PADDING = 4  # pixels added on each side before a random crop of the original size
 CHUNK = 2**24  # values at a time, so that memory-mapped data need not fit into memory
 
 
@@ -83,7 +83,7 @@ class Inputs:
         self.shift = (-mean / std).float().view(shape).to(device)
 
     def rows(self, rows: NDArray[np.int64] | slice, window: "Window | None" = None) -> Tensor:
-        """(n, C, H, W) or (n, D)."""
+        """Standardised rows, (n, C, H, W) or (n, D)."""
         # Copy even a slice: the data may be a read-only memory map, and torch warns about those.
         raw = torch.from_numpy(np.array(self.values[rows], copy=True) if isinstance(rows, slice) else self.values[rows])
         if self.device.type == "cuda":
@@ -100,7 +100,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Window:
-    """Which part of each padded image to take, and which images to mirror."""
+    """Which crop of each padded image to take, and which images to mirror."""
 
     top: NDArray[np.int64]
     left: NDArray[np.int64]
@@ -119,7 +119,7 @@ class Window:
         return Window(self.top[places], self.left[places], self.flip[places], self.padding)
 
     def of(self, images: Tensor) -> Tensor:
-        """The windows of (n, H, W, C) images, padded with black."""
+        """Crop and mirror (n, H, W, C) images, padded with black."""
         device, (n, height, width, _) = images.device, images.shape
         padding = self.padding
         if padding:
@@ -137,12 +137,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Mix:
-    """How a batch is mixed with itself: place i with place ``partner[i]``, ``weight`` = λ of the first."""
+    """How a batch is mixed with itself: row i with row ``partner[i]``, ``weight`` = λ for the first."""
 
     partner: NDArray[np.int64]
     weight: float
     box: tuple[int, int, int, int] | None = None
-    """Top, bottom, left and right of what CutMix pastes"""
+    """Top, bottom, left and right of the rectangle that CutMix pastes"""
 
     @classmethod
     def draw(cls, method: Method, count: int, shape: tuple[int, ...], generator: np.random.Generator) -> "Mix | None":
@@ -158,7 +158,7 @@ class Mix:
         half_y, half_x = int(height * side) // 2, int(width * side) // 2
         top, bottom = max(0, middle_y - half_y), min(height, middle_y + half_y)
         left, right = max(0, middle_x - half_x), min(width, middle_x + half_x)
-        # Labels are weighed by the area that was pasted: the image's border may have cut the rectangle.
+        # Labels are weighted by the area actually pasted: the image's border may have cut the rectangle.
         area = 1 - (bottom - top) * (right - left) / (height * width)
         return cls(partner, area, (top, bottom, left, right))
 
@@ -212,7 +212,7 @@ class Batches:
         if self.size // self.steps < shares:
             raise ValueError(
                 f"a batch of {self.size // self.steps} rows cannot be cut into {shares} parts, {world} processes × "
-                f"{self.parts} parts of an accumulated batch; use a larger batch_size or fewer of them."
+                f"{self.parts} parts of an accumulated batch; use a larger batch_size or fewer parts."
             )
 
     def order(self, epoch: int) -> NDArray[np.int64]:
@@ -220,7 +220,7 @@ class Batches:
         return np.random.default_rng(key(self.seed, "order", epoch)).permutation(self.size)
 
     def batch(self, order: NDArray[np.int64], epoch: int, step: int) -> Iterator[Part]:
-        """The parts of this process of batch ``step`` of an epoch."""
+        """The parts of batch ``step`` of an epoch that belong to this process."""
         rows = order[self.size * step // self.steps : self.size * (step + 1) // self.steps]
         count = len(rows)
         window = mix = None

@@ -136,8 +136,8 @@ def margin(method: "Method", k: int) -> str:
 def online(method: "Method", k: int) -> str:
     alpha = method.values["alpha"]
     return (
-        f"online smoothing, α = {alpha:g}: {1 - alpha:g}·one-hot + {alpha:g}·mean probabilities of what the last epoch "
-        "got right of the class"
+        f"online smoothing, α = {alpha:g}: {1 - alpha:g}·one-hot + {alpha:g}·mean probabilities of the class's samples "
+        "that the last epoch got right"
     )
 
 
@@ -156,7 +156,7 @@ def cutmix(method: "Method", k: int) -> str:
     return f"a rectangle of a second sample pasted in, labels by area, area kept ~ Beta({a:g}, {a:g})"
 
 
-# Losses that hold confidence back
+# Losses that penalise confidence
 
 
 @declared(
@@ -209,11 +209,11 @@ def acls(method: "Method", k: int) -> str:
 def class_adaptive(method: "Method", k: int) -> str:
     return (
         f"one-hot labels, plus a penalty for logits more than {method.values['margin']:g} below the highest, with one "
-        "weight a class that every validation renews"
+        "weight a class that is updated at every validation"
     )
 
 
-# What averages over networks, and what measures distances from class centres
+# Methods that average over networks, and the one that measures distances from class centres
 
 
 def _with_dropout(method: "Method", network: "nn.Module", num_classes: int, seed: int) -> "nn.Module":
@@ -266,7 +266,7 @@ def _with_swag(method: "Method", network: "nn.Module", num_classes: int, seed: i
 def swag(method: "Method", k: int) -> str:
     values = method.values
     return (
-        f"one-hot labels, the mean of {values['passes']:g} networks drawn from where SGD walks in the last "
+        f"one-hot labels, the mean of {values['passes']:g} networks drawn around the weights of SGD in the last "
         f"{100 * values['swa_share']:g} % of the training at learning rate {values['swa_lr']:g}"
     )
 
@@ -288,7 +288,7 @@ def _with_laplace(method: "Method", network: "nn.Module", num_classes: int, seed
 )
 def laplace(method: "Method", k: int) -> str:
     how = f"{method.values['passes']:g} draws" if method.values["passes"] else "probit"
-    return f"one-hot labels, the last layer's weights Gaussian, as the curvature allows ({how})"
+    return f"one-hot labels, a Gaussian over the last layer's weights from the curvature of the loss ({how})"
 
 
 @declared("ensemble", parameters=(MEMBERS,), several=True)
@@ -300,8 +300,8 @@ def ensemble(method: "Method", k: int) -> str:
 def distilled(method: "Method", k: int) -> str:
     alpha = method.values["alpha"]
     return (
-        f"class-similarity smoothing, α = {alpha:g}: {1 - alpha:.4g} on the true class, the rest by what an ensemble "
-        f"of {method.values['members']:g} networks takes validation rows of the class for"
+        f"class-similarity smoothing, α = {alpha:g}: {1 - alpha:.4g} on the true class, the rest by the confusions of "
+        f"an ensemble of {method.values['members']:g} networks on validation rows"
     )
 
 

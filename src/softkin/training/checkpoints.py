@@ -1,7 +1,7 @@
 """Checkpoints: tensors as safetensors, the rest as JSON, each written whole or not at all, and checked when read.
 
-``step-00000704.safetensors`` is written first, then ``step-00000704.json``, which holds its digest; without the second
-the first counts for nothing. The two newest are kept. ``run.json`` says which run the folder belongs to.
+``step-00000704.safetensors`` is written first, then ``step-00000704.json``, which holds its digest; tensors without
+their JSON file are ignored. The two newest checkpoints are kept. ``run.json`` says which run the folder belongs to.
 """
 
 import json
@@ -23,7 +23,7 @@ ABANDONED = 3600  # seconds after which a half-written file counts as left by a 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a run stood: tensors by name, and plain data."""
+    """The state of a run: tensors by name, and plain data."""
 
     tensors: dict[str, Tensor]
     state: dict[str, Any]
@@ -42,7 +42,7 @@ def claim(folder: Path, run: Mapping[str, Any]) -> None:
             raise SoftkinError(f"{folder} holds checkpoints but no run.json; use another folder.")
         files.write_json(path, plain)
         return
-    there, here = flat(files.read_json(path, "what a training's folder belongs to")), flat(plain)
+    there, here = flat(files.read_json(path, "the identity of a training's folder")), flat(plain)
     for name in sorted(there.keys() | here.keys()):
         if there.get(name) != here.get(name):
             raise SoftkinError(
@@ -52,7 +52,7 @@ def claim(folder: Path, run: Mapping[str, Any]) -> None:
 
 
 def flat(fields: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one, with dots in the names."""
+    """Nested mappings flattened into one, with dots in the names."""
     if not isinstance(fields, Mapping):
         return {prefix: fields}
     flattened: dict[str, Any] = {}
@@ -71,7 +71,7 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[
     body: dict[str, Any] = {"step": step, "tensors": files.sha256(content), "state": dict(state)}
     body["digest"] = _digest(body)
     files.write_together({path.with_suffix(".safetensors"): content, path: json.dumps(body, allow_nan=False)})
-    files.sync_folder(folder)  # before older files go
+    files.sync_folder(folder)  # before older files are deleted
     for old in sorted(folder.glob("step-*.json"))[:-KEPT]:
         old.unlink(missing_ok=True)
     kept = {path.stem for path in folder.glob("step-*.json")}

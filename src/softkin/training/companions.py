@@ -1,4 +1,4 @@
-"""Training methods that need more than one network as it is: dropout in it, something beside it, or several of it."""
+"""Training methods that need more than one plain network: added dropout, a companion module, or several networks."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,20 +33,20 @@ def fit_method(
     folder: str | Path | None = None,
     **options: Any,
 ) -> Trained:
-    """Build what a method trains, and train it: ``fit`` for every method, also for those of several networks.
+    """Build and train what a method needs: like ``fit``, but also for methods that train several networks.
 
     The members of an ensemble differ in their initial weights and in the order of the rows; the first is the network
     that "one-hot" trains with the same seed. Each has checkpoints of its own, so a crash costs at most one of them.
 
     Args:
-        build: ``build(seed)`` makes a network; where the method wants it, ``build(seed, dropout=0.2)``.
-        train: What to train on.
-        validation: As for ``fit``.
+        build: ``build(seed)`` makes a network; for "mc-dropout" ``build(seed, dropout=0.2)`` is called.
+        train: The training rows.
+        validation: The validation rows, as for ``fit``.
         method: Any.
-        recipe: As for ``fit``.
-        seed: Of the weights too.
-        folder: Where checkpoints go.
-        options: Others of ``fit``.
+        recipe: The recipe, as for ``fit``.
+        seed: The seed of ``fit``, and of the initial weights.
+        folder: The folder for checkpoints.
+        options: Other options of ``fit``.
     """
     wanted = {} if method.labelling.network_options is None else method.labelling.network_options(method)
     where = None if folder is None else Path(folder)
@@ -77,9 +77,9 @@ def fit_method(
 
 
 def _taught(method: Method, ensemble: Trained, validation: "Labelled | None") -> Method:
-    """Class-similarity smoothing by what the ensemble says of the validation rows."""
+    """Class-similarity smoothing with the similarity that the ensemble shows on the validation rows."""
     if validation is None or len(validation.labels) == 0:
-        raise ValueError(f"the method {method.label} needs validation rows to ask the ensemble about, but has none.")
+        raise ValueError(f"the method {method.label} needs validation rows, but there are none.")
     s = distilled_similarity(predict(ensemble, validation))
     return Method(
         SIMILARITY.name, soft_labels=smoothing.similarity_labels(s, method.values["alpha"]), distance="ensemble"
@@ -87,7 +87,7 @@ def _taught(method: Method, ensemble: Trained, validation: "Labelled | None") ->
 
 
 def cost(trained: Trained) -> dict[str, float] | None:
-    """What a method takes beside the plain network: passes for a prediction, times its memory, networks trained."""
+    """The cost of a method relative to the plain network: passes a prediction, memory factor, networks trained."""
     model, networks = trained.model, trained.record.get("networks", 1)
     if not isinstance(model, Companion):
         return None if networks == 1 else {"passes": 1, "memory": 1.0, "networks": networks}

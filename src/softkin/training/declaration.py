@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from softkin.training.objectives import Objective
 
 Value: TypeAlias = float | Literal["auto"]
-"""Of a parameter; "auto" leaves it to the training"""
+"""A parameter's value; "auto": the training chooses it"""
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class Parameter:
 
     name: str
     letter: str
-    """How tables write it"""
+    """The symbol of the parameter in tables"""
     default: float
     about: str
-    """For the command line's help"""
+    """Its meaning, as a phrase for help and messages"""
     allowed: Literal["at least 0", "above 0", "share", "count"] = "at least 0"
     """"share": at least 0 and below 1; "count": a whole number of at least 0"""
     automatic: bool = False
-    """Whether "auto" is a value too"""
+    """Whether "auto" is allowed"""
 
     def check(self, value: Value) -> Value:
-        """Refuse a value that the parameter cannot have."""
+        """Refuse an invalid value."""
         from softkin import checks
 
         if isinstance(value, str):
@@ -58,11 +58,11 @@ class Parameter:
 
 
 Target = Callable[["Method", int], str]
-"""(method, number of classes) → what a sample is trained towards, in words and numbers"""
+"""(method, number of classes) → the target of a sample, in words and numbers"""
 MakeObjective = Callable[["Method", int], "Objective"]
 """(method, number of classes) → the loss"""
 MakeCompanion = Callable[["Method", "nn.Module", int, int], "nn.Module"]
-"""(method, network, number of classes, seed) → what is trained in the network's place"""
+"""(method, network, number of classes, seed) → the module that is trained instead of the network"""
 
 
 @dataclass(frozen=True)
@@ -71,34 +71,34 @@ class TrainingMethod:
 
     name: str
     title: str
-    """What tables call it; studies take the same in lower case"""
+    """Its name in tables; studies accept it in lower case"""
     target: Target
     objective: MakeObjective | None
     """None for a way to mix, which leaves the loss to the way to label"""
     parameters: tuple[Parameter, ...] = ()
     tuned: str | None = None
-    """The parameter that a study tries values of, around its default unless the study lists them"""
+    """The parameter that a study tunes: values around its default, unless the study lists values"""
     from_distances: bool = False
     """Whether its labels come from class distances: a study then has one column for each distance source"""
     images_only: bool = False
     pastes: bool = False
-    """Of a way to mix: a rectangle of the second image replaces that of the first, instead of adding up both"""
+    """Whether a way to mix pastes a rectangle of the second image instead of adding both images"""
     mixable: bool = True
-    """Whether its loss takes samples of two classes"""
+    """Whether its loss accepts mixed samples of two classes"""
     from_validation: bool = False
     """Whether its loss learns from every validation"""
     companion: MakeCompanion | None = None
-    """What it puts around the network, such as ``bayes.Swag``"""
+    """Makes the module that it puts around the network, such as ``bayes.Swag``"""
     network_options: Callable[["Method"], dict[str, Any]] | None = None
-    """What the network is to be built with, where it has such options"""
+    """Options with which the network is built, if the network has them"""
     several: bool = False
     """Whether it trains several networks, as many as its parameter ``members`` says"""
     distils: bool = False
-    """Whether one more network learns from what those say"""
+    """Whether one more network is trained on labels that these networks give"""
 
     @property
     def mixes(self) -> bool:
-        """Whether it is a way to mix, and not one to label."""
+        """Whether it is a way to mix rather than a way to label."""
         return self.objective is None
 
 
@@ -106,14 +106,14 @@ METHODS: Registry[TrainingMethod] = Registry("training method")
 
 
 def declare(method: TrainingMethod, *, aliases: tuple[str, ...] = ()) -> TrainingMethod:
-    """Make a training method known to commands, studies and tables, also by its title, which tables show."""
+    """Register a training method for commands, studies and tables, under its name, its title and ``aliases``."""
     title = method.title.lower()
     others = [title] if title not in (method.name, *aliases, *METHODS) else []
     return METHODS.add(method.name, method, aliases=(*aliases, *others), origin=method.target)
 
 
 def parameters() -> dict[str, dict[str, Parameter]]:
-    """Every parameter's name → the methods that have it, with the parameter as each declares it."""
+    """The name of each parameter → the methods that have it, with each method's declaration of it."""
     by_name: dict[str, dict[str, Parameter]] = {}
     for name, method in METHODS.items():
         for parameter in method.parameters:
@@ -122,7 +122,7 @@ def parameters() -> dict[str, dict[str, Parameter]]:
 
 
 def in_words(values: Mapping[str, Value]) -> str:
-    """Values of parameters as people write them.
+    """Values of parameters as text.
 
     Example:
         >>> in_words({"alpha": 0.1, "beta": 2.0})
@@ -134,5 +134,5 @@ def in_words(values: Mapping[str, Value]) -> str:
 
 
 def text_of(value: Value) -> str:
-    """A value as people write it."""
+    """A value as text."""
     return value if isinstance(value, str) else f"{value:g}"

@@ -1,4 +1,4 @@
-"""Training rows and the name of a distance → how far apart the classes are, for class-similarity labels."""
+"""Training rows and the name of a distance source → class distances, for class-similarity labels."""
 
 import warnings
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ def class_distances(train: "Labelled", distance: str | Path | Array, **options: 
     """D, (K, K) float64, from training rows alone.
 
     Args:
-        train: What the network is trained on.
+        train: The training rows.
         distance: A name in ``distances.SOURCES``, such as "l1", "autoencoder" or "words". A file of distances,
             similarity or a taxonomy, whose classes are put in the order of ``train``. Or a matrix.
-        options: Of ``distances.measure``.
+        options: Options of ``distances.measure``.
     """
     result = measured_distances(train, distance, **options)
     if result.autoencoder is not None and not result.autoencoder.beats_pca:
@@ -33,7 +33,7 @@ def class_distances(train: "Labelled", distance: str | Path | Array, **options: 
 
 
 def measured_distances(train: "Labelled", distance: str | Path | Array, **options: Any) -> distances.ClassDistances:
-    """Like ``class_distances``, with how the distances were measured; of a file, with the similarity in it."""
+    """Like ``class_distances``, with a description of how they were measured, or the similarity of a file."""
     if not isinstance(distance, str | Path):
         matrix = checks.square(distance, "distance", without_diagonal=True)
         if len(matrix) != len(train.class_names):
@@ -49,7 +49,7 @@ def measured_distances(train: "Labelled", distance: str | Path | Array, **option
 
 
 def opened(options: Mapping[str, Any], class_names: list[str]) -> dict[str, Any]:
-    """Options of a source, with a file of predictions read where ``outputs`` names one."""
+    """The options of a source; if ``outputs`` names a file of predictions, it is read."""
     path = options.get("outputs")
     if not isinstance(path, str | Path):
         return dict(options)

@@ -1,4 +1,4 @@
-"""Hugging Face accelerate underneath: one process or many, whichever device, precision and trackers."""
+"""Launching with Hugging Face accelerate: processes, devices, precision and trackers."""
 
 import contextlib
 import os
@@ -31,8 +31,8 @@ def accelerated(
 ) -> "Iterator[Accelerator]":
     """An accelerator for one run.
 
-    accelerate keeps its device and precision for the life of a process, but several runs may want several, and the
-    caller may have an accelerator of her own. So accelerate's state is set aside during the run and restored
+    accelerate keeps its device and precision for the life of a process, but runs may need different ones, and the
+    caller may use an accelerator too. So accelerate's state is set aside during the run and restored
     afterwards. The process group, if there is one, stays.
     """
     from accelerate import Accelerator
@@ -63,7 +63,7 @@ def accelerated(
             log_with=list(trackers) or None,
             project_config=ProjectConfiguration(project_dir=place, logging_dir=place) if trackers else None,
             kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True)],
-            # The loop weighs parts of a batch by their rows; accelerate's default comes from the environment.
+            # The loop weights the parts of a batch itself; accelerate would read the number from the environment.
             gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         )
         _check_launch(accelerator, recipe)
@@ -85,14 +85,14 @@ def _has_accelerator() -> bool:
 
 
 def _check_launch(accelerator: "Accelerator", recipe: Recipe) -> None:
-    """Refuse ways to launch that would train something else than the recipe says."""
+    """Refuse a launch whose training would differ from the recipe."""
     kind = str(accelerator.distributed_type).rpartition(".")[2]
     if kind not in LAUNCHES:
-        raise SoftkinError(f"training shares batches among processes, and {kind} shares networks; launch without it.")
+        raise SoftkinError(f"training splits batches between processes, but {kind} splits networks; launch without it.")
     if accelerator.num_processes != ranks.world()[1]:
         raise SoftkinError(
             f"the process group has {ranks.world()[1]} processes, but accelerate sees {accelerator.num_processes}; "
-            "leave setting up the group to training.fit, or say the device."
+            "let training.fit set up the group, or pass `device`."
         )
     if recipe.mixed_precision == "fp16" and accelerator.device.type == "cpu":
         raise SoftkinError("mixed precision fp16 needs an accelerator, and the device is cpu; use bf16 or no.")
@@ -100,7 +100,7 @@ def _check_launch(accelerator: "Accelerator", recipe: Recipe) -> None:
     if launched not in ("no", recipe.mixed_precision):
         warnings.warn(
             f"accelerate was launched with mixed precision {launched}, but the recipe says {recipe.mixed_precision}, "
-            f"which holds; set mixed_precision={launched!r} there (--mixed-precision {launched}).",
+            f"which is used; set mixed_precision={launched!r} in the recipe (--mixed-precision {launched}).",
             stacklevel=5,
         )
 
@@ -140,7 +140,7 @@ def check_trackers(trackers: Sequence[str]) -> None:
 def reseed(seed: int, device: torch.device) -> None:
     """Seed the generators that a network draws from: the CPU's and the device's.
 
-    ``torch.manual_seed`` would do both, but notes down a stack trace for each kind of device that is not in use yet.
+    ``torch.manual_seed`` would do both, but records a stack trace for each kind of device that is not in use yet.
     """
     torch.default_generator.manual_seed(seed)
     if device.type != "cpu":

@@ -1,4 +1,4 @@
-"""What a run shows and writes while it goes: a line on a terminal, JSON lines in a file, numbers for trackers."""
+"""Progress of a run: a line on the terminal, JSON lines in a file, numbers for trackers."""
 
 import contextlib
 import json
@@ -19,13 +19,13 @@ PAUSE = 0.1  # seconds between two updates of the line
 
 
 class Live:
-    """Tells listeners what happens: ``{"event": "start" | "step" | "epoch" | "checkpoint" | "end", …}``."""
+    """Sends events to listeners: ``{"event": "start" | "step" | "epoch" | "checkpoint" | "end", …}``."""
 
     def __init__(self, listeners: list[Listener]) -> None:
         self.listeners = listeners
 
     def tell(self, event: str, **fields: Any) -> None:
-        """Pass an event on."""
+        """Send an event to all listeners."""
         for listener in self.listeners:
             listener({"event": event, **fields})
 
@@ -34,7 +34,7 @@ class Live:
 def live(
     progress: bool | Listener | None, log_json: str | Path | None, *, description: str, main: bool
 ) -> Iterator[Live]:
-    """Listeners for a run: only the first process shows and writes."""
+    """The listeners of a run: only the first process has any."""
     with contextlib.ExitStack() as stack:
         listeners: list[Listener] = []
         if main and log_json is not None:
@@ -85,7 +85,7 @@ def _bar(description: str) -> "Iterator[Listener]":
 
 
 class _Line:
-    """Epoch, images a second, loss, validation accuracy and ECE, time left."""
+    """A progress line: epoch, images a second, loss, validation accuracy and ECE, time left."""
 
     def __init__(self, bar: "Progress", description: str) -> None:
         self.bar, self.task = bar, bar.add_task(description, total=None, numbers="")

@@ -1,4 +1,4 @@
-"""The training loop: one plain loop for every method, on one process or many, that a crash cannot set back far."""
+"""The training loop: one plain loop for every method, in one process or many, which resumes after a crash."""
 
 import contextlib
 import time
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 
     from softkin.data import Labelled
 
-MOST_SEED = 2**63 - 1  # that torch's generators take
-IDENTITY = ("method", "recipe", "seed", "training_digest")  # of a record: what tells one run from another
-PATIENCE = 10  # steps between two looks at losses and signals where looking stalls a device
+MOST_SEED = 2**63 - 1  # the largest that torch's generators take
+IDENTITY = ("method", "recipe", "seed", "training_digest")  # the fields of a record that identify a run
+PATIENCE = 10  # steps between two checks of losses and signals where a check stalls the device
 
 
 @dataclass(eq=False)
 class Trained:
-    """A trained network and how it became one."""
+    """A trained network, with its history and record."""
 
     model: nn.Module
     history: list[dict[str, Any]]
     """One entry an epoch: loss, learning rate, images a second, α if it moves, validation accuracy, ECE, gap and NLL"""
     seconds: float
-    """Of all sessions, if the run was resumed"""
+    """Training time, summed over all sessions if the run was resumed"""
     effective_target: str
     resumed: bool
     standardisation: Standardisation
     class_names: list[str]
     record: dict[str, Any] = field(default_factory=dict)
-    """Plain data: method, recipe, seed, device, processes, versions, what batch statistics were taken over"""
+    """Plain data: method, recipe, seed, device, processes, versions, which rows batch statistics covered"""
 
 
 def fit(
@@ -68,19 +68,19 @@ def fit(
     """Train ``model`` in place.
 
     With a ``folder``, the state is written there after an epoch and when the process is asked to end (SIGTERM,
-    Ctrl-C); the same call on the same folder goes on from there and comes to the same weights, to the bit, as if
-    nothing had happened. Started by ``accelerate launch`` or ``torchrun``, the processes share each batch.
+    Ctrl-C). The same call on the same folder resumes from there and ends with the same weights, to the bit, as an
+    uninterrupted run. Started by ``accelerate launch`` or ``torchrun``, the processes split each batch between them.
 
     Args:
-        model: Takes standardised inputs (n, C, H, W) or (n, D), returns logits (n, K).
-        train: What to train on; its channel means and deviations standardise all inputs.
-        validation: What accuracy, ECE and NLL are reported on. It moves ``alpha="auto"``, and changes nothing else of
-            the training.
-        method: What the network is trained towards.
-        recipe: Optimizer, learning rate, batches, precision.
+        model: A network from standardised inputs (n, C, H, W) or (n, D) to logits (n, K).
+        train: The training rows; their channel means and deviations standardise all inputs.
+        validation: The rows that accuracy, ECE and NLL are reported on. They adjust ``alpha="auto"``, class-adaptive
+            penalties and the choice of ``stop_by``, and change nothing else in the training.
+        method: The training method, which decides labels and loss.
+        recipe: The optimizer, learning rate, batches and precision.
         seed: Of the order of the rows, augmentation, mixing and dropout; not of the initial weights, which ``model``
             brings.
-        folder: Where checkpoints go.
+        folder: The folder for checkpoints.
         device: Such as "cuda:1"; by default the first accelerator that is there, else the CPU.
         progress: True or False; by default where stderr is a terminal. Or a function that is called with each event.
         log_json: A file that gets a JSON line for each step, epoch and checkpoint.
@@ -91,7 +91,7 @@ def fit(
             ⌈validation rows / training rows⌉, so that validating never costs more than training; to 1 where α moves.
 
     Raises:
-        SoftkinError: The loss is no longer a number; the folder is another run's; the device is not there.
+        SoftkinError: The loss became NaN or infinite; the folder belongs to another run; the device does not exist.
     """
     seed = checks.count(seed, "seed", least=0, most=MOST_SEED)
     if validate_every is None:
@@ -123,13 +123,13 @@ def fit(
 
 
 def _flat_config(record: dict[str, Any]) -> dict[str, Any]:
-    """What trackers take as the settings of a run: numbers and texts."""
+    """The settings of a run as trackers take them: numbers and texts."""
     flat = checkpoints.flat(record)
     return {name: value if isinstance(value, int | float | str) else str(value) for name, value in flat.items()}
 
 
 def _with_companion(model: nn.Module, train: "Labelled", method: Method, seed: int) -> nn.Module:
-    """The network, with what the method puts around it."""
+    """The network, wrapped in the method's companion if it has one."""
     if method.labelling.several:
         raise ValueError(f"the method {method.label} trains several networks: call training.fit_method.")
     make = method.labelling.companion
@@ -141,7 +141,7 @@ def _with_companion(model: nn.Module, train: "Labelled", method: Method, seed: i
 def _check_data(train: "Labelled", validation: "Labelled | None", method: Method, recipe: Recipe) -> None:
     if len(train.labels) == 0:
         raise ValueError("`train` must hold at least one row, got none.")
-    checks.class_names(train.class_names)  # predictions refuse the same, but only after the training
+    checks.class_names(train.class_names)  # Predictions would refuse the same names, but only after the training
     if train.kind == "images" and train.values.dtype != np.uint8:
         raise TypeError(f"`train` must hold images of uint8, 0 to 255, got {train.values.dtype}.")
     for part in (method.labelling, method.mixing_method):
@@ -149,11 +149,11 @@ def _check_data(train: "Labelled", validation: "Labelled | None", method: Method
             raise ValueError(f"the method {part.name} needs images, and `train` holds {train.kind}.")
     if validation is None or len(validation.labels) == 0:
         if method.auto_alpha is not None:
-            raise ValueError("alpha='auto' is moved by the validation rows, but there are none.")
+            raise ValueError("alpha='auto' is adjusted on validation rows, but there are none.")
         if method.labelling.from_validation:
-            raise ValueError(f"the method {method.label} learns from the validation rows, but there are none.")
+            raise ValueError(f"the method {method.label} learns from validation rows, but there are none.")
         if recipe.stop_by is not None:
-            raise ValueError(f"stop_by={recipe.stop_by!r} chooses by the validation rows, but there are none.")
+            raise ValueError(f"stop_by={recipe.stop_by!r} chooses on validation rows, but there are none.")
     if recipe.stop_by is not None and method.label == "swag":
         raise ValueError("`stop_by` chooses one epoch, and swag averages over many; leave one of them out.")
     if validation is not None and list(validation.class_names) != list(train.class_names):
@@ -161,7 +161,7 @@ def _check_data(train: "Labelled", validation: "Labelled | None", method: Method
 
 
 class _Run:
-    """One run: what it needs, and where it stands."""
+    """One run: its parts and its state."""
 
     checkpoint_every: float
     validate_every: int
@@ -196,11 +196,11 @@ class _Run:
         if accelerator.scaler is not None and scaler is not None:
             accelerator.scaler.load_state_dict(scaler)
         self.saved = self.clock = time.monotonic()
-        self.every = 1 if self.device.type == "cpu" else PATIENCE
+        self.check_every = 1 if self.device.type == "cpu" else PATIENCE
         self.pending: list[Tensor] = []
 
     def _set_up_data(self, train: "Labelled", validation: "Labelled | None") -> None:
-        """The batches of this process, and the validation rows."""
+        """Set up the batches of this process, and the validation rows."""
         self.standardisation = Standardisation.of(train)
         self.channels_last = self.recipe.channels_last and train.kind == "images" and self.device.type != "mps"
         self.batches = Batches(
@@ -221,7 +221,7 @@ class _Run:
             )
 
     def _set_up_network(self) -> None:
-        """The network on its device, its loss, its optimizer, and the keeper of its checkpoints."""
+        """Set up the network on its device, its loss, its optimizer, and the keeper of its checkpoints."""
         if self.channels_last:
             self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.model.to(self.device)
@@ -262,7 +262,7 @@ class _Run:
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
     def _resume(self) -> dict[str, Any] | None:
-        """Go on where the last session stopped; the state of mixed precision's scaler, if there is one."""
+        """Resume where the last session stopped; return the state of mixed precision's scaler, if there is one."""
         if self.folder is None:
             return None
         resumed = self.keeper.resume({name: self.record[name] for name in IDENTITY})
@@ -283,7 +283,7 @@ class _Run:
         self.saved = time.monotonic()
 
     def _due(self) -> bool:
-        """Whether it is time for a checkpoint: as the first process's clock says."""
+        """Whether a checkpoint is due, by the clock of the first process."""
         late = self.at.epoch == self.recipe.epochs or time.monotonic() - self.saved >= self.checkpoint_every
         return bool(ranks.gather(late)[0])
 
@@ -295,7 +295,7 @@ class _Run:
     # -- training ------------------------------------------------------------------------------------------------
 
     def train(self) -> None:
-        """Go through the epochs that are left."""
+        """Train the remaining epochs."""
         steps = self.batches.steps
         self.events.tell(
             "start",
@@ -315,7 +315,7 @@ class _Run:
                 lr = self._one_step(order)
                 self.at.epoch_seconds += time.monotonic() - started
                 self.at.step += 1
-                if self.at.step % self.every == 0 or self.at.step == steps:
+                if self.at.step % self.check_every == 0 or self.at.step == steps:
                     self._look()
             self._end_epoch(lr)
         self.events.tell("end", seconds=self._tick())
@@ -325,7 +325,7 @@ class _Run:
         lr = self._learning_rate(number)
         for group in self.sgd.param_groups:
             group["lr"] = lr
-        # Dropout and its kin draw from torch's own generators: those too depend on the step alone.
+        # Dropout and similar layers draw from torch's own generators: seed those by the step alone, too.
         launch.reseed(key(self.seed, "network", self.rank, self.at.epoch, self.at.step), self.device)
         total: Tensor | float = 0.0
         parts = self.batches.parts
@@ -345,14 +345,14 @@ class _Run:
         return lr
 
     def _learning_rate(self, step: int) -> float:
-        """That of step ``step``, counted from 0 over all epochs."""
+        """The learning rate of step ``step``, counted from 0 over all epochs."""
         usual = self.recipe.learning_rate(step, self.batches.steps)
         if not isinstance(self.model, Companion):
             return usual
         return self.model.learning_rate(usual, step / (self.recipe.epochs * self.batches.steps))
 
     def _training_rows(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All training rows once more, in their order, not augmented; every process goes through all of them."""
+        """All training rows in order, without augmentation; every process goes through all of them."""
         batch = self.recipe.batch_size
         for start in range(0, self.batches.size, batch):
             rows = slice(start, min(start + batch, self.batches.size))
@@ -396,29 +396,29 @@ class _Run:
         return self.batches.size * self.at.step / self.batches.steps / max(self.at.epoch_seconds, 1e-9)
 
     def _not_a_number(self, step: int, what: str) -> None:
-        """Stop at ``step``, counted from 0 over all epochs."""
+        """Raise the error for a loss or weights that became NaN at ``step``, counted from 0 over all epochs."""
         steps = self.batches.steps
         lr = self._learning_rate(step)
         good = ranks.gather(None if self.last_good is None else str(self.last_good))[0]
         raise SoftkinError(
             f"{what} at step {step + 1} (epoch {step // steps + 1}) with learning rate {lr:g}; "
-            f"the last good checkpoint is {good or 'none, as none was written'}. Try a lower lr or a longer warm-up."
+            f"the last good checkpoint is {good or 'none, as none was written'}; try a lower lr or a longer warm-up."
         )
 
     def _check_weights(self) -> None:
-        """A step can end in weights that are no numbers although its loss was one: no checkpoint may hold those."""
+        """Refuse weights that are NaN or infinite: a step can end in them although its loss was finite."""
         if not all(bool(torch.isfinite(weights).all()) for weights in self.keeper.trained().values()):
             last = self.at.epoch * self.batches.steps + self.at.step - 1
             self._not_a_number(last, "the weights became infinite or no numbers")
 
     def _end_if(self, number: int) -> None:
-        """End as signal ``number`` asks, if it is one, after a checkpoint."""
+        """If ``number`` is a signal, write a checkpoint and end as the signal asks."""
         if number and self.folder is not None:
             self._check_weights()
             self._checkpoint()
             self.accelerator.wait_for_everyone()
             self.stop.deliver(number)
-            # Still here: the caller handles the signal herself.
+            # The process goes on, so the caller has a handler for the signal.
             raise SoftkinError(
                 f"training was stopped by signal {number} in epoch {self.at.epoch + 1}; the same call resumes it."
             )
@@ -455,7 +455,7 @@ class _Run:
         self._end_if(ranks.largest(self.stop.signal))
 
     def _validate(self, validation: "Labelled") -> dict[str, float]:
-        if self.world > 1:  # running statistics are the first process's
+        if self.world > 1:  # all ranks use the running statistics of the first
             for buffer in self.model.buffers():
                 buffer.copy_(ranks.from_first(buffer))
         n = len(validation.labels)
@@ -465,7 +465,7 @@ class _Run:
         if not bool(torch.isfinite(logits).all()):
             self._not_a_number(self.at.epoch * self.batches.steps - 1, "logits became infinite or no numbers")
         if self.objective.moving is not None:
-            self.objective.moving.adjust(logits, labels)  # all ranks have all rows, and come to the same α
+            self.objective.moving.adjust(logits, labels)  # all ranks have all rows, so all get the same α
         self.objective.validated(logits.to(self.device))
         numbers = validation_numbers(logits, labels, self.recipe.stop_by)
         if self.recipe.stop_by is not None:
@@ -476,7 +476,7 @@ class _Run:
         return numbers
 
     def release(self) -> None:
-        """Take off the model what accelerate put on it."""
+        """Remove accelerate's wrappers from the model."""
         self.accelerator.unwrap_model(self.net, keep_fp32_wrapper=False, keep_torch_compile=False)
         vars(self.model).pop("_is_accelerate_prepared", None)
         if not self.had_forward:

@@ -44,7 +44,7 @@ __all__ = [
 
 
 class Method:
-    """A training method with the values of its parameters: a way to label samples, perhaps mixed.
+    """A training method with values for its parameters: a way to label samples, and optionally a way to mix them.
 
     ``name`` is one of ``METHODS``, or a way to label and a way to mix joined by "+", such as ``"similarity+mixup"``.
     With e_k the one-hot label of class k of K, z the logits and p their softmax:
@@ -56,7 +56,7 @@ class Method:
     - "margin": e_k, and λ·mean_j max(0, max z − z_j − m) added, m = 10, λ = ``penalty`` = 0.1 (margin-based label
       smoothing, Liu et al., 2022; the mean over classes is that of the authors' code)
     - "online": (1−α)·e_k + α·t_k, α = 0.5, with t_k the mean probabilities of the samples of class k that the last
-      epoch got right; 1/K in the first epoch, the row of the epoch before where it got none right (online label
+      epoch got right; 1/K in the first epoch; the previous row where an epoch got none right (online label
       smoothing, Zhang et al., 2021)
     - "mixup": inputs and labels λ·a + (1−λ)·b, λ from Beta(a, a), a = ``mixing`` = 0.2 (Zhang et al., 2018)
     - "cutmix": a rectangle of b pasted into a, and the labels by area; a = ``mixing`` = 1 (Yun et al., 2019)
@@ -72,18 +72,18 @@ class Method:
     - "distance": e_k, logits are minus the distances from the class centres, see ``bayes.Prototypes`` (Xing et al.,
       2019)
     - "mc-dropout", "swag", "laplace", "ensemble": e_k, and predictions that average over networks, see ``bayes``
-    - "distilled": (1−α)·e_k + α·s_k, α = 0.1, s_k what an ensemble takes validation rows of class k for, see
+    - "distilled": (1−α)·e_k + α·s_k, α = 0.1, s_k an ensemble's confusions on validation rows of class k, see
       ``bayes.distilled_similarity`` (Hinton et al., 2015, by class)
 
-    One λ serves a whole batch, and b is another place of the same batch, as in the authors' code.
+    One λ is drawn for each batch, and b is another row of the same batch, as in the authors' code.
 
     Args:
-        name: Of the method.
+        name: The name of the method.
         soft_labels: (K, K), for "similarity" only. α then follows from their diagonal.
-        distance: What ``soft_labels`` were made from; kept for the record.
-        values: Of the method's parameters, such as ``alpha=0.1``; the others have their defaults. A parameter is an
-            attribute too: ``method.alpha``; None where the method does not have it. ``alpha="auto"`` moves α after each
-            validation by the rule of ``softkin.auto_alpha``; ``method.alpha`` is then where it begins.
+        distance: The distance that ``soft_labels`` were made from, for the record.
+        values: Values of the method's parameters, such as ``alpha=0.1``; the others have their defaults. Each parameter
+            is also an attribute, ``method.alpha``, None if the method does not have it. ``alpha="auto"`` adjusts α
+            after each validation by the rule of ``softkin.auto_alpha``; ``method.alpha`` is then its initial value.
 
     Example:
         >>> Method("uniform").effective_target(10)
@@ -102,10 +102,10 @@ class Method:
         self.label, self.mix = labelling.name, None if mixing is None else mixing.name
         self.labelling, self.mixing_method, self.distance = labelling, mixing, distance
         self.auto_alpha: AutoAlpha | None = None
-        """The rule by which α moves, if it does"""
+        """The rule that adjusts α; None if α is fixed"""
         self.values: dict[str, float] = self._checked(values)
         self.smooth_loss: SoftLabelCrossEntropy | None = None
-        """The loss towards ``soft_labels``, which has checked them"""
+        """The loss for ``soft_labels``, which it has checked"""
         if (soft_labels is None) == labelling.from_distances:
             wants = "needs `soft_labels` (K, K), as Method.from_distances makes them" if soft_labels is None else None
             raise ValueError(f"the method {self.name!r} {wants or 'takes no `soft_labels`'}.")
@@ -116,7 +116,7 @@ class Method:
             self.values["alpha"] = round(self.smooth_loss.alpha, 12)
 
     def _checked(self, values: Mapping[str, Value | None]) -> dict[str, float]:
-        """Values for all parameters; those of a matrix of labels are only kept where they were given."""
+        """Checked values of all parameters; those that made a matrix of labels only where the caller gave them."""
         mine = {
             parameter.name: parameter
             for method in (self.labelling, self.mixing_method)
@@ -138,7 +138,7 @@ class Method:
         return {name: self._beginning(name) if isinstance(value, str) else value for name, value in checked.items()}
 
     def _beginning(self, name: str) -> float:
-        """The number that "auto" begins with."""
+        """The initial value of a parameter that is "auto"."""
         if name == BETA.name:
             from softkin import similarity
 
@@ -180,7 +180,7 @@ class Method:
         asymmetric: bool = False,
         outputs: "Outputs | None" = None,
     ) -> Self:
-        """Class-similarity smoothing from class distances (K, K), mixed where ``mix`` says how.
+        """Class-similarity smoothing from class distances (K, K), with the way to mix ``mix`` if it is given.
 
         With ``top_m`` each class keeps its m most similar classes; with ``beta="auto"`` the ``outputs`` of a baseline
         choose β. See ``similarity.from_distances``.
@@ -205,7 +205,7 @@ class Method:
         mixing: Value | None = None,
         distance: str | None = None,
     ) -> Self:
-        """The same from a similarity (K, K); ``beta`` and ``top_m`` say how it was made, for the record."""
+        """Class-similarity smoothing from a similarity (K, K); ``beta`` and ``top_m`` are only kept for the record."""
         from softkin import smoothing
 
         auto = SIMILARITY.parameters[0].check(alpha) == "auto"
@@ -222,12 +222,12 @@ class Method:
         )
 
     def effective_target(self, num_classes: int) -> str:
-        """In words and numbers, what a sample is trained towards."""
+        """The target of a sample in words and numbers."""
         methods = [method for method in (self.labelling, self.mixing_method) if method is not None]
         return "; ".join(method.target(self, num_classes) for method in methods)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a record: what is set, and of ``soft_labels`` the digest."""
+        """Plain data for a record: the name, the values, and the digest of ``soft_labels``."""
         from softkin import files
 
         plain: dict[str, Any] = {"name": self.name, **self._plain_values()}
@@ -239,7 +239,7 @@ class Method:
 
 
 def parse(name: str) -> tuple[TrainingMethod, TrainingMethod | None]:
-    """(way to label, way to mix) of a method's name."""
+    """A method's name as (way to label, way to mix)."""
     if not isinstance(name, str):
         raise TypeError(f"`name` must be the name of a method, such as 'uniform', got {name!r}.")
     parts = [METHODS[METHODS.canonical(part, "method", also="two joined by +")] for part in name.split("+")]

@@ -13,9 +13,9 @@ from softkin.training.methods import Method
 
 
 class Objective(nn.Module):
-    """Σ_i loss of sample i, here the cross-entropy; see ``Method`` for the formulas of the others.
+    """The sum over samples of the loss, here the cross-entropy; see ``Method`` for the formulas of the subclasses.
 
-    ``targets`` are classes (N,), or rows (N, K) that mix them.
+    ``targets`` are classes (N,), or label rows (N, K) of mixed samples.
     """
 
     def __init__(self, method: Method, num_classes: int) -> None:
@@ -26,10 +26,10 @@ class Objective(nn.Module):
         return F.cross_entropy(logits, targets, reduction="sum")
 
     def end_epoch(self) -> None:
-        """Nothing to do where labels do not change."""
+        """Update labels after an epoch; here they never change."""
 
     def validated(self, logits: Tensor) -> None:
-        """Learn from the validation rows' logits, where a method does; all processes get all rows."""
+        """Learn from the logits of the validation rows, if the method does; all processes get all rows."""
 
     @property
     def moving(self) -> SoftLabelCrossEntropy | None:
@@ -38,7 +38,7 @@ class Objective(nn.Module):
 
     @property
     def alpha(self) -> float | None:
-        """The current α in the method's own units, where α moves; else None."""
+        """The current α, as the method defines α; None if α is fixed."""
         return None
 
 
@@ -47,7 +47,7 @@ class SmoothObjective(Objective):
 
     smooth: SoftLabelCrossEntropy
     share = 1.0
-    """The mass on other classes of labels with α = 1"""
+    """The mass on other classes when α = 1"""
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         loss: Tensor = self.smooth(logits, targets)
@@ -69,7 +69,7 @@ class UniformObjective(SmoothObjective):
         super().__init__(method, num_classes)
         auto = method.auto_alpha
         self.share = (num_classes - 1) / num_classes
-        if auto is not None:  # in a loss that counts α as the mass on other classes
+        if auto is not None:  # SoftLabelCrossEntropy defines α as the mass on other classes
             names = ("start", "rate", "most")
             auto = AutoAlpha(**{name: getattr(auto, name) * self.share for name in names})
         labels = smoothing.uniform_labels(num_classes, method.values["alpha"])
@@ -127,7 +127,7 @@ class MarginObjective(Objective):
 
 
 class OnlineObjective(Objective):
-    """Cross-entropy towards a table of labels, made for each epoch from the right predictions of the last."""
+    """Cross-entropy towards a table of labels, computed for each epoch from the last epoch's right predictions."""
 
     table: Tensor
     sums: Tensor
@@ -149,7 +149,7 @@ class OnlineObjective(Objective):
 
     @torch.no_grad()
     def _remember(self, log_p: Tensor, classes: Tensor) -> None:
-        """Add the probabilities of right predictions; a mixed sample counts for its heavier class."""
+        """Add the probabilities of right predictions; a mixed sample counts for the class with the larger weight."""
         right = (log_p.argmax(dim=1) == classes).to(log_p.dtype)
         # A matrix product, not index_add, which sums in varying order on GPUs.
         mine = F.one_hot(classes, self.num_classes).to(log_p.dtype) * right[:, None]
@@ -158,7 +158,7 @@ class OnlineObjective(Objective):
 
     @torch.no_grad()
     def end_epoch(self) -> None:
-        """The next epoch's table, from the samples of all processes."""
+        """Compute the next epoch's table from the samples of all processes."""
         sums, counts = ranks.total(self.sums.clone()), ranks.total(self.counts.clone())
         seen = counts > 0
         self.table[seen] = sums[seen] / sums[seen].sum(dim=1, keepdim=True)

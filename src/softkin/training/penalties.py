@@ -1,4 +1,4 @@
-"""Losses that hold confidence back: MMCE, dual focal, ACLS, class-adaptive margins; and that of distances from centres.
+"""Losses that penalise confidence (MMCE, dual focal, ACLS, class-adaptive margins), and the loss of class centres.
 
 Each is a sum over samples, so that parts of a batch add up; a penalty that compares the samples of a batch with each
 other takes those of one part.
@@ -12,13 +12,13 @@ from softkin.bayes.prototypes import distance_loss
 from softkin.training.methods import Method
 from softkin.training.objectives import Objective
 
-WIDTH = 0.4  # of MMCE's kernel, the authors'
-POSITIVE, NEGATIVE = 1.0, 0.1  # ACLS's weights of the highest logit and of the others, the authors'
-LEAST, MOST = 1e-6, 1e6  # of the class-adaptive multipliers, the authors'
+WIDTH = 0.4  # width of MMCE's kernel, from the authors' code
+POSITIVE, NEGATIVE = 1.0, 0.1  # ACLS's weights of the highest logit and of the others, from the authors' code
+LEAST, MOST = 1e-6, 1e6  # range of the class-adaptive multipliers, from the authors' code
 
 
 def _classes(targets: Tensor) -> Tensor:
-    """(N,) classes; of mixed samples the heavier one."""
+    """The classes (N,); of a mixed sample, the class with the larger weight."""
     return targets.argmax(dim=1) if targets.is_floating_point() else targets
 
 
@@ -34,13 +34,13 @@ class MmceObjective(Objective):
     """Cross-entropy plus λ times the maximum mean calibration error of the batch."""
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        # The root has no slope at 0.
+        # The square root has no derivative at 0.
         error = (squared_mmce(logits, _classes(targets)).clamp_min(0.0) + 1e-10).sqrt()
         return super().forward(logits, targets) + self.method.values["penalty"] * len(logits) * error
 
 
 class DualFocalObjective(Objective):
-    """The focal loss with the gap to the runner-up below instead of to 1."""
+    """The focal loss with the gap to the next smaller probability in place of 1 − p."""
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         return dual_focal_loss(logits, targets, gamma=self.method.values["gamma"])
@@ -64,7 +64,7 @@ def dual_focal_loss(logits: Tensor, targets: Tensor, *, gamma: float) -> Tensor:
 def acls_penalty(logits: Tensor, *, margin: float) -> Tensor:
     """Σ_i [max(0, z* − m)² + 0.1·(1/(K−1)) Σ_{j ≠ *} max(0, z* − z_j − m)²], z* the highest logit of sample i.
 
-    In the second term z* is a constant: it draws up the others and does not push the highest down.
+    In the second term z* is a constant (no gradient): that term raises the other logits without lowering the highest.
     """
     highest = logits.amax(dim=1, keepdim=True)
     others = logits < highest
@@ -82,12 +82,12 @@ class AclsObjective(Objective):
 
 
 def excess_over(logits: Tensor, margin: float) -> Tensor:
-    """h_ik = (max_j z_ij − z_ik − m)/m, which the class-adaptive method holds below 0."""
+    """The constraint h_ik = (max_j z_ij − z_ik − m)/m, which the class-adaptive method keeps below 0."""
     return (logits.amax(dim=1, keepdim=True) - logits - margin) / margin
 
 
 def lagrangian_penalty(h: Tensor, multipliers: Tensor, rho: float) -> Tensor:
-    """λh + λρh² + ρ²h³/6 where h ≥ 0, else λh/(1 − ρh): rises with h, and its slope at 0 is λ."""
+    """λh + λρh² + ρ²h³/6 where h ≥ 0, else λh/(1 − ρh): increasing in h, with slope λ at 0."""
     up, down = h.clamp_min(0.0), h.clamp_max(0.0)
     above = multipliers * up + multipliers * rho * up.square() + rho**2 * up**3 / 6
     return above + multipliers * down / (1 - rho * down)
@@ -100,7 +100,7 @@ def lagrangian_slope(h: Tensor, multipliers: Tensor, rho: float) -> Tensor:
 
 
 class ClassAdaptiveObjective(Objective):
-    """Cross-entropy plus Σ_k P(h_ik; λ_k, ρ), λ_k one multiplier a class that every validation renews."""
+    """Cross-entropy plus Σ_k P(h_ik; λ_k, ρ), λ_k a multiplier for each class, updated at every validation."""
 
     table: Tensor
     rho = 1.0
@@ -122,7 +122,7 @@ class ClassAdaptiveObjective(Objective):
 
 
 class DistanceObjective(Objective):
-    """The loss of ``bayes.Prototypes``: of distances from the class centres of the batch, and of the errors' spread."""
+    """The loss of ``bayes.Prototypes``: distances from the class centres of the batch, and the spread of the errors."""
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         noise = torch.randn(len(logits), logits.shape[1] // 2, device=logits.device, dtype=logits.dtype)

@@ -25,21 +25,21 @@ def predict(
     split_digest: str | None = None,
     name: str | None = None,
 ) -> Predictions:
-    """What a network says of each row of ``data``.
+    """The predictions of a network for each row of ``data``.
 
     Args:
-        trained: What ``fit`` returned, or a network; a network needs ``standardisation``.
-        data: Rows with or without labels: those that are of none of the classes have none.
-        standardisation: That of the training, where ``trained`` is only a network.
-        device: Where to compute; by default where the network is.
+        trained: The result of ``fit``, or a network; a network needs ``standardisation``.
+        data: The rows; labels are optional, as out-of-distribution rows have none.
+        standardisation: The standardisation of the training, if ``trained`` is a network.
+        device: The device to compute on; by default the network's.
         split_digest: Digest of the split that the rows came from, kept with the predictions.
-        name: What to call the rows, such as "test".
+        name: A name for the rows, such as "test".
     """
     model, class_names = (trained.model, trained.class_names) if isinstance(trained, Trained) else (trained, None)
     how = trained.standardisation if isinstance(trained, Trained) else standardisation
     if how is None:
         raise ValueError(
-            "`standardisation` must be given with a bare network: pass what fit returned, or its standardisation."
+            "`standardisation` must be given with a bare network: pass the result of fit, or its standardisation."
         )
     weight = next(model.parameters(), torch.empty(0))
     place = weight.device if device is None else checked_device(device)

@@ -1,4 +1,4 @@
-"""How a network is trained, apart from its labels: optimizer, learning rate, batches, precision. Plain data."""
+"""Training recipes as plain data: optimizer, learning rate, batches, precision; everything but the labels."""
 
 import dataclasses
 import math
@@ -10,18 +10,18 @@ from softkin import checks
 from softkin.names import Registry, did_you_mean
 from softkin.training import AUGMENTATIONS, PRECISIONS, SCHEDULES, STOPS
 
-MOST_EPOCHS = 100_000  # five hundred times as many as anybody trains; the history has an entry for each
+MOST_EPOCHS = 100_000  # 500 times the paper recipe; the history has an entry for each
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Stochastic gradient descent with momentum, and a learning rate that is a function of the step.
 
-    The defaults are those of the field for CIFAR-100, the "paper" recipe: lr 0.1, momentum 0.9 without Nesterov, weight
+    The defaults are the usual ones for CIFAR-100, the "paper" recipe: lr 0.1, momentum 0.9 without Nesterov, weight
     decay 5e-4 on every parameter, batches of 128, 200 epochs, ×0.2 at 60, 120 and 160, one epoch of linear warm-up,
     random crops and flips (not the rotations that some add).
 
-    Schedules, with t the step, w the warm-up's steps, T all steps, each after lr·(t+1)/w in the warm-up:
+    Schedules, with t the step, w the number of warm-up steps and T of all steps, each after a warm-up lr·(t+1)/w:
 
     - "step": lr·γ^(number of milestones, in epochs, that have passed)
     - "cosine": lr·½(1 + cos π(t−w)/(T−w))
@@ -32,7 +32,7 @@ class Recipe:
 
     epochs: int = 200
     batch_size: int = 128
-    """Images in a step of the optimizer, over all processes and all parts of an accumulated batch"""
+    """Rows in a step of the optimizer, over all processes and all parts of an accumulated batch"""
     lr: float = 0.1
     momentum: float = 0.9
     nesterov: bool = False
@@ -42,20 +42,20 @@ class Recipe:
     gamma: float = 0.2
     warmup_epochs: float = 1
     augmentation: Literal["none", "flip", "crop-flip"] = "crop-flip"
-    """Of images only: features and texts are left alone"""
+    """Augmentation of images; features and texts are never augmented"""
     gradient_accumulation: int = 1
-    """In how many parts a batch goes through the network, to save memory; the mathematics stays the same"""
+    """The number of parts in which a batch goes through the network, to save memory; the gradient is the same"""
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     compile: bool | str = False
     """``torch.compile``: True for its default backend, or a backend's name"""
     channels_last: bool = True
-    """Images with their channels innermost in memory: the same numbers, 1.3 times as fast on a CPU"""
+    """Store images with channels innermost in memory: the same results, 1.3 times as fast on a CPU"""
     flush_denormals: bool = True
     deterministic: bool = True
-    """Ask cuDNN for deterministic algorithms, without which a resumed run on a GPU differs in the last bits"""
+    """Use cuDNN's deterministic algorithms; otherwise a resumed run on a GPU differs in the last bits"""
     stop_by: str | None = None
-    """Keep the weights of the epoch that is best by this on the validation rows, a name in ``STOPS``; None: the last.
-    "refined-nll" is the NLL after temperature scaling on the same rows: what calibration can repair does not count"""
+    """The metric on validation rows that chooses which epoch's weights to keep, a name in ``STOPS``; None: the last.
+    "refined-nll" is the NLL after temperature scaling on the same rows, which leaves out what calibration repairs"""
 
     def __post_init__(self) -> None:
         if not isinstance(self.milestones, list | tuple):
@@ -78,7 +78,7 @@ class Recipe:
         checks.option(self.mixed_precision, "mixed_precision", PRECISIONS)
         for milestone in self.milestones:
             checks.count(milestone, "milestones")
-        if self.stop_by is not None:
+        if self.stop_by not in (None, "ece"):  # the old spelling of "ece_hist"
             checks.option(self.stop_by, "stop_by", STOPS)
 
     @classmethod
@@ -122,7 +122,7 @@ class Recipe:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a record, which ``from_dict`` reads."""
         plain = dataclasses.asdict(self) | {"milestones": list(self.milestones)}
-        if self.stop_by is None:  # so that runs from before there was one keep their digest
+        if self.stop_by is None:  # runs recorded before this field existed keep their digest
             del plain["stop_by"]
         return plain
 
@@ -134,9 +134,9 @@ class Recipe:
 
 
 RECIPES: Registry[dict[str, Any]] = Registry("recipe")
-"""Fields of ``Recipe`` that differ from its defaults"""
+"""Recipes by name: the fields that differ from the defaults of ``Recipe``"""
 RECIPES.add("paper", {})
-# For a hundred images and a small network, in seconds.
+# For about a hundred images and a small network: trains in seconds.
 RECIPES.add(
     "small",
     {

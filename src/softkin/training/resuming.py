@@ -1,4 +1,4 @@
-"""Where a training stands, and how it goes on from its last checkpoint, in one process or several."""
+"""The state of a training, and how it resumes from its last checkpoint, in one process or several."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -27,7 +27,7 @@ class Standing:
     epoch_seconds: float = 0.0
     epoch_loss: float = 0.0
     best: list[float] | None = None
-    """[epoch, value] of the best epoch so far, where one is chosen"""
+    """[epoch, value] of the best epoch so far, if ``stop_by`` is set"""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a checkpoint."""
@@ -36,7 +36,7 @@ class Standing:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """What ``to_dict`` gave; losses may be infinite."""
+        """Read the plain data of ``to_dict``; losses may be infinite."""
         history = [{key: _number(value) for key, value in entry.items()} for entry in state["history"]]
         seconds, epoch_seconds, epoch_loss = (
             files.from_number(state[name]) for name in ("seconds", "epoch_seconds", "epoch_loss")
@@ -55,13 +55,13 @@ class Resumed:
 
     standing: Standing
     scaler: dict[str, Any] | None
-    """Of mixed precision"""
+    """The state of mixed precision's loss scaler"""
     path: Path | None
     """The checkpoint; None in processes that did not read it"""
 
 
 class Keeper:
-    """Writes and reads the checkpoints of a run: weights, momentum, what a method has learnt of the labels."""
+    """Writes and reads the checkpoints of a run: weights, momentum, and labels that a method has learnt."""
 
     def __init__(
         self, folder: Path, model: nn.Module, sgd: torch.optim.SGD, objective: Objective, *, rank: int, world: int
@@ -69,10 +69,10 @@ class Keeper:
         self.folder, self.model, self.sgd, self.objective = folder, model, sgd, objective
         self.rank, self.world = rank, world
         self.best: dict[str, Tensor] = {}
-        """The weights of the best epoch so far, where one is chosen"""
+        """The weights of the best epoch so far, if ``stop_by`` is set"""
 
     def remember_best(self) -> None:
-        """Keep the present weights as the best so far."""
+        """Keep the current weights as the best so far."""
         self.best = {name: value.detach().clone() for name, value in self._weights().items()}
 
     @torch.no_grad()
@@ -82,10 +82,10 @@ class Keeper:
             value.copy_(self.best[name])
 
     def resume(self, run: Mapping[str, Any]) -> Resumed | None:
-        """Make the folder this run's, and go on from its newest whole checkpoint, if there is one.
+        """Claim the folder for this run, and resume from its newest whole checkpoint, if there is one.
 
         Args:
-            run: What the run is, besides the shapes of its weights; a folder that holds another is refused.
+            run: The identity of the run, besides the shapes of its weights; a folder of another run is refused.
         """
         newest, error = None, None
         if self.rank == 0:
@@ -127,12 +127,12 @@ class Keeper:
                 self.sgd.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(kept)
         for name, buffer in self._labels().items():
             parts = tensors[f"labels.{name}"]
-            # Each process goes on with its own sums; with another number of processes the first has them all.
+            # Each process resumes with its own sums; if the number of processes changed, the first gets all of them.
             mine = parts[self.rank] if len(parts) == self.world else parts.sum(dim=0) * (self.rank == 0)
             buffer.copy_(_of_shape(parts[0] if name == "table" else mine, buffer, f"labels.{name}"))
 
     def save(self, number: int, standing: Standing, scaler: Any) -> Path | None:
-        """Write a checkpoint; collective: every rank must call it. The first process gets its path."""
+        """Write a checkpoint and return its path in the first process. Collective: every rank must call it."""
         tensors = {f"model.{name}": value for name, value in self._weights().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
         for name, parameter in self.trained().items():
@@ -156,11 +156,11 @@ class Keeper:
         return {name: value for name, value in self.model.state_dict().items() if isinstance(value, Tensor)}
 
     def _labels(self) -> dict[str, Tensor]:
-        """What a method has learnt about labels by now."""
+        """The labels that the method has learnt so far."""
         return dict(self.objective.named_buffers(recurse=False))
 
     def _spread(self, tensors: dict[str, Tensor] | None) -> dict[str, Tensor]:
-        """Send the first rank's tensors to all ranks: only its disk need hold the folder."""
+        """Send the first rank's tensors to all ranks: only the first needs access to the folder."""
         if self.world == 1:
             return tensors or {}
         about = (

@@ -1,7 +1,7 @@
-"""One training from a source of data to a folder of results: what ``softkin train`` does.
+"""One training from a source of data to a folder of results, as ``softkin train`` runs it.
 
-The folder holds ``checkpoints/`` while the training goes on, then the predictions of every set, ``weights.safetensors``
-and, written last, ``record.json``: where that is, the training is finished.
+The folder holds ``checkpoints/`` during the training, then the predictions of every set, ``weights.safetensors`` and
+``record.json``. The record is written last: a folder that has one holds a finished training.
 """
 
 import os
@@ -37,24 +37,24 @@ class Session:
     """Everything that a training and its predictions depend on."""
 
     source: str
-    """Anything that ``softkin.data.split`` reads"""
+    """Any source that ``softkin.data.split`` reads"""
     model: str | None = None
-    """None: what ``models.default_network`` chooses"""
+    """The network's name; None: ``models.default_network`` chooses"""
     method: str = "one-hot"
     values: Mapping[str, Value | None] = field(default_factory=dict)
-    """Of the method's parameters; None or absent: the default"""
+    """Values of the method's parameters; None or absent: the default"""
     distance: str | None = None
-    """Of the method "similarity": a distance source or a file of distances; None: words"""
+    """For the method "similarity": a distance source or a file of distances; None: words"""
     vectors: str | Path | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """Of the distance "words", as for ``distances.from_words``; ``aliases`` also of "taxonomy\""""
+    """For the distance "words", as in ``distances.from_words``; ``aliases`` also for "taxonomy\""""
     distance_options: Mapping[str, Any] = field(default_factory=dict)
-    """Of other distances, as for ``distances.measure``: tree, measure, encoder, template, outputs, …"""
+    """For other distances, as in ``distances.measure``: tree, measure, encoder, template, outputs, …"""
     validation: int | None = None
     test: int | None = None
     max_per_class: int | None = None
     size: int | None = None
-    """As for ``softkin.data.split``"""
+    """As in ``softkin.data.split``"""
     ood: Sequence[str] = ()
     """Out-of-distribution sets to predict as well"""
     recipe: str | None = None
@@ -64,7 +64,7 @@ class Session:
     device: str | None = None
     output: Path | None = None
     force: bool = False
-    """Overwrite a finished training; one that was cut off goes on in any case"""
+    """Overwrite a finished training; an interrupted training is always resumed"""
     checkpoint_every: float = CHECKPOINT_EVERY
     log_json: Path | None = None
     trackers: Sequence[str] = ()
@@ -88,7 +88,7 @@ class Session:
             known_distance(self.distance or DEFAULT_DISTANCE)
             for parameter in labelling.parameters:
                 parameter.check(self._value(parameter.name, parameter.default))
-            self._method(soft_labels=[[0.5, 0.5], [0.5, 0.5]])  # stands in for labels that only the data can give
+            self._method(soft_labels=[[0.5, 0.5], [0.5, 0.5]])  # a stand-in: the real labels need the data
         else:
             self._method()
             for option in ("distance", "vectors"):
@@ -108,7 +108,7 @@ class Session:
 
     @property
     def _goes_on(self) -> bool:
-        """Whether the output holds a training that was cut off."""
+        """Whether the output folder holds an interrupted training."""
         output = self.output
         return output is not None and not (output / RECORD).exists() and (output / "checkpoints" / "run.json").exists()
 
@@ -123,7 +123,7 @@ class Session:
     # The work
 
     def run(self) -> "Finished | None":
-        """Read, train, predict, write. None in all processes but the first, where several train together."""
+        """Read, train, predict, write. In a group of processes all but the first return None."""
         split = data.split(
             self.source,
             seed=self.seed,
@@ -136,7 +136,7 @@ class Session:
         train = split.train
         network = self.model or models.default_network(train.kind, train.input_shape)
         build = partial(models.build_for, network, len(train.class_names), train.input_shape)
-        # Before the training: a name that cannot be read should not cost hours.
+        # Before the training: an unreadable out-of-distribution set should not cost hours.
         unknown = {name: data.out_of_distribution(name, train, seed=self.seed) for name in self.ood}
         if _is_first_process() and not self._goes_on:
             self._clear()
@@ -165,7 +165,7 @@ class Session:
         return Finished(record, written)
 
     def _labelled(self, split: "Split") -> "tuple[Method, AutoencoderFit | None]":
-        """The method, and the autoencoder that its distances came from, where one did."""
+        """The method, and the autoencoder of its distances if there is one."""
         labelling, mixing = parse(self.method)
         if not labelling.from_distances:
             return self._method(), None
@@ -182,7 +182,7 @@ class Session:
         values = {parameter.name: self._value(parameter.name, parameter.default) for parameter in labelling.parameters}
         if measured.similarity is not None:
             if self.values.get("beta") is not None or self.values.get("top_m") is not None:
-                raise ValueError(f"`beta` and `top_m` must be left out: {distance} holds a similarity as it is to be.")
+                raise ValueError(f"`beta` and `top_m` must be left out: {distance} holds a finished similarity.")
             method = Method.from_similarity(
                 measured.similarity,
                 alpha=self._value("alpha", measured.about.get("alpha", values["alpha"])),
@@ -204,7 +204,7 @@ class Session:
         return method, measured.autoencoder
 
     def _clear(self) -> None:
-        """Remove what an earlier training left under the names that this one writes."""
+        """Remove files of an earlier training that have the names of this one's files."""
         if self.output is not None and (self.output / RECORD).exists():
             shutil.rmtree(self.output / "checkpoints", ignore_errors=True)
             (self.output / RECORD).unlink(missing_ok=True)
@@ -217,13 +217,13 @@ class Session:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a training came to."""
+    """The results of a training."""
 
     record: dict[str, Any]
     written: list[Path]
 
     def text(self) -> str:
-        """For people: what was trained, what it came to, and where it is."""
+        """The results as text: what was trained, its metrics, and the files."""
         record = self.record
         lines = [
             f"{record['source']}; {record['network']}, {record['parameters']:,} parameters; {record['method']['name']}",
@@ -233,7 +233,7 @@ class Finished:
             lines.append(record["autoencoder"]["words"])
         if record["overlap"]:
             twins = f"{record['overlap']:,} validation and test samples"
-            lines.append(f"notice: {twins} have an exact twin among the training samples")
+            lines.append(f"notice: {twins} have an exact copy among the training samples")
         if "batch_statistics" in record and record["processes"] > 1:
             lines.append(f"batch statistics: {record['batch_statistics']}")
         lines += [f"{name}: {_in_words(numbers)}" for name, numbers in record["results"].items()]
@@ -251,12 +251,12 @@ def _in_words(numbers: Mapping[str, Any]) -> str:
 
 
 def _is_first_process() -> bool:
-    """Whether this is the first of the processes that a launcher started, which alone writes; also before they meet."""
+    """Whether this is the first of the launcher's processes, the only one that writes; works before they connect."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def _file_names(sources: Sequence[str]) -> list[str]:
-    """What to call the predictions of each out-of-distribution set: numbered where two sources have one name."""
+    """File names for the predictions of each out-of-distribution set, numbered where two sources share a name."""
     names: list[str] = []
     for source in sources:
         stem = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in Path(source).stem)
@@ -328,6 +328,6 @@ def _write(output: Path, trained: Trained, predicted: "dict[str, Predictions]", 
     weights = {key: value.cpu().contiguous().clone() for key, value in trained.model.state_dict().items()}
     written.append(output / "weights.safetensors")
     files.write(written[-1], save(weights))
-    written.append(output / RECORD)  # last: it says that the run is finished
+    written.append(output / RECORD)  # last, because it marks the run as finished
     files.write_json(written[-1], record)
     return written

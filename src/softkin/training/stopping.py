@@ -1,4 +1,4 @@
-"""Signals that ask a run to end: remembered until the step is done, so that a checkpoint can be written."""
+"""Signals that ask a run to end, remembered until the current step is done and a checkpoint is written."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:
-    """Which signal has asked for an end, if any."""
+    """The signal that has asked the run to end, if any."""
 
     def __init__(self) -> None:
         self.signal = 0
@@ -24,7 +24,7 @@ class Stop:
         self.signal = number
 
     def deliver(self, number: int) -> None:
-        """Let the signal do what it would have done without us."""
+        """Handle the signal as it would have been handled without us."""
         self.restore()
         self.signal = 0
         if number == signal.SIGINT:
@@ -50,5 +50,5 @@ def watched(active: bool) -> Iterator[Stop]:
         yield stop
     finally:
         stop.restore()
-        if stop.signal:  # came after the last look
+        if stop.signal:  # it arrived after the last check
             stop.deliver(stop.signal)

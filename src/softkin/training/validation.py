@@ -35,20 +35,20 @@ def cost_of(numbers: dict[str, float], stop_by: str) -> float:
 
 
 def refined_nll(logits: Tensor, labels: Tensor) -> float:
-    """The NLL after temperature scaling on the same rows: what calibration cannot repair.
+    """The NLL after temperature scaling on the same rows, the part that calibration cannot repair.
 
     References:
         Berta et al., Rethinking Early Stopping: Refine, Then Calibrate, 2025, arXiv:2501.19195, sec. 4 (TS-refinement).
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a network that gets all rows right has no best temperature, and says so
+        warnings.simplefilter("ignore")  # fitting warns where all rows are right: then no temperature is best
         scaled = TemperatureScaling().fit(logits.double(), labels).predict_proba(logits.double())
     return metrics.nll(scaled, labels)
 
 
 @torch.no_grad()
 def evaluate(model: nn.Module, inputs: Inputs, rows: range, num_classes: int) -> Tensor:
-    """Logits (n, K) of some rows, float32 on the CPU; the model is left in the mode in which it came."""
+    """Logits (n, K) of the rows, float32 on the CPU; the model's mode (train or eval) is restored."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
