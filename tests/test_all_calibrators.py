@@ -48,7 +48,7 @@ MAKERS = {
     "isotonic": IsotonicCalibration,
     "isotonic-pooled": lambda: IsotonicCalibration(classes="pooled"),
     "histogram": HistogramBinning,
-    "histogram-mass": lambda: HistogramBinning(bins="mass", n_bins=5),
+    "histogram-mass": lambda: HistogramBinning(binning="mass", n_bins=5),
     "bbq": BayesianBinning,
     "i-max": MutualInformationBinning,
     "spline": SplineCalibration,
@@ -403,7 +403,7 @@ def test_leak_guard():
 
 def test_worse_is_said_and_the_identity_only_on_request():
     z, y = drawn(n=60, k=10, factor=1.0)
-    cal = HistogramBinning(bins="mass")
+    cal = HistogramBinning(binning="mass")
     with pytest.warns(UserWarning, match="HistogramBinning makes the held-out NLL.* worse: held-out NLL"):
         cal.certify(z, y)
     assert not torch.allclose(cal.predict_proba(z), torch.softmax(z, dim=1))

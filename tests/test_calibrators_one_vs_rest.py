@@ -1,6 +1,7 @@
 """One-vs-rest, binned, spline and mutual-information calibrators against twins written from their definitions."""
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.interpolate import CubicSpline
 from sklearn.isotonic import IsotonicRegression
 
 from calibration_data import drawn
-from softkin import metrics
+from softkin import calibrators, files, metrics
 from softkin.calibrators import (
     BayesianBinning,
     BetaCalibration,
@@ -186,7 +187,7 @@ def test_pooled_isotonic_keeps_the_winner(network_logits):
 def test_histogram_by_hand(bins):
     z, y = drawn(n=60, k=3)
     m = 4
-    cal = HistogramBinning(n_bins=m, bins=bins).fit(z, y)
+    cal = HistogramBinning(n_bins=m, binning=bins).fit(z, y)
     p = torch.softmax(z, dim=1).numpy()
     mapped = np.empty_like(p)
     for j in range(3):
@@ -312,7 +313,7 @@ def test_near_ties_are_ties():
         IsotonicCalibration,
         lambda: IsotonicCalibration(classes="pooled"),
         HistogramBinning,
-        lambda: HistogramBinning(bins="mass"),
+        lambda: HistogramBinning(binning="mass"),
         BayesianBinning,
         MutualInformationBinning,
     ):
@@ -450,7 +451,7 @@ def test_gain_on_a_trained_network(network_logits, make, at_most):
 def test_options_are_checked():
     for make, message in [
         (lambda: HistogramBinning(n_bins=0), "`n_bins` must be at least 1, got 0"),
-        (lambda: HistogramBinning(bins="equal"), "`bins` must be 'width' or 'mass', got 'equal'"),
+        (lambda: HistogramBinning(binning="equal"), "`binning` must be 'width' or 'mass', got 'equal'"),
         (lambda: MutualInformationBinning(n_bins=1), "`n_bins` must be at least 2, got 1"),
         (lambda: SplineCalibration(n_knots=2), "`n_knots` must be at least 3, got 2"),
         (lambda: IsotonicCalibration(classes="all"), "`classes` must be 'separate' or 'pooled', got 'all'"),
@@ -458,3 +459,15 @@ def test_options_are_checked():
     ]:
         with pytest.raises(ValueError, match=message):
             make()
+
+
+def test_files_that_call_the_binning_bins_are_read(tmp_path):
+    z, y = torch.randn(50, 3, generator=torch.Generator().manual_seed(0)), torch.arange(50) % 3
+    cal = HistogramBinning(n_bins=4, binning="mass").fit(z, y)
+    cal.save(tmp_path)
+    path = tmp_path / "calibrator.json"
+    about = json.loads(path.read_text())
+    about["calibrator"]["options"]["bins"] = about["calibrator"]["options"].pop("binning")
+    del about["checksum"]
+    path.write_text(json.dumps(about | {"checksum": files.sha256_of_json(about)}))
+    assert calibrators.load(tmp_path).binning == "mass"

@@ -57,7 +57,9 @@ def test_certify_from_probabilities():
 
 def test_fit_best_chooses_and_says_how_sure_it_is():
     z, y = drawn(k=8)
-    best = calibrators.fit_best(z, y, [HistogramBinning(bins="mass", n_bins=3), TemperatureScaling()], metric="brier")
+    best = calibrators.fit_best(
+        z, y, [HistogramBinning(binning="mass", n_bins=3), TemperatureScaling()], metric="brier"
+    )
     assert isinstance(best.calibrator, TemperatureScaling)
     assert best.calibrator.temperature_ == pytest.approx(TemperatureScaling().fit(z, y).temperature_)
     assert [type(candidate.calibrator) for candidate in best.candidates] == [TemperatureScaling, HistogramBinning]
@@ -124,7 +126,7 @@ def test_the_best_signed_gap_is_the_one_nearest_0():
 def test_fit_best_warns_if_nothing_helps():
     z, y = drawn(n=60, k=10, factor=1.0)
     with pytest.warns(UserWarning, match="even the best of 1 calibrators makes nll worse on held-out samples"):
-        calibrators.fit_best(z, y, [HistogramBinning(bins="mass")])
+        calibrators.fit_best(z, y, [HistogramBinning(binning="mass")])
 
 
 def test_fit_best_refuses():

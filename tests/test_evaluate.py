@@ -245,7 +245,7 @@ def test_paired_comparisons(tmp_path, two, capsys):
     _, output, _ = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "b.npz", "--resamples", 200)
     line = next(line for line in output.splitlines() if line.startswith("ECE of the prediction") and "a.npz" in line)
     assert line.rstrip().endswith("b.npz")
-    assert "not told apart" in next(
+    assert "not significant" in next(
         line for line in output.splitlines() if line.startswith("accuracy") and "a.npz" in line
     )
 

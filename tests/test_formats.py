@@ -59,7 +59,7 @@ def written(folder, form, kind):
             if kind == "probs"
             else Predictions(torch.from_numpy(scores), torch.from_numpy(LABELS))
         )
-        Predictions(known.logits, known.labels, NAMES, IDS, given=known.given).save(path)
+        Predictions(known.logits, known.labels, NAMES, IDS, exact_probabilities=known.exact_probabilities).save(path)
     elif form == "npy":
         path = folder / f"test_{kind}.npy"
         np.save(path, scores)
@@ -152,7 +152,7 @@ def test_what_is_unclear_is_refused_with_the_options_to_type(tmp_path):
     np.savez(tmp_path / "both.npz", logits=LOGITS, probs=PROBS, labels=LABELS)
     with pytest.raises(SoftkinError, match="holds `logits` and `probs`; type --logits or --probs"):
         formats.read(tmp_path / "both.npz")
-    assert formats.read(tmp_path / "both.npz", kind="probs").given is not None
+    assert formats.read(tmp_path / "both.npz", kind="probs").exact_probabilities is not None
     np.savez(tmp_path / "one.npz", probs=PROBS, labels=LABELS)
     with pytest.raises(SoftkinError, match=r"said to hold logits \(--logits\), but the name of its `probs` says probs"):
         formats.read(tmp_path / "one.npz", kind="logits")
@@ -192,7 +192,10 @@ def test_trainer_output():
     output = SimpleNamespace(predictions=(LOGITS, np.zeros((7, 9))), label_ids=LABELS, metrics={})
     actual = formats.from_trainer(output, kind="logits", class_names=NAMES)
     np.testing.assert_array_equal(actual.logits.numpy(), LOGITS)
-    assert formats.from_trainer(SimpleNamespace(predictions=PROBS, label_ids=LABELS), kind="probs").given is not None
+    assert (
+        formats.from_trainer(SimpleNamespace(predictions=PROBS, label_ids=LABELS), kind="probs").exact_probabilities
+        is not None
+    )
     with pytest.raises(ValueError, match="`kind` must be 'logits' or 'probs', got 'scores'"):
         formats.from_trainer(output, kind="scores")
 

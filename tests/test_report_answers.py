@@ -120,7 +120,7 @@ def comparison(p_values, ties=(False, False)):
         ((0.01, 0.02), (False, False), "Best calibrated answers: A, ahead of all others beyond chance."),
         ((None, None), (False, False), "Best calibrated answers: A; whether it is better than others is not known."),
         ((0.01, None), (False, False), "Best calibrated answers: A; whether it is better than others is not known."),
-        ((0.01, 0.5), (False, True), "Best calibrated answers: A, not told apart from C."),
+        ((0.01, 0.5), (False, True), "Best calibrated answers: A, not significantly better than C."),
     ],
 )
 def test_ahead_of_all_others_only_with_p_values(p_values, ties, words):

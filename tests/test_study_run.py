@@ -499,7 +499,7 @@ def test_alpha_and_beta_tune_themselves_and_the_records_say_where_they_ended(tmp
         assert record["found"]["beta"] == pytest.approx(best)
         assert set(records[f"uniform (α = auto), seed {seed}"]["found"]) == {"alpha"}
         assert records[f"one-hot, seed {seed}"]["found"] == {}
-    assert table.row("l2").found == table.row("l2+ts").found
+    assert table.row("l2").settled == table.row("l2+ts").settled
     (note,) = (note for note in table.notes if note.startswith("Values: "))
     assert "uniform α = auto (" in note
     assert note.count("L2") == 1

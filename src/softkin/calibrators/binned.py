@@ -21,7 +21,7 @@ class HistogramBinning(OneVsRest, name="histogram"):
 
     Args:
         n_bins: How many bins each class has.
-        bins: "width": ((m−1)/M, m/M], as the histogram ECE has them. "mass": as many samples in each, by class.
+        binning: "width": ((m−1)/M, m/M], as for the histogram ECE. "mass": equally many samples in each, by class.
 
     Attributes:
         edges_: (M+1,), or (K, M+1) for "mass".
@@ -36,18 +36,18 @@ class HistogramBinning(OneVsRest, name="histogram"):
     edges_: Tensor
     values_: Tensor
 
-    def __init__(self, *, n_bins: int = 15, bins: Literal["width", "mass"] = "width") -> None:
-        self.n_bins, self.bins = n_bins, bins
+    def __init__(self, *, n_bins: int = 15, binning: Literal["width", "mass"] = "width") -> None:
+        self.n_bins, self.binning = n_bins, binning
         self._check_options()
 
     def _check_options(self) -> None:
         checks.count(self.n_bins, "n_bins")
-        checks.option(self.bins, "bins", ("width", "mass"))
+        checks.option(self.binning, "binning", ("width", "mass"))
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
         p = comparable(torch.softmax(z, dim=1))
         k = p.shape[1]
-        chosen = binning.equal_width(self.n_bins) if self.bins == "width" else binning.equal_mass(p, self.n_bins)
+        chosen = binning.equal_width(self.n_bins) if self.binning == "width" else binning.equal_mass(p, self.n_bins)
         self.edges_ = chosen.edges.clone()
         cell = self._cells(p)
         size = torch.bincount(cell.reshape(-1), minlength=k * self.n_bins).double()

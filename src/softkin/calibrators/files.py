@@ -24,6 +24,7 @@ FORMAT = 2
 WITHOUT_CHECKSUM = 1
 NAME = "calibrator.json"
 WHAT = "a calibrator"
+RENAMED = {"bins": "binning"}  # options of earlier files
 
 
 def save(calibrator: Calibrator, folder: Path) -> None:
@@ -64,19 +65,19 @@ def _describe(calibrator: Calibrator, prefix: str, tensors: dict[str, Tensor]) -
 
 
 def _plain(value: Any) -> Any:
-    """What JSON knows; numbers that it does not (infinity, NaN) as text."""
+    """A value as JSON data: infinity as softkin's JSON writes it, and NaN as text, because None has another meaning."""
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     if hasattr(value, "item"):
         value = value.item()
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return "NaN" if isinstance(value, float) and math.isnan(value) else files.plain(value)
 
 
 def _with_infinity(value: Any) -> Any:
-    """Infinity back from its text."""
-    return math.inf if isinstance(value, str) and value == "inf" else value
+    """A value of ``_plain`` with infinity as a number; earlier files have "inf"."""
+    return float(value) if isinstance(value, str) and value in ("Infinity", "-Infinity", "inf") else value
 
 
 def load(folder: str | Path) -> Calibrator:
@@ -126,7 +127,7 @@ def _build(about: dict[str, Any], prefix: str, tensors: dict[str, Tensor]) -> Ca
         # Before 0.2 a zero between two steps was always float64's smallest number.
         tensors.setdefault(f"{prefix}floors_", torch.full((len(calibrator.steps) - 1,), TINY, dtype=torch.float64))
     else:
-        options = {name: _with_infinity(value) for name, value in about["options"].items()}
+        options = {RENAMED.get(name, name): _with_infinity(value) for name, value in about["options"].items()}
         start = f"{prefix}option "
         arrays = {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
         calibrator = REGISTRY[REGISTRY.canonical(about["class"], "class")](**options, **arrays)

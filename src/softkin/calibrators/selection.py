@@ -140,8 +140,8 @@ def fit_best(
     """Choose a calibrator by cross-fitting, fit it on all the data, and say how sure the choice is.
 
     Every candidate predicts each sample from a fit on the other folds, the same folds for all. The winner's advantage
-    over the runner-up comes with a paired interval (``metrics.compare``): where it holds 0, the two are not told apart.
-    A warning says when even the winner is worse than no calibration.
+    over the runner-up comes with a paired interval (``metrics.compare``): if it holds 0, the two do not differ
+    significantly. A warning says when even the winner is worse than no calibration.
 
     Args:
         logits: (N, K).

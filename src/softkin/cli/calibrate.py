@@ -144,10 +144,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     calibrator.save(arguments.output)
     if arguments.json:
         about = {"calibrator": repr(calibrator), "folder": str(arguments.output), "digest": held_out.digest}
-        certificate = {
-            key: str(value) if value == float("inf") else value
-            for key, value in asdict(calibrator.certificate_).items()
-        }
+        certificate = files.plain(asdict(calibrator.certificate_))
         print(json.dumps(about | {"certificate": certificate}, ensure_ascii=False, indent=1))
         return
     print(f"{calibrator!r}\n{calibrator.certificate_}\nWrote {arguments.output}")
@@ -221,7 +218,7 @@ def _print(result: dict[str, Any]) -> None:
             who = f"{pair['a']} and {pair['b']} have" if pair["difference"] is None else f"{pair['b']} has"
             print(f"{who} an infinite {pair['metric']}: it gave a true class the probability 0.")
             continue
-        words = "better than" if pair["significant"] else "not told apart from"
+        words = "better than" if pair["significant"] else "not significantly different from"
         print(
             f"{pair['a']} is {words} {pair['b']}: difference {_plain(pair['difference'])} "
             f"({level} interval {_plain(pair['low'])} to {_plain(pair['high'])}, p = {pair['p_value']:.3f})."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices, running, sources
 from softkin.cli.text import width
+from softkin.training import STOPS
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -70,7 +71,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     choices.choose(what.add_argument("--recipe"), "training recipe: one of {} (default: small)", choices.recipes)
     what.add_argument(
         "--stop-by",
-        choices=["refined-nll", "nll", "accuracy", "brier", "ece"],
+        type=running.stop_metric,
+        choices=STOPS,
         help="metric on validation rows that chooses which epoch to keep (default: keep the last epoch)",
     )
     what.add_argument(

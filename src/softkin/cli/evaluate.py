@@ -367,7 +367,7 @@ def _print_comparisons(compared: list[dict[str, Any]], arguments: argparse.Names
     for line in compared:
         metric = METRICS[line["metric"]]
         numbers = [_number(line[part], metric.percent) for part in ("difference", "low", "high")]
-        winner = "not told apart"
+        winner = "not significant"
         if line["significant"]:
             first_is_better = (line["difference"] > 0) == metric.larger_is_better
             winner = shown(line["a"] if first_is_better else line["b"])

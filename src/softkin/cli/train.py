@@ -45,6 +45,7 @@ RECIPE: dict[str, dict[str, Any]] = {
     },
     "mixed_precision": {"choices": PRECISIONS, "help": "number format of forward and backward passes"},
     "stop_by": {
+        "type": running.stop_metric,
         "choices": STOPS,
         "help": "metric on validation rows that chooses which epoch to keep; refined-nll: NLL after temperature "
         "scaling (default: keep the last epoch)",

@@ -50,8 +50,8 @@ class Predictions:
     split_digest: str | None = None
     """Digest of the split that the samples came from"""
     name: str | None = None
-    given: Tensor | None = None
-    """(N, K) probabilities, if those were given instead of logits"""
+    exact_probabilities: Tensor | None = None
+    """(N, K) probabilities as they came, if the source has probabilities instead of logits"""
     texts: list[str] | None = None
     """(N,) texts of the samples, for people to read"""
     members: Tensor | None = None
@@ -98,7 +98,9 @@ class Predictions:
         """Predictions from (N, K) probabilities; ``about`` holds the other fields of the class."""
         checked = checks.probabilities(probabilities).cpu()
         logits = checked.to(torch.float64).clamp_min(TINY).log()
-        return cls(logits, None if labels is None else checks.as_tensor(labels, "labels"), given=checked, **about)
+        return cls(
+            logits, None if labels is None else checks.as_tensor(labels, "labels"), exact_probabilities=checked, **about
+        )
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -116,19 +118,19 @@ class Predictions:
     @cached_property
     def probabilities(self) -> Tensor:
         """(N, K) float64: the softmax of the logits, or the probabilities that were given."""
-        if self.given is not None:
-            return self.given.to(torch.float64)
+        if self.exact_probabilities is not None:
+            return self.exact_probabilities.to(torch.float64)
         return self.logits.to(torch.float64).softmax(dim=1)
 
     @property
     def are_probabilities(self) -> bool:
-        """Whether probabilities were given rather than logits."""
-        return self.given is not None
+        """Whether the source has probabilities rather than logits."""
+        return self.exact_probabilities is not None
 
     @property
     def scores(self) -> Tensor:
-        """(N, K) numbers as they were given: probabilities if ``are_probabilities``, else logits."""
-        return self.logits if self.given is None else self.given
+        """(N, K) numbers as they came: probabilities if ``are_probabilities``, else logits."""
+        return self.logits if self.exact_probabilities is None else self.exact_probabilities
 
     def calibrated(self, calibrator: "Calibrator") -> "Predictions":
         """The same samples with the float64 probabilities that a fitted calibrator computes from their scores.
@@ -140,7 +142,7 @@ class Predictions:
             calibrated = calibrator.predict_proba(self.scores.double(), from_probabilities=self.are_probabilities)
         except ValueError as error:
             raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
-        return replace(self, logits=calibrated.clamp_min(TINY).log(), given=calibrated, members=None)
+        return replace(self, logits=calibrated.clamp_min(TINY).log(), exact_probabilities=calibrated, members=None)
 
     @property
     def known_labels(self) -> Tensor:
@@ -168,7 +170,7 @@ class Predictions:
             logits=self.logits[places],
             labels=None if self.labels is None else self.labels[places],
             sample_ids=[ids[row] for row in places.tolist()] if isinstance(ids, list) else _rows(ids, places),
-            given=_rows(self.given, places),
+            exact_probabilities=_rows(self.exact_probabilities, places),
             texts=None if self.texts is None else [self.texts[row] for row in places.tolist()],
             members=None if self.members is None else self.members[:, places],
             mutual_information=_rows(self.mutual_information, places),

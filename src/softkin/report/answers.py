@@ -304,7 +304,7 @@ def _of_comparison(data: Mapping[str, Any]) -> str:
 
 
 def leader(data: Mapping[str, Any], key: str) -> dict[str, Any] | None:
-    """Who is best by a metric, who is not told apart from it, and whether the others are worse beyond chance.
+    """Which method is best by a metric, which are not significantly worse, and whether the others are.
 
     ``proved`` needs a p-value for each of the others: without one, as with a single seed, nobody is ahead of anybody.
     """
@@ -348,7 +348,7 @@ def findings(data: Mapping[str, Any]) -> list[str]:
             else "; whether it is better than others is not known"
         )
         if lead["level"]:
-            tail = f", not told apart from {', '.join(names[key] for key in lead['level'])}"
+            tail = f", not significantly better than {', '.join(names[key] for key in lead['level'])}"
         lines.append(f"{_text(metric['winner'])}: {names[lead['best']]}{tail}.")
     return lines
 

@@ -268,7 +268,7 @@ def _calibrated(
     progress: bool | None,
 ) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], Tensor]]]:
     """(the result of each candidate, [(name, cross-fitted probabilities)] of temperature scaling and the winner)."""
-    are_probabilities = predictions.given is not None
+    are_probabilities = predictions.are_probabilities
     z = predictions.probabilities if are_probabilities else predictions.logits
     floor = calibrators.floor_of(z, predictions.known_labels).value if are_probabilities else None
     y = predictions.known_labels

@@ -112,7 +112,7 @@ function metricCard(metric) {
     const moved = v.against_raw && v.against_raw[key];
     const significant = moved && Number(moved.difference) !== 0 ? Math.sign(Number(moved.low)) === Math.sign(Number(moved.high)) : null;
     const gain = moved ? better(metric) * Number(moved.difference) : 0;
-    change.textContent = significant === null || significant === undefined ? "" : `${significant ? (gain > 0 ? "better than" : "worse than") : "not told apart from"} ${text(data.variants[0].metrics[key].value)}`;
+    change.textContent = significant === null || significant === undefined ? "" : `${significant ? (gain > 0 ? "better than" : "worse than") : "not significantly different from"} ${text(data.variants[0].metrics[key].value)}`;
     change.className = significant ? (gain > 0 ? "change good" : "change bad") : "change";
   };
   return { node: el("div", { class: "card metric", "data-metric": key }, el("span", { class: "metric-name" }, name), number, interval, track, axis, change, note), show };

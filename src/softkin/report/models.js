@@ -22,7 +22,7 @@ function pairsSection() {
   };
   const words = (line) => {
     const c = column(state.pairMetric);
-    if (!line.significant || typeof c.larger_is_better !== "boolean") return "not told apart";
+    if (!line.significant || typeof c.larger_is_better !== "boolean") return "not significant";
     return line.difference > 0 === c.larger_is_better ? "better" : "worse";
   };
   const drawn = chart((width) => {
@@ -36,7 +36,7 @@ function pairsSection() {
       const y = f.Y(all.length - i - 0.5);
       f.root.append(
         svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, isolated(methodName(line.other), Math.floor(left / 8.4))),
-        svg("line", { class: line.significant ? "whisker told" : "whisker", x1: f.X(line.low), x2: f.X(line.high), y1: y, y2: y }),
+        svg("line", { class: line.significant ? "whisker significant" : "whisker", x1: f.X(line.low), x2: f.X(line.high), y1: y, y2: y }),
         marker(place(line.other), f.X(line.difference), y, 4),
       );
     });

@@ -220,6 +220,6 @@ def _notes(level: float, resamples: int, count: int) -> list[str]:
     return [
         f"Below each value stands its {100 * level:g} % interval from {resamples:,} resamples of whole samples, and in "
         "brackets what a perfectly calibrated model would show with as many samples.",
-        f"Bold: best. ≈: not told apart from the best on the same samples ({count * (count - 1) // 2} paired "
+        f"Bold: best. ≈: not significantly worse than the best on the same samples ({count * (count - 1) // 2} paired "
         f"comparison{'s' if count > 2 else ''} a metric, Holm's rule).",
     ]

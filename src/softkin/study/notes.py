@@ -104,15 +104,15 @@ def of_one_seed(spec: StudySpec, shown: "Sequence[Column]", verdicts: Mapping[st
 
 
 def values(rows: "Sequence[Row]") -> list[str]:
-    """Which values the numbers stand for, once for each network."""
+    """The parameter values behind the numbers, once for each network."""
     networks = {registry.parts(row.method)[0]: row for row in reversed(rows)}  # of equals the first
-    texts = {row.title: values_in_words(row.chosen, row.found) for row in reversed(networks.values())}
+    texts = {row.title: values_in_words(row.chosen, row.settled) for row in reversed(networks.values())}
     said = [f"{title} {text}" for title, text in texts.items() if text]
     return [f"Values: {'; '.join(said)}."] if said else []
 
 
 def values_in_words(chosen: Sequence[Mapping[str, Value]], settled: Sequence[Mapping[str, float]] = ()) -> str:
-    """The values of all seeds, with the range of what "auto" came to.
+    """The values of all seeds, with the range in which "auto" settled.
 
     Example:
         >>> values_in_words([{"alpha": "auto", "beta": 2.0}] * 2, [{"alpha": 0.031}, {"alpha": 0.0468}])

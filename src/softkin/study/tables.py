@@ -67,18 +67,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A method."""
+    """The row of a method."""
 
     method: str
     title: str
     cells: Mapping[str, Cell]
     chosen: tuple[Mapping[str, Value], ...] = ()
     """The values that were chosen, seed by seed"""
-    found: tuple[Mapping[str, float], ...] = ()
-    """What those of "auto" came to, seed by seed"""
+    settled: tuple[Mapping[str, float], ...] = ()
+    """The values that "auto" settled at, seed by seed"""
     effective_target: str | None = None
     cost: Mapping[str, float] | None = None
-    """Of a prediction beside the plain network's: ``passes``, times its ``memory``, ``networks`` trained"""
+    """The cost relative to the plain network: ``passes`` a prediction, factor of ``memory``, ``networks`` trained"""
 
 
 @dataclass(frozen=True)

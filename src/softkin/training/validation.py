@@ -30,7 +30,8 @@ def validation_numbers(logits: Tensor, labels: Tensor, stop_by: str | None = Non
 
 def cost_of(numbers: dict[str, float], stop_by: str) -> float:
     """The number that ``stop_by`` looks at, with a sign that makes the smallest the best."""
-    value = numbers[f"validation_{stop_by.replace('-', '_')}"]
+    key = {"ece_hist": "ece"}.get(stop_by, stop_by.replace("-", "_"))  # the history calls it ece, as old recipes do
+    value = numbers[f"validation_{key}"]
     return -value if stop_by == "accuracy" else value
 
 
