@@ -171,7 +171,7 @@ def test_logits_and_probabilities_are_not_mixed_up():
     p = torch.softmax(z, dim=1)
     for cal in (VectorScaling(), MatrixScaling(lam=1.0), VectorScaling() | TemperatureScaling()):
         cal.fit(z, y)
-        with pytest.raises(ValueError, match="was fitted on logits and must be given the same, got probabilities"):
+        with pytest.raises(ValueError, match="was fitted on logits and needs the same, got probabilities"):
             cal.predict_proba(p, from_probabilities=True)
     cal = TemperatureScaling().fit(z, y)
     torch.testing.assert_close(cal.predict_proba(p, from_probabilities=True), cal.predict_proba(z))
@@ -598,7 +598,7 @@ def test_a_module_takes_logits_also_where_the_fit_had_probabilities(name):
 
 def test_what_cannot_be_a_module():
     z, y = drawn()
-    with pytest.raises(TypeError, match="IsotonicCalibration is no formula with a fixed number of parameters"):
+    with pytest.raises(TypeError, match="IsotonicCalibration has no fixed number of parameters"):
         (TemperatureScaling() | IsotonicCalibration()).fit(z, y).as_module()
 
 

@@ -106,7 +106,7 @@ def test_the_ridge_holds_what_the_data_leave_free():
     z, y = drawn(n=150)
     present = y != 3
     cal = DirichletCalibration(lam=0.1).fit(z[present], y[present])
-    assert "a ridge of 1e-06 holds what 1 classes leave free" in str(cal.certificate_)
+    assert "a ridge of 1e-06 bounds the free weights of 1 classes" in str(cal.certificate_)
     assert float(cal.weight_.abs().max()) < 1e3
     for method in (VectorScaling(), DirichletCalibration(lam=0.1), MatrixScaling(lam=0.1)):
         cal = method.fit(z, z.argmax(dim=1))  # separable

@@ -294,6 +294,6 @@ def test_options_are_checked():
         StructuredVectorScaling(strength="loo")
     z, y = drawn(n=150)
     with pytest.raises(
-        ValueError, match="`similarity` must cover the 4 classes of the logits, got 3; is it of another"
+        ValueError, match="`similarity` must cover the 4 classes of the logits, got 3; is it for another"
     ):
         StructuredMatrixScaling(similarity=some_similarity(3)).fit(z, y)

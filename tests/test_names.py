@@ -2,7 +2,8 @@
 
 import pytest
 
-from softkin import names
+from softkin import calibrators, distances, names
+from softkin.training.methods import METHODS
 
 
 @pytest.fixture
@@ -67,3 +68,10 @@ def test_removing_takes_the_aliases_along(registry):
 def test_near_ignores_case_and_long_words_cost_little():
     assert names.near("ACCURACY", ["accuracy", "nll"]) == ["accuracy"]
     assert names.near("x" * 10**6, ["accuracy", "nll"]) == []
+
+
+def test_titles_of_tables_are_accepted_where_names_are():
+    """Tables and studies show titles, so that whoever reads "Enc" there may type it as a distance."""
+    for registry in (calibrators.REGISTRY, distances.SOURCES, METHODS):
+        for name, declared in registry.items():
+            assert registry.canonical(declared.title) == name

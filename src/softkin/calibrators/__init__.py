@@ -1,14 +1,14 @@
 """Logits and labels of held-out samples → calibrated probabilities.
 
-Every calibrator has ``fit(logits, labels)``, ``predict_proba(logits)``, ``certificate_`` (did the fit converge, what
-did it do), ``certify`` (what it does to samples it has not seen), ``save``, and composition by ``|``.
+Every calibrator has ``fit(logits, labels)``, ``predict_proba(logits)``, ``certificate_`` (whether the fit converged and
+what it changed), ``certify`` (the effect on samples it was not fitted on), ``save``, and composition by ``|``.
 
 - ``TemperatureScaling``, ``EnsembleTemperatureScaling``: one temperature; its mixture with raw and uniform
 - ``VectorScaling``, ``MatrixScaling``, ``DirichletCalibration``: a linear map of the logits, or of ln p
 - ``StructuredVectorScaling``, ``StructuredMatrixScaling``: a temperature, and such a map shrunk towards it;
-  ``KinMatrixScaling``: the latter with a prior by what the model confuses
+  ``KinMatrixScaling``: the latter with a prior that follows the model's confusions
 - ``PlattScaling``, ``BetaCalibration``: a logistic map of each class
-- ``IsotonicCalibration``, ``HistogramBinning``, ``BayesianBinning``, ``MutualInformationBinning``: counted
+- ``IsotonicCalibration``, ``HistogramBinning``, ``BayesianBinning``, ``MutualInformationBinning``: shares of hits
 - ``SplineCalibration``: the winning score only
 - ``fit_best``: the choice between them
 """

@@ -1,7 +1,7 @@
-"""What every calibrator is: fit, predict, a certificate of the fit, files, scikit-learn's parameters, composition.
+"""The base of all calibrators: fit, predict, a certificate of the fit, files, scikit-learn's parameters, composition.
 
-A method is a final class that says three things: how it is fitted to float64 logits (``_fit``), how it maps them
-(``_predict``), and which attributes that fit leaves (``_fitted``). Its head says what it is called, which registers it.
+A calibrator is a final class that defines how it is fitted to float64 logits (``_fit``), how it maps them
+(``_predict``), and which attributes the fit sets (``_fitted``). Its class statement names it, which registers it.
 Everything else is here, once.
 """
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Solution:
-    """What ``_fit`` knows about how it ended; the rest of the certificate comes from the predictions."""
+    """How ``_fit`` ended; the rest of the certificate comes from the predictions."""
 
     gradient_norm: float | None = None
-    """None where the fit is a count, a sort or a closed form, and nothing had to converge"""
+    """None for a fit by counting, sorting or a closed form, which has nothing to converge"""
     iterations: int = 0
     bound_hit: bool = False
     converged: bool = True
     notes: tuple[str, ...] = ()
     nll: tuple[float, float] | None = None
-    """Before and after, where the fit has them at hand"""
+    """NLL before and after, if the fit has computed them"""
     argmax_kept: bool = False
     """Whether the map cannot change which class wins"""
     probabilities: Tensor | None = None
-    """Calibrated, of the fitting samples, where the fit has them at hand"""
+    """Calibrated probabilities of the fitting samples, if the fit has computed them"""
 
 
 class Calibrator(ABC):
@@ -53,7 +53,7 @@ class Calibrator(ABC):
     probability of exactly 0, which has no logarithm, is a score below the file's resolution: ``fit`` estimates what it
     stands for (``zeros``) and warns of it, or takes ``floor``, and ``floor_`` keeps the value.
 
-    A class of your own is known everywhere (commands, ``fit_best``, studies, files) once its head names it:
+    A class of your own is known everywhere (commands, ``fit_best``, studies, files) once its class statement names it:
 
     ``class Sharper(Calibrator, name="sharper", title="sharp", aliases=("s",), candidates=({}, {"strength": 2.0})): …``
 
@@ -74,10 +74,10 @@ class Calibrator(ABC):
     num_classes_: int
     fitted_from_: Literal["logits", "probabilities"]
     floor_: float | None
-    """What stands for a probability of 0; None where the fit had logits"""
+    """The value that replaces a probability of 0; None if the fit had logits"""
 
     _fitted: ClassVar[tuple[str, ...]]
-    """The attributes that the fit leaves: tensors, numbers, texts, None. They are what ``save`` writes"""
+    """The attributes that the fit sets and ``save`` writes: tensors, numbers, texts, None"""
 
     def __init_subclass__(
         cls,
@@ -102,7 +102,7 @@ class Calibrator(ABC):
 
     @abstractmethod
     def _predict(self, z: Tensor) -> Tensor:
-        """(N, K) probabilities of (N, K) float64 logits."""
+        """Calibrated probabilities (N, K) of (N, K) float64 logits."""
 
     def _is_shift_invariant(self) -> bool:
         """Whether a constant added to a row of logits changes nothing, so that logits and ln p are interchangeable."""
@@ -127,20 +127,20 @@ class Calibrator(ABC):
         floor: float | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
     ) -> Self:
-        """Fit on held-out samples, and leave ``certificate_``.
+        """Fit on held-out samples, and set ``certificate_``.
 
         Args:
             logits: (N, K), or probabilities with ``from_probabilities=True``.
             labels: (N,) classes 0 … K−1. A class may be absent.
             from_probabilities: Whether ``logits`` are probabilities.
-            floor: What a probability of 0 stands for. None: estimated, with a warning that says how many there are.
+            floor: The value that replaces a probability of 0. None: estimated, with a warning that counts the zeros.
             sample_ids: Names or numbers of the samples. A digest of each is kept, and later evaluations on any of
-                them are warned of: a calibrator looks too good on what it was fitted on.
+                them are warned of: a calibrator looks too good on samples that it was fitted on.
         """
         self._check_options()
         z, y, floor = labelled_logits(logits, labels, from_probabilities, floor)
         ids = None if sample_ids is None else digests(sample_ids, num_samples=len(z))
-        self.__dict__.pop("certificate_", None)  # a refit that fails must not leave half of the old fit
+        self.__dict__.pop("certificate_", None)  # a failed refit must not keep half of the old fit
         self.num_classes_ = z.shape[1]
         self.fitted_from_ = "probabilities" if from_probabilities else "logits"
         self.floor_ = floor
@@ -172,7 +172,7 @@ class Calibrator(ABC):
         p = self._predict(z) if end.probabilities is None else end.probabilities
         before = float((z.logsumexp(dim=1) - z.gather(1, y[:, None])[:, 0]).mean())
         after = -float(p.gather(1, y[:, None]).log().mean()) + 0.0  # not −0
-        # A class that ties with the winner has not beaten it: rounding may make two scores equal.
+        # A tie with the winner is no change: rounding may make two scores equal.
         was = z.argmax(dim=1, keepdim=True)
         changed = float((p.gather(1, was)[:, 0] < p.amax(dim=1)).double().mean())
         return before, after, changed
@@ -193,9 +193,9 @@ class Calibrator(ABC):
         Args:
             logits: (N, K), or probabilities with ``from_probabilities=True``.
             from_probabilities: Whether ``logits`` are probabilities.
-            floor: What a probability of 0 stands for. None: as in the fit, or half of the smallest step between
-                scores, with a warning, where the fit had logits.
-            sample_ids: If the fit had them too, a warning counts the samples that are in both.
+            floor: The value that replaces a probability of 0. None: that of the fit; if the fit had logits, half of
+                the smallest step between scores, with a warning.
+            sample_ids: If the fit had ids too, a warning counts the samples that are in both.
         """
         self._check_fitted()
         z, _ = as_logits(logits, from_probabilities, self.floor_ if floor is None and from_probabilities else floor)
@@ -207,7 +207,7 @@ class Calibrator(ABC):
         kind = "probabilities" if from_probabilities else "logits"
         if not self._is_shift_invariant() and kind != self.fitted_from_:
             raise ValueError(
-                f"{type(self).__name__} was fitted on {self.fitted_from_} and must be given the same, got {kind}: "
+                f"{type(self).__name__} was fitted on {self.fitted_from_} and needs the same, got {kind}: "
                 "a constant in a row of logits, which probabilities lose, matters to it."
             )
         if sample_ids is not None:
@@ -219,7 +219,7 @@ class Calibrator(ABC):
         return like(p, logits)
 
     def _apply(self, z: Tensor) -> Tensor:
-        """(N, K) probabilities of (N, K) float64 logits, uncalibrated where the calibrator fell back to that."""
+        """Probabilities (N, K) of (N, K) float64 logits; uncalibrated if the calibrator fell back to the identity."""
         return torch.softmax(z, dim=1) if self.fell_back_ else self._predict(z)
 
     def _warn_of_overlap(self, ids: Tensor) -> None:
@@ -229,7 +229,7 @@ class Calibrator(ABC):
         if overlap:
             warnings.warn(
                 f"{overlap} of {len(ids)} samples are among those that the {type(self).__name__} was fitted on; "
-                "what is measured on them flatters it.",
+                "metrics measured on them look better than they are.",
                 stacklevel=4,
             )
 
@@ -250,7 +250,7 @@ class Calibrator(ABC):
         seed: int = 0,
         fallback: Literal["identity"] | None = None,
     ) -> Certificate:
-        """The certificate with the held-out NLL and ECE, found by cross-fitting.
+        """The certificate with the held-out NLL and ECE from cross-fitting.
 
         Each fold is predicted by a calibrator fitted on the others. If calibrating makes the held-out NLL or the
         prediction ECE (15 bins) worse, a warning says so. An unfitted calibrator is first fitted on all the data.
@@ -258,12 +258,12 @@ class Calibrator(ABC):
         Args:
             logits: (N, K), the calibration data, N ≥ 2.
             labels: (N,).
-            folds: How many parts.
+            folds: The number of folds.
             from_probabilities: Whether ``logits`` are probabilities.
-            floor: As for ``fit``.
-            seed: Which samples share a fold.
-            fallback: None warns only. "identity" makes this calibrator return the uncalibrated probabilities from
-                here on if the held-out NLL got worse, and says so, here and in its ``repr``.
+            floor: The value that replaces a probability of 0, as for ``fit``.
+            seed: The seed that divides the samples into folds.
+            fallback: None only warns. With "identity", if the held-out NLL got worse, this calibrator returns
+                uncalibrated probabilities from then on; a warning and its ``repr`` say so.
         """
         from softkin import metrics
         from softkin.calibrators.selection import cross_fit
@@ -299,7 +299,7 @@ class Calibrator(ABC):
     # Files
 
     def save(self, folder: str | Path) -> None:
-        """Write ``calibrator.json`` and a safetensors file into ``folder``, so that a crash leaves the old or the new.
+        """Write ``calibrator.json`` and a safetensors file into ``folder``; a crash leaves the old or the new one.
 
         Read it with ``softkin.calibrators.load``.
         """
@@ -308,7 +308,7 @@ class Calibrator(ABC):
         self._check_fitted()
         files.save(self, Path(folder))
 
-    # Parameters, as scikit-learn's clone and grid search ask for them
+    # Parameters in the form that scikit-learn's clone and grid search need
 
     @classmethod
     def _option_names(cls) -> list[str]:
@@ -359,26 +359,26 @@ class Calibrator(ABC):
         parts = [self._summary(), f"NLL {c.nll_before:.4f} → {c.nll_after:.4f} on {c.num_samples:,} samples"]
         return f"<{text}: {'; '.join(part for part in parts if part)}>"
 
-    # What scikit-learn's cross-validation and searches ask of a classifier; ``softkin.sklearn`` has the rest
+    # What scikit-learn's cross-validation and searches need of a classifier; ``softkin.sklearn`` has the rest
 
     @property
     def classes_(self) -> Any:
-        """(K,) the class numbers, in the order of the columns."""
+        """The class numbers (K,), in the order of the columns."""
         if not hasattr(self, "num_classes_"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet, and has no classes.")
         return np.arange(self.num_classes_)
 
     def predict(self, logits: Array, **options: Any) -> Any:
-        """(N,) the likeliest classes; ``options`` are those of ``predict_proba``."""
+        """The likeliest classes (N,); ``options`` are those of ``predict_proba``."""
         return self.predict_proba(logits, **options).argmax(1)
 
     def score(self, logits: Array, labels: Array) -> float:
-        """The accuracy, which is what scikit-learn's classifiers are compared by unless told otherwise."""
+        """The accuracy, the default score of scikit-learn's classifiers."""
         hits = np.asarray(self.predict(logits)) == np.asarray(labels)
         return float(hits.mean())
 
     def __sklearn_tags__(self) -> Any:
-        """That this is a classifier; scikit-learn 1.6 and newer ask."""
+        """Tags that mark this as a classifier; scikit-learn 1.6 and newer read them."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
         return Tags(
@@ -391,7 +391,7 @@ class Calibrator(ABC):
     # Leaving Python
 
     def as_module(self) -> nn.Module:
-        """The fitted map as a module to put behind a network: logits in, calibrated probabilities out.
+        """The fitted map as a module to put after a network: logits in, calibrated probabilities out.
 
         It computes in the dtype of its input and exports to ONNX. Where a calibrator fitted on probabilities cannot
         take logits instead (vector, matrix), the module first takes their ln softmax. Only maps with a fixed number of
@@ -409,7 +409,7 @@ REGISTRY: Registry[type[Calibrator]] = Registry("calibrator")
 
 
 class Parametric(Calibrator):
-    """A calibrator whose map is a formula of a fixed set of parameters: those can become a module."""
+    """A calibrator whose map is a formula with a fixed set of parameters, so that it can become a module."""
 
     _parameters: ClassVar[tuple[str, ...]]
     """The fitted attributes that the formula needs, in its order"""
@@ -417,7 +417,7 @@ class Parametric(Calibrator):
     @classmethod
     @abstractmethod
     def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
-        """(N, K) probabilities of (N, K) logits, in the logits' type."""
+        """Probabilities (N, K) of (N, K) logits, in the dtype of the logits."""
 
     def _parameter_tensors(self) -> list[Tensor]:
         return [torch.as_tensor(getattr(self, name), dtype=torch.float64) for name in self._parameters]
@@ -427,7 +427,7 @@ class Parametric(Calibrator):
 
 
 class Ridged(Parametric):
-    """A parametric calibrator whose one option is a ridge towards the identity."""
+    """A parametric calibrator whose only option is a ridge towards the identity."""
 
     _fitted = _parameters = ("weight_", "bias_")
     weight_: Tensor
@@ -442,5 +442,5 @@ class Ridged(Parametric):
 
 
 def _shown(option: Any) -> str:
-    """An option in a calibrator's repr; of an array only the shape."""
+    """An option as a calibrator's repr shows it; an array is shown by its shape."""
     return f"<{' × '.join(map(str, option.shape))}>" if hasattr(option, "shape") else repr(option)

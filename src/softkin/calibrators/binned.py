@@ -16,11 +16,11 @@ from softkin.calibrators.one_vs_rest import OneVsRest
 class HistogramBinning(OneVsRest, name="histogram"):
     """One-vs-rest histogram binning: a score becomes the share of hits among the fitting scores of its bin.
 
-    A bin in which no fitting score fell says nothing: there the score stays as it is. Rows are normalised, and a row
-    whose classes all fell into bins without hits stays as it was.
+    In a bin without any fitting score the score stays as it is. Rows are normalised, and a row whose classes all fall
+    into bins without hits stays as it is.
 
     Args:
-        n_bins: How many bins each class has.
+        n_bins: The number of bins of each class.
         binning: "width": ((m−1)/M, m/M], as for the histogram ECE. "mass": equally many samples in each, by class.
 
     Attributes:
@@ -56,7 +56,7 @@ class HistogramBinning(OneVsRest, name="histogram"):
         return Solution()
 
     def _cells(self, p: Tensor) -> Tensor:
-        """(N, K): bin m of class k as k·M + m."""
+        """The bins of (N, K) scores, bin m of class k as k·M + m."""
         bins = Bins(self.edges_, equal_width=self.edges_.ndim == 1)
         return binning.assign(p, bins).to(torch.int64) + self.n_bins * torch.arange(p.shape[1])
 
@@ -70,7 +70,7 @@ class BayesianBinning(OneVsRest, name="bayesian-binning", title="BBQ"):
     r"""Bayesian binning into quantiles (BBQ), one-vs-rest: an average over histograms of many numbers of bins.
 
     For each class and each B from n^{1/3}/10 to 10·n^{1/3}, B bins of equal mass; a bin with N samples, m of them hits,
-    and middle p̄ says θ = (m + α)/(N + 2/B) with the prior α = 2p̄/B, β = 2(1−p̄)/B. The histograms are weighed by
+    and middle p̄ estimates θ = (m + α)/(N + 2/B) with the prior α = 2p̄/B, β = 2(1−p̄)/B. Histograms are weighted by
     their marginal likelihood
 
     .. math:: \prod_b \frac{\Gamma(2/B)}{\Gamma(N_b + 2/B)}
@@ -79,9 +79,9 @@ class BayesianBinning(OneVsRest, name="bayesian-binning", title="BBQ"):
     The average of step functions is a step function: it is kept as one, for each class. Equal scores share a bin.
 
     Attributes:
-        edges_: The scores at which the maps step, those of all classes one after the other.
+        edges_: The scores at which the maps step, concatenated over the classes.
         values_: The value up to each edge, and one more at the end of each class.
-        offsets_: Where the values of each class begin, and their number.
+        offsets_: The index at which the values of each class begin, and their total number.
 
     References:
         Naeini et al., Obtaining Well Calibrated Probabilities Using Bayesian Binning, 2015.
@@ -102,7 +102,7 @@ class BayesianBinning(OneVsRest, name="bayesian-binning", title="BBQ"):
         root = n ** (1 / 3)
         models = range(max(1, int(root / 10)), max(1, int(10 * root)) + 1)
         models = range(models.start, min(models.stop, n + 1))  # more bins than samples would be empty ones
-        # The places of all inner edges are the same for all classes: edge m of B is the ⌈m·n/B⌉-th smallest score.
+        # The ranks of the inner edges are the same for all classes: edge m of B is the ⌈m·n/B⌉-th smallest score.
         places = torch.cat([(torch.arange(1, b) * n + b - 1) // b - 1 for b in models])
         bounds = np.cumsum([0, *(b - 1 for b in models)])
         numbers = torch.tensor(list(models), dtype=torch.float64)
@@ -128,12 +128,12 @@ class BayesianBinning(OneVsRest, name="bayesian-binning", title="BBQ"):
             score = torch.zeros(len(models), dtype=torch.float64).index_add_(0, model_of_bin, terms)
             weight = torch.softmax(score, dim=0)
             theta = (hit + a) / (size + prior)
-            used = (weight > 1e-17).nonzero()[:, 0].tolist()  # what is below cannot change a float64
+            used = (weight > 1e-17).nonzero()[:, 0].tolist()  # smaller weights cannot change a float64 sum
             joint = torch.cat([inner[bounds[m] : bounds[m + 1]] for m in used]).unique()
             level = torch.zeros(len(joint) + 1, dtype=torch.float64)
             for m in used:
                 own = inner[bounds[m] : bounds[m + 1]]
-                first = int(bounds[m]) + m  # each model has one bin more than inner edges
+                first = int(bounds[m]) + m  # each model has one more bin than inner edges
                 bins = theta[first : first + len(own) + 1]
                 # The interval that ends at joint edge e lies in the bin whose own upper edge is the first ≥ e.
                 level[:-1] += weight[m] * bins[torch.searchsorted(own, joint)]

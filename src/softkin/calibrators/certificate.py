@@ -1,11 +1,11 @@
-"""How a fit ended, and how it does on held-out samples."""
+"""How a fit ended, and its effect on held-out samples."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """NLL and prediction ECE (15 bins) of samples that the calibrator had not seen, by cross-fitting."""
+    """NLL and prediction ECE (15 bins) on samples that the calibrator was not fitted on, by cross-fitting."""
 
     folds: int
     nll_before: float
@@ -15,7 +15,7 @@ class HeldOut:
 
     @property
     def worse(self) -> tuple[str, ...]:
-        """What calibrating made worse."""
+        """The metrics that calibration made worse."""
         pairs = (("NLL", self.nll_before, self.nll_after), ("ECE", self.ece_before, self.ece_after))
         return tuple(name for name, before, after in pairs if after > before)
 
@@ -28,26 +28,26 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Certificate:
-    """How a fit ended. Print it."""
+    """How a fit ended; ``print`` shows it as one line."""
 
     method: str
     num_samples: int
     num_classes: int
     converged: bool
     gradient_norm: float | None
-    """The largest entry of the gradient at the solution, over the parameters that no bound holds; None where nothing
-    had to converge (counting, sorting, closed forms)"""
+    """The largest entry of the gradient at the solution, over parameters that are not at a bound; None for fits with
+    nothing to converge (counting, sorting, closed forms)"""
     iterations: int
     bound_hit: bool
-    """Whether the solution is at a limit of its range because the data ask for more"""
+    """Whether the solution is at a limit of its range, because the optimum lies beyond"""
     nll_before: float
-    """Of the uncalibrated probabilities on the fitting data"""
+    """The NLL of the uncalibrated probabilities on the fitting data"""
     nll_after: float
     argmax_changed: float
-    """The share of fitting samples whose winning class is another one after calibration"""
+    """The share of fitting samples whose winning class changed"""
     notes: tuple[str, ...] = ()
     held_out: HeldOut | None = None
-    """By ``certify``"""
+    """Held-out results, if ``certify`` was called"""
 
     def __str__(self) -> str:
         end = (

@@ -1,4 +1,4 @@
-"""One calibrator after the other."""
+"""Calibrators applied one after another."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
@@ -11,7 +11,7 @@ from softkin.calibrators.base import Calibrator, Solution
 
 
 class Composed(Calibrator):
-    """Calibrators in a row: each is fitted on, and applied to, the probabilities that the one before returns.
+    """A chain of calibrators: each is fitted on, and applied to, the probabilities that the previous one returns.
 
     Made by ``a | b``; as in scikit-learn's pipelines, the parts themselves are fitted. All parts see the same samples.
 
@@ -26,7 +26,7 @@ class Composed(Calibrator):
 
     _fitted: ClassVar[tuple[str, ...]] = ("floors_",)
     floors_: Tensor
-    """What stands for a probability of 0 that a step returns, for each step but the last"""
+    """For each step but the last, the value that replaces a probability of 0 that it returns"""
 
     def __init__(self, steps: Sequence[Calibrator]) -> None:
         self.steps = steps
@@ -69,7 +69,7 @@ class Composed(Calibrator):
         return type(self)([step.unfitted() for step in self.steps])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The steps; with ``deep`` also their options, as ``0__objective``."""
+        """The steps; with ``deep`` also their options, named like ``0__objective``."""
         options: dict[str, Any] = {"steps": self.steps}
         if deep:
             for place, step in enumerate(self.steps):
@@ -77,7 +77,7 @@ class Composed(Calibrator):
         return options
 
     def set_params(self, **options: Any) -> Self:
-        """Change the steps, or options of one, as ``0__objective``."""
+        """Change the steps, or options of a step, named like ``0__objective``."""
         for name, value in options.items():
             place, separator, rest = name.partition("__")
             if separator and place.isdigit() and int(place) < len(self.steps):

@@ -30,26 +30,26 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Members:
-    """What the weights depend on: the true class's scores, and the products of the members over all scores."""
+    """The data that the weights depend on: scores of the true class, and mean products of the members' scores."""
 
     own: Tensor
     """(N, 3) scores of the true class: scaled, raw, uniform"""
     products: tuple[float, float, float]
     """Means over samples of Σ scaled², Σ scaled·raw, Σ raw²"""
     nll: float
-    """Of the raw scores"""
+    """The NLL of the raw scores"""
     slopes: dict[Objective, float]
-    """The derivatives in β = 1/T of the scaled member's objectives: how well T is solved for"""
+    """The derivative of the scaled member's objectives in β = 1/T, which shows how exactly T was solved"""
     num_classes: int
 
     @classmethod
     def of(cls, below: Tensor, own_below: Tensor, y: Tensor, beta: float) -> "Members":
-        """From logits as ``below_top`` has them, a block of rows at a time: the members themselves are not kept."""
+        """Compute them from logits of ``below_top``, one block of rows at a time, without keeping the members."""
         n, k = below.shape
         own = torch.full((n, 3), 1 / k, dtype=torch.float64)
         nll = ss = sr = rr = nll_slope = mse_slope = 0.0
         step = max(1, BLOCK // k)
-        buffers = torch.empty(3, min(n, step), k, dtype=torch.float64)  # new memory for each block would cost more
+        buffers = torch.empty(3, min(n, step), k, dtype=torch.float64)  # reused, as allocating for each block is slower
         for start in range(0, n, step):
             rows = slice(start, start + step)
             mine = y[rows, None]
@@ -73,7 +73,7 @@ class Members:
 
 
 def quadratic_minimum(gram: Floats, target: Floats) -> Floats:
-    """The w on the simplex of least w·G·w/2 − w·t, exactly, face by face."""
+    """The w on the simplex that minimises w·G·w/2 − w·t, found exactly, face by face."""
     best, least = np.array([1.0, 0.0, 0.0]), np.inf
     for face in FACES:
         m = len(face)
@@ -83,7 +83,7 @@ def quadratic_minimum(gram: Floats, target: Floats) -> Floats:
         try:
             solution = np.linalg.solve(system, np.append(target[list(face)], 1.0))
         except np.linalg.LinAlgError:
-            continue  # a face along which nothing changes: its edges have the same minimum
+            continue  # the objective is constant on this face, so its edges have the same minimum
         w = np.zeros(3)
         w[list(face)] = solution[:m]
         if np.isfinite(w).all() and (w >= 0).all():
@@ -94,7 +94,7 @@ def quadratic_minimum(gram: Floats, target: Floats) -> Floats:
 
 
 def mse_weights(members: Members) -> tuple[Tensor, float, int]:
-    """Weights of least squared error to one-hot labels: a quadratic programme in three unknowns."""
+    """Weights with the least squared error to one-hot labels: a quadratic programme in three unknowns."""
     ss, sr, rr = members.products
     u = 1 / members.num_classes  # rows sum to 1, so that every product with the uniform member is 1/K
     gram = np.array([[ss, sr, u], [sr, rr, u], [u, u, u]])
@@ -104,9 +104,9 @@ def mse_weights(members: Members) -> tuple[Tensor, float, int]:
 
 
 def nll_weights(members: Members) -> tuple[Tensor, float, int]:
-    """Weights of least NLL: only the true class's three scores matter.
+    """Weights with the least NLL, which depends only on the three scores of the true class.
 
-    Newton's method on the simplex: each step goes towards the exact minimum there of the quadratic model.
+    Newton's method on the simplex: each step goes towards the exact minimum of the quadratic model on the simplex.
     """
     columns = members.own.clamp(min=TINY).numpy()
     n = len(columns)
@@ -114,7 +114,7 @@ def nll_weights(members: Members) -> tuple[Tensor, float, int]:
     def value(w: Floats) -> float:
         return float(-np.log(columns @ w).mean())
 
-    w = np.array([0.5, 0.0, 0.5])  # no weight on the second: where it equals the first, none comes there
+    w = np.array([0.5, 0.0, 0.5])  # 0 for the second member: where it equals the first, it stays 0
     iterations, off = 0, np.inf
     while iterations < LIMIT:
         iterations += 1
@@ -129,14 +129,14 @@ def nll_weights(members: Members) -> tuple[Tensor, float, int]:
         while value(w + length * step) > now + 1e-4 * length * fall and length > 1e-10:
             length /= 2
         if length <= 1e-10:
-            break  # the fall is below rounding
+            break  # the decrease is below rounding
         w = w + length * step
         w = np.where(w < 1e-15, 0.0, w)
     return torch.from_numpy(w / w.sum()), off, iterations
 
 
 def _stationarity(gradient: Floats, w: Floats) -> float:
-    """How far the gradient is from holding w in place: equal over what has weight, not smaller elsewhere."""
+    """How far w is from the optimality condition: equal gradients where w > 0, none smaller elsewhere."""
     level = float(w @ gradient)
     return float(np.where(w > 0, np.abs(gradient - level), np.maximum(level - gradient, 0)).max())
 
@@ -146,7 +146,7 @@ class EnsembleTemperatureScaling(
 ):
     r"""Ensemble temperature scaling (ETS): w₁·softmax(z/T) + w₂·softmax(z) + w₃/K.
 
-    First T, as ``TemperatureScaling`` finds it, then the weights, both for the same objective. With the squared error
+    T is fitted first, as in ``TemperatureScaling``, then the weights, for the same objective. With the squared error
     ("mse", as published) the weights are a quadratic programme, solved exactly. Where T = 1 makes the first two members
     equal, the mass goes to the first. The winning class never changes.
 
@@ -155,7 +155,7 @@ class EnsembleTemperatureScaling(
 
     Attributes:
         temperature_: T.
-        weights_: (3,) of the scaled, the raw and the uniform probabilities.
+        weights_: (3,) weights of the scaled, the raw and the uniform probabilities.
 
     References:
         Zhang et al., Mix-n-Match, 2020, arXiv:2003.07329, Sec. 3.3.

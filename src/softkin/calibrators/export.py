@@ -1,4 +1,4 @@
-"""Calibrators that leave Python: as a module behind a network, or inside its last linear layer."""
+"""Export of calibrators: as a module after a network, or folded into its last linear layer."""
 
 from collections.abc import Callable
 
@@ -13,9 +13,9 @@ from softkin.calibrators.temperature import TemperatureScaling
 
 
 class CalibratorModule(nn.Module):
-    """A fitted map as a module: logits (N, K) in, calibrated probabilities out, computed in the logits' type.
+    """A fitted map as a module: logits (N, K) in, calibrated probabilities out, computed in the dtype of the logits.
 
-    Its parameters are buffers: they move with the module and no optimiser sees them.
+    Its parameters are buffers: they move with the module, and optimisers ignore them.
     """
 
     def __init__(self, name: str, formula: Callable[..., Tensor], parameters: list[Tensor]) -> None:
@@ -35,7 +35,7 @@ class CalibratorModule(nn.Module):
 
 
 class _Logarithm(nn.Module):
-    """Between two calibrators: the probabilities of the first as the logits of the next."""
+    """The step between two calibrators: turns probabilities of the first into logits for the next."""
 
     def __init__(self, floor: float) -> None:
         super().__init__()
@@ -51,12 +51,12 @@ def as_module(calibrator: Calibrator) -> nn.Module:
         return nn.Softmax(dim=1)
     module = _formula(calibrator)
     if calibrator.fitted_from_ == "probabilities" and not calibrator._is_shift_invariant():
-        return nn.Sequential(nn.LogSoftmax(dim=1), module)  # it knows ln p, and logits differ from that by a constant
+        return nn.Sequential(nn.LogSoftmax(dim=1), module)  # the map takes ln p, from which logits differ by a constant
     return module
 
 
 def _formula(calibrator: Calibrator) -> nn.Module:
-    """The map of what the calibrator was fitted on: logits, or ln p."""
+    """The map as a module that takes what the calibrator was fitted on: logits, or ln p."""
     if isinstance(calibrator, Composed):
         parts: list[nn.Module] = []
         for place, step in enumerate(calibrator.steps):
@@ -64,7 +64,7 @@ def _formula(calibrator: Calibrator) -> nn.Module:
         return nn.Sequential(*parts)
     if not isinstance(calibrator, Parametric):
         raise TypeError(
-            f"{type(calibrator).__name__} is no formula with a fixed number of parameters and cannot become a module; "
+            f"{type(calibrator).__name__} has no fixed number of parameters and cannot become a module; "
             "use predict_proba on the network's logits."
         )
     return CalibratorModule(type(calibrator).__name__, type(calibrator)._map, calibrator._parameter_tensors())
@@ -72,13 +72,13 @@ def _formula(calibrator: Calibrator) -> nn.Module:
 
 @torch.no_grad()
 def fold_into_linear(calibrator: Calibrator, linear: nn.Linear) -> nn.Linear:
-    r"""The network's last layer with the calibration inside: softmax of its outputs are the calibrated probabilities.
+    r"""The network's last layer with the calibration folded in: the softmax of its outputs is calibrated.
 
     With z = A x + a of the layer: temperature gives A/T, a/T; vector scaling diag(w) A, w∘a + b; matrix scaling W A,
     W a + b. Others cannot be folded exactly (Dirichlet needs ln p, not z): use ``as_module``.
 
     Args:
-        calibrator: Fitted on the logits of this layer.
+        calibrator: A calibrator fitted on the logits of this layer.
         linear: The layer; it is not changed.
 
     Returns:

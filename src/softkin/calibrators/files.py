@@ -1,4 +1,4 @@
-"""Calibrators on disk: numbers as safetensors, the rest as JSON to read; nothing that is ever executed.
+"""Calibrators on disk: tensors as safetensors, the rest as readable JSON; loading executes no code.
 
 A folder holds ``calibrator.json``, which names a safetensors file by the digest of its content and ends with a checksum
 of itself. Both are on the disk before either gets its name, the JSON last, so that a crash at any moment leaves the old
@@ -35,7 +35,7 @@ def save(calibrator: Calibrator, folder: Path) -> None:
 
 
 def _describe(calibrator: Calibrator, prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """What JSON holds of a calibrator; its tensors are put aside under their names."""
+    """A calibrator as JSON data; its tensors are collected in ``tensors`` under their names."""
     about: dict[str, Any] = {
         "class": type(calibrator).__name__,
         "num_classes": calibrator.num_classes_,
@@ -84,7 +84,7 @@ def load(folder: str | Path) -> Calibrator:
     """Read a calibrator that ``save`` wrote.
 
     Raises:
-        SoftkinError: There is none, or it is damaged.
+        SoftkinError: The folder holds no calibrator, or it is damaged.
     """
     folder = Path(folder)
     path = folder / NAME
@@ -108,7 +108,7 @@ def load(folder: str | Path) -> Calibrator:
 
 
 def _assembled(about: Any, tensors: dict[str, Tensor], path: Path) -> Calibrator:
-    """The calibrator, if its parts fit together: it must map rows to distributions."""
+    """The calibrator, refused unless it maps a few rows to distributions, which shows that its parts fit together."""
     calibrator = _build(about, "", tensors)
     k = calibrator.num_classes_
     files.within("classes", k, f"{path}: a calibrator")

@@ -12,7 +12,7 @@ from softkin import checks
 from softkin.calibrators import zeros
 from softkin.checks import Array
 
-LARGEST = 1e304  # logits beyond would overflow in differences and sums
+LARGEST = 1e304  # larger logits would overflow in differences and sums
 
 
 def as_logits(
@@ -20,7 +20,7 @@ def as_logits(
 ) -> tuple[Tensor, float | None]:
     """The caller's values as contiguous (N, K) float64 logits on the CPU, and the floor if they are probabilities.
 
-    Without a floor it is estimated, with the labels where there are any, and zeros are warned of.
+    Without a floor it is estimated, from the labels too if there are any, with a warning about the zeros.
     """
     if floor is not None and not from_probabilities:
         raise ValueError("`floor` must be left out with logits: it stands for probabilities of 0.")
@@ -46,7 +46,7 @@ def as_logits(
 def labelled_logits(
     values: Array, labels: Array, from_probabilities: bool, floor: float | None, *, least: int = 1
 ) -> tuple[Tensor, Tensor, float | None]:
-    """Logits as ``as_logits`` has them, int64 labels, and the floor."""
+    """Logits as from ``as_logits``, int64 labels, and the floor."""
     z, floor = as_logits(values, from_probabilities, floor, labels, least=least)
     return z, checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu(), floor
 

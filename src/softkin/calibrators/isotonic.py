@@ -2,7 +2,7 @@
 
 Labels are 0 and 1, and among the scores of a class only its own samples are 1. So the pool-adjacent-violators pass
 needs no loop over samples: between two of a class's own samples there are only zeros, and each own sample is pooled at
-once with the zeros that follow it. What is left to merge is one segment for each own sample, n in all classes together.
+once with the zeros that follow it. There remains one segment to merge for each own sample, n over all classes.
 """
 
 from itertools import pairwise
@@ -33,7 +33,7 @@ def steps(ordered: Floats, own: Floats) -> tuple[Floats, Floats, Floats, Floats]
     kept: list[tuple[int, int]] = []  # (hits, size) of the steps so far
     places: list[int] = []
     for place, hit, size in zip(starts.tolist(), hits.tolist(), sizes.tolist(), strict=True):
-        while kept and kept[-1][0] * size >= hit * kept[-1][1]:  # not below the next: one step
+        while kept and kept[-1][0] * size >= hit * kept[-1][1]:  # not below the next: merge them
             before_hit, before_size = kept.pop()
             hit, size, place = hit + before_hit, size + before_size, places.pop()
         kept.append((hit, size))
@@ -45,7 +45,7 @@ def steps(ordered: Floats, own: Floats) -> tuple[Floats, Floats, Floats, Floats]
 
 
 class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "pooled"},), quick=True):
-    r"""Isotonic regression of the labels on the scores, one map a class or one for all.
+    r"""Isotonic regression of the labels on the scores, with one map for each class or one for all.
 
     A map is constant on each step of the fit, linear between the last score of a step and the first of the next, and
     constant beyond the ends, as scikit-learn's. Rows are normalised.
@@ -56,9 +56,9 @@ class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "p
             between them, so that the winning class hardly ever changes.
 
     Attributes:
-        knots_: (M,) scores, the maps one after the other.
+        knots_: (M,) scores, concatenated over the maps.
         levels_: (M,) their values.
-        offsets_: Where each map begins, and M.
+        offsets_: The index at which each map begins, and M.
 
     References:
         Zadrozny and Elkan, Transforming Classifier Scores into Accurate Multiclass Probability Estimates, 2002.

@@ -20,7 +20,7 @@ from softkin.calibrators.temperature import starting_factor
 EQUAL_GRID = tuple(10.0**e for e in range(-3, 3))
 KULL_LAMBDAS = tuple(factor * 10.0**e for e in range(-2, 7) for factor in (0.25, 0.5, 1.0))
 KULL_MUS = tuple(10.0**e for e in range(-2, 7))
-SEARCH_TOLERANCE = 1e-6  # of the gradient: moves a fold's NLL by far less than 1e-6
+SEARCH_TOLERANCE = 1e-6  # of the gradient: changes a fold's NLL by far less than 1e-6
 
 
 class VectorScaling(Ridged, name="vector", candidates=({},)):
@@ -70,7 +70,7 @@ class SearchRow:
 
 
 class _Affine(Parametric):
-    """Matrix scaling and Dirichlet calibration, which differ only in what x is."""
+    """The base of matrix scaling and Dirichlet calibration, which differ only in x."""
 
     _fitted = ("weight_", "bias_", "lam_", "mu_", "sweep_")
     _parameters = ("weight_", "bias_")
@@ -109,7 +109,7 @@ class _Affine(Parametric):
                 checks.at_least_zero(value, name)
 
     def _grid(self) -> list[list[tuple[float, float]]]:
-        """The grid of the search as walks whose neighbouring points have similar solutions."""
+        """The grid of the search as paths on which neighbouring points have similar solutions."""
         if self.lam is not None:
             return [[(self.lam, self.lam if self.mu is None else self.mu)]]
         if self.search == "equal":
@@ -130,7 +130,7 @@ class _Affine(Parametric):
         return Affine(x, y, torch.zeros_like(centre), torch.zeros_like(centre) if self.penalty == "l2" else centre)
 
     def _penalties(self, lam: float, mu: float, problem: Affine) -> Tensor:
-        """R of ``newton``."""
+        """The penalties R of ``newton``."""
         loose = _loose(problem.x[:, :-1], problem.y)
         k = len(loose)
         if self.scaling == "mean":
@@ -146,7 +146,7 @@ class _Affine(Parametric):
         n, k = x.shape
         notes: list[str] = []
         if loose := int(_loose(x, y).sum()):
-            notes.append(f"a ridge of {self.l2:g} holds what {loose} classes leave free")
+            notes.append(f"a ridge of {self.l2:g} bounds the free weights of {loose} classes")
         walks = self._grid()
         fold_ends: list[Minimum] = []
         self.sweep_ = None
@@ -182,7 +182,7 @@ class _Affine(Parametric):
         did not converge.
 
         All grid points of a fold share its data and its blocks of the Hessian, and each fit starts where its neighbour
-        ended. Walks alternate in direction, so that a walk begins next to the end of the last one.
+        ended. Paths alternate in direction, so that each begins next to the end of the previous one.
         """
         k = x.shape[1]
         nll: dict[tuple[float, float], float] = {}
@@ -226,7 +226,7 @@ class _Affine(Parametric):
         return torch.stack([torch.softmax(x @ w[f].T + b[f], dim=1) for f in range(len(w))]).mean(dim=0)
 
     def sweep(self) -> list[SearchRow]:
-        """Every (λ, μ) that the search tried, with its mean NLL over the folds; empty where both were given."""
+        """Every (λ, μ) that the search tried, with its mean NLL over the folds; empty if both were set."""
         self._check_fitted()
         return [] if self.sweep_ is None else [SearchRow(*row) for row in self.sweep_.tolist()]
 
@@ -235,9 +235,9 @@ class _Affine(Parametric):
 
 
 def _loose(x: Tensor, y: Tensor) -> Tensor:
-    """Which classes' own weights, which have no penalty, would grow without end.
+    """Which classes' own weights, which have no penalty, would grow without bound.
 
-    Those of classes that never occur; those of all classes if the winning class is always right.
+    These are classes that never occur, or all classes if the winning class is always right.
     """
     if bool((x.argmax(dim=1) == y).all()):
         return torch.ones(x.shape[1], dtype=torch.bool)
@@ -269,7 +269,7 @@ class DirichletCalibration(_Affine, name="dirichlet", title="Dir-ODIR", aliases=
     .. math:: \frac1n \sum_i -\ln q_{i y_i} + \lambda \sum_{i \ne j} w_{ij}^2 + \mu \sum_j b_j^2
 
     (off-diagonal and intercept regularisation, ODIR), from W = I, b = 0. The diagonal is free; where a class never
-    occurs or every sample is predicted right, it would grow without end, and a ridge ``l2`` towards 1 holds it.
+    occurs or every sample is predicted right, it would grow without bound, and a ridge ``l2`` towards 1 bounds it.
 
     Args:
         lam: λ. None: chosen by the folds' mean NLL, from 10^{−3 … 2} with μ = λ, or as ``search`` says.
@@ -279,16 +279,16 @@ class DirichletCalibration(_Affine, name="dirichlet", title="Dir-ODIR", aliases=
         search: "equal", or "kull2019": the published 27 × 9 grid, λ ∈ {1/4, 1/2, 1}·10^{−2 … 6}, μ ∈ 10^{−2 … 6}.
         combine: "refit" on all the data at the chosen (λ, μ), or "average": the mean of the fold models'
             probabilities, as published.
-        folds: How many folds the search has.
-        seed: Which samples share a fold.
-        l2: The ridge for what the data leave without a finite optimum.
+        folds: The number of folds of the search.
+        seed: The seed that divides the samples into folds.
+        l2: The ridge for parameters without a finite optimum.
 
     Attributes:
         weight_: (K, K) W; with ``combine="average"`` (folds, K, K).
         bias_: (K,) b; with ``combine="average"`` (folds, K).
         lam_: The λ used.
         mu_: The μ used.
-        sweep_: (places, 3) λ, μ and mean fold NLL of the search, or None. ``sweep()`` names the columns.
+        sweep_: (points, 3) λ, μ and mean fold NLL of the search, or None. ``sweep()`` names the columns.
 
     Example:
         >>> p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.2, 0.8]], dtype=torch.float64)

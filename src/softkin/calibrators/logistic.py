@@ -22,10 +22,10 @@ HALVINGS = 60
 
 @dataclass
 class LogisticFit:
-    """Where the K regressions ended."""
+    """The solutions of the K regressions."""
 
     theta: Tensor
-    """(K, d)"""
+    """(K, d) parameters"""
     losses: Tensor
     """(K,)"""
     norms: Tensor
@@ -33,7 +33,7 @@ class LogisticFit:
     iterations: int
 
     def solution(self, **more: Any) -> Solution:
-        """For the certificate."""
+        """The solution as the certificate needs it."""
         norm = float(self.norms.max())
         return Solution(gradient_norm=norm, iterations=self.iterations, converged=norm <= 10 * TOLERANCE, **more)
 
@@ -42,12 +42,12 @@ class Regressions:
     """The objectives f_k of all classes, with their derivatives.
 
     Args:
-        features: d tensors (N, K): what multiplies each parameter.
+        features: d tensors (N, K), one for each parameter, which multiplies it.
         y: (N,) labels.
-        centre: (d,).
+        centre: (d,) the point c that the ridge shrinks towards.
         l2: The ridge.
-        free: Which parameters may move; the others are 0.
-        classes: Which classes the K columns are; all, if None.
+        free: Which parameters are fitted; the others are 0.
+        classes: The classes of the K columns; None: all.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Regressions:
         )
 
     def scores(self, theta: Tensor) -> Tensor:
-        """(N, K) s."""
+        """The scores s, (N, K)."""
         first, *rest = self.moving
         s = self.features[first] * theta[:, first]
         for j in rest:
@@ -78,17 +78,17 @@ class Regressions:
         return s
 
     def losses(self, theta: Tensor, s: Tensor) -> Tensor:
-        """(K,) f."""
+        """The objectives f, (K,)."""
         ridge = self.l2 * (theta - self.centre)[:, self.moving].square().sum(dim=1)
         return (F.softplus(s, threshold=40).sum(dim=0) - (self.own * theta).sum(dim=1)) / self.n + ridge
 
     def gradient(self, theta: Tensor, p: Tensor) -> Tensor:
-        """(K, moving) first derivatives, at p = σ(s)."""
+        """First derivatives (K, free parameters), at p = σ(s)."""
         sums = [(p * self.features[j]).sum(dim=0) - self.own[:, j] for j in self.moving]
         return torch.stack(sums, dim=1) / self.n + 2 * self.l2 * (theta - self.centre)[:, self.moving]
 
     def hessian(self, p: Tensor) -> Tensor:
-        """(K, moving, moving) second derivatives, with a trace of a ridge where the data have none."""
+        """Second derivatives (K, free, free), with a tiny ridge where the data have no curvature."""
         weight, m = p * (1 - p), len(self.moving)
         blocks = torch.zeros(self.k, m, m, dtype=torch.float64)
         for a, i in enumerate(self.moving):
@@ -111,7 +111,7 @@ def _own_places(y: Tensor, classes: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def minimise(problem: Regressions, start: Tensor) -> LogisticFit:
-    """The θ of least loss of every class, from ``start`` (d,)."""
+    """The θ that minimises the loss of each class, from ``start`` (d,)."""
     theta = torch.zeros(problem.k, len(start), dtype=torch.float64)
     theta[:, problem.moving] = start[problem.moving]
     s = problem.scores(theta)
@@ -139,7 +139,7 @@ def minimise(problem: Regressions, start: Tensor) -> LogisticFit:
 
 
 def _newton_step(hessian: Tensor, gradient: Tensor) -> Tensor:
-    """−H⁻¹g of each class; where H has no inverse, its diagonal's."""
+    """−H⁻¹g of each class; where H has no inverse, that of its diagonal."""
     solved, info = torch.linalg.solve_ex(hessian, gradient)
     usable = (info == 0) & torch.isfinite(solved).all(dim=1)
     return -torch.where(usable[:, None], solved, gradient / hessian.diagonal(dim1=1, dim2=2))
@@ -148,7 +148,7 @@ def _newton_step(hessian: Tensor, gradient: Tensor) -> Tensor:
 def _line_search(
     problem: Regressions, theta: Tensor, losses: Tensor, step: Tensor, slope: Tensor, done: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Halve each class's step until its loss falls enough: parameters, scores and losses there."""
+    """Halve each class's step until its loss decreases enough; return parameters, scores and losses there."""
     length = torch.where(done, 0.0, 1.0).double()
     for _ in range(HALVINGS):
         trial = theta + length[:, None] * step

@@ -1,4 +1,4 @@
-r"""Mutual-information binning (I-Max): few bins, shared by all classes, that keep the most of what scores say."""
+r"""Mutual-information binning (I-Max): few bins, shared by all classes, that keep the most information."""
 
 import numpy as np
 import torch
@@ -56,15 +56,15 @@ class MutualInformationBinning(OneVsRest, name="mutual-information", title="I-Ma
     finds the largest mutual information exactly, where the published alternating updates find a local one.
 
     A bin's value is (h + p̄)/(N + 1), the share of hits h among its N scores with the bin's mean raw score p̄ as one
-    more: so a bin without hits does not become impossible. Where several classes of a row share a bin, the raw score
+    more, so that a bin without hits does not get the value 0. Where several classes of a row share a bin, the raw score
     decides between them. Rows are normalised.
 
     Args:
-        n_bins: At most how many bins.
+        n_bins: The maximum number of bins.
 
     Attributes:
         edges_: (M−1,) the inner edges, in log-odds; a score on an edge belongs to the upper bin.
-        values_: (M,).
+        values_: (M,) the value of each bin.
 
     References:
         Patel et al., Multi-Class Uncertainty Calibration via Mutual Information Maximization-based Binning, 2021,

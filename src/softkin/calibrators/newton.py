@@ -1,4 +1,4 @@
-r"""Multinomial logistic regression with a diagonal penalty, to convergence: the solver of vector, matrix, Dirichlet.
+r"""Multinomial logistic regression with a diagonal penalty: the solver of vector, matrix and Dirichlet calibration.
 
 .. math:: f(A) = \frac1n \sum_i -\log \mathrm{softmax}(\ell_i(A))_{y_i} + \sum_{jk} R_{jk} (A_{jk} - C_{jk})^2
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 TOLERANCE = 1e-7  # of the gradient's largest entry
 UNSURE = 1e-3  # p(1−p) from which a sample counts by itself in a class's block of the Hessian
-BLOCKS_UP_TO = 256  # classes: beyond, a block for each would be K³ numbers
+BLOCKS_UP_TO = 256  # classes; a block for each class takes K³ numbers
 INNER_LIMIT = 250
 OUTER_LIMIT = 100
 
@@ -29,7 +29,7 @@ Preconditioner = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Minimum:
-    """The end of a minimisation."""
+    """The result of a minimisation."""
 
     parameters: Tensor
     value: float
@@ -39,9 +39,9 @@ class Minimum:
     """Products with the Hessian or the gradient: the passes over the data"""
     converged: bool
     curvature: object
-    """What the last preconditioner was made from: a problem with another penalty on the same data can start with it"""
+    """The data of the last preconditioner: a problem with another penalty on the same data can start with it"""
     gap: float = 0.0
-    """The value is at most this far above the least: Σ g²/4R of the gradient g, as f − Σ R·a² is convex too"""
+    """An upper bound on value − minimum: Σ g²/4R of the gradient g, as f − Σ R·a² is convex too"""
 
 
 class Problem(ABC):
@@ -49,13 +49,13 @@ class Problem(ABC):
 
     y: Tensor
     penalty: Tensor
-    """R, shaped as the parameters"""
+    """R, of the shape of the parameters"""
     centre: Tensor
     """C"""
 
     @abstractmethod
     def logits(self, parameters: Tensor) -> Tensor:
-        """(N, K), in the type of the parameters."""
+        """The logits (N, K), in the dtype of the parameters."""
 
     @abstractmethod
     def pull(self, changes: Tensor) -> Tensor:
@@ -63,14 +63,14 @@ class Problem(ABC):
 
     @abstractmethod
     def curvature(self, p: Tensor) -> object:
-        """What ``preconditioner`` needs of the data at probabilities ``p``."""
+        """The data that ``preconditioner`` needs, at probabilities ``p``."""
 
     @abstractmethod
     def preconditioner(self, curvature: object) -> Preconditioner:
         """An approximate inverse of the Hessian, in float32."""
 
     def common(self) -> Tensor:
-        """1/Σ_j 2R_j: the inverse curvature of the same row added to every class, 0 where nothing holds it."""
+        """1/Σ_j 2R_j: the inverse curvature of adding the same row to every class, 0 where there is no penalty."""
         total = 2 * self.penalty.sum(dim=0, keepdim=True)
         return torch.where(total > 0, 1 / total, torch.zeros_like(total))
 
@@ -104,7 +104,7 @@ class Affine(Problem):
         return product
 
     def curvature(self, p: Tensor) -> Tensor:
-        """The (K, K+1, K+1) blocks of the Hessian, or what ``own_blocks`` gives."""
+        """The (K, K+1, K+1) blocks of the Hessian, or the blocks of ``own_blocks``."""
         n, k = p.shape
         if not self.blocks:
             return own_blocks(self.x[:, :-1], p)
@@ -180,14 +180,14 @@ class Diagonal(Problem):
 
 
 def own_blocks(x: Tensor, p: Tensor) -> Tensor:
-    """(K, 3): the Hessian's entries ww, wb, bb for the own weight and the offset of each class."""
+    """The Hessian's entries ww, wb, bb, (K, 3), for the own weight and the offset of each class."""
     weight = (p * (1 - p)) / len(p)
     wx = weight * x
     return torch.stack([(wx * x).sum(dim=0), wx.sum(dim=0), weight.sum(dim=0)], dim=1)
 
 
 def solve_own(blocks: Tensor, penalty: Tensor) -> Preconditioner:
-    """The inverse of those 2×2 blocks, with the penalty's (K, 2) curvature."""
+    """The inverse of the 2×2 blocks of ``own_blocks``, with the penalty's (K, 2) curvature added."""
     a, b, d = blocks[:, 0] + penalty[:, 0], blocks[:, 1], blocks[:, 2] + penalty[:, 1]
     determinant = (a * d - b * b).clamp(min=1e-300)
     determinant = torch.maximum(determinant, 1e-14 * a * d)
@@ -208,7 +208,7 @@ def minimise(
     limit: int = OUTER_LIMIT,
     curvature: object = None,
 ) -> Minimum:
-    """The minimum of f, from ``start``; ``curvature`` is that of a neighbouring problem, where there was one."""
+    """Minimise f from ``start``; ``curvature`` may be that of a neighbouring problem."""
     a = start.clone()
     logits = problem.logits(a)
     value, p = _objective(problem, a, logits)
@@ -216,7 +216,7 @@ def minimise(
     norm = gap = float("inf")
     precondition = None if curvature is None else problem.preconditioner(curvature)
     inner, inner_before = 0, 1
-    exact = False  # whether the products are in float64: only where float32 has failed
+    exact = False  # whether products are in float64, which is needed only where float32 fails
     for _ in range(limit):
         gradient = _gradient(problem, a, p)
         passes += 1
@@ -228,7 +228,7 @@ def minimise(
             curvature = problem.curvature(p)
             precondition = problem.preconditioner(curvature)
         inner_before = max(inner, 1)
-        # Superlinear, but never more exact than the end asks for or float32 can be.
+        # Superlinear convergence, but never more exact than the tolerance needs or float32 allows.
         forcing = max(min(0.1, norm**0.5), 0.3 * tolerance / norm, 1e-8 if exact else 1e-4)
         step, inner = _conjugate_gradients(problem, p, gradient, precondition, forcing, exact)
         passes += inner
@@ -264,12 +264,12 @@ def _gradient(problem: Problem, a: Tensor, p: Tensor) -> Tensor:
 def _conjugate_gradients(
     problem: Problem, p: Tensor, gradient: Tensor, precondition: Preconditioner, forcing: float, exact: bool
 ) -> tuple[Tensor, int]:
-    """A step s with H s ≈ −gradient, in the preconditioner's norm to ``forcing``, and the number of products."""
+    """A step s with H s ≈ −gradient, to ``forcing`` in the preconditioner's norm, and the number of products."""
     dtype = torch.float64 if exact else torch.float32
     n = len(p)
     p = p.to(dtype)
     penalty = 2 * problem.penalty.to(dtype)
-    size = float(gradient.abs().max())  # the scale is taken out: float32 ends at 1e-38
+    size = float(gradient.abs().max())  # divided out, because float32 underflows at 1e-38
     residual = (-gradient / size).to(dtype)
     step = torch.zeros_like(residual)
     solved = precondition(residual.float()).to(dtype)
@@ -299,7 +299,7 @@ def _conjugate_gradients(
 def _line_search(
     problem: Problem, a: Tensor, logits: Tensor, value: float, gradient: Tensor, step: Tensor
 ) -> tuple[Tensor, float, Tensor, Tensor] | None:
-    """The point along the step where f has fallen enough: parameters, value, probabilities, logits."""
+    """The point along the step where f has decreased enough: parameters, value, probabilities, logits."""
     slope = float((gradient * step).sum())
     if not slope < 0:
         return None
@@ -308,7 +308,7 @@ def _line_search(
     for _ in range(40):
         trial, moved = a + length * step, logits + length * along
         reached, p = _objective(problem, trial, moved)
-        # Rounding of the sum over samples hides decreases below about 1e-14: such a step is accepted unseen.
+        # Rounding of the sum over samples hides decreases below about 1e-14: such a step is accepted unchecked.
         if reached <= value + 1e-4 * length * slope or abs(length * slope) < 1e-13 * (1 + abs(value)):
             return trial, reached, p, moved
         if reached < float("inf") and reached - value > slope * length:

@@ -15,7 +15,7 @@ from softkin.calibrators.temperature import starting_factor
 
 
 def log_odds_parts(z: Tensor) -> tuple[Tensor, Tensor]:
-    """For every class ln p and ln(1−p), both without cancellation."""
+    """Ln p and ln(1−p) of every class, both without cancellation."""
     log_p = torch.log_softmax(z, dim=1)
     # At most one class of a row is above 1/2, its winner: there ln(1−p) is the logarithm of the others' sum.
     top = z.argmax(dim=1, keepdim=True)
@@ -25,13 +25,13 @@ def log_odds_parts(z: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def log_odds(z: Tensor) -> Tensor:
-    """For every class ln p − ln(1−p)."""
+    """Ln p − ln(1−p) of every class."""
     log_p, log_rest = log_odds_parts(z)
     return log_p - log_rest
 
 
 def normalised(scores: Tensor, z: Tensor) -> Tensor:
-    """Rows that sum to 1; a row without any mass becomes the uncalibrated one."""
+    """The rows normalised to sum to 1; a row of zeros is replaced by the uncalibrated row."""
     total = scores.sum(dim=1, keepdim=True)
     return torch.where(total > 0, scores / total.clamp(min=torch.finfo(z.dtype).tiny), torch.softmax(z, dim=1))
 
@@ -41,7 +41,7 @@ class OneVsRest(Calibrator):
 
     @abstractmethod
     def _scores(self, z: Tensor) -> Tensor:
-        """(N, K), each class mapped by itself, not negative."""
+        """Non-negative scores (N, K), each class mapped by itself."""
 
     def _predict(self, z: Tensor) -> Tensor:
         return normalised(self._scores(z), z)
@@ -83,7 +83,7 @@ class PlattScaling(Ridged, name="platt", title="Platt", candidates=({},)):
 class BetaCalibration(Ridged, name="beta", candidates=({},)):
     r"""Beta calibration, one-vs-rest: σ(a ln p − b ln(1−p) + c) for each class, a, b ≥ 0, rows normalised.
 
-    For each class the minimum of the mean log-loss + l2·((a − 1)² + (b − 1)² + c²) among the maps that do not fall;
+    For each class the minimum of the mean log-loss + l2·((a − 1)² + (b − 1)² + c²) among non-decreasing maps;
     the ridge is towards the identity a = b = 1, c = 0.
 
     Args:
@@ -104,7 +104,7 @@ class BetaCalibration(Ridged, name="beta", candidates=({},)):
         start = starting_factor(z, y) * centre
         fit = minimise(Regressions(features, y, centre=centre, l2=self.l2), start)
         falling = (fit.theta[:, :2] < 0).any(dim=1).nonzero()[:, 0]
-        if len(falling):  # the constrained minimum is on a face: try each, keep the best that is allowed
+        if len(falling):  # the constrained minimum is on a face: try each and keep the best feasible one
             columns = [feature[:, falling] for feature in features]
             faces = []
             for free in ([True, False, True], [False, True, True], [False, False, True]):

@@ -1,4 +1,4 @@
-"""Cross-fitting, and the choice between calibrators by what they do on samples they have not seen."""
+"""Cross-fitting, and the choice between calibrators by held-out samples."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from softkin.metrics import Comparison
 
 
-MOST_WORK = 5 * 10**8  # n·K² times folds, up to which the methods that search their penalty are tried by default
+MOST_WORK = 5 * 10**8  # of n·K² times folds: above it, methods that search their penalty are not tried by default
 
 
 def folds_of(num_samples: int, folds: int, seed: int) -> list[Tensor]:
-    """The samples in ``folds`` random parts, as equal as can be; fewer parts where there are fewer samples."""
+    """The samples in ``folds`` random parts of nearly equal size; fewer parts if there are fewer samples."""
     order = torch.randperm(num_samples, generator=torch.Generator().manual_seed(seed))
     return [part.sort().values for part in order.tensor_split(min(folds, num_samples))]
 
@@ -41,7 +41,7 @@ def cross_fit(
 ) -> Tensor:
     """Calibrated probabilities of each sample, by a calibrator fitted on the folds it is not in. (N, K) float64.
 
-    ``floor`` is what a probability of 0 stands for in all folds, as for ``Calibrator.fit``.
+    ``floor`` replaces a probability of 0 in all folds, as for ``Calibrator.fit``.
     """
     checks.count(folds, "folds", least=2)
     if len(logits) < 2:
@@ -64,26 +64,26 @@ class Candidate:
     calibrator: Calibrator
     score: float
     seconds: float = 0.0
-    """Of the cross-fitting"""
+    """The time of the cross-fitting"""
 
 
 @dataclass(frozen=True)
 class BestFit:
-    """The result of ``fit_best``. Print it."""
+    """The result of ``fit_best``; ``print`` shows it as text."""
 
     calibrator: Calibrator
     """The winner, fitted on all the data"""
     metric: str
     uncalibrated: float
-    """The metric of the probabilities as they were"""
+    """The metric of the uncalibrated probabilities"""
     candidates: list[Candidate]
-    """Best first"""
+    """All candidates, the best first"""
     comparison: Comparison | None
     """Winner minus runner-up on the same samples: difference, interval, p-value; None for a single candidate"""
 
     @property
     def is_significant(self) -> bool:
-        """Whether the interval of the difference to the runner-up leaves out 0."""
+        """Whether the interval of the difference to the runner-up excludes 0."""
         c = self.comparison
         return c is not None and not c.low <= 0 <= c.high
 
@@ -105,11 +105,11 @@ def affordable(num_samples: int, num_classes: int, *, folds: int = 1) -> bool:
 
 
 def default_candidates(*, quick: bool = False, searches: bool = False) -> list[Calibrator]:
-    """What ``fit_best`` tries by default, as each class declares.
+    """The default candidates of ``fit_best``, as each class declares them.
 
     Args:
-        quick: Only what is quick with many classes.
-        searches: Also what searches its own penalty, as matrix and Dirichlet do.
+        quick: Only methods that are quick with many classes.
+        searches: Also methods that search their own penalty, as matrix and Dirichlet do.
     """
     from softkin.calibrators.base import REGISTRY
 
@@ -153,14 +153,14 @@ def fit_best(
         metric: A metric's name, such as "nll", "brier" or "ece_hist", or a function of (probabilities, labels).
         larger_is_better: None: known for the metrics of this library (a signed gap is best near 0), False for a
             function.
-        folds: How many folds.
+        folds: The number of folds.
         from_probabilities: Whether ``logits`` are probabilities.
-        floor: What a probability of 0 stands for, as for ``Calibrator.fit``.
-        seed: Which samples share a fold, and the resampling.
+        floor: The value that replaces a probability of 0, as for ``Calibrator.fit``.
+        seed: The seed of the folds and of the resampling.
         confidence: The level of the interval.
-        resamples: How many resamples the interval takes.
-        progress: Show a bar over the candidates; by default on a terminal.
-        options: Those of the metric.
+        resamples: The number of resamples for the interval.
+        progress: Whether to show a bar over the candidates; by default on a terminal.
+        options: Options of the metric.
     """
     import warnings
 

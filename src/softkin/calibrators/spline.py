@@ -1,4 +1,4 @@
-r"""Spline calibration: the winning score by the slope of a smooth cumulative curve, without bins."""
+r"""Spline calibration: the winning score corrected by the slope of a smooth cumulative curve, without bins."""
 
 import numpy as np
 import torch
@@ -32,17 +32,17 @@ def natural_basis(t: Floats, knots: Floats) -> tuple[Floats, Floats]:
 class SplineCalibration(Calibrator, name="spline"):
     r"""Spline calibration: the winning score mapped by a spline, the other classes scaled to what remains.
 
-    The method is about the winning score alone, and the winning class stays. Where the calibrated score is below what
-    another class would get of the rest, the rest is levelled, as little as that takes; it is never below 1/K.
+    Only the winning score is calibrated, and the winning class stays the same. Where the calibrated score is below what
+    another class would get of the rest, the rest is levelled just enough; the winning score is never below 1/K.
 
     The samples in the order of their winning score, t the share of samples up to a score: the cumulative difference
     between hits and scores, (1/n) Σ_{j ≤ i} (hit_j − s_j), is fitted by least squares with a natural cubic spline over
-    t. Its slope is what the score lacks: the calibrated score is s plus the slope at its t, linear between the fitting
+    t. The slope is the correction: the calibrated score is s plus the slope at its t, linear between the fitting
     scores, kept half a sample away from 0 and 1 (1/2n), as n samples cannot say that something is impossible. Equal
     scores get the mean over their t.
 
     Args:
-        n_knots: How many knots, evenly over t. The paper uses 6.
+        n_knots: The number of knots, evenly over t. The paper uses 6.
 
     Attributes:
         scores_: (M,) distinct winning scores of the fitting samples.
@@ -69,7 +69,7 @@ class SplineCalibration(Calibrator, name="spline"):
         s, hit = score[order].numpy(), (winner == y)[order].double().numpy()
         n = len(s)
         distinct, which, counts = np.unique(s, return_inverse=True, return_counts=True)
-        # Equal scores share their hits: otherwise the order of the samples would decide.
+        # Equal scores share their hits, so that the order of the samples does not matter.
         gap = (np.bincount(which, hit) / counts)[which] - s
         t = np.arange(1, n + 1) / n
         knots = np.linspace(0, 1, min(self.n_knots, max(3, n)))
@@ -87,7 +87,7 @@ class SplineCalibration(Calibrator, name="spline"):
         score = comparable(torch.softmax(z, dim=1).gather(1, top))
         new = torch.from_numpy(interpolated(score.numpy(), self.scores_.numpy(), self.values_.numpy()))
         others = z.shape[1] - 1
-        most = 1 - TIE_BREAK  # of the winner's score, for any other class
+        most = 1 - TIE_BREAK  # no other class gets more than this share of the winner's score
         new = new.clamp(min=1 / (1 + most * others))
         # The others' shares of the rest, from the logits: a winner of 1 − 1e-20 leaves no rest to divide by.
         share = torch.softmax(z.scatter(1, top, float("-inf")), dim=1)

@@ -4,8 +4,8 @@ With p = softmax(z/T), T as temperature scaling has it, and x = ln((n p + 1/K)/(
 
 .. math:: q = \mathrm{softmax}((I + \mathrm{diag}(v) + M)\, x + b)
 
-where M has no diagonal. The part that is more complex is held more tightly, all of them the less the more samples there
-are: v, b and M are the minimum of
+where M has a zero diagonal. The more complex a part, the stronger its penalty, and all penalties fall with the number
+of samples: v, b and M are the minimum of
 
 .. math:: \frac1n \sum_i -\ln q_{i y_i} + \frac{\lambda K}{n} \Big(\sum_k v_k^2 + \sum_k b_k^2
           + (K-1) \sum_{k \ne k'} \frac{m_{kk'}^2}{r_{kk'}}\Big).
@@ -39,7 +39,7 @@ TOLERANCE = 1e-6  # of the gradient's largest entry: the prior's curvature turns
 
 @dataclass(frozen=True)
 class StrengthRow:
-    """A place of the search and its mean NLL over the folds."""
+    """A point of the search and its mean NLL over the folds."""
 
     strength: float
     kinship: float
@@ -48,7 +48,7 @@ class StrengthRow:
 
 @dataclass(frozen=True)
 class Scaled:
-    """Samples after temperature scaling: what the vector or matrix is fitted to."""
+    """Samples after temperature scaling, to which the vector or matrix is fitted."""
 
     x: Tensor
     y: Tensor
@@ -60,7 +60,7 @@ class Scaled:
 
     @classmethod
     def of(cls, z: Tensor, y: Tensor) -> "Scaled":
-        """The temperature of least NLL, and x."""
+        """Compute the temperature with the least NLL, and x."""
         least = best_temperature(*below_top(z, y), "nll")
         temperature, mixing = 1 / least.beta, 1 / (len(z) + 1)
         x = log_mixture(z, temperature, mixing)
@@ -68,18 +68,18 @@ class Scaled:
 
 
 def log_mixture(z: Tensor, temperature: float | Tensor, mixing: float | Tensor) -> Tensor:
-    """The logarithm of softmax(z/T) with a share of the uniform distribution: no score is below that share/K."""
+    """The logarithm of softmax(z/T) mixed with a share of the uniform distribution, so no score is below share/K."""
     p = torch.softmax(z / temperature, dim=1)
     return ((1 - mixing) * p + mixing / z.shape[1]).log()
 
 
 class _Structured(Parametric):
-    """What the vector and the matrix share: all but the shape of the map and of its penalty."""
+    """The base of the vector and the matrix form, which differ in the shape of the map and of its penalty."""
 
     _fitted: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_", "strength_", "sweep_")
     _parameters = ("temperature_", "mixing_", "weight_", "bias_")
     _identity: ClassVar[int]
-    """How many dimensions ``weight_`` has"""
+    """The number of dimensions of ``weight_``"""
     temperature_: float
     mixing_: float
     weight_: Tensor
@@ -97,19 +97,19 @@ class _Structured(Parametric):
         checks.count(self.folds, "folds", least=2)
 
     def _kinships(self, num_classes: int) -> tuple[float, ...]:
-        """The ω of the search; the first is that of a fit without search."""
+        """The values of ω in the search; a fit without search uses the first."""
         return (0.0,)
 
     def _relative(self, scaled: Scaled) -> Tensor | None:
-        """(K, K) similarities times K−1, if there are any."""
+        """The similarities (K, K) times K−1, if there are any."""
         return None
 
     def _problem(self, scaled: Scaled, *, blocks: bool | None = None) -> Problem:
-        """For ``newton``, with no penalty yet."""
+        """The problem for ``newton``, without a penalty yet."""
         raise NotImplementedError
 
     def _penalty(self, shape: torch.Size, strength: float, relative: Tensor | None, kinship: float, n: int) -> Tensor:
-        """R of ``newton``."""
+        """The penalties R of ``newton``."""
         raise NotImplementedError
 
     def _fit(self, z: Tensor, y: Tensor) -> Solution:
@@ -131,7 +131,7 @@ class _Structured(Parametric):
         if math.isinf(self.strength_):
             end = Minimum(start, 0.0, 0.0, 0, True, None)
         else:
-            # Blocks of the Hessian pay where the prior is weak, or not the same for all pairs.
+            # Blocks of the Hessian pay off where the prior is weak, or differs between pairs.
             problem = self._problem(scaled, blocks=None if kinship or self.strength_ < PUBLISHED else False)
             problem.penalty = self._penalty(start.shape, self.strength_, self._relative(scaled), kinship, n)
             end = minimise(problem, start, tolerance=TOLERANCE)
@@ -152,7 +152,7 @@ class _Structured(Parametric):
         return f"cross-validation chose λ = {self.strength_:g}" + (f", ω = {kinship:g}" if kinship else "")
 
     def _keep_kinship(self, kinship: float) -> None:
-        """Only a matrix has one."""
+        """Keep ω; only the matrix form has one."""
 
     def _start(self, num_classes: int) -> Tensor:
         """The parameters of temperature scaling."""
@@ -180,13 +180,13 @@ class _Structured(Parametric):
                 loss = float(-log_q.gather(1, y_held[:, None]).mean())
                 nll[place] = nll.get(place, 0.0) + loss / len(parts)
                 unfinished += not (end.converged or end.gap <= NEGLIGIBLE)
-        # Of equals the first, which is the simplest: temperature scaling, then the strongest prior.
+        # Of equals the first is taken, which is the simplest: temperature scaling, then the strongest prior.
         self.strength_, kinship = min(nll, key=lambda place: nll[place])
         self.sweep_ = torch.tensor([(*place, nll[place]) for place in sorted(nll)], dtype=torch.float64)
         return kinship, unfinished
 
     def _path(self, scaled: Scaled) -> Iterator[tuple[tuple[float, float], Minimum]]:
-        """Every place of the search with its fit, temperature scaling first."""
+        """Every point of the search with its fit, temperature scaling first."""
         n, k = scaled.x.shape
         start = self._start(k)
         yield (math.inf, 0.0), Minimum(start, 0.0, 0.0, 0, True, None)
@@ -210,7 +210,7 @@ class _Structured(Parametric):
         return torch.softmax((x * weight if cls._identity == 1 else x @ weight.T) + bias, dim=1)
 
     def sweep(self) -> list[StrengthRow]:
-        """Every (λ, ω) that the search tried, with its mean NLL over the folds; empty where λ was given."""
+        """Every (λ, ω) that the search tried, with its mean NLL over the folds; empty if λ was set."""
         self._check_fitted()
         return [] if self.sweep_ is None else [StrengthRow(*row) for row in self.sweep_.tolist()]
 
@@ -226,14 +226,14 @@ class StructuredVectorScaling(
     r"""Structured vector scaling (SVS): a temperature, then a factor and an offset for each class, shrunk towards it.
 
     softmax((1 + v) ∘ x + b) with x = ln((n·softmax(z/T) + 1/K)/(n + 1)); v and b are the minimum of the mean
-    NLL + λ(K/n)(Σ v² + Σ b²). Convex, and solved to a gradient of 1e-6; the certificate says how far above the least
-    objective that can be.
+    NLL + λ(K/n)(Σ v² + Σ b²). The problem is convex and solved to a gradient of 1e-6; the certificate bounds how far
+    above the least objective that is.
 
     Args:
         strength: λ, above 0; 1 is the published prior, ∞ temperature scaling. "cv" chooses it by the folds' mean NLL
             from {.03, .1, .3, 1, 3, 10, ∞}.
-        folds: How many folds the search has.
-        seed: Which samples share a fold.
+        folds: The number of folds of the search.
+        seed: The seed that divides the samples into folds.
 
     Attributes:
         temperature_: T.
@@ -241,7 +241,7 @@ class StructuredVectorScaling(
         weight_: (K,) 1 + v.
         bias_: (K,) b.
         strength_: The λ used.
-        sweep_: (places, 3) λ, 0 and mean fold NLL of the search, or None. ``sweep()`` names the columns.
+        sweep_: (points, 3) λ, 0 and mean fold NLL of the search, or None. ``sweep()`` names the columns.
 
     References:
         Berta et al., Structured Matrix Scaling for Multi-Class Calibration, 2025, arXiv:2511.03685.
@@ -282,9 +282,9 @@ class StructuredMatrixScaling(
     .. math:: \frac1n \sum_i -\ln q_{i y_i} + \frac{\lambda K}{n} \Big(\sum_k v_k^2 + \sum_k b_k^2
               + (K-1) \sum_{k \ne k'} \frac{m_{kk'}^2}{r_{kk'}}\Big)
 
-    Convex, and solved to a gradient of 1e-6; the certificate says how far above the least objective that can be. With
-    a similarity S, r = (1−ω) + ω(K−1)s_{kk'} scales the prior variance of each pair by how alike it is; without, r = 1,
-    which is the published prior.
+    The problem is convex and solved to a gradient of 1e-6; the certificate bounds how far above the least objective
+    that is. With a similarity S, r = (1−ω) + ω(K−1)s_{kk'} scales the prior variance of each pair by how alike it is;
+    without S, r = 1, which is the published prior.
 
     Args:
         similarity: (K, K) as ``softkin.similarity`` makes it, or "outputs": the share of each other class in what the
@@ -292,8 +292,8 @@ class StructuredMatrixScaling(
         strength: λ, above 0; 1 is the published prior, ∞ temperature scaling. "cv" chooses it by the folds' mean NLL
             from {.03, .1, .3, 1, 3, 10, ∞}, and with a similarity also ω from {0, .9}, so that a similarity that does
             not help is not used. The search costs 5 × 6 fits, with a similarity twice that.
-        folds: How many folds the search has.
-        seed: Which samples share a fold.
+        folds: The number of folds of the search.
+        seed: The seed that divides the samples into folds.
 
     Attributes:
         temperature_: T.
@@ -302,7 +302,7 @@ class StructuredMatrixScaling(
         bias_: (K,) b.
         strength_: The λ used.
         kinship_: The ω used: .9 with a similarity unless the search chose 0.
-        sweep_: (places, 3) λ, ω and mean fold NLL of the search, or None. ``sweep()`` names the columns.
+        sweep_: (points, 3) λ, ω and mean fold NLL of the search, or None. ``sweep()`` names the columns.
 
     Example:
         >>> p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.2, 0.8]], dtype=torch.float64)
@@ -349,7 +349,7 @@ class StructuredMatrixScaling(
         s = _dense(self.similarity)
         if len(s) != k:
             raise ValueError(
-                f"`similarity` must cover the {k} classes of the logits, got {len(s)}; is it of another data set?"
+                f"`similarity` must cover the {k} classes of the logits, got {len(s)}; is it for another data set?"
             )
         return (k - 1) * s
 
@@ -381,15 +381,15 @@ class StructuredMatrixScaling(
 
 
 class KinMatrixScaling(StructuredMatrixScaling, name="kin-matrix", title="SMS-kin", searches=({},)):
-    """Structured matrix scaling whose prior follows what the model confuses: ``similarity="outputs"`` is its default.
+    """Structured matrix scaling whose prior follows the model's confusions: ``similarity="outputs"`` by default.
 
-    A name of its own for commands and tables; everything else is as ``StructuredMatrixScaling`` says.
+    It exists to have a name in commands and tables; everything else is as in ``StructuredMatrixScaling``.
 
     Args:
         similarity: "outputs", or (K, K) as ``softkin.similarity`` makes it.
-        strength: λ, or "cv", as there.
-        folds: How many folds the search has.
-        seed: Which samples share a fold.
+        strength: λ, or "cv", as in ``StructuredMatrixScaling``.
+        folds: The number of folds of the search.
+        seed: The seed that divides the samples into folds.
     """
 
     def __init__(
@@ -404,7 +404,7 @@ class KinMatrixScaling(StructuredMatrixScaling, name="kin-matrix", title="SMS-ki
 
 
 def confusions(p: Tensor, y: Tensor) -> Tensor:
-    """(K, K) the share of each other class in what the rows of a class give to wrong classes; 0 on the diagonal.
+    """The share (K, K) of each other class in the mass that the rows of a class give to wrong classes; diagonal 0.
 
     A class without rows, or whose rows give nothing to others, is equally like all of them.
     """

@@ -1,4 +1,4 @@
-r"""Temperature scaling: one number that makes all logits milder or sharper.
+r"""Temperature scaling: one number that softens or sharpens all logits.
 
 .. math:: p = \mathrm{softmax}(z / T) = \mathrm{softmax}(\beta z), \qquad \beta = 1/T
 
@@ -22,16 +22,16 @@ from softkin.calibrators.base import Parametric, Solution
 Objective = Literal["nll", "mse"]
 
 REACH = 1e3  # T stays within this factor of the logits' range: beyond, softmax is one-hot or uniform to 1e-3 and better
-SURE_ALONE = 1e-4  # of ln β: what a step of this size leaves is about its square, 1e-8
-NEARBY = 0.1  # of ln β: second derivatives that tell the third one
-SURE = 1e-3  # of ln β: with the third derivative, what a step of this size leaves is about 1e-8 too
+SURE_ALONE = 1e-4  # of ln β: after a step of this size the error is about its square, 1e-8
+NEARBY = 0.1  # of ln β: two second derivatives this near give the third derivative
+SURE = 1e-3  # of ln β: with the third derivative, the error after a step of this size is about 1e-8 too
 FLAT = 1e-14
 LIMIT = 100
-START_ROWS = 1024  # of large data, to start from: their temperature is off by a few per cent
-PER_OCTAVE = 2  # places of the grid over which the squared error, which has no single valley, is looked at
-UNIFORM = 0.05  # β times the largest range of logits, where the grid begins
-SMALLEST = 2.3e-308  # float64's, but for those of few digits
-LARGE = 1e60  # ranges of logits beyond it, or below its inverse, are scaled first
+START_ROWS = 1024  # rows of large data that give the start: their temperature is off by a few per cent
+PER_OCTAVE = 2  # points of the grid on which the squared error, which may have several minima, is evaluated
+UNIFORM = 0.05  # β times the largest range of logits at the start of the grid
+SMALLEST = 2.3e-308  # the smallest normal float64
+LARGE = 1e60  # logits with a range above it, or below its inverse, are scaled first
 BLOCK = 2**17  # numbers at a time: one megabyte, so that the passes over a block stay in the cache
 
 Derivatives = Callable[[float], tuple[float, float, float]]
@@ -40,7 +40,7 @@ Derivatives = Callable[[float], tuple[float, float, float]]
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where an objective is least in its range of β, or the bound that it drives towards."""
+    """The minimum of an objective in the range of β, or the bound that it decreases towards."""
 
     beta: float
     value: float
@@ -49,16 +49,16 @@ class Minimum:
     at_bound: bool
     converged: bool
     valleys: int = 1
-    """How many local minima were compared"""
+    """The number of local minima that were compared"""
 
 
 def row_dots(a: Tensor, b: Tensor) -> Tensor:
-    """Σ_k a_k b_k of each row in one pass, by numpy: torch writes the products down first."""
+    """Σ_k a_k b_k of each row in one pass, by numpy: torch would store the products first."""
     return torch.from_numpy(np.einsum("ij,ij->i", a.numpy(), b.numpy()))
 
 
 def below_top(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """(u, own): logits less the largest of their row, so that exp cannot overflow, and those of the true classes."""
+    """(u, own): logits minus the largest of their row, so that exp cannot overflow, and those of the true classes."""
     u = z - z.amax(dim=1, keepdim=True)
     return u, u.gather(1, y[:, None])[:, 0]
 
@@ -141,11 +141,11 @@ def mse_derivatives(u: Tensor, own: Tensor) -> Derivatives:
 
 
 def descend(at: Derivatives, start: float, low: float, high: float, *, last_step: float = 0.0) -> Minimum:
-    """A minimum in [low, high] by Newton's method in t = ln β, between points where the objective is higher.
+    """Find a minimum in [low, high] by Newton's method in t = ln β, between points where the objective is higher.
 
-    A step that leaves these goes to the end of the range, the first time, or half of the way to the nearest of them.
-    The last step is not looked at again: the third derivative, which two second ones tell, makes its error about its
-    third power, and value and slope are what the Taylor series says of the end. ``last_step`` lets a longer one
+    A step that leaves this interval goes to the end of the range, the first time, or half way to the nearest end.
+    The last step is not evaluated again: with the third derivative, estimated from two second ones, its error is about
+    its third power, and the Taylor series gives value and slope at its end. A larger ``last_step`` lets a longer step
     be the last.
     """
     left, right, tried = low, high, {low: False, high: False}
@@ -153,7 +153,7 @@ def descend(at: Derivatives, start: float, low: float, high: float, *, last_step
     value, slope, curvature = _in_logarithm(at, beta)
     third, last_step = 0.0, max(last_step, SURE_ALONE)
     for iteration in range(1, LIMIT + 1):
-        side = right if slope < 0 else left  # where the objective falls
+        side = right if slope < 0 else left  # the side on which the objective decreases
         if beta == side:
             return Minimum(beta, value, slope / beta, iteration, True, True)
         if abs(slope) <= FLAT:  # doubling β could not change the objective's fifteenth digit
@@ -188,7 +188,7 @@ def _in_logarithm(at: Derivatives, beta: float) -> tuple[float, float, float]:
 
 
 def bracket(u: Tensor, own: Tensor) -> tuple[float, float]:
-    """The range of β, from the ranges of logits of the rows, not all of which are 0.
+    """The range of β, from the ranges of the rows' logits, not all of which are 0.
 
     The least NLL is at most that of β = 0, ln K, and at least −β·mean(own): no solution lies above ln K / −mean(own).
     """
@@ -201,15 +201,15 @@ def bracket(u: Tensor, own: Tensor) -> tuple[float, float]:
 
 
 def valleys(u: Tensor, own: Tensor, low: float, high: float, margin: float) -> list[tuple[float, float, float]]:
-    r"""Where the squared error can be least: (left, β, right) of the local minima on a grid that may be the global one.
+    r"""The local minima on a grid that may hold the global minimum of the squared error, as (left, β, right).
 
     With Z(β) = Σ_k e^{βu_k} a row's error is Z(2β)/Z(β)² − 2e^{βu_y}/Z(β) + 1. Z falls with β, Σp² = Z(2β)/Z(β)² rises,
     so between neighbours β < β' of the grid the error is at least Z(2β)/Z(β)² − 2e^{βu_y}/Z(β') + 1: an interval whose
     bound lies above the least error on the grid does not hold the minimum. Squaring e^{βu} gives the next octave.
 
-    ``margin`` is by how many standard errors of their mean over rows the bound must lie above.
+    ``margin`` is the number of standard errors of the mean over rows by which the bound must lie above.
     """
-    first = low * UNIFORM * REACH  # below, all scores are alike
+    first = low * UNIFORM * REACH  # for smaller β all scores are nearly equal
     points = math.ceil(math.log2(high / first) * PER_OCTAVE) + 1
     betas = first * 2 ** (torch.arange(points + PER_OCTAVE, dtype=torch.float64) / PER_OCTAVE)
     z = torch.empty(len(betas), len(u), dtype=torch.float64)
@@ -233,20 +233,20 @@ def valleys(u: Tensor, own: Tensor, low: float, high: float, margin: float) -> l
 
 
 def best_temperature(u: Tensor, own: Tensor, objective: Objective) -> Minimum:
-    """The β = 1/T of least objective, for logits from ``below_top``."""
+    """The β = 1/T that minimises the objective, for logits from ``below_top``."""
     derivatives = nll_derivatives if objective == "nll" else mse_derivatives
     scale = float(-u.amin())
-    if scale < SMALLEST:  # all rows are constant, or their differences have no inverse: β does nothing
+    if scale < SMALLEST:  # all rows are constant, or nearly: β has no effect
         return Minimum(1.0, derivatives(u, own)(1.0)[0], 0.0, 1, False, True)
-    if not 1 / LARGE < scale < LARGE:  # powers of such logits leave float64: solved for those of range 1
+    if not 1 / LARGE < scale < LARGE:  # powers of such logits overflow: solve for logits of range 1
         least = best_temperature(u / scale, own / scale, objective)
         return replace(least, beta=min(least.beta / scale, 0.1 / SMALLEST))
     at = derivatives(u, own)
     low, high = bracket(u, own)
-    if not bool(own.any()):  # no class is above the true one: the sharper the better, without end
+    if not bool(own.any()):  # the true class always wins: the larger β, the better
         return Minimum(high, *at(high)[:2], 1, True, True)
     is_large = len(u) > 2 * START_ROWS
-    if is_large:  # a random part shows where to start
+    if is_large:  # a random part gives the start
         few = torch.randperm(len(u), generator=torch.Generator().manual_seed(0))[:START_ROWS]
         part = u[few], own[few]
     else:
@@ -262,7 +262,7 @@ def best_temperature(u: Tensor, own: Tensor, objective: Objective) -> Minimum:
 
 
 def starting_factor(z: Tensor, y: Tensor) -> float:
-    """The best temperature's β, from which other methods start: at saturated scores they would see no curvature."""
+    """The β of the best temperature, from which other methods start: saturated scores have no curvature."""
     least = best_temperature(*below_top(z, y), "nll")
     return min(least.beta, 1.0) if least.at_bound else least.beta
 

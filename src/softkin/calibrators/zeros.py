@@ -1,10 +1,10 @@
 r"""Probabilities that are exactly 0: scores below the resolution of their file.
 
-A score of 0 has no logarithm, and no classifier that ends in a softmax means it. It was rounded away, to three
+A score of 0 has no logarithm, and no classifier that ends in a softmax produces one. It comes from rounding: to three
 decimals, to one vote in a hundred trees, to float16. So a zero is some score below half of the smallest step s that the
-file can show. What the calibrators put in its place is the *floor* f ≤ s/2.
+file can show. Calibrators replace it by the *floor* f ≤ s/2.
 
-How far below s/2, the labels tell. Temperature scaling with one more parameter, the score of a zero,
+The labels show how far below s/2 it is. Temperature scaling with one more parameter, the score of a zero,
 
 .. math:: q_k \propto p_k^\beta \text{ where } p_k > 0, \qquad q_k \propto f^\beta \text{ where } p_k = 0,
 
@@ -24,25 +24,25 @@ from softkin.checks import Array
 
 TINY = torch.finfo(torch.float64).tiny
 SAME = 1e-4  # relative: nearer scores differ by the rounding of a computation; those of float16 by 5e-4
-LOOKED_AT = 2**17  # scores: enough to see the steps, and quick to sort
-FITTED_TO = 2**20  # scores: enough to see how often a zero is true
+LOOKED_AT = 2**17  # scores: enough to find the step, and quick to sort
+FITTED_TO = 2**20  # scores: enough to measure how often a zero is the true class
 LEAST = math.log(1e-8)  # ln f is at most this far below ln(s/2)
 LIMIT = 100
 TOLERANCE = 1e-10
-RIDGE = 1e-9  # towards β = 1 and f = s/2: where all scores are 0 and 1, the data tell only their ratio
+RIDGE = 1e-9  # towards β = 1 and f = s/2: where all scores are 0 and 1, the data determine only their ratio
 
 
 @dataclass(frozen=True)
 class Floor:
-    """What stands for a probability of 0."""
+    """The value that replaces probabilities of 0."""
 
     value: float
     step: float
     """The smallest step between scores that it was derived from"""
     zeros: int
-    """How many scores of the data are 0"""
+    """The number of scores that are 0"""
     scores: int
-    """How many there are in all"""
+    """The number of all scores"""
 
     def __str__(self) -> str:
         return (
@@ -52,7 +52,7 @@ class Floor:
 
 
 def floor_of(probabilities: Array, labels: Array | None = None) -> Floor:
-    """What a probability of 0 stands for in (N, K) probabilities; without labels half of the smallest step."""
+    """The value that replaces a probability of 0 in (N, K) probabilities; without labels, half of the smallest step."""
     p = checks.as_tensor(probabilities, "probabilities").cpu().to(torch.float64)
     y = None if labels is None else checks.class_labels(labels, num_samples=len(p), num_classes=p.shape[1]).cpu()
     positive = p[p > 0]
@@ -65,10 +65,10 @@ def floor_of(probabilities: Array, labels: Array | None = None) -> Floor:
 
 
 def smallest_step(positive: Tensor) -> float:
-    """The step of the grid that positive scores lie on, or the least of them where they lie on none.
+    """The step of the grid that positive scores lie on, or the smallest score if they lie on no grid.
 
     The step is the smallest difference between scores, if all scores are multiples of it. Rounded scores that were
-    normalised again are not: their least is about a step.
+    normalised again are not: the smallest of them is about a step.
     """
     least = float(positive.min())
     sample = positive[:: -(-len(positive) // LOOKED_AT)]
@@ -87,10 +87,10 @@ def _typical(p: Tensor, y: Tensor, most: float) -> float:
     rows = slice(None, None, -(-p.numel() // FITTED_TO))
     p, y = p[rows], y[rows, None]
     zero = p == 0
-    x = torch.where(zero, 1.0, p).log() - most  # of zeros θ is added instead
+    x = torch.where(zero, 1.0, p).log() - most  # for zeros θ is added instead
     x.masked_fill_(zero, 0.0)
     n, own_zero = len(p), zero.gather(1, y)
-    # Half a hit is added to the zeros', so that zeros of which none came true do not become impossible.
+    # Half a hit is added for zeros, so that zeros that are never the true class keep a positive probability.
     hits = torch.stack([x.gather(1, y).sum(), own_zero.sum() + 0.5]) / n
 
     def at(beta: float, theta: float) -> tuple[float, Tensor]:
@@ -123,7 +123,7 @@ def _typical(p: Tensor, y: Tensor, most: float) -> float:
 
 
 def logarithms(p: Tensor, floor: float) -> Tensor:
-    """The logarithms of (N, K) probabilities: of zeros that of the floor, or of half of the row's least score."""
+    """The logarithms of (N, K) probabilities; a zero counts as the floor, or as half of the row's smallest score."""
     least = torch.where(p > 0, p, torch.inf).amin(dim=1, keepdim=True)
     below = (0.5 * least).clamp(max=floor).clamp(min=torch.finfo(p.dtype).tiny)
     return torch.where(p > 0, p, below).log()

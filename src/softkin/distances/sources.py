@@ -139,7 +139,8 @@ def source(
 
     def declare(function: Callable[..., ClassDistances]) -> Callable[..., ClassDistances]:
         declared = DistanceSource(name, title, tuple(needs), tuple(default_for), function, tuple(required))
-        SOURCES.add(name, declared, aliases=aliases, origin=function)
+        spellings = dict.fromkeys([*aliases, title.lower()])  # studies and tables use the title
+        SOURCES.add(name, declared, aliases=[spelling for spelling in spellings if spelling != name], origin=function)
         return function
 
     return declare
@@ -202,7 +203,7 @@ _declare_pairs("l1", 1, "images")
 _declare_pairs("l2", 2, "features")
 
 
-@source("autoencoder", title="AE", needs=("images", "features"), aliases=("ae",))
+@source("autoencoder", title="AE", needs=("images", "features"))
 def _autoencoder(
     data: ClassData,
     *,
@@ -232,7 +233,7 @@ def _autoencoder(
     return ClassDistances(matrix, "mean L2 of an autoencoder's codes, all pairs", fit)
 
 
-@source("words", title="WE", needs=("names",), default_for=("text", "names"), aliases=("we",))
+@source("words", title="WE", needs=("names",), default_for=("text", "names"))
 def _words(
     data: ClassData,
     *,
@@ -247,14 +248,14 @@ def _words(
     return ClassDistances(matrix, f"class names: L2 of word vectors{origin}")
 
 
-@source("class-means", title="CM", needs=("images", "features", "text"), aliases=("cm",))
+@source("class-means", title="CM", needs=("images", "features", "text"))
 def _class_means(data: ClassData) -> ClassDistances:
     """L2 distance between the classes' mean inputs or features."""
     matrix = from_class_means(data.values, data.labels, num_classes=len(data.class_names))
     return ClassDistances(matrix, "L2 of the class means")
 
 
-@source("taxonomy", title="Tree", needs=("names",), aliases=("tree",), required=("tree",))
+@source("taxonomy", title="Tree", needs=("names",), required=("tree",))
 def _taxonomy(
     data: ClassData,
     *,
