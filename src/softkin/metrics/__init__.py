@@ -2,11 +2,11 @@
 
 All take probabilities (N, K) and integer labels (N,), as torch tensors or numpy arrays, float16 to float64, on any
 device (on MPS, which has no float64, they compute on the CPU). They return a Python float, a fraction and never a
-percentage; with ``confidence=0.95`` an ``Interval``. Nothing is renormalised, clipped or taken for logits: input that
-is not what it should be is refused.
+percentage; with ``confidence=0.95`` an ``Interval``. Nothing is renormalised, clipped or taken for logits: invalid
+input is refused.
 
 - Calibration errors: ``ece_hist``, ``ece_kde``, ``classwise_ece``, ``mce``, ``debiased_ece``, ``smooth_ece``,
-  ``signed_gap``; what they show under perfect calibration: ``when_calibrated``, ``kde_floor``
+  ``signed_gap``; their values under perfect calibration: ``when_calibrated``, ``kde_floor``
 - Scores: ``nll``, ``brier``, ``brier_decomposition``, ``accuracy``, ``top_k_accuracy``, ``aurc``
 - Known against unknown: ``auroc``, ``fpr_at_95``
 - Classes that are alike: ``superclass``, ``superclass_ece``, ``neighbourhood_mass``, ``mistake_severity``,
@@ -105,21 +105,21 @@ def interval(
     - shares (``accuracy``, ``top_k_accuracy``): Wilson's interval; ``signed_gap``: that and a t-interval of the mean
       score, combined;
     - calibration errors: the estimand is the error of the population over these same bins (or with this bandwidth).
-      Chance only ever adds to an error, so a resample of the data overstates what the data already overstate, and
-      percentiles miss the truth nearly always when it is small. The ends are instead the sizes of error for which the
-      one seen would be an upper or lower (1 − level)/2 quantile, cut at 0; the lower end is 0 unless labels redrawn
-      from the scores reject calibration at that level.
+      Chance inflates a measured error, and a resample inflates it once more, so percentiles nearly always miss a small
+      true error. The ends are instead the true errors for which the measured one would be an upper or lower
+      (1 − level)/2 quantile, cut at 0; the lower end is 0 unless labels redrawn from the scores reject calibration at
+      that level.
 
-    Every interval reaches at least to the value itself. docs/bias.md shows how often each kind is right.
+    Every interval contains the value itself. docs/bias.md shows how often each kind holds the truth.
 
     Args:
         metric: A metric of this module, or its name.
         probabilities: (N, K).
         labels: (N,).
         confidence: The level.
-        resamples: How many, at least 100.
+        resamples: The number of resamples, at least 100.
         seed: The same seed gives the same interval.
-        options: Those of the metric.
+        options: Options of the metric.
     """
     known = catalogue.named(metric)
     p, y = scopes.checked(probabilities, labels)
@@ -135,18 +135,18 @@ def when_calibrated(
     seed: int = 0,
     **options: Any,
 ) -> Interval:
-    """What a calibration error shows on labels drawn from the probabilities themselves: the estimator's own bias.
+    """The value of a calibration error on labels drawn from the probabilities themselves: the estimator's own bias.
 
-    Such labels are perfectly calibrated, so whatever the metric shows is chance (and, for a KDE, smoothing). An ECE
-    means something only as far as it stands out from this. Print it beside every ECE.
+    With such labels the model is perfectly calibrated, so the value is due to chance (and, for a KDE, to smoothing). An
+    ECE is evidence of miscalibration only as far as it exceeds this value. Print it beside every ECE.
 
     Args:
         metric: A calibration error of this module, or its name.
         probabilities: (N, K); labels are not needed.
         confidence: The share of draws between ``low`` and ``high``.
-        draws: How many sets of labels.
+        draws: The number of sets of labels.
         seed: The same seed gives the same answer.
-        options: Those of the metric.
+        options: Options of the metric.
 
     Returns:
         The mean over the draws, with their central range.
@@ -160,7 +160,7 @@ def when_calibrated(
     p = checks.probabilities(probabilities)
     level = checks.level(confidence)
     checks.count(draws, "draws")
-    # Any labels will do for a start; a bandwidth from the labels' hits would make a difference, so they are drawn too.
+    # Only a bandwidth that depends on the hits depends on these labels; for its sake they are drawn, too.
     scores = Pool(p.reshape(-1), torch.empty(0), *p.shape)
     start = next(scores.redrawn(np.random.default_rng(seed), 1))[0][0]
     return uncertainty.when_calibrated(known.statistic(p, start, **options), level, draws, seed + 1)
@@ -178,12 +178,12 @@ def compare(
     seed: int = 0,
     **options: Any,
 ) -> Comparison:
-    """Whether two models differ, on the same samples: a paired interval and a p-value.
+    """Compare two models on the same samples: the difference with a paired interval and a p-value.
 
     The interval resamples rows, the same for both models. The p-value answers one of two questions:
 
     - ``test="equal metric"`` (default): could the metric be the same for both in the population? It inverts the
-      interval: p ≤ 1 − ``confidence`` just where the interval leaves out 0.
+      interval: p ≤ 1 − ``confidence`` exactly if the interval excludes 0.
     - ``test="exchangeable"``: could the two models' rows be exchanged within samples? Rows are swapped at random, and
       p is the share of swaps that differ at least as much, which is exact at any N. Models whose metric is equal but
       whose rows are unlike (one over-, one under-confident; one sharper than the other) are not exchangeable, so a
@@ -194,13 +194,13 @@ def compare(
         probabilities_b: (N, K) of model b, for the same samples in the same order.
         labels: (N,).
         metric: A metric of this module, its name, or any function of (probabilities, labels) that returns a float. A
-            function takes two calls for each resample, and two for each swap.
+            function is called twice for each resample, and twice for each swap.
         confidence: The level of the interval.
-        resamples: How many resamples, and how many swaps; the smallest p-value is 2/(resamples + 1) of the first test,
+        resamples: The number of resamples, and of swaps; the smallest p-value is 2/(resamples + 1) of the first test,
             1/(resamples + 1) of the second.
         test: "equal metric" or "exchangeable".
         seed: The same seed gives the same answer.
-        options: Those of the metric.
+        options: Options of the metric.
 
     Returns:
         ``Comparison(difference, low, high, p_value)``; the difference is a minus b.

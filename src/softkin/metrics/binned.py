@@ -15,8 +15,8 @@ from softkin.metrics.statistics import KEEP, Dealt, Kept, Kind, PooledSums, RowS
 
 BinnedNorm = Norm | Literal["debiased", "over", "under", "net"]
 ONE_BIN = (
-    "all scores share one bin: the number only says how far their mean is from the share of hits, "
-    "and nothing of how they differ"
+    "all scores share one bin: the number only compares their mean with the share of hits, "
+    "not the scores with one another"
 )
 NEEDS_ALL = "the edges of equal-mass bins need all scores; use binning='width'"
 
@@ -96,14 +96,14 @@ class Binned(PooledSums):
 
     @staticmethod
     def of_curve(curve: ReliabilityCurve, norm: BinnedNorm, n: float) -> Tensor:
-        """The metric of a curve, with its sums divided by n."""
+        """The metric of a curve whose sums are divided by n."""
         difference = curve.score_sum - curve.hit_sum
         if norm == "net":
             return difference.sum(dim=-1) / n
         if norm == "over" or norm == "under":
             return (difference if norm == "over" else -difference).clamp(min=0).sum(dim=-1) / n
         if norm == "debiased":
-            # Var(lik) of a bin is estimated by lik(1 − lik)/(|B| − 1); a bin of one score tells nothing of it.
+            # Var(lik) of a bin is estimated by lik(1 − lik)/(|B| − 1), which a bin of one score does not allow.
             count = curve.count
             lik = curve.hit_sum / count.clamp(min=1)
             square = difference.square() / count.clamp(min=1) - count * lik * (1 - lik) / (count - 1).clamp(min=1)
@@ -116,7 +116,7 @@ class Binned(PooledSums):
 
     @property
     def _by_difference(self) -> bool:
-        # Most need only the scores minus the hits of each bin, a third of the work.
+        # Most metrics need only the scores minus the hits of each bin, a third of the work.
         return self.norm in (1, "over", "under", "net")
 
     def row_block(self, part: slice) -> Tensor:
@@ -124,7 +124,7 @@ class Binned(PooledSums):
         return rows[1] - rows[2] if self._by_difference else rows.transpose(0, 1).flatten(1)
 
     def _row_sums(self, part: slice) -> Tensor:
-        """(3, n, M): the count, scores and hits that each row adds to each bin."""
+        """The count, scores and hits that each row adds to each bin, (3, n, M)."""
         scores = self.pool.rows[part].to(torch.float64)
         index = binning.assign(scores.flatten(), self.bins).view(scores.shape).to(torch.int64)
         rows = torch.zeros(3, len(scores), self.bins.n_bins, dtype=torch.float64, device=scores.device)
@@ -134,7 +134,7 @@ class Binned(PooledSums):
         return rows
 
     def rows_in_bins(self) -> Tensor:
-        """(M,): how many rows have scores in each bin."""
+        """The number of rows with scores in each bin, (M,)."""
         return torch.stack([(self._row_sums(part)[0] > 0).sum(dim=0) for part in self.parts()]).sum(dim=0)
 
     def of(self, sums: Tensor) -> Tensor:
@@ -176,7 +176,7 @@ class Binned(PooledSums):
             member = rows[0].to(torch.float32)
             hits = [hit.to(torch.float32) @ member for _, hit in pool.redrawn(generator, times)]  # whole numbers: exact
             return self._of_sums(count, score_sum, torch.cat(hits).to(torch.float64))
-        # Only the bin of the drawn label's score matters: drawn from each row's mass in the bins, not in the classes.
+        # Only the bin of the drawn label's score matters, so bins are drawn, by each row's mass in them, not classes.
         mass = Pool(rows[1].flatten(), pool.hits, pool.num_samples, m)
         values = []
         for drawn, _ in mass.redrawn(generator, times):
@@ -208,7 +208,7 @@ class Classwise(RowSums):
 
     @property
     def at_most(self) -> float:
-        return (2 if self.norm == 1 else self.columns) / self.divide_by  # of another norm each class has 1
+        return (2 if self.norm == 1 else self.columns) / self.divide_by  # with another norm: at most 1 a class
 
     def value(self) -> float:
         return float(self.of_curves(binning.class_curves(self.p, self.labels, self.bins)))
@@ -222,7 +222,7 @@ class Classwise(RowSums):
         return float(curves.error(self.norm, samples=num_samples).sum()) / self.divide_by
 
     def of_curves(self, curves: ReliabilityCurve) -> Tensor:
-        """(…): the metric of curves of shape (…, K, M)."""
+        """The metric, of shape (…), of curves of shape (…, K, M)."""
         return curves.error(self.norm, samples=self.num_samples).sum(dim=-1) / self.divide_by
 
     @property
@@ -239,7 +239,7 @@ class Classwise(RowSums):
     def sums(self, weights: Tensor) -> Tensor:
         if self.norm != 1 or self.num_samples * (self.columns + 2 * self.bins.n_bins) > KEEP:
             return super().sums(weights)
-        # A row sums to 1, so that few of its scores are above the first of equally wide bins: those are added one by
+        # A row sums to 1, so few of its scores lie above the first of equally wide bins: those are added one by
         # one, and only the first bins as a product.
         if self._parted is None:
             self._parted = self._first_and_others()
@@ -251,7 +251,7 @@ class Classwise(RowSums):
         return total.T.to(torch.float64)
 
     def _first_and_others(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Scores minus hits: (N, K) of the first bins, and (row, column, number) of the others."""
+        """Scores minus hits: (N, K) for the first bins, and (row, column, number) for the others."""
         p, rows = self.p.to(torch.float32), torch.arange(self.num_samples, device=self.device)
         index = binning.assign(self.p, self.bins)
         above = index > 0
@@ -308,7 +308,7 @@ class Classwise(RowSums):
 
 
 def _by_group(scores: Tensor, place: Tensor, width: int, labels: Tensor, dealt: Dealt, into: Tensor | None) -> Tensor:
-    """(2, groups, width): scores minus hits in each place of each group, and hits minus those of the drawn labels."""
+    """Scores minus hits of each cell of each group, and hits minus those of the drawn labels, (2, groups, width)."""
     total = torch.zeros(2, dealt.num_groups, width, dtype=torch.float64) if into is None else into
     seen, difference = total.view(2, -1)
     cell = place + (dealt.group * width)[:, None]

@@ -22,7 +22,7 @@ Binning = Literal["width", "mass"]
 
 
 def _pool(p: Tensor, y: Tensor, scope: Scope, rule: str | None) -> Pool:
-    if rule in ("mix-n-match", "netcal") and p.shape[1] == 2:  # both take the score of class 1 there
+    if rule in ("mix-n-match", "netcal") and p.shape[1] == 2:  # with two classes both use the score of class 1
         return Pool(p[:, 1].contiguous(), (y == 1).nonzero()[:, 0], len(p), 1)
     return scopes.pool(p, y, scope)
 
@@ -72,10 +72,10 @@ def ece_hist(
         per: "sample" (default) divides by N, "score" by the number of scores. They differ for output only, by the
             factor K (√K with ``norm=2``): the paper's tables are sums per sample, its equation a mean per score.
         binning: "width" (default), or "mass" for bins of about equally many scores; equal scores share a bin.
-        norm: 1, 2 (the root of the mean square) or "max" (the largest gap, which knows no ``per``).
+        norm: 1, 2 (the root of the mean square) or "max" (the largest gap, for which ``per`` has no meaning).
         convention: A preset that matches a source, see ``softkin.metrics.conventions``.
         confidence: A level such as 0.95 for an ``Interval``; see ``softkin.metrics.interval``.
-        resamples: How many resamples make the interval.
+        resamples: The number of resamples for the interval.
         seed: The seed of the resampling.
 
     Returns:
@@ -144,8 +144,8 @@ def ece_kde(
     their scores: within 1e-6 (per sample) of the exact one, in time linear in the number of scores. With
     ``boundary="reflect"`` each score is mirrored, at 0 if below ½, else at 1, so that no mass leaves [0, 1].
 
-    Smoothing alone costs: under perfect calibration this is not 0. For output, where nearly all scores are near 0,
-    about K·h·35/128 per sample; ``kde_floor`` gives it for the scores at hand, and belongs beside every KDE output ECE.
+    Smoothing alone adds to the error: under perfect calibration it is not 0. For output, where nearly all scores are
+    near 0, it is about K·h·35/128 per sample; ``kde_floor`` computes it, and belongs beside every KDE output ECE.
 
     Args:
         probabilities: (N, K), rows that sum to 1.
@@ -155,10 +155,10 @@ def ece_kde(
         bandwidth: h: "paper" (default) for 1.06 σ n^(−1/5) with σ and n of the pooled scores, "mix-n-match" for
             σ₁ (2n)^(−1/5) with σ₁ of the hits alone, or a number up to 0.5. If all scores are equal the error is
             exactly \|p − lik\|.
-        boundary: "reflect" (default), or "none" for the formula as written, which loses what lies outside.
+        boundary: "reflect" (default), or "none" for the formula as written, which loses the mass outside [0, 1].
         convention: "paper" or "mix-n-match".
         confidence: A level such as 0.95 for an ``Interval``; the bandwidth is kept.
-        resamples: How many resamples make the interval.
+        resamples: The number of resamples for the interval.
         seed: The seed of the resampling.
 
     References:
@@ -188,7 +188,7 @@ declare(
     plain="KDE calibration error of the whole output",
 )
 for _key, _scope in (("ece_kde", "prediction"), ("ece_kde_output", "output")):
-    # The paper's formula as written, which loses what lies outside [0, 1].
+    # The paper's formula as written, which loses the mass outside [0, 1].
     declare(
         f"{_key}_unreflected",
         ece_kde,
@@ -207,18 +207,18 @@ def kde_floor(
     bandwidth: str | float = "paper",
     boundary: Boundary = "reflect",
 ) -> float:
-    r"""What ``ece_kde`` would show if every score were exactly its own likelihood, and samples without number.
+    r"""The value of ``ece_kde`` if every score were exactly its own likelihood, with infinitely many samples.
 
     .. math:: \int_0^1 \Big| \frac{1}{nh} \sum_i (p - p_i) \, \phi\Big(\frac{p - p_i}{h}\Big) \Big| \, dp
 
     For a pile of scores at 0 this is h·35/128 per score with reflection, so about K·h·35/128 per sample. It needs
-    no labels. Finite samples add their chance on top: ``when_calibrated`` shows both together.
+    no labels. With finite samples chance adds to it: ``when_calibrated`` gives both together.
     """
     p = checks.probabilities(probabilities)
     checks.option(per, "per", PERS)
     checks.option(boundary, "boundary", BOUNDARIES)
     if bandwidth == "mix-n-match":
-        raise ValueError("`bandwidth` 'mix-n-match' depends on the labels, which a floor does not know; pass its h.")
+        raise ValueError("`bandwidth` 'mix-n-match' depends on labels, which a floor does not have; pass the number h.")
     pool = scopes.pool(p, torch.zeros(len(p), dtype=torch.int64, device=p.device), scope)
     return Kernel(pool, bandwidth, boundary, per=per).floor()
 
@@ -243,7 +243,7 @@ def signed_gap(
     binning: Binning = "width",
     **_: Unpack[Sureness],
 ) -> Binned:
-    """Over- and under-confidence apart.
+    """Over- and under-confidence separately.
 
     "over" sums |B_m|/n · gap over the bins whose mean score exceeds their share of hits, "under" over the others.
     So over + under is ``ece_hist``, and over − under is "net": the mean score minus the share of hits, which needs no
@@ -254,12 +254,12 @@ def signed_gap(
 
 
 class Net(Binned):
-    """Σ (score − hit): an average, not an error, so that its interval is an average's."""
+    """Σ (score − hit): an average, not an error, so its interval is that of an average."""
 
     kind: ClassVar[Kind] = "mean"
 
     def ends(self, level: float) -> tuple[float, float] | None:
-        # All scores of a row sum to 1, and so do its hits: there the gap is 0, up to rounding.
+        # For output, the scores of a row sum to 1 and so do its hits: the gap is 0, up to rounding.
         return score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level) if self.columns == 1 else None
 
 
@@ -317,7 +317,7 @@ def classwise_ece(
         norm: 1, 2 or "max", within each class.
         convention: "kull2019" or none.
         confidence: A level such as 0.95 for an ``Interval``.
-        resamples: How many resamples make the interval.
+        resamples: The number of resamples for the interval.
         seed: The seed of the resampling.
     """
     p, y = probabilities, labels
@@ -343,8 +343,8 @@ def smooth_ece(
 
     .. math:: \mathrm{smECE}_\sigma = \int_0^1 \Big| \frac{1}{n} \sum_i (p_i - y_i) K_\sigma(t, p_i) \Big| dt
 
-    with the Gaussian K of standard deviation σ reflected at 0 and 1, at the one σ that equals its own smECE. Scores
-    of exactly 0 and 1 count fully. The value is right to 3e-5 of itself.
+    with the Gaussian K of standard deviation σ reflected at 0 and 1, at the σ that equals its own smECE. Scores
+    of exactly 0 and 1 count fully. The relative error of the value is at most 3e-5.
 
     References:
         Błasiok and Nakkiran, Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing, 2023.
@@ -364,12 +364,12 @@ def debiased_ece(
     per: Per = "sample",
     **_: Unpack[Sureness],
 ) -> Binned:
-    r"""The L2 calibration error less what chance adds to it.
+    r"""The L2 calibration error minus the part that chance adds to it.
 
     .. math:: \sqrt{\max\Big(0, \sum_m \frac{|B_m|}{n} \Big[ (\mathrm{lik}_m - \mathrm{conf}_m)^2
               - \frac{\mathrm{lik}_m (1 - \mathrm{lik}_m)}{|B_m| - 1} \Big]\Big)}
 
-    The square is unbiased, its root nearly. Bins with a single score add nothing.
+    The square is unbiased, its root nearly so. Bins with a single score add nothing.
 
     References:
         Kumar et al., Verified Uncertainty Calibration, 2019, Sec. 5.
@@ -390,8 +390,8 @@ def mce(
 ) -> Binned:
     """Maximum calibration error: the largest gap of any bin that is not empty, ``ece_hist`` with ``norm="max"``.
 
-    A bin with a single score has a gap as large as that score, so this number mostly tells of the emptiest bin.
-    A ``convention`` brings its bins.
+    A bin with a single score has a gap as large as that score, so this number mostly describes the emptiest bin.
+    A ``convention`` determines the bins.
     """
     chosen = conventions.resolve(convention, "mce", scope=scope, n_bins=n_bins, binning=binning)
     pool = _pool(probabilities, labels, chosen["scope"], chosen["rule"])

@@ -1,8 +1,8 @@
 """The catalogue of metrics: each is declared once, beside its formula; lists, tables and pages are views of it.
 
-``@metric(…)`` stands above a function from checked probabilities and labels to a ``Statistic``. It registers the metric
-under the function's name, and makes of it the public function, which also checks its input and takes ``confidence``,
-``resamples`` and ``seed``. ``declare`` adds the same metric with some options fixed under a key of its own, such as
+``@metric(…)`` decorates a function from checked probabilities and labels to a ``Statistic``. It registers the metric
+under the function's name, and returns the public function, which also checks its input and takes ``confidence``,
+``resamples`` and ``seed``. ``declare`` adds the same metric with fixed options under another key, such as
 ``ece_hist_output``.
 
 To add a metric of your own to ``softkin evaluate``, to studies and to the page, declare one:
@@ -36,17 +36,17 @@ from softkin.names import Registry, did_you_mean
 P = ParamSpec("P")
 
 Place = Literal["evaluate", "compare", "select", "record", "table", "paper", "card", "page"]
-"""Where a metric is shown: in ``evaluate``; in comparisons of two models; among what a study may choose values by; in
-a study's records; in its table; in the paper's tables; as a card of the page; in the page's list of more numbers"""
+"""Where a metric is shown: in ``evaluate``; in comparisons of two models; in the choice of a study's values; in a
+study's records; in its table; in the paper's tables; as a card of the page; in the page's list of more numbers"""
 
 
 class Sureness(TypedDict, total=False):
-    """The options that every metric's function has besides its own."""
+    """The options of an interval, which every metric's function has besides its own."""
 
     confidence: float | None
-    """A level such as 0.95 for an ``Interval``; by default none"""
+    """A level such as 0.95 for an ``Interval``; by default none is computed"""
     resamples: int
-    """How many resamples make the interval; by default 1000"""
+    """The number of resamples for the interval; by default 1000"""
     seed: int
     """The seed of the resampling; by default 0"""
 
@@ -60,38 +60,38 @@ class Metric:
 
     key: str
     make: Callable[..., Statistic]
-    """From checked probabilities (N, K) and labels (N,), and options, to the statistic"""
+    """A function from checked probabilities (N, K), labels (N,) and options to the statistic"""
     title: str
-    """In a list, such as "ECE of the prediction" """
+    """The title in lists, such as "ECE of the prediction" """
     short: str
-    """At the head of a column, such as "Hist P" """
+    """The title of a column, such as "Hist P" """
     options: Mapping[str, Any] = field(default_factory=dict)
     """The options that this key fixes"""
     function: Callable[..., float] | None = None
-    """The public function, if there is one for just this key"""
+    """The public function, if this key has one"""
     percent: bool = True
-    """Whether people read it in percent"""
+    """Whether it is shown in percent"""
     larger_is_better: bool | None = False
-    """None: no winner is derived from it"""
+    """None: the metric has no winner"""
     signed: bool = False
     """Whether it can be negative, and is best near 0"""
     chance: bool = False
-    """Whether what a calibrated model would show stands beside it"""
+    """Whether the value that a calibrated model would have is shown beside it"""
     floor: bool = False
-    """Whether its statistic has a ``floor``, what smoothing alone shows, to stand beside it"""
+    """Whether its statistic has a ``floor``, the value from smoothing alone, which is shown beside it"""
     at_most: float | None = None
-    """Where the page's axis of it ends"""
+    """The end of its axis on the page"""
     interval: Literal["always", "asked"] = "always"
-    """"asked": it takes longer than all others together, so it is computed only on request"""
+    """"asked": computed only on request, because it takes longer than all others together"""
     least_classes: int = 2
-    """It is not shown for fewer classes"""
+    """The least number of classes for which it is shown"""
     shown: frozenset[Place] = frozenset()
     plain: str = ""
-    """What the page calls it; by default the title"""
+    """Its title on the page; by default ``title``"""
     about: str = ""
-    """A few words below that"""
+    """A few words below the page's title"""
     winner: str = ""
-    """What the page of a study says before the method that is best in it, such as "Most accurate" """
+    """The words before the best method on the page of a study, such as "Most accurate" """
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -110,7 +110,7 @@ class Metric:
 
     @property
     def _takes_any(self) -> bool:
-        """Whether other options are passed on to another metric, which checks them."""
+        """Whether other options are passed to another metric, which checks them."""
         *_, last = inspect.signature(self.make).parameters.values()
         return last.kind is inspect.Parameter.VAR_KEYWORD and last.annotation is Any
 
@@ -137,23 +137,23 @@ class Metric:
 
 METRICS: Registry[Metric] = Registry("metric")
 TWO_SETS = ("auroc", "fpr_at_95")
-"""Metrics of known and unknown samples' scores, which are no statistics of labelled rows"""
+"""Metrics that compare the scores of known and unknown samples, and so are not statistics of labelled rows"""
 
 
 class MetricFunction(Protocol[P]):
-    """A metric as its users call it."""
+    """The type of a metric's public function."""
 
     __name__: str
 
     def __call__(self, probabilities: Array, labels: Array, *args: P.args, **kwargs: P.kwargs) -> float:
-        """The metric as a float, with ``confidence`` as an ``Interval``."""
+        """The metric as a float; with ``confidence`` an ``Interval``."""
         ...
 
 
 def metric(
     *, shown: Iterable[Place] = (), aliases: Iterable[str] = (), **about: Any
 ) -> Callable[[Callable[Concatenate[Tensor, Tensor, P], Statistic]], MetricFunction[P]]:
-    """Declare the metric below, and make its public function; ``about`` are fields of ``Metric``."""
+    """Declare the decorated function as a metric and return its public function; ``about`` are fields of ``Metric``."""
 
     def declared(make: Callable[Concatenate[Tensor, Tensor, P], Statistic]) -> MetricFunction[P]:
         @wraps(make)
@@ -197,9 +197,9 @@ def declare(
     aliases: Iterable[str] = (),
     **about: Any,
 ) -> Metric:
-    """Declare a metric's function with some options fixed under a key of its own."""
+    """Declare a metric with fixed options under another key."""
     base = METRICS[function.__name__]
-    own = {"plain": "", "about": "", "winner": "", **about}  # the rest is as the base has it
+    own = {"plain": "", "about": "", "winner": "", **about}  # the rest is that of the base
     made = replace(base, key=key, options=dict(options), function=None, shown=frozenset(shown), **own)
     return METRICS.add(key, made, aliases=aliases, origin=made.make)
 
@@ -214,13 +214,13 @@ def shown(place: Place, num_classes: int | None = None) -> list[Metric]:
 
 
 def of(metric: str | Callable[..., float]) -> Metric | None:
-    """A metric by its name or its function; None for a function that is no registered metric."""
+    """A metric by its name or its function; None for a function that is not registered."""
     if isinstance(metric, str) and metric in METRICS:
         return METRICS[metric]
     name = metric if isinstance(metric, str) else getattr(metric, "__name__", "")
     if name in TWO_SETS:
         raise ValueError(
-            f"`{name}` compares two sets of scores, and is no metric of labelled rows; with confidence=… it has an "
+            f"`{name}` compares two sets of scores and is not a metric of labelled rows; with confidence=… it has an "
             "interval of its own."
         )
     if isinstance(metric, str):
@@ -230,7 +230,7 @@ def of(metric: str | Callable[..., float]) -> Metric | None:
 
 
 def named(metric: str | Callable[..., float]) -> Metric:
-    """Like ``of``, but a function that is no registered metric is refused."""
+    """Like ``of``, but a function that is not registered is refused."""
     known = of(metric)
     if known is None:
         raise ValueError(f"`metric` must be one of {', '.join(METRICS)}, got {metric!r}.")

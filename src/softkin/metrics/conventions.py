@@ -1,4 +1,4 @@
-"""Presets: the options, and where it matters the arithmetic, of the sources whose numbers people want to match.
+"""Presets that match the numbers of other sources: their options, and where it matters their arithmetic.
 
 =================  ==================================================================================================
 ``"paper"``        Liu and JaJa 2021: 15 bins (lo, hi], a sum for each sample; KDE with h = 1.06 σ n^(−1/5). Their text
@@ -57,7 +57,7 @@ CONVENTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
 }
 
-FREE = {"n_bins"}  # the sources let their callers choose it too
+FREE = {"n_bins"}  # may be set with a convention, because the sources let their callers choose it too
 
 DEFAULTS: Mapping[str, Any] = {
     "scope": "prediction",
@@ -69,11 +69,11 @@ DEFAULTS: Mapping[str, Any] = {
     "bandwidth": "paper",
     "boundary": "reflect",
 }
-"""What an option is where neither the caller nor a convention says it"""
+"""Defaults of options that neither the caller nor a convention sets"""
 
 
 def resolve(convention: str | None, metric: str, **options: Any) -> dict[str, Any]:
-    """The options to use: those that the caller set (not None), else what the convention says, else the default."""
+    """The options to use: those that the caller set (not None), else the convention's, else the default."""
     preset: Mapping[str, Any] = {}
     if convention is not None:
         if convention not in CONVENTIONS:
@@ -85,14 +85,14 @@ def resolve(convention: str | None, metric: str, **options: Any) -> dict[str, An
             covered = " and ".join(CONVENTIONS[convention])
             raise ValueError(f"the convention {convention!r} says nothing about `{metric}`; it covers {covered}.")
         preset = CONVENTIONS[convention][source]
-        if metric == "mce":  # what scales a sum does not concern the largest gap
+        if metric == "mce":  # options that scale a sum do not affect the largest gap
             preset = {name: value for name, value in preset.items() if name not in ("norm", "per")}
     chosen: dict[str, Any] = {"rule": preset.get("rule")}
     for name, value in options.items():
         if name in preset and name not in FREE and value not in (None, preset[name]):
             raise ValueError(
                 f"the convention {convention!r} means {name}={preset[name]!r}, got {name}={value!r}; "
-                "leave one of the two away."
+                "leave one of the two out."
             )
         chosen[name] = value if value is not None else preset.get(name, DEFAULTS[name])
     return chosen

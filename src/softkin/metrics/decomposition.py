@@ -1,4 +1,4 @@
-"""The Brier score in its parts, each with an interval of its own kind."""
+"""The decomposition of the Brier score, with an interval for each part."""
 
 import math
 from dataclasses import dataclass
@@ -31,17 +31,17 @@ class BrierParts:
 
     brier: float
     reliability: float
-    """Σ |B|/n (conf − lik)²: what calibration could win; smaller is better"""
+    """Σ |B|/n (conf − lik)²: what calibration could gain; smaller is better"""
     resolution: float
-    """Σ |B|/n (lik − base rate)²: how far the bins tell samples apart; larger is better"""
+    """Σ |B|/n (lik − base rate)²: how well the bins separate samples; larger is better"""
     uncertainty: float
-    """Σ_k base rate (1 − base rate): the data's own"""
+    """Σ_k base rate (1 − base rate): a property of the data alone"""
     within: float
-    """What scores that differ within a bin add or win; goes to 0 with many bins"""
+    """The contribution of score differences within bins; goes to 0 with many bins"""
 
 
 class Reliability(Classwise):
-    """The reliability among the parts of the Brier score: the squares of class-wise L2 errors, summed."""
+    """The reliability part of the Brier score: the sum of squared class-wise L2 errors."""
 
     def __init__(self, p: Tensor, y: Tensor, n_bins: int) -> None:
         super().__init__(p, y, binning.equal_width(n_bins), norm=2, divide_by=1)
@@ -89,7 +89,7 @@ class Imbalance(Statistic):
 
 
 def _other_parts(curves: ReliabilityCurve, n: int) -> tuple[Tensor, Tensor]:
-    """(…): resolution and uncertainty of curves of shape (…, K, M)."""
+    """Resolution and uncertainty, of shape (…), of curves of shape (…, K, M)."""
     base = curves.hit_sum.sum(dim=-1, keepdim=True) / n
     likelihood = curves.hit_sum / curves.count.clamp(min=1)
     resolution = (curves.count * (likelihood - base).square()).sum(dim=(-1, -2)) / n
@@ -97,9 +97,9 @@ def _other_parts(curves: ReliabilityCurve, n: int) -> tuple[Tensor, Tensor]:
 
 
 def _variance_of_hits(curves: ReliabilityCurve) -> Tensor:
-    """(K, M): lik(1 − lik) of each bin's population, estimated without bias; 0 in empty bins.
+    """lik(1 − lik) of each bin's population, (K, M), estimated without bias; 0 in empty bins.
 
-    A single score tells nothing of its bin's variance: it gets that of the same bin of all classes together.
+    A single score does not show the variance of its bin: it gets that of the same bin over all classes.
     """
     count, hits = curves.count, curves.hit_sum
     own = hits * (count - hits) / (count * (count - 1)).clamp(min=1)
@@ -120,16 +120,16 @@ def brier_decomposition(
 
     With ``confidence`` each part is an ``Interval``, all from the same resampled rows:
 
-    - the Brier score and what is within bins: percentiles;
-    - the reliability: the value less what chance adds to it, Σ lik(1 − lik)/n over the bins, plus and minus the spread
+    - the Brier score and the part within bins: percentiles;
+    - the reliability: the value minus what chance adds to it, Σ lik(1 − lik)/n over the bins, plus and minus the spread
       of the resampled values about their mean; the lower end is 0 unless labels redrawn from the scores reject
       calibration;
     - the resolution: the same, on the logarithm of uncertainty − resolution, the variance of the labels that is left
       within bins, which is skewed where little is left;
-    - the uncertainty: 1 − 1/K less the imbalance Σ (base rate − 1/K)², which chance can only add to, so that it gets
+    - the uncertainty: 1 − 1/K minus the imbalance Σ (base rate − 1/K)², which chance inflates, so that it gets
       the interval of an error (see ``interval``).
 
-    All reach at least to the value itself. docs/bias.md shows how often they hold the truth.
+    Every interval contains the value itself. docs/bias.md shows how often they hold the truth.
 
     References:
         Murphy, A New Vector Partition of the Probability Score, 1973; Stephenson et al., Two Extra Components in the
@@ -179,10 +179,10 @@ def _about(resampled: Tensor, centre: float, tail: float) -> tuple[float, float]
 
 
 def _within_uncertainty(resampled: Tensor, centre: float, uncertainty: float, level: float) -> tuple[float, float]:
-    """A resolution with the resampled values' deviation, on the logarithm of what it leaves of the uncertainty."""
+    """The interval of a resolution, from the resampled deviation on the logarithm of uncertainty − resolution."""
     deviation = float(resampled.std()) * NormalDist().inv_cdf((1 + level) / 2)
     left = uncertainty - centre
-    if left <= 1e-12 or deviation / left > 20:  # nothing is left, or nothing is known of it
+    if left <= 1e-12 or deviation / left > 20:  # nothing is left within bins, or its spread is too large
         return max(0.0, centre - deviation), uncertainty
     factor = math.exp(deviation / left)
     return max(0.0, uncertainty - left * factor), max(0.0, uncertainty - left / factor)

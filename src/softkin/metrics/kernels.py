@@ -1,4 +1,4 @@
-"""Calibration errors without bins as statistics: over a kernel density, and at the bandwidth that equals it."""
+"""Calibration errors without bins as statistics: the KDE ECE, and the smooth ECE."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -15,11 +15,11 @@ from softkin.metrics.scopes import Per, Pool
 from softkin.metrics.shares import size_of_gap
 from softkin.metrics.statistics import KEEP, Kind, PooledSums, Statistic, added
 
-ONE_VALUE = "all scores are equal: the number only says how far they are from the share of hits"
+ONE_VALUE = "all scores are equal: the number only compares them with the share of hits"
 
 
 def _ends_of_equal_scores(pool: Pool, level: float) -> tuple[float, float] | None:
-    """The interval of the error of winning scores that are all equal, which no kernel changes; None of other scores."""
+    """The interval if all winning scores are equal, so that the kernel has no effect; else None."""
     if pool.columns > 1 or bool((pool.scores != pool.scores[0]).any()):
         return None
     return size_of_gap(pool.scores, pool.is_hit[:, 0], level)
@@ -45,7 +45,7 @@ class Kernel(PooledSums):
         widened: float = 1.0,
         radius: float | None = None,
     ) -> None:
-        """``bandwidth`` is a rule of ``density.bandwidth``, times ``widened``; a ``radius`` that is known spares it."""
+        """``bandwidth`` is a rule of ``density.bandwidth``, times ``widened``; a known ``radius`` replaces it."""
         self.pool, self.bandwidth, self.boundary, self.per, self.widened = pool, bandwidth, boundary, per, widened
         self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
         self.scale = pool.columns if per == "sample" else 1
@@ -53,7 +53,7 @@ class Kernel(PooledSums):
         self._smoothing: Tensor | None = None
         self._phi: Tensor | None = None
         if not isinstance(bandwidth, str):
-            density.bandwidth(bandwidth, pool.scores, pool.hits)  # refuses a number that is none
+            density.bandwidth(bandwidth, pool.scores, pool.hits)  # refuses invalid numbers
 
     @cached_property
     def radius(self) -> float:
@@ -93,7 +93,7 @@ class Kernel(PooledSums):
         return self.scale * density.calibration_error(self.pool.scores, self.pool.hits, self.radius, self.boundary)
 
     def floor(self) -> float:
-        """The error if every score were exactly its own likelihood: what smoothing alone adds."""
+        """The error if every score were exactly its own likelihood, which is due to smoothing alone."""
         scores = self.pool.scores
         alone = density.calibration_error(scores, self.pool.hits, self.radius, self.boundary, weights=scores)
         return alone * self.scale
@@ -101,7 +101,7 @@ class Kernel(PooledSums):
     def on(self, pool: Pool) -> Self | None:
         if not self.pool.winners:
             return None
-        # Scores without spread have the radius 0, and so has any part of them.
+        # Scores without spread have the radius 0, and so has any subset of them.
         return type(self)(
             pool, self.bandwidth, self.boundary, per="score", widened=self.widened, radius=self.radius or None
         )
@@ -118,10 +118,10 @@ class Kernel(PooledSums):
         return density.Sums(totals).floor(self.bandwidth, self.boundary, self.widened) * self.scale
 
     def adds_up_with(self, other: Statistic) -> bool:
-        return isinstance(other, Kernel) and self.radius == other.radius  # a bandwidth that was given
+        return isinstance(other, Kernel) and self.radius == other.radius  # the caller set the bandwidth
 
     def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
-        # Calibrated scores have D ≠ 0 as well: what smoothing does to them. Only what departs from that is scaled.
+        # Through smoothing, calibrated scores have D ≠ 0 too. Only the departure from that is scaled.
         return self._calibrated() + factor * (sums - self._calibrated())
 
     def departures(self, sums: Tensor) -> Tensor:
@@ -143,7 +143,7 @@ class Kernel(PooledSums):
         return self._smoothing
 
     def _kernels(self) -> Tensor | None:
-        """(N, nodes) φ alone, where a row has one score and all fit: a row of D is (x − y)·φ for any hit y."""
+        """φ at the nodes, (N, nodes), if rows have one score and it fits: a row of D is (x − y)·φ for any hit y."""
         if self.columns > 1 or self.radius == 0 or self.num_samples * self.width > KEEP:
             return None
         if self._phi is None:
@@ -152,7 +152,7 @@ class Kernel(PooledSums):
         return self._phi
 
     def _at_nodes(self, kernels: Tensor, weights: Tensor, hits: Tensor) -> Tensor:
-        """Σ (x − y) φ over the rows, (r, nodes)."""
+        """The sum of (x − y) φ over the rows, (r, nodes)."""
         x = torch.linspace(0, 1, self.width, dtype=torch.float64, device=self.device)
         return x * (weights @ kernels).to(torch.float64) - (hits @ kernels).to(torch.float64)
 
@@ -240,10 +240,10 @@ class Smooth(PooledSums):
         return residuals.index_add(0, self.pool.hits, -torch.ones_like(residuals[: len(self.pool.hits)]))
 
     def _fixed_point(self, grids: Iterable[Tensor], denominator: int) -> float:
-        """The error by the residuals at the nodes of the coarse grid, or if it is small those of the fine one."""
+        """The error from the residuals on the coarse grid, or on the fine grid if it is small."""
         for at_nodes in grids:
             sigma = float(gaussians.fixed_point(gaussians.smoothed_error(at_nodes, denominator), at_nodes[0]))
-            if sigma * (len(at_nodes) - 1) >= 64:  # sharing between two nodes errs by (1/64)²/8 of the kernel, 3e-5
+            if sigma * (len(at_nodes) - 1) >= 64:  # linear sharing errs by (1/64)²/8 of the kernel, 3e-5
                 break
         return sigma
 
@@ -267,7 +267,7 @@ class Smooth(PooledSums):
         return gaussians.fixed_point(gaussians.smoothed_error(sums, self.denominator), sums[:, 0], tolerance=1e-7)
 
     def probe(self, value: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
-        # smECE_σ falls with σ and meets the diagonal once, so smECE ≥ v just where smECE_v ≥ v.
+        # smECE_σ decreases in σ and meets the diagonal once, so smECE ≥ v exactly if smECE_v ≥ v.
         sigma = torch.tensor(value, dtype=torch.float64, device=self.device)
         return (lambda sums: gaussians.smoothed(sums, self.denominator, sigma)), gaussians.absolute_sum
 

@@ -1,4 +1,4 @@
-"""How well confidence ranks: right before wrong answers, known before unknown samples."""
+"""How well confidence ranks right before wrong answers, and known before unknown samples."""
 
 from typing import ClassVar, Literal, Self, Unpack
 
@@ -48,7 +48,7 @@ class RiskCoverage(Statistic):
         return float(self.sums(torch.ones(1, self.num_samples, device=self.device)))
 
     def sums(self, weights: Tensor) -> Tensor:
-        r"""(r, 1): the area itself, as it is no function of a few sums.
+        r"""The area itself, (r, 1), as it is not a function of a few sums.
 
         With A errors and a rows before a group of t rows, e of them wrong, the group adds
         :math:`\sum_{j=1}^{t} (A + e\,j/t)/(a + j)`, its rows in any order, on average. Summed by parts that is
@@ -78,7 +78,7 @@ class RiskCoverage(Statistic):
         return type(self)(pool)
 
     def influence(self) -> Tensor:
-        r"""(N,) rows whose mean is the area and varies as it does.
+        r"""Values (N,) whose mean is the area and has its sampling variance.
 
         With weights w the area is :math:`\sum_k \frac{w_k}{W} \frac{E_k}{C_k}`, E and C the errors and rows up to k,
         the most confident first. Row j is the area plus N times its derivative in w_j:
@@ -100,8 +100,8 @@ class RiskCoverage(Statistic):
 def aurc(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> RiskCoverage:
     r"""Area under the risk–coverage curve: the error rate among the i most confident samples, averaged over i = 1 … N.
 
-    Lower is better; with errors last it is smallest. Samples of equal confidence count as in random order (the mean
-    over all their orders), so that the order of the rows does not matter.
+    Lower is better; it is smallest if all errors come last. Samples of equal confidence count as in random order (the
+    mean over all their orders), so that the order of the rows does not matter.
 
     References:
         Geifman and El-Yaniv, Selective Classification for Deep Neural Networks, 2017.
@@ -110,7 +110,7 @@ def aurc(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> RiskCo
 
 
 def _grouped(known: Array, unknown: Array) -> tuple[Tensor, Tensor, Tensor]:
-    """(group of each known, of each unknown, number of groups) over the values of both, ascending."""
+    """The group of each known and of each unknown score, by ascending value, and the number of groups."""
     a, b = checks.scores(known, "known"), checks.scores(unknown, "unknown")
     _, group = torch.unique(torch.cat([a, b.to(a.device)]), return_inverse=True)
     return group[: len(a)], group[len(a) :], group.max() + 1
@@ -128,7 +128,7 @@ def _area(known: Tensor, unknown: Tensor) -> Tensor:
 
 
 def _accepted(known: Tensor, unknown: Tensor) -> Tensor:
-    # From the top: the first value at or above which 95 % of the known lie.
+    # The highest value at or above which 95 % of the known scores lie.
     known, unknown = known.flip(1).cumsum(dim=1), unknown.flip(1).cumsum(dim=1)
     enough = known >= 0.95 * known[:, -1:] - 1e-9
     first = enough.to(torch.int8).argmax(dim=1, keepdim=True)
@@ -164,7 +164,7 @@ def _two_samples(
         ]
         values.append(of(*lines).cpu())
     low, high = quantiles(torch.cat(values), (1 - level) / 2)
-    # Of so many pairs of a known and an unknown sample none shares a sample with another.
+    # This many pairs of a known and an unknown sample can be formed without using a sample twice.
     least, most = none_or_all(value, min(len(a), len(b)) if which == "area" else len(b), level)
     return Interval(value, min(low, least), max(high, most), level)
 
@@ -172,13 +172,13 @@ def _two_samples(
 def auroc(
     known: Array, unknown: Array, *, confidence: float | None = None, resamples: int = 1000, seed: int = 0
 ) -> float:
-    """How often a known sample scores above an unknown one; ties count half. 0.5 is chance, 1 perfect.
+    """The probability that a known sample scores above an unknown one; ties count half. 0.5 is chance, 1 perfect.
 
     Args:
         known: (N,) scores, such as the winning probability, of samples from the classes the model knows.
         unknown: (M,) scores of samples from elsewhere.
         confidence: A level such as 0.95 for an ``Interval``; both sets are resampled.
-        resamples: How many resamples make the interval.
+        resamples: The number of resamples for the interval.
         seed: The seed of the resampling.
 
     Example:

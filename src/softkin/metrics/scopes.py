@@ -1,4 +1,4 @@
-"""Which of the N·K scores a calibration metric looks at, and labels redrawn from them."""
+"""Which of the N·K scores a calibration metric uses, and labels redrawn from them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Scope = Literal["prediction", "output"]
 Per = Literal["sample", "score"]
 PERS = ("sample", "score")
 
-TIES_AT_ONCE = 2**15  # scores to look through for ties at a time, so that the copies stay in the cache
+TIES_AT_ONCE = 2**15  # scores searched for ties at a time, so that the copies stay in the cache
 
 
 def winners(probabilities: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def _numpy_is_faster(probabilities: Tensor) -> bool:
 
 
 def wins(probabilities: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """(the winning score of each row, whether the true class has it); of equal scores the first class wins."""
+    """The winning score of each row, and whether it is the true class's; of equal scores the first class wins."""
     winning = probabilities.amax(dim=1)  # much faster than an argmax
     # Two equal scores that win are at most half a row each: only there an earlier class can have the same score.
     if not _numpy_is_faster(probabilities):
@@ -48,13 +48,13 @@ def wins(probabilities: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def true_class_places(probabilities: Tensor, labels: Tensor) -> Tensor:
-    """Where the true classes' scores are, of all N·K."""
+    """The indices of the true classes' scores among all N·K."""
     n, k = probabilities.shape
     return torch.arange(0, n * k, k, device=labels.device) + labels
 
 
 def true_places(mask: Tensor) -> Tensor:
-    """Where an (N,) mask is true."""
+    """The indices at which an (N,) mask is true."""
     if mask.device.type == "cpu":
         return torch.from_numpy(np.flatnonzero(mask.numpy()))  # a fraction of the time that torch takes
     return mask.nonzero()[:, 0]
@@ -62,20 +62,20 @@ def true_places(mask: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Pool:
-    """The scores in view, flat, and which of them belong to the true class."""
+    """The scores that a metric uses, flat, and which of them belong to the true class."""
 
     scores: Tensor
     """(n,) or (n·K,)"""
     hits: Tensor
-    """The places of the hits among ``scores``"""
+    """The indices of the hits among ``scores``"""
     num_samples: int
     columns: int
-    """Scores for each sample: 1 for prediction, K for output"""
+    """The number of scores of each sample: 1 for prediction, K for output"""
     winners: bool = False
     """Whether they are the winning scores of the rows"""
 
     def denominator(self, per: Per) -> int:
-        """What sums over scores are divided by."""
+        """The number that sums over scores are divided by."""
         return self.num_samples if per == "sample" else len(self.scores)
 
     @property
@@ -85,13 +85,13 @@ class Pool:
 
     @property
     def is_hit(self) -> Tensor:
-        """(N, columns) float64, 1 for hits."""
+        """A float64 matrix (N, columns) with 1 for hits."""
         mask = torch.zeros(len(self.scores), dtype=torch.float64, device=self.scores.device)
         mask[self.hits] = 1
         return mask.view(self.num_samples, self.columns)
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Labels drawn from the scores themselves, ``times`` times: (column drawn, whether a hit), in (r, N) blocks.
+        """Labels drawn from the scores, ``times`` times: (column drawn, whether a hit), in (r, N) blocks.
 
         For prediction a hit comes with the probability that the winning score claims. For output each row's label is
         drawn from the row (from the row over its sum, where that is a rounding away from 1).
@@ -99,7 +99,7 @@ class Pool:
         n, device = self.num_samples, self.scores.device
         rows = self.rows.to("cpu", torch.float64)
         if self.columns == 1:
-            # Whole 32-bit numbers below 2^32·p: a third of the time that floats take, and right to 2^-32.
+            # Random 32-bit integers below 2^32·p: a third of the time that floats take, and exact to 2^-32.
             threshold = (rows[:, 0] * 2**32).clamp(max=2**32 - 1).numpy().astype(np.uint32)
             column = torch.zeros(1, 1, dtype=torch.int64, device=device)
             for count in blocks(times, n):
@@ -115,11 +115,11 @@ class Pool:
 
 
 ONE_WINNER = Pool(torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int64), 1, 1, winners=True)
-"""The pool of one sample; a metric that accepts it needs winning scores only"""
+"""The pool of one sample; a metric that accepts it needs only winning scores"""
 
 
 def blocks(times: int, size: int) -> list[int]:
-    """``times`` split into portions such that portion × size numbers fit a cache, but at least 16 at once."""
+    """``times`` split into portions such that portion × size numbers fit the cache, but at least 16 at once."""
     step = min(times, max(16, 2**19 // size))
     return [min(step, times - start) for start in range(0, times, step)]
 

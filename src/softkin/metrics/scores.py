@@ -63,8 +63,8 @@ declare(
 def nll(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> Mean:
     """Negative log-likelihood: the mean of −ln p of the true class, in nats.
 
-    Nothing is clipped: a true class with probability 0 makes it infinite, which is what the score says. Computed from
-    logits in float64 such zeros are rare; float32 probabilities below 1e-45 are 0.
+    Nothing is clipped: a true class with probability 0 makes it infinite, by definition of the score. Such zeros are
+    rare in probabilities computed from logits in float64; float32 probabilities below 1e-45 are 0.
 
     Example:
         >>> round(nll(torch.tensor([[0.5, 0.5], [0.25, 0.75]]), torch.tensor([0, 1])), 6)

@@ -51,16 +51,16 @@ def _grouped(p: Tensor, y: Tensor, groups: Array) -> tuple[Tensor, Tensor]:
 
 @metric(title="ECE of the super-classes", short="super-classes")
 def superclass_ece(probabilities: Tensor, labels: Tensor, /, groups: Array, **options: Any) -> Statistic:
-    """``ece_hist`` of the super-class probabilities: whether "some kind of fish" is as likely as the model says.
+    """``ece_hist`` of the super-class probabilities: whether "some kind of fish" is as likely as the model claims.
 
-    A model can be right about super-classes where it is over-confident about classes. ``options`` are those of
+    A model can be calibrated on super-classes and over-confident on classes. ``options`` are those of
     ``ece_hist``.
     """
     return METRICS["ece_hist"].statistic(*_grouped(probabilities, labels, groups), **options)
 
 
 def _neighbours(similarity: Array | SparseRows, k: int, num_classes: int) -> Tensor:
-    """(K, k): the k classes most similar to each, itself left out; of equally similar ones lower classes first."""
+    """The k classes most similar to each class, (K, k), without itself; of equally similar ones lower classes first."""
     if isinstance(similarity, SparseRows):
         if k > similarity.indices.shape[1]:
             raise ValueError(
@@ -95,18 +95,18 @@ def neighbourhood_mass(
     of: Literal["all", "rest"] = "all",
     **_: Unpack[Sureness],
 ) -> Mean | Ratio:
-    """How much probability lies in the true class's neighbourhood: where similarity smoothing means it to lie.
+    """The probability mass in the true class's neighbourhood, where similarity smoothing should put it.
 
     Args:
         probabilities: (N, K).
         labels: (N,).
         similarity: (K, K) or ``SparseRows``, as ``softkin.similarity`` makes it; row y ranks the classes near y.
-        k: How many of the most similar classes make the neighbourhood, besides the class itself.
+        k: The number of most similar classes in the neighbourhood, besides the class itself.
         of: "all" for the mean mass of the true class and its k neighbours; "rest" for the neighbours' share of what
             is not on the true class, Σ_i mass / Σ_i (1 − p_true), which does not reward confidence. Chance is then
             k/(K−1).
         confidence: A level such as 0.95 for an ``Interval``.
-        resamples: How many resamples make the interval.
+        resamples: The number of resamples for the interval.
         seed: The seed of the resampling.
     """
     p, y = probabilities, labels
@@ -121,29 +121,29 @@ def neighbourhood_mass(
 
 @dataclass(frozen=True)
 class SeverityCurve:
-    """How far off mistakes are, by how confident the model was."""
+    """The severity of mistakes as a function of confidence."""
 
     edges: Tensor
-    """(M+1,) of the confidence bins"""
+    """(M+1,) edges of the confidence bins"""
     count: Tensor
     """(M,) mistakes in each bin"""
     distance_sum: Tensor
     """(M,) the sum of their distances from the true class"""
     correlation: float
     """Spearman's rank correlation of confidence and distance over the mistakes; NaN with fewer than 2, or no spread.
-    Positive is bad: the surer, the further off"""
+    Positive is bad: confident mistakes are worse ones"""
     low: Tensor | None = None
-    """(M,) where ``severity`` may lie with the confidence that was asked for, NaN in empty bins"""
+    """(M,) ends of the confidence band of ``severity``, NaN in empty bins"""
     high: Tensor | None = None
 
     @property
     def severity(self) -> Tensor:
-        """Mean distance of each bin's mistakes, NaN in empty ones."""
+        """The mean distance of each bin's mistakes, NaN in empty bins."""
         return self.distance_sum / self.count
 
 
 def _mistakes(p: Tensor, y: Tensor, distances: Array) -> tuple[Tensor, Tensor, Tensor]:
-    """(whether wrong, winning score, distance between the true class and the winning one) of each row."""
+    """For each row: whether it is wrong, the winning score, and the distance from the true to the winning class."""
     d = checks.square(distances, "distances")
     if len(d) != p.shape[1]:
         raise ValueError(
@@ -156,7 +156,7 @@ def _mistakes(p: Tensor, y: Tensor, distances: Array) -> tuple[Tensor, Tensor, T
 
 @metric(title="severity of mistakes", short="severity", percent=False)
 def mistake_severity(probabilities: Tensor, labels: Tensor, distances: Array, **_: Unpack[Sureness]) -> Ratio:
-    """The mean distance between the true and the predicted class, over the mistakes; NaN without any.
+    """The mean distance between the true and the predicted class over the mistakes; NaN if there are none.
 
     ``distances`` is (K, K), as ``softkin.distances`` makes it or tree heights of a taxonomy; row = true class.
     """
@@ -177,9 +177,9 @@ def severity_curve(
     """Severity of mistakes against confidence: mean distance in equal-width bins, and their rank correlation.
 
     With ``confidence`` the correlation is an ``Interval``, and ``low`` and ``high`` are the band of each bin:
-    percentiles over resampled rows. A band reaches at least as far as mistakes of another distance could move the mean
-    that are too rare to have shown: of n mistakes, 1 − tail^(1/n) of the way to the least and to the largest distance
-    between two classes. So a single mistake says nearly nothing.
+    percentiles over resampled rows. A band also allows for mistakes of other distances that were too rare to occur: of
+    n mistakes, it reaches at least 1 − tail^(1/n) of the way to the smallest and to the largest distance between two
+    classes. So a single mistake determines nearly nothing.
     """
     p, y = scopes.checked(probabilities, labels)
     wrong, winning, distance = _mistakes(p, y, distances)
@@ -216,7 +216,7 @@ def severity_curve(
 
 
 def _in_bins(index: Tensor, distance: Tensor, n_bins: int, weights: Tensor) -> Tensor:
-    """(2, r, M): how many mistakes each bin has, and the sum of their distances, for each line of weights."""
+    """The number of mistakes in each bin, and the sum of their distances, for each line of weights, (2, r, M)."""
     sums = torch.zeros(2, len(weights), n_bins, dtype=torch.float64)
     place = index.expand(len(weights), -1)
     sums[0].scatter_add_(1, place, weights)
@@ -225,7 +225,7 @@ def _in_bins(index: Tensor, distance: Tensor, n_bins: int, weights: Tensor) -> T
 
 
 def _spearman(a: Tensor, b: Tensor, weights: Tensor) -> Tensor:
-    """(r,): Spearman's correlation, each pair counted as often as a line of ``weights`` says; NaN without spread."""
+    """Spearman's correlation, (r,), with pairs weighted by each line of ``weights``; NaN without spread."""
     count = weights.sum(dim=1, keepdim=True)
     ranks = []
     for values in (a, b):

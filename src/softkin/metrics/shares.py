@@ -1,4 +1,4 @@
-"""Intervals by formula: of a share of rows, of a share of 0 or 1, of a mean score minus a share, and of its size."""
+"""Intervals by formula: of a share, of a share of exactly 0 or 1, of a mean score minus a share, and of its size."""
 
 import math
 from statistics import NormalDist
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def wilson(share: float, count: int, level: float) -> tuple[float, float]:
-    """Wilson's score interval of a share of ``count`` rows, which is right also where no row or every row counts."""
+    """Wilson's score interval of a share of ``count`` rows, which is valid also for shares of 0 and 1."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z / (1 + z * z / count) * (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5
@@ -15,9 +15,9 @@ def wilson(share: float, count: int, level: float) -> tuple[float, float]:
 
 
 def none_or_all(share: float, count: int, level: float) -> tuple[float, float]:
-    """What a share of exactly 0 or 1 of ``count`` independent cases allows, by Clopper and Pearson; else itself.
+    """Clopper and Pearson's interval of a share of exactly 0 or 1 of ``count`` independent cases; else the share.
 
-    Where no case counts, or every one, resamples all say the same, and the other kind may only be too rare to show.
+    In such data all resamples are equal, although cases of the other kind may only be too rare to occur.
     """
     rare = 1 - ((1 - level) / 2) ** (1 / count)
     return (0.0, rare) if share == 0 else (1 - rare, 1.0) if share == 1 else (share, share)
@@ -58,10 +58,10 @@ def score_minus_share(scores: Tensor, is_hit: Tensor, level: float) -> tuple[flo
 
 
 def size_of_gap(scores: Tensor, is_hit: Tensor, level: float) -> tuple[float, float]:
-    """The interval of |mean score − share of hits|, which is the calibration error of scores that share one bin.
+    """The interval of |mean score − share of hits|, the calibration error of scores that share one bin.
 
-    Resampling a single bin is right only where many answers of each kind are in it; the gap's own interval is right for
-    few too, and its sizes hold the error's as often as it holds the gap.
+    Resampling a single bin is valid only if it has many right and many wrong answers. The interval of the gap is valid
+    with few, too, and the sizes of its values hold the error as often as the interval holds the gap.
     """
     low, high = score_minus_share(scores, is_hit, level)
     return max(low, -high, 0.0), max(-low, high)

@@ -1,4 +1,4 @@
-"""Metrics as statistics of rows: what resampling, swapping models, redrawing labels and streaming need of them.
+"""Metrics as statistics of rows, with the operations of resampling, swapping models, redrawing labels and streaming.
 
 Every metric is one subclass: ``value`` is the number itself, ``sums`` and ``of`` give it for many weightings of the
 rows at once, ``redrawn`` for many sets of labels drawn from the scores; ``totals`` of batches add up, and ``read``
@@ -19,14 +19,14 @@ from softkin.metrics.scopes import ONE_WINNER, Pool
 from softkin.metrics.shares import wilson
 
 BLOCK = 2**23  # numbers in a temporary of the resampling: 64 MB of float64
-KEEP = 2**27  # rows times their width that are kept between blocks of resamples: half a gigabyte of float32
+KEEP = 2**27  # the largest rows × width that is kept between blocks of resamples: half a gigabyte of float32
 
 Kind = Literal["error", "mean", "share"]
 Kept = Literal["rows", "winners", "groups", "totals"]
 
 
 class Dealt(NamedTuple):
-    """How the rows of a batch are dealt to groups, which are resampled in place of rows, and labels for calibration."""
+    """The group of each row of a batch (groups are resampled instead of rows), and labels drawn for the rows."""
 
     group: Tensor
     """(N,) the group of each row"""
@@ -39,7 +39,7 @@ class Statistic(ABC):
     """A metric of N rows."""
 
     kind: ClassVar[Kind]
-    """"error": not negative, 0 if calibrated, biased upwards; "mean": an average; "share": an average of 0 and 1"""
+    """"error": non-negative, 0 if calibrated, biased upwards; "mean": an average; "share": an average of 0 and 1"""
     needs_all: str | None = "it needs all samples at once"
     """Why the metric cannot be computed from totals of batches; None if it can"""
     num_samples: int
@@ -52,12 +52,12 @@ class Statistic(ABC):
 
     @property
     def of_one_row(self) -> float:
-        """The most that the label of a single row can change the value."""
+        """The largest change of the value that the label of one row can cause."""
         return 1 / self.num_samples
 
     @property
     def at_most(self) -> float:
-        """What no data can pass: the interval of an error ends there."""
+        """The largest possible value, at which the interval of an error ends."""
         return math.inf
 
     @abstractmethod
@@ -66,74 +66,74 @@ class Statistic(ABC):
 
     @abstractmethod
     def sums(self, weights: Tensor) -> Tensor:
-        """(r, F): the sums behind the metric with rows weighted by each line of (r, N) ``weights``."""
+        """The sums that the metric depends on, (r, F), with rows weighted by each line of (r, N) ``weights``."""
 
     @abstractmethod
     def of(self, sums: Tensor) -> Tensor:
-        """(r,): the metric of each line of sums; for weights that add up to N."""
+        """The metric of each line of sums, (r,), for weights that add up to N."""
 
     def size(self, sums: Tensor) -> Tensor:
-        """(r,): the true error of a population with such sums; ``of`` estimates it from a sample. For errors only."""
+        """The true error of a population with such sums, (r,); ``of`` estimates it from a sample. For errors only."""
         return self.of(sums)
 
     def straightened(self, sums: Tensor) -> Tensor | None:
-        """The sums of data whose departure is a straight line in the score; None where there are no bins to line up."""
+        """The sums of data whose departure is a straight line in the score; None if the metric has no bins."""
         return None
 
     def ends(self, level: float) -> tuple[float, float] | None:
-        """The ends of the confidence interval where a formula gives them; None where resampling does."""
+        """The ends of the confidence interval if there is a formula for them; None if it takes resampling."""
         return None
 
     def adds_up_with(self, other: "Statistic") -> bool:
-        """Whether this one's sums and the other's have the same meaning, so that rows can change sides."""
+        """Whether the sums of both statistics have the same meaning, so that rows can be swapped between them."""
         return type(self) is type(other)
 
     def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
         """The sums of data whose departure from calibration is ``factor`` times as large; for errors only.
 
-        A tensor of factors, as ``departures`` are shaped, scales each of these by its own.
+        A tensor of factors, of the shape of ``departures``, scales each of them by its own factor.
         """
         return sums * factor
 
     def departures(self, sums: Tensor) -> Tensor:
-        """(r, D): the numbers among the sums that are 0 in expectation under calibration; for errors only."""
+        """The numbers among the sums that are 0 in expectation under calibration, (r, D); for errors only."""
         return sums
 
     def probe(self, value: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
-        """(a linear map of sums, a function of what it gives) that is at least ``value`` just where the metric is.
+        """A linear map of sums and a function of its result that is at least ``value`` exactly if the metric is.
 
-        For metrics that are dear to compute, but easily compared with one number.
+        For metrics that are expensive to compute, but easily compared with one number.
         """
         return (lambda sums: sums), self.of
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
-        """(times,): the metric with labels drawn from the scores; for calibration errors only."""
-        raise TypeError("labels redrawn from the scores say something of calibration errors only.")
+        """The metric with labels drawn from the scores, (times,); for calibration errors only."""
+        raise TypeError("labels can be redrawn from the scores for calibration errors only.")
 
     def caveat(self) -> str | None:
-        """What a reader must know before calling this value good; None if there is nothing to say."""
+        """A warning about the meaning of this value; None if there is none."""
         return None
 
     def floor(self) -> float:
-        """The error that smoothing alone would show; for kernels only."""
+        """The error that smoothing alone causes; for kernels only."""
         raise TypeError("only an error over a kernel density has a floor.")
 
     # Streaming: a batch is a statistic of its rows; ``totals`` of batches add up, and any of them can ``read`` the sum.
 
     def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
-        """(F,) exact float64 sums over these rows, on the CPU, added to ``into`` where that is given.
+        """Exact float64 sums (F,) over these rows, on the CPU, added to ``into`` if it is given.
 
-        A density is summed in so many ``cells`` of [0, 1].
+        A density is summed in ``cells`` cells of [0, 1].
         """
         raise TypeError(f"{type(self).__name__} has no totals: {self.needs_all}.")
 
     def read(self, totals: Tensor, num_samples: int) -> float:
-        """The metric of ``num_samples`` rows with these totals; classes, bins and options are this statistic's."""
+        """The metric of ``num_samples`` rows with these totals, by this statistic's classes, bins and options."""
         raise TypeError(f"{type(self).__name__} has no totals: {self.needs_all}.")
 
     @property
     def kept(self) -> Kept | None:
-        """What a stream has to keep of a batch so that the metric can be resampled once all rows have been seen.
+        """What a stream has to keep of a batch so that the metric can be resampled after all rows have been read.
 
         "rows": a number or two for each row; "winners": only the winning scores and whether they were right, which
         every stream keeps; "groups": sums over groups of rows; "totals": sums over all rows, which give the value
@@ -144,14 +144,14 @@ class Statistic(ABC):
         return "totals" if self.needs_all is None else None
 
     def by_group(self, dealt: Dealt, into: Tensor | None = None) -> Tensor:
-        """(2, groups, F) sums over the rows of each group, added to ``into`` where that is given.
+        """Sums (2, groups, F) over the rows of each group, added to ``into`` if it is given.
 
-        First the departures from calibration; then what the departures of the drawn labels have on top of these.
+        The first are the departures from calibration; the second, the difference to the departures of the drawn labels.
         """
         raise TypeError(f"{type(self).__name__} has no sums of groups.")
 
     def read_floor(self, totals: Tensor) -> float:
-        """What smoothing alone shows for rows with these totals; for kernels only."""
+        """The error that smoothing alone causes for rows with these totals; for kernels only."""
         return self.floor()
 
     def on(self, pool: Pool) -> Self | None:
@@ -159,7 +159,7 @@ class Statistic(ABC):
         return None
 
     def influence(self) -> Tensor | None:
-        """(N,) numbers whose mean is the value and varies as it does, where groups of rows have no sums that add up."""
+        """Numbers (N,) whose mean is the value and has its sampling variance, if sums of groups do not add up."""
         return None
 
 
@@ -176,7 +176,7 @@ class Averaged(Statistic):
     kept = "rows"
 
     def __init__(self, rows: Tensor) -> None:
-        """``rows`` are (N,) or (N, 2)."""
+        """Take ``rows``, (N,) or (N, 2)."""
         self.rows = rows.to(torch.float64)
         self.num_samples, self.device = len(rows), rows.device
 
@@ -201,7 +201,7 @@ class Mean(Averaged):
         return float(self.rows.mean())
 
     def sums(self, weights: Tensor) -> Tensor:
-        # Infinite rows (log 0) would turn weight 0 into NaN.
+        # An infinite row (log 0) times weight 0 would be NaN.
         infinite = self.rows.isinf()
         total = weights.to(torch.float64) @ torch.where(infinite, 0.0, self.rows)
         if bool(infinite.any()):
@@ -213,7 +213,7 @@ class Mean(Averaged):
 
 
 class Share(Mean):
-    """The share of rows for which something holds."""
+    """The share of rows for which a condition holds."""
 
     kind: ClassVar[Kind] = "share"
 
@@ -242,20 +242,20 @@ class Ratio(Averaged):
 
 
 class RowSums(Statistic):
-    """A statistic of sums of long rows, in float32: 1e-6 of a sum is nothing beside its spread over resamples."""
+    """A statistic of sums of long rows in float32: an error of 1e-6 is negligible beside the spread of resamples."""
 
     columns: int
-    """Scores in a row"""
+    """The number of scores in a row"""
     _kept: Tensor | None = None
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """F, numbers in a row."""
+        """F, the number of terms of a row."""
 
     @abstractmethod
     def row_block(self, part: slice) -> Tensor:
-        """(n, F) the terms that a block of rows adds to the sums."""
+        """The terms (n, F) that a block of rows adds to the sums."""
 
     def sums(self, weights: Tensor) -> Tensor:
         if self.num_samples * self.width <= KEEP:
@@ -268,16 +268,16 @@ class RowSums(Statistic):
         return total
 
     def parts(self) -> list[slice]:
-        """The rows in blocks that temporaries of the resampling can hold."""
+        """The rows in blocks that fit the temporaries of the resampling."""
         step = max(1, BLOCK // max(self.width, self.columns))
         return [slice(start, start + step) for start in range(0, self.num_samples, step)]
 
 
 class PooledSums(RowSums):
-    """A statistic of pooled scores: the winning ones, or all."""
+    """A statistic of pooled scores: the winning scores, or all."""
 
     pool: Pool
 
     def _hits_in_a_row(self) -> int:
-        """How many scores of a row change between hit and miss when its label changes."""
+        """The number of scores of a row that change between hit and miss when its label changes."""
         return 1 if self.pool.columns == 1 else 2

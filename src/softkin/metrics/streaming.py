@@ -1,4 +1,4 @@
-"""Metrics of batches, and of rows spread over several processes: totals that add up."""
+"""Metrics of batches, and of rows spread over several processes, from totals that add up."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Request = str | tuple[str, Mapping[str, Any]]
 
 @dataclass
 class Running:
-    """One metric while its rows come in: started, fed with batches, merged with others of its kind, and read.
+    """A metric of a stream: it is started, fed with batches, merged with others of its kind, and read.
 
     ``Accumulator``, the evaluation of large files, several files and several ranks all sum with this.
     """
@@ -26,7 +26,7 @@ class Running:
     metric: Metric
     options: Mapping[str, Any]
     cells: int
-    """Cells of [0, 1] in which a density is summed"""
+    """The number of cells of [0, 1] in which a density is summed"""
     totals: Tensor | None = None
 
     def feed(self, statistic: Statistic, dealt: Dealt | None = None) -> None:
@@ -37,7 +37,7 @@ class Running:
             self.totals = statistic.by_group(dealt, self.totals)
 
     def merge(self, other: "Running") -> None:
-        """Add the rows that another one has seen."""
+        """Add the rows that ``other`` was fed with."""
         if other.totals is not None:
             self.totals = other.totals.clone() if self.totals is None else self.totals + other.totals
 
@@ -57,7 +57,7 @@ class Running:
         missing = [name for name in required if name not in self.options]
         if missing:
             raise TypeError(f"`{self.metric.key}` needs the option `{missing[0]}`.")
-        if required:  # matrices of classes; whether they fit shows only with the first batch
+        if required:  # matrices of classes, whose size can be checked only with the first batch
             return
         counts = [value for value in self.options.values() if isinstance(value, int)]
         trial = self.reader(1 + max(5, *counts, 2))
@@ -66,7 +66,7 @@ class Running:
 
 
 class Accumulator:
-    """Metrics of batches: ``update`` with each, ``merge`` with others, ``compute`` at the end.
+    """Metrics of batches: call ``update`` with each, ``merge`` with other accumulators, ``compute`` at the end.
 
     The state is a few sums, independent of the number of samples (and of K, but for class-wise errors, which keep
     K·bins; a KDE keeps six numbers for each of ``kde_cells`` cells). Results equal those of the whole data: to 1e-12
@@ -77,8 +77,8 @@ class Accumulator:
     result of all the data; every rank must call it, also one that saw no batch. The state stays each rank's own.
 
     Args:
-        metrics: Names, or a mapping from names of your own to a name or to (name, options).
-        kde_cells: Cells of [0, 1] for ``ece_kde``; the smallest bandwidth they serve is 256/cells.
+        metrics: Names of metrics, or a mapping from names of your choice to a metric's name or to (name, options).
+        kde_cells: The number of cells of [0, 1] for ``ece_kde``; the smallest bandwidth is then 256/cells.
 
     Example:
         >>> total = Accumulator({"ece": "ece_hist", "ece output": ("ece_hist", {"scope": "output"}), "nll": "nll"})
@@ -125,7 +125,7 @@ class Accumulator:
         self.num_samples += len(p)
 
     def merge(self, other: "Accumulator") -> None:
-        """Add what another accumulator of the same metrics has seen."""
+        """Add the batches of another accumulator of the same metrics."""
         mine, theirs = (
             {name: (part.metric.key, part.options, part.cells) for name, part in accumulator._parts.items()}
             for accumulator in (self, other)
@@ -146,12 +146,12 @@ class Accumulator:
             part.totals = None
 
     def compute(self) -> dict[str, float]:
-        """Each metric over all batches of all ranks."""
+        """The metrics over all batches of all ranks."""
         seen = {k for k in ranks.gather(self.num_classes) if k is not None}
         if len(seen) > 1:
             raise ValueError(f"all ranks must have the same classes, got {sorted(seen)}.")
         if not seen:
-            raise ValueError("there is nothing to compute: `update` has seen no samples.")
+            raise ValueError("there is nothing to compute: `update` got no samples.")
         num_classes = seen.pop()
         readers = {name: part.reader(num_classes) for name, part in self._parts.items()}
         own = [
@@ -162,7 +162,7 @@ class Accumulator:
         line = ranks.total(torch.cat([count, *own]))  # one reduction for all; torch.cat made a copy
         num_samples = int(line[0])
         if num_samples == 0:
-            raise ValueError("there is nothing to compute: `update` has seen no samples.")
+            raise ValueError("there is nothing to compute: `update` got no samples.")
         sums = line[1:].split([len(totals) for totals in own])
         return {
             name: reader.read(total, num_samples) for (name, reader), total in zip(readers.items(), sums, strict=True)

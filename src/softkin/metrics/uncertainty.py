@@ -58,11 +58,11 @@ class Comparison:
     low: float
     high: float
     p_value: float
-    """How well the data agree with no difference, by the test that ``compare`` was asked for"""
+    """The p-value of the test that ``compare`` was called with; its hypothesis is that there is no difference"""
 
 
 def multiplicities(num_samples: int, times: int, generator: np.random.Generator) -> Iterator[Tensor]:
-    """How often each row is drawn in each of ``times`` resamples of N rows: (r, N) blocks, counts as float32."""
+    """How often each row is drawn in each of ``times`` resamples of N rows, in (r, N) blocks of float32 counts."""
     for count in blocks(times, num_samples):
         counts = np.empty((count, num_samples), dtype=np.float32)
         for line in counts:
@@ -71,13 +71,13 @@ def multiplicities(num_samples: int, times: int, generator: np.random.Generator)
 
 
 def resampled_sums(statistic: Statistic, times: int, generator: np.random.Generator) -> Tensor:
-    """(times, F) the sums behind the statistic for resampled rows: whole rows, with replacement."""
+    """The sums of the statistic, (times, F), over whole rows resampled with replacement."""
     drawn = multiplicities(statistic.num_samples, times, generator)
     return torch.cat([statistic.sums(counts.to(statistic.device)) for counts in drawn])
 
 
 def answer(statistic: Statistic, confidence: float | None, resamples: int, seed: int) -> float:
-    """The value, or the value in its interval where ``confidence`` asks for one."""
+    """The value, or its ``Interval`` if ``confidence`` is given."""
     if confidence is None:
         return statistic.value()
     return interval(statistic, confidence, resamples, seed)
@@ -86,7 +86,7 @@ def answer(statistic: Statistic, confidence: float | None, resamples: int, seed:
 def interval(statistic: Statistic, confidence: float, resamples: int, seed: int) -> Interval:
     r"""The confidence interval of a statistic, by its kind.
 
-    - A share: Wilson's interval, which is right also where no row or every row counts.
+    - A share: Wilson's interval, which is valid also for shares of 0 and 1.
     - A mean score minus a share: Newcombe's combination of the intervals of both.
     - A mean: percentiles of the resampled values.
     - A calibration error θ: its estimate θ̂ is biased upwards, and a resample's is biased again, so plain percentiles
@@ -97,7 +97,7 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
       by what chance explains, and the interval reaches as far as either. It is cut at 0, and its lower end is 0 unless
       labels redrawn from the scores show an error as large as θ̂ in fewer than 1 − level of the draws.
 
-    All reach at least to the value itself.
+    Every interval contains the value itself.
     """
     return measured([statistic], confidence, resamples, seed)[0].interval
 
@@ -107,11 +107,11 @@ class Measured(NamedTuple):
 
     interval: Interval
     redrawn: Tensor | None
-    """Values with labels redrawn from the scores, which decided the lower end; None if none were needed"""
+    """The values with redrawn labels that decided the lower end; None if none were needed"""
 
 
 def measured(statistics: Sequence[Statistic], confidence: float, resamples: int, seed: int) -> list[Measured]:
-    """Like ``interval`` for several statistics of the same rows, which are resampled once for all of them."""
+    """Like ``interval`` for several statistics of the same rows, which are resampled once for all."""
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
     checks.count(seed, "seed", least=0)
@@ -172,7 +172,7 @@ def _from_resamples(
 def _sizes(
     statistic: Statistic, base: Tensor, noise: Tensor, factors: float | Tensor, seen: float, tail: float
 ) -> tuple[float, float]:
-    """The smallest and the largest error, along ``factors`` times the sums, that could well have shown ``seen``."""
+    """The smallest and the largest true error, along ``factors`` times the sums, that are compatible with ``seen``."""
     linear, of = statistic.probe(seen)
     moved = linear(noise)
     lines = torch.empty_like(moved)  # allocated once: a new allocation takes longer than filling it
@@ -191,9 +191,9 @@ def _sizes(
 
 
 def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
-    """1 − 2·Var S / S² for each departure S from calibration, 0 where chance explains it.
+    """The factor 1 − 2·Var S / S² for each departure S from calibration, 0 where chance explains S.
 
-    Stein's factor has 1; by simulation 2 leaves of the calibrated bins' chance what does not spoil the interval.
+    Stein's factor has 1 instead of 2; simulations show that 2 keeps the interval's coverage with calibrated bins.
     """
     off = statistic.departures(base)
     spread = (statistic.departures(base + noise) - off).square_().mean(dim=0)
@@ -204,9 +204,9 @@ def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
 def rejects_calibration(
     statistic: Statistic, seen: float, level: float, draws: int, generator: np.random.Generator
 ) -> tuple[bool, Tensor]:
-    """Whether fewer than 1 − level of the labels redrawn from the scores show an error as large as the one seen.
+    """Whether fewer than 1 − level of the sets of redrawn labels have an error as large as the observed one.
 
-    Most decisions need few draws: none as large among enough of them, or already too many. They are returned too.
+    Most decisions need few draws: either none of many is as large, or too many are. The draws are returned too.
     """
     values: list[Tensor] = []
     as_large = done = 0
@@ -225,7 +225,7 @@ def rejects_calibration(
 
 
 def quantiles(values: Tensor, tail: float) -> tuple[float, float]:
-    """Both quantiles, infinities kept; resamples in which there is nothing to average (NaN) left out."""
+    """Both quantiles; infinities are kept, and resamples with nothing to average (NaN) are left out."""
     ordered = values[~values.isnan()].sort().values
     if len(ordered) == 0:
         return math.nan, math.nan
@@ -247,7 +247,7 @@ def chance(redrawn: Tensor, level: float) -> Interval:
 def compared(
     a: Statistic, b: Statistic, level: float, resamples: int, seed: int, test: Test = "equal metric"
 ) -> Comparison:
-    """Two statistics of the same rows; for the test of exchangeable rows their sums must add up row by row."""
+    """Compare two statistics of the same rows; the test of exchangeable rows needs sums that add up row by row."""
     n, device = a.num_samples, a.device
     generator = np.random.default_rng(checks.count(seed, "seed", least=0))
     difference = a.value() - b.value()
@@ -275,7 +275,7 @@ def compared(
 def _errors_of_difference(
     a: Statistic, b: Statistic, total_a: Tensor, total_b: Tensor, noise_a: Tensor, noise_b: Tensor
 ) -> list[Tensor]:
-    """How far resamples miss a difference of two truths that are known, (r,) for each pair of truths.
+    """The errors of resampled differences around the difference of two known truths, (r,) for each pair of truths.
 
     Averages have one truth each, the sums as they are. An error's spread and bias depend on its truth: of each model's
     truths every pair is taken, and for the question whether both are equal also pairs in which they are.
@@ -307,11 +307,11 @@ def _equal_truths(a: Statistic, b: Statistic, total_a: Tensor, total_b: Tensor) 
 
 
 def _truths(statistic: Statistic, base: Tensor, noise: Tensor) -> list[Tensor]:
-    """Sums that the population may have: those seen, and for calibration errors also the shrunk ones.
+    """Sums that the population may have: the observed ones, and for calibration errors also the shrunk ones.
 
-    A calibration error is biased upwards, by how much depends on which bins are off in truth. The two are the ends of
-    what could be: all that was seen is real, or what chance explains is chance. No error at all is the third, if
-    resamples of calibrated sums show as much.
+    A calibration error is biased upwards, by an amount that depends on which bins are truly off. The two are extremes:
+    either all of the observed departure is real, or all that chance can explain is chance. A third possibility is no
+    error at all, if resamples of calibrated sums are as large.
     """
     if statistic.kind != "error":
         return [base]
@@ -350,7 +350,7 @@ def compared_by_calls(
 
 
 def _exchanged(swapped: Tensor, seen: float, tolerance: float) -> float:
-    """The share of swaps that differ at least as much as was seen.
+    """The share of swaps whose difference is at least as large as the observed one.
 
     The data as they are count as one of the swaps, which makes the test exact. Where infinities leave no difference to
     compare (NaN), the swap counts: nothing speaks for the models.
@@ -360,13 +360,13 @@ def _exchanged(swapped: Tensor, seen: float, tolerance: float) -> float:
 
 
 def _comparison(difference: float, errors: list[Tensor], level: float, p_value: float | None = None) -> Comparison:
-    """The interval reaches as far as any of the ``errors`` that estimation may make; the p-value is its inversion.
+    """The interval that allows for any of the ``errors`` of estimation; the p-value is its inversion.
 
-    Both count the same order statistics, so that 0 is outside the interval just where p ≤ 1 − level.
+    Both count the same order statistics, so that 0 is outside the interval exactly if p ≤ 1 − level.
     """
     times = len(errors[0])
     if p_value is None:
-        # What is no number (infinities) speaks for no difference, so it counts on both sides.
+        # NaN, from a difference of infinities, counts on both sides, as evidence for no difference.
         above = max(int((~(error < difference)).sum()) for error in errors)
         below = max(int((~(error > difference)).sum()) for error in errors)
         p_value = min(1.0, 2 * (1 + min(above, below)) / (1 + times))
@@ -385,13 +385,13 @@ def _order_statistics(values: Tensor, rank: int) -> tuple[float, float]:
 
 
 def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> tuple[Tensor, Tensor]:
-    """(low, high) of each bin's share of hits, NaN in empty bins.
+    """The band (low, high) of each bin's share of hits, NaN in empty bins.
 
     Clopper and Pearson's exact interval where scores are independent (one to a row); where a row has many, which
-    depend on each other, percentiles over resampled rows. Of a bin where no score is a hit, or every one, all
-    resamples say the same: there the band is the exact one of the R rows with scores in the bin, each of which brings
-    at most one hit. With none, a row brings one with a probability of at most 1 − tail^(1/R), hence a share of
-    R/count times that.
+    depend on each other, percentiles over resampled rows. If no score of a bin is a hit, or every one, all resamples
+    are equal: there the band is the exact one of the R rows with scores in the bin, each of which has at most one hit.
+    Without any hit, a row has one with a probability of at most 1 − tail^(1/R), which gives a share of R/count times
+    that.
     """
     curve = binned.curve()
     tail = (1 - level) / 2
@@ -404,7 +404,7 @@ def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> 
             high = np.where(hit < count, beta.ppf(1 - tail, hit + 1, count - hit), 1.0)
         low[count == 0] = high[count == 0] = np.nan
         return torch.from_numpy(low), torch.from_numpy(high)
-    parts = Binned(binned.pool, binned.bins, norm=2)  # which needs counts, scores and hits apart
+    parts = Binned(binned.pool, binned.bins, norm=2)  # norm=2 sums counts, scores and hits separately
     sums = resampled_sums(parts, resamples, np.random.default_rng(seed)).view(resamples, 3, -1)
     return resampled_band(parts, sums, level)
 
