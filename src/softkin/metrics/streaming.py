@@ -151,7 +151,7 @@ class Accumulator:
         if len(seen) > 1:
             raise ValueError(f"all ranks must have the same classes, got {sorted(seen)}.")
         if not seen:
-            raise ValueError("there is nothing to compute: `update` got no samples.")
+            raise ValueError("there is nothing to compute: `update` has seen no samples.")
         num_classes = seen.pop()
         readers = {name: part.reader(num_classes) for name, part in self._parts.items()}
         own = [
@@ -162,7 +162,7 @@ class Accumulator:
         line = ranks.total(torch.cat([count, *own]))  # one reduction for all; torch.cat made a copy
         num_samples = int(line[0])
         if num_samples == 0:
-            raise ValueError("there is nothing to compute: `update` got no samples.")
+            raise ValueError("there is nothing to compute: `update` has seen no samples.")
         sums = line[1:].split([len(totals) for totals in own])
         return {
             name: reader.read(total, num_samples) for (name, reader), total in zip(readers.items(), sums, strict=True)
