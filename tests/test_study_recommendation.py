@@ -48,7 +48,7 @@ def test_the_simplest_of_those_that_are_level_is_recommended():
         "One-hot training is over-confident by 11.0 points: smooth with alpha='auto', or begin at α ≈ 0.07.",
         "Use TS: Hist P 3.4 %, accuracy 57.7 %, NLL 1.637. Against one-hot that is Hist P −8.2 points, accuracy +0.0 points "
         "and NLL −0.063 nats; accuracy may be chance.",
-        "5 seeds do not tell ETS, WE and WE+TS from the best in Hist P, NLL or accuracy.",
+        "5 seeds show no significant difference in Hist P, NLL or accuracy between the best and ETS, WE and WE+TS.",
         "Significantly worse than the best, or not ranked: one-hot (Hist P, NLL) and uniform (Hist P, NLL, accuracy).",
         "Where no calibrator can follow the network, take WE (Hist P 3.0 %). Against TS that is Hist P −0.4 points, accuracy "
         "−0.3 points and NLL +0.008 nats; all three may be chance.",
@@ -82,8 +82,8 @@ def test_a_method_that_is_better_in_all_columns_is_not_passed_over_for_a_simpler
         "points and NLL −0.688 nats; accuracy may be chance."
     )
     assert said[2] == (
-        "5 seeds do not tell TS, uniform, mixup, Dir-ODIR, ETS and AE from the best in Hist P, NLL or accuracy, not even "
-        "mixup with Hist P 7.5 %: more seeds may."
+        "5 seeds show no significant difference in Hist P, NLL or accuracy between the best and TS, uniform, mixup, "
+        "Dir-ODIR, ETS and AE, not even for mixup with Hist P 7.5 %: more seeds may."
     )
     assert said[3] == "Significantly worse than the best, or not ranked: one-hot (Hist P, NLL)."
     assert said[4].startswith(
@@ -175,9 +175,9 @@ def test_too_few_seeds_say_so(n):
     assert (
         said[2]
         == {
-            1: "One seed cannot tell any method from another: train more seeds before you rely on this.",
-            2: "2 seeds do not tell one-hot from the best in Hist P, NLL or accuracy, not even one-hot with Hist P 10.0 %: "
-            "more seeds may.",
+            1: "With one seed no difference is significant: train more seeds before you rely on this.",
+            2: "2 seeds show no significant difference in Hist P, NLL or accuracy between the best and one-hot, not even "
+            "for one-hot with Hist P 10.0 %: more seeds may.",
         }[n]
     )
 

@@ -311,10 +311,10 @@ def test_a_study_has_a_column_for_each_and_says_what_it_costs(tmp_path):
     spec = quick(methods=METHODS, seeds=[0], ood=["uniform"], ood_rows=40)
     table = study.run(spec, tmp_path / "s", workers=1, progress=False)
     assert [row.method for row in table.rows] == METHODS
-    costs = next(note for note in table.notes if note.startswith("Cost beside one-hot"))
+    costs = next(note for note in table.notes if note.startswith("Cost relative to one-hot"))
     assert "MC-dropout 30 passes, 1 × memory; SWAG 30 passes, 23 × memory; Laplace 1 pass" in costs
     assert "ensemble 5 passes, 5 × memory, 5 trainings" in costs
-    assert study.tables.times(tmp_path / "s").startswith("Time beside one-hot's ")
+    assert study.tables.times(tmp_path / "s").startswith("Time relative to one-hot's ")
     by_method = {result.method: result for result in study.results(tmp_path / "s")}
     for name in ("mc-dropout", "swag", "ensemble"):
         result = by_method[name]

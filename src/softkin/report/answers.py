@@ -1,4 +1,4 @@
-"""The first screen as plain HTML, readable without JavaScript: can I trust it, where not, what to do.
+"""The first screen as plain HTML, readable without JavaScript: whether to trust the model, where not, and what to do.
 
 All texts that come from outside pass through ``_text``, which cleans and escapes them.
 """
@@ -165,7 +165,7 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
 
 
 def _rule_advice(data: Mapping[str, Any]) -> list[str]:
-    """What a certified threshold on the confidence would bring."""
+    """The effect of a certified threshold on the confidence."""
     certified = data["variants"][0]["abstention"]
     if certified is None:
         return []
@@ -306,7 +306,7 @@ def _of_comparison(data: Mapping[str, Any]) -> str:
 def leader(data: Mapping[str, Any], key: str) -> dict[str, Any] | None:
     """Which method is best by a metric, which are not significantly worse, and whether the others are.
 
-    ``proved`` needs a p-value for each of the others: without one, as with a single seed, nobody is ahead of anybody.
+    ``proved`` needs a p-value for each of the others: without them, as with a single seed, no method is ahead.
     """
     rows = [row for row in data["table"]["rows"] if key in row["cells"]]
     best = next((row for row in rows if row["cells"][key].get("best")), None)

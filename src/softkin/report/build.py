@@ -56,26 +56,26 @@ def build(
     are optimistic, because it was chosen by them.
 
     Args:
-        predictions: With labels.
+        predictions: Predictions with labels.
         distances: (K, K) class distances, for the heat-map and the smooth labels; without them the page has neither.
         images: (N, H, W) or (N, H, W, C) uint8, or ``report.attach.images``, for thumbnails; by default those that the
             predictions carry.
         texts: The samples' texts; by default those that the predictions carry.
-        name: What to call the model; by default the predictions' own name.
+        name: The model's name; by default that of the predictions.
         source: Where the numbers come from, such as a file's name; shown as text.
-        n_bins: Bins of the histograms, and where the page's slider of bins starts.
+        n_bins: The number of bins of the histograms, and the start of the page's slider of bins.
         confidence: The level of all intervals and bands.
         abstain: The error rate that the threshold on the confidence must keep; by default one that suits the model.
         abstain_confidence: The confidence level of that guarantee.
         candidates: Unfitted calibrators to choose from; None for ``calibrators.default_candidates()`` (the quick ones
             of them beyond 5 million scores), an empty list for none at all. Temperature scaling is always among them
             unless the list is empty.
-        alpha: Where the page's slider of α starts.
-        beta: Where the page's slider of β starts.
+        alpha: The start of the page's slider of α.
+        beta: The start of the page's slider of β.
         asymmetric: Allow distances that differ by direction.
-        resamples: How many resamples make an interval.
-        seed: Seeds the resampling and the two folds.
-        progress: Show a bar; by default on a terminal, for work longer than a second.
+        resamples: The number of resamples for an interval.
+        seed: The seed of the resampling and of the two folds.
+        progress: Whether to show a bar; by default on a terminal, for work longer than a second.
 
     Returns:
         Plain data (dictionaries, lists, texts, numbers), which ``report.write`` turns into the page.
@@ -157,7 +157,7 @@ def _variant(
     target: float | None,
     abstain_confidence: float,
 ) -> dict[str, Any]:
-    """What the page shows of one set of probabilities."""
+    """The page's data of one set of probabilities."""
     p, y = scopes.checked(p, y)
     answers, outputs = scopes.pool(p, y, "prediction"), scopes.pool(p, y, "output")
     how: dict[str, Any] = {"n_bins": n_bins, "confidence": level, "resamples": resamples, "seed": seed}
@@ -219,7 +219,7 @@ def _against(
 
 
 def risk_coverage(scores: Tensor, hits: Tensor, *, keep: Sequence[int] = ()) -> dict[str, Any]:
-    """For thresholds from strict to none: how many samples score at least that much, and how many of them are wrong.
+    """The numbers of answered and of wrong samples at each threshold, from the strictest to none.
 
     Samples with equal scores are accepted together. If there are more than 400 thresholds, 400 are kept, evenly spread
     over coverage, and besides them those at which exactly ``keep`` samples are answered.
@@ -267,7 +267,7 @@ def _calibrated(
     seed: int,
     progress: bool | None,
 ) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], Tensor]]]:
-    """(the result of each candidate, [(name, cross-fitted probabilities)] of temperature scaling and the winner)."""
+    """The result of each candidate, and (name, cross-fitted probabilities) of temperature scaling and the winner."""
     are_probabilities = predictions.are_probabilities
     z = predictions.probabilities if are_probabilities else predictions.logits
     floor = calibrators.floor_of(z, predictions.known_labels).value if are_probabilities else None
@@ -320,7 +320,7 @@ FOLDED = "Cross-fitted in two folds on this one file: each half is calibrated by
 
 
 def in_words(calibrator: Calibrator) -> str:
-    """A calibrator's name for people: ``TemperatureScaling()`` is "Temperature scaling"."""
+    """A calibrator's name in words: ``TemperatureScaling()`` is "Temperature scaling"."""
     code = repr(calibrator)
     if " | " in code:
         return code

@@ -20,7 +20,7 @@ from softkin.study.methods import title
 from softkin.study.notes import values_in_words
 
 PARTS = ("curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs", "classes", "agreement")
-"""Of the comparison's data; a part that is absent leaves out its section of the page"""
+"""The optional parts of the comparison's data; without a part its section of the page is left out"""
 NEEDED = ("name", "methods", "table", "num_samples", "num_classes")
 ALLOWED = (*NEEDED, *PARTS, "source", "notes", "recommendation", "seeds", "class_names", "subject")
 SCOPES: tuple[Scope, ...] = ("prediction", "output")
@@ -82,10 +82,10 @@ def write_comparison(
     """Write the page of a comparison, and beside it its data as JSON.
 
     Args:
-        path: Ends in .html.
+        path: The page's path, which ends in .html.
         content: A study's folder, or plain data, as for ``build_comparison``.
-        table: As for ``build_comparison``.
-        force: Overwrite. True by default, because a study that continues writes its page again.
+        table: The study's table, as for ``build_comparison``.
+        force: Whether to overwrite; True by default, because a study that continues writes its page again.
     """
     return render.write(path, build_comparison(content, table=table), force=force)
 
@@ -195,8 +195,8 @@ def _column(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 UNKNOWN_DATA = {
-    "auroc": "How often a known sample scores above one of no class.",
-    "fpr_at_95": "The share of samples of no class that are accepted where 95 % of the known ones are.",
+    "auroc": "How often a known sample scores above an out-of-distribution sample.",
+    "fpr_at_95": "The share of out-of-distribution samples that are accepted where 95 % of the known ones are.",
 }
 
 
@@ -206,7 +206,7 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pooled(runs: Sequence[Predictions]) -> dict[str, Any]:
-    """Of one method's predictions, one for each seed: sums in cells over all seeds, and each seed's ECE."""
+    """Sums in cells over all seeds, and each seed's ECE, from one method's predictions on each seed."""
     pool: dict[str, Any] = {"num_samples": sum(len(run) for run in runs)}
     for scope in SCOPES:
         cells = []

@@ -1,4 +1,4 @@
-"""What each decision rule would do with a model's predictions, at several levels, for the page."""
+"""The results of each decision rule on a model's predictions, at several levels, for the page."""
 
 import warnings
 from typing import Any
@@ -31,10 +31,10 @@ def build(
     """Rules fitted on a random half of the samples and measured on the other half; None if there are too few.
 
     Args:
-        predictions: With labels.
+        predictions: Predictions with labels.
         distances: (K, K) class distances, for sets of similar classes and for climbing.
         confidence: The level of the intervals and of the guarantees on error rates.
-        seed: Seeds the split into halves.
+        seed: The seed of the split into halves.
     """
     y, k = predictions.known_labels, predictions.num_classes
     most = min(len(y), MOST_SCORES // k)
@@ -97,7 +97,7 @@ def build(
 
 
 def _rules(tree: Tree | None, alike: Tensor | None, confidence: float) -> list[tuple[str, str, Any]]:
-    """(title, what the rule promises, function from an error rate to the rule)."""
+    """For each rule: its title, its guarantee in words, and a function from an error rate to the rule."""
 
     def sets(score: str, **options: Any) -> Any:
         return lambda error: PredictionSets(round(1 - error, 6), score, **options)
@@ -122,14 +122,14 @@ def _rules(tree: Tree | None, alike: Tensor | None, confidence: float) -> list[t
 
 
 def _samples(p: Tensor) -> Tensor:
-    """Rows to show: evenly spread over the confidence, from doubtful to sure."""
+    """The rows to show, evenly spread over the confidence, from low to high."""
     order = p.amax(dim=1).argsort()
     places = torch.linspace(0, len(order) - 1, min(SHOWN, len(order))).long()
     return order[places]
 
 
 def _listed(answers: Tensor) -> list[Any]:
-    """For each sample a node or −1, or the classes of its set: the first 30, then minus the number of others."""
+    """The answer of each sample: a node or −1; or the first 30 classes of its set, then minus the number of others."""
     if answers.ndim == 1:
         return list(answers.tolist())
     sets: list[Any] = []

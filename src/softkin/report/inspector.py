@@ -21,7 +21,7 @@ def build_inspection(seen: "Inspection", distances: "Tensor", *, beta: float | N
     """Everything that the page of a similarity shows.
 
     Args:
-        seen: From ``inspection.inspect``.
+        seen: The result of ``inspection.inspect``.
         distances: D, (K, K), from which the similarity was made.
         beta: The β it was made with; None if ``distances`` are minus the logarithm of the similarity itself.
 

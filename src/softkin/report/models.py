@@ -18,7 +18,7 @@ from softkin.predictions import Predictions
 from softkin.report.comparison import build_comparison, column_data, pooled
 
 MOST = 20
-"""Models on one page: as many as can be told apart by colour, dash and marker"""
+"""The maximum number of models on one page, limited by distinguishable colours, dashes and markers"""
 
 
 def build_models(
@@ -36,10 +36,10 @@ def build_models(
     Args:
         models: 2 to 20 predictions with labels, of the same samples. Their ids bring them into one order.
         name: The page's title.
-        n_bins: Bins of the histograms.
+        n_bins: The number of bins of the histograms.
         confidence: The level of all intervals.
-        resamples: How many resamples make an interval.
-        seed: Seeds the resampling.
+        resamples: The number of resamples for an interval.
+        seed: The seed of the resampling.
         comparisons: The result of ``evaluation.compare`` for these models, if the caller has it already.
 
     Returns:
@@ -143,7 +143,7 @@ def _marked(
     pairs: Sequence[Mapping[str, Any]],
     keys: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """The cells of a column, with the best marked, and those that the paired comparisons do not tell from it."""
+    """The cells of a column, with the best marked, and those that are not significantly worse."""
     cells = [
         {
             "mean": cell["value"], "std": None, "n": 1, "values": [cell["value"]], "low": cell.get("low"),
@@ -219,7 +219,7 @@ def _agreement(answers: Tensor, y: Tensor) -> dict[str, Any]:
 def _notes(level: float, resamples: int, count: int) -> list[str]:
     return [
         f"Below each value stands its {100 * level:g} % interval from {resamples:,} resamples of whole samples, and in "
-        "brackets what a perfectly calibrated model would show with as many samples.",
+        "brackets the value that a perfectly calibrated model would have with as many samples.",
         f"Bold: best. ≈: not significantly worse than the best on the same samples ({count * (count - 1) // 2} paired "
         f"comparison{'s' if count > 2 else ''} a metric, Holm's rule).",
     ]

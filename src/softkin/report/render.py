@@ -68,9 +68,9 @@ def write(path: str | Path, data: dict[str, Any], *, force: bool = False) -> tup
     """Write the page, and its data as JSON beside it; each file is written atomically.
 
     Args:
-        path: Ends in .html; the data go to the same path with .json.
-        data: From ``report.build`` or ``report.build_comparison``.
-        force: Overwrite existing files.
+        path: The page's path, which ends in .html; the data go to the same path with .json.
+        data: The result of ``report.build`` or ``report.build_comparison``.
+        force: Whether to overwrite existing files.
 
     Returns:
         Both paths.

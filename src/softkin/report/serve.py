@@ -152,7 +152,7 @@ def refresh_studies(folder: Path, done: dict[Path, int], say: Callable[[str], No
 
     Args:
         folder: A study's folder, or a folder of studies.
-        done: How many runs each study had finished at the last call; updated in place.
+        done: The number of runs that each study had finished at the last call; updated in place.
         say: Called with a sentence for each page that was written.
     """
     for study in (path.parent for pattern in (STUDY, f"*/{STUDY}") for path in sorted(folder.glob(pattern))):

@@ -1,8 +1,8 @@
-"""Studies: methods trained side by side, fairly, so that nothing is lost, and the table that comes of it.
+"""Studies: methods trained side by side under the same conditions, runs that survive crashes, and the resulting table.
 
-- ``StudySpec``: what a study is, as data; ``methods.known()``: what it can compare
-- ``run``: do it, or go on with it; ``table``: its answer, from what the folder holds; ``results``: the records and
-  predictions behind the table; ``standing``: what is done, running, failed and left
+- ``StudySpec``: a study as data; ``methods.known()``: the methods that it can compare
+- ``run``: run or resume a study; ``table``: its table, from the folder; ``results``: the records and predictions behind
+  the table; ``standing``: which runs are done, running, failed and left
 
 Example:
     >>> spec = StudySpec(methods=("one-hot", "ts", "we"), seeds=(0, 1, 2))

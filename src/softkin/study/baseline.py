@@ -1,4 +1,4 @@
-"""What one-hot training implies for smoothing, said as soon as it is trained and before the other methods are."""
+"""What one-hot training implies for smoothing, reported before the other methods are trained."""
 
 import statistics
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from softkin.study.folder import StudyFolder
 
 
 class Baseline:
-    """Waits for the one-hot trainings of all seeds, then hands one sentence to ``tell``.
+    """Waits for the one-hot trainings of all seeds, then calls ``tell`` with one sentence.
 
     Args:
-        folder: Of the study. Where it has no one-hot training, or nothing else to train, there is nothing to say.
-        tell: Called at most once; None says nothing.
+        folder: The folder of the study. Without a one-hot training, or without other methods, ``tell`` is not called.
+        tell: Called at most once; None: report nothing.
     """
 
     def __init__(self, folder: StudyFolder, tell: Callable[[str], None] | None) -> None:
@@ -36,7 +36,7 @@ class Baseline:
 
 
 def implied(validation: list[Predictions]) -> str:
-    """The sentence, from the validation predictions of the one-hot networks of all seeds.
+    """The sentence, computed from the validation predictions of the one-hot networks of all seeds.
 
     The gap's standard error is the larger of that over seeds and that over the validation rows of a seed: seeds may
     share their rows, and then their spread does not show the rows' part.

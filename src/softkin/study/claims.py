@@ -25,7 +25,7 @@ from typing import Any, Self
 from softkin import SoftkinError, files
 
 BEAT = 5.0  # seconds between heartbeats
-LEASE = 90.0  # without a heartbeat, after which another machine's holder counts as dead: NFS may show files 60 s late
+LEASE = 90.0  # seconds without a heartbeat until another machine's holder counts as dead: NFS may lag by 60 s
 
 
 def this_machine() -> str:
@@ -34,13 +34,13 @@ def this_machine() -> str:
     for path, read in (("/proc/sys/kernel/random/boot_id", Path.read_text), ("/proc/self/ns/pid", os.readlink)):
         try:
             parts.append(read(Path(path)).strip())
-        except OSError:  # no Linux
+        except OSError:  # not Linux
             parts.append("")
     return "|".join(parts)
 
 
 def started(pid: int) -> str | None:
-    """When a process of this machine began, as an opaque text; "" where that cannot be known, None if it is gone."""
+    """The start time of a process of this machine, as opaque text; "" if it is unknown, None if the process is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -60,29 +60,29 @@ def started(pid: int) -> str | None:
 
 @dataclass
 class Claim:
-    """A run that is ours; as a context manager it is released at the end, whatever that is."""
+    """A run that this process holds; as a context manager, it is released at the end, also after an error."""
 
     path: Path
     generation: int
     token: str
     start: str = ""
-    """Of which start of the study"""
+    """The start of the study to which the claim belongs"""
     deaths: int = 0
-    """How many holders of this start died on the run, one after the other, before us"""
+    """The number of earlier holders, within this start, that died on the run"""
 
     def lost(self) -> bool:
-        """Whether somebody took us for dead and went on with the run."""
+        """Whether another process considered this one dead and took over the run."""
         stem = self.path.name.rpartition(".")[0]
         return (self.path.parent / f"{stem}.{self.generation + 1}").exists()
 
     def beat(self) -> None:
         """Renew the lease."""
-        with suppress(OSError):  # a short outage does no harm, and after a long one the lease has expired
+        with suppress(OSError):  # a short outage is harmless; after a long one the lease has expired anyway
             os.utime(self.path)
 
     def release(self) -> None:
-        """Give the run back."""
-        with suppress(OSError):  # a full disk must not hide what went wrong before
+        """Release the run."""
+        with suppress(OSError):  # a full disk must not hide an earlier error
             _write(self.path, {**_holder(self.token, self.start, 0), "released": True})
 
     def __enter__(self) -> Self:
@@ -107,7 +107,7 @@ class Claims:
     """The claims in a folder, as one process sees them."""
 
     def __init__(self, folder: Path, *, lease: float = LEASE, parent: int | None = None) -> None:
-        """``parent`` is the process that started the study, if it is not this one."""
+        """``parent`` is the process that started the study, unless it is this one."""
         self.folder, self.lease = folder, lease
         self._machine = this_machine()
         self._parent = parent
@@ -127,7 +127,7 @@ class Claims:
         return generations
 
     def take(self, digest: str, newest: dict[str, int] | None = None) -> Claim | None:
-        """Claim a run; None if a live process holds it, or was faster."""
+        """Claim a run; None if a live process holds it or claimed it first."""
         generation = (self.newest() if newest is None else newest).get(digest, 0)
         if generation and self.holder(digest, generation) is not None:
             return None
@@ -147,19 +147,19 @@ class Claims:
         return f"{self._machine}|{pid}|{started(pid)}"
 
     def _deaths(self, digest: str, generation: int, start: str) -> int:
-        """How many holders died on the run within this start; killing a whole study does not count against its runs."""
+        """The number of holders that died on the run within this start; killing a whole study does not count."""
         try:
             before = _who((self.folder / f"{digest}.{generation}").read_bytes())
             counts = before["start"] == start and not before.get("released")
             return int(before["deaths"]) + 1 if counts else 0
-        except (OSError, ValueError, KeyError, TypeError):  # none before, or cut off by a crash
+        except (OSError, ValueError, KeyError, TypeError):  # no earlier claim, or one truncated by a crash
             return 0
 
     def holder(self, digest: str, generation: int) -> dict[str, Any] | None:
-        """Who has a run; None if its holder gave it back or is dead."""
+        """The holder of a run; None if it released the run or is dead."""
         path = self.folder / f"{digest}.{generation}"
         try:
-            with path.open("rb") as file:  # over NFS opening asks the server, a stat may not
+            with path.open("rb") as file:  # over NFS, opening asks the server, but a stat may not
                 changed = os.fstat(file.fileno()).st_mtime_ns
                 content = file.read()
         except OSError:
@@ -187,7 +187,7 @@ class Claims:
 
 
 def _who(content: bytes) -> dict[str, Any]:
-    """The content of a claim; empty if a crash cut it off, and then only its lease counts."""
+    """The content of a claim; empty if a crash truncated it, and then only its lease counts."""
     try:
         who = files.parse_json(content, "a claim", "a claim")
     except SoftkinError:
@@ -213,8 +213,8 @@ def create(path: Path, content: bytes, *, sync: bool = False) -> bool:
 
     Args:
         path: The file.
-        content: All of it.
-        sync: Whether it must survive a loss of power.
+        content: The whole content.
+        sync: Whether the file must survive a power failure.
     """
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
@@ -226,8 +226,8 @@ def create(path: Path, content: bytes, *, sync: bool = False) -> bool:
         try:
             os.link(temporary, path)
         except FileExistsError:
-            return temporary.stat().st_nlink == 2  # over NFS the answer may get lost, and the repeated call find ours
-        except OSError:  # a file system without links: the name first, the content right after
+            return temporary.stat().st_nlink == 2  # over NFS a lost reply makes the retried call find our own link
+        except OSError:  # a file system without links: create the name first, then write the content
             with path.open("xb") as file:
                 file.write(content)
     except FileExistsError:

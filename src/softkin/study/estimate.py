@@ -1,4 +1,4 @@
-"""A study before it runs: every run, what they share, and how long it may take, measured."""
+"""An estimate of a study before it runs: every run, shared runs, and the time, extrapolated from a few timed steps."""
 
 import time
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ from softkin.study.plan import Job, Plan, shortened
 from softkin.study.records import Kept, Records
 from softkin.study.spec import StudySpec
 
-STEPS = 12  # optimizer steps that are timed, after as many to warm up
-RESULT = 0.5  # seconds for choosing, calibrating and measuring; trainings dwarf it
+STEPS = 12  # optimizer steps that are timed, after as many for warm-up
+RESULT = 0.5  # seconds for choosing, calibrating and measuring, which is little beside a training
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What would be done."""
+    """The runs of a study, and how long they may take."""
 
     kept: Kept
     jobs: list[Job]
-    """In the order in which they would run"""
+    """All runs, in the order in which they would run"""
     done: set[str]
-    """Digests of those that the folder has already"""
+    """Digests of the runs that are already done"""
     seconds: float
-    """All trainings one after the other"""
+    """The time of all trainings one after another"""
     per_training: float
     workers: int
     to_come: int = 0
-    """Trainings whose values the first seed has still to choose; ``seconds`` includes them"""
+    """The number of trainings whose values the first seed has yet to choose; ``seconds`` includes them"""
 
     def text(self) -> str:
-        """For people."""
+        """The estimate as text."""
         spec, data = self.kept.spec, self.kept.data
         lines = [
             f"{data['source']}: {data['rows']}, {data['classes']} classes",
@@ -94,7 +94,7 @@ def estimate(spec: StudySpec, folder: str | Path, *, device: str | None = None, 
 
 
 def _networks(method: str) -> float:
-    """How many networks one training of a method trains."""
+    """The number of networks that one training of a method trains."""
     training = registry.named(method).training
     if training is None or not training.several:
         return 1
@@ -103,7 +103,7 @@ def _networks(method: str) -> float:
 
 
 def _seconds_of_training(plan: Plan, device: str | None) -> float:
-    """One full one-hot training, extrapolated from ``STEPS`` steps on the rows that they take, and its predictions."""
+    """The time of a full one-hot training and its predictions, extrapolated from ``STEPS`` steps."""
     spec = plan.spec
     job = plan.training("one-hot", {}, spec.seeds[0])
     parts = split(spec.data, job.spec["split"])
@@ -144,7 +144,7 @@ def _seconds_of_training(plan: Plan, device: str | None) -> float:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit that people would use."""
+    """A number of seconds as text, in a suitable unit."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,4 +1,4 @@
-"""A study's folder, opened: what it is, its runs and its results, each record read once however many ask."""
+"""A study's folder: its spec, its runs and its results; each record is read only once."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +19,11 @@ class Result:
     seed: int
     record: Record
     folder: Path
-    """Of the study"""
+    """The folder of the study"""
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """All that was measured on the test rows."""
+        """The metrics on the test rows."""
         measured: dict[str, Any] = self.record["metrics"]
         return measured
 
@@ -32,7 +32,7 @@ class Result:
         return predictions.load(self._file("test"))
 
     def validation(self) -> Predictions:
-        """The validation predictions of the trained network, which choices and calibrators saw."""
+        """The validation predictions of the trained network, on which values were chosen and calibrators fitted."""
         return predictions.load(self.folder / "runs" / self.record["chosen"] / "validation.safetensors")
 
     def ood(self, name: str) -> Predictions:
@@ -47,12 +47,12 @@ class Result:
 class StudyFolder:
     """The folder of a study, as one process sees it.
 
-    Reading a record means hashing all files of its run. This object does it once for each run, so functions that follow
-    each other (work, table, figures, page) share one.
+    Reading a record means hashing all files of its run. This object does so once for each run, so consecutive steps
+    (work, table, figures, page) share one object.
     """
 
     def __init__(self, path: str | Path, *, parent: int | None = None) -> None:
-        """``parent`` is the process that started the study, if it is not this one."""
+        """``parent`` is the process that started the study, unless it is this one."""
         self.path = Path(path)
         self.kept = kept_in(self.path)
         self.plan, self.records = Plan(self.kept), Records(self.path)
@@ -60,15 +60,15 @@ class StudyFolder:
 
     @staticmethod
     def of(folder: "str | Path | StudyFolder") -> "StudyFolder":
-        """``folder``, opened if it is not yet."""
+        """``folder`` as a ``StudyFolder``."""
         return folder if isinstance(folder, StudyFolder) else StudyFolder(folder)
 
     def results(self) -> list[Result]:
-        """Every method on every seed that is done, in the order of the study."""
+        """The finished results of every method on every seed, in the order of the study."""
         done = [(name, seed, self.records.find(job.digest)) for name, seed, job in self.plan.results(self.records.find)]
         return [Result(name, seed, record, self.path) for name, seed, record in done if record is not None]
 
 
 def results(folder: str | Path | StudyFolder) -> list[Result]:
-    """Every method on every seed that is done, in the order of the study."""
+    """The finished results of every method on every seed, in the order of the study."""
     return StudyFolder.of(folder).results()

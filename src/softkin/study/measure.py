@@ -1,4 +1,4 @@
-"""The numbers of one set of predictions, under the names that records and tables use."""
+"""The metrics of one set of predictions, under the names that records and tables use."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,9 +14,9 @@ from softkin.metrics.statistics import Statistic
 from softkin.predictions import Predictions
 
 DRAWS, DRAWS_OF_KERNELS = 100, 40
-"""Sets of labels behind "what perfect calibration would show": its mean to about 5 % of itself; a KDE costs more"""
-NARROW = 1e-3  # the least bandwidth that is resampled
-FEW_DRAWS = 8  # of labels for a narrower one, each of which takes half a second
+"""The number of sets of labels drawn for "if calibrated", which gives its mean to about 5 %; fewer for a KDE"""
+NARROW = 1e-3  # the smallest bandwidth that is resampled
+FEW_DRAWS = 8  # sets of labels for a narrower bandwidth, each of which takes half a second
 
 
 def too_narrow(statistic: Statistic) -> bool:
@@ -25,7 +25,7 @@ def too_narrow(statistic: Statistic) -> bool:
 
 
 def _when_calibrated(metric: Metric, statistic: Statistic, p: Tensor) -> dict[str, float]:
-    """What perfect calibration would show with as many samples."""
+    """The value under perfect calibration with as many samples."""
     if too_narrow(statistic):
         return _drawn_one_by_one(metric, p)
     draws = DRAWS_OF_KERNELS if isinstance(statistic, Kernel) else DRAWS
@@ -34,7 +34,7 @@ def _when_calibrated(metric: Metric, statistic: Statistic, p: Tensor) -> dict[st
 
 
 def _drawn_one_by_one(metric: Metric, p: Tensor) -> dict[str, float]:
-    """The same, each set of labels measured by itself: slower, but for any bandwidth."""
+    """Like ``_when_calibrated``, with each set of labels measured by itself: slower, but for any bandwidth."""
     generator = torch.Generator().manual_seed(0)
     drawn = [torch.multinomial(p, 1, generator=generator)[:, 0] for _ in range(FEW_DRAWS)]
     errors = torch.tensor([metric.statistic(p, y).value() for y in drawn], dtype=torch.float64)
@@ -43,13 +43,13 @@ def _drawn_one_by_one(metric: Metric, p: Tensor) -> dict[str, float]:
 
 
 def on_validation(predictions: Predictions) -> dict[str, float]:
-    """What values are chosen by."""
+    """The validation metrics by which values are chosen."""
     p, y = predictions.probabilities, predictions.known_labels
     return {metric.key: metric.statistic(p, y).value() for metric in catalogue.shown("select")}
 
 
 def on_test(predictions: Predictions, ood: Mapping[str, Predictions] | None = None) -> dict[str, Any]:
-    """All that a result's record says of its test predictions, and of samples of no class."""
+    """The metrics of a result's test predictions and of out-of-distribution sets, for its record."""
     p, y = predictions.probabilities, predictions.known_labels
     numbers: dict[str, Any] = {}
     calibrated: dict[str, dict[str, float]] = {}

@@ -1,4 +1,4 @@
-"""What a study can put side by side: training methods, class-similarity smoothing by distance source, calibrators.
+"""The methods that a study can compare: training methods, class-similarity smoothing by distance source, calibrators.
 
 Nothing is declared here: the methods are those of ``training.METHODS``, ``distances.SOURCES`` and
 ``calibrators.REGISTRY``. A study calls each by its title in lower case, which for the paper's methods are the paper's
@@ -22,28 +22,28 @@ ONE_HOT = "one-hot"
 
 @dataclass(frozen=True)
 class StudyMethod:
-    """One way to come to probabilities: a training method, a distance source for smooth labels, or a calibrator."""
+    """One way to obtain probabilities: a training method, a distance source for smooth labels, or a calibrator."""
 
     name: str
-    """What studies call it: its title in lower case"""
+    """Its name in studies: the title in lower case"""
     title: str
-    """What tables call it"""
+    """Its name in tables"""
     training: TrainingMethod | None = None
     source: DistanceSource | None = None
     calibrator: type[Calibrator] | None = None
 
     @property
     def kind(self) -> Literal["training", "similarity", "calibrator"]:
-        """A loss or labels of its own, labels from class distances, or a fit behind another method's network."""
+        """Whether it has its own loss or labels, labels from class distances, or is fitted after another's network."""
         return "calibrator" if self.calibrator else "similarity" if self.source else "training"
 
 
 _registry: Registry[StudyMethod] = Registry("method")
-_made_of: list[Any] = []  # what the registry above was made of; held, so that no other object gets their ids
+_made_of: list[Any] = []  # the objects that the registry was made of; kept, so that no other object gets their ids
 
 
 def known() -> Registry[StudyMethod]:
-    """All methods, those that a program or notebook has declared among them."""
+    """All methods, including those that a program or notebook has declared."""
     global _registry
     declared = [*METHODS.values(), *distances.SOURCES.values(), *calibrators.REGISTRY.values()]
     if [id(entry) for entry in declared] != [id(entry) for entry in _made_of]:
@@ -64,7 +64,7 @@ def _collected() -> Registry[StudyMethod]:
         )
 
     for name, training in METHODS.items():
-        if not training.from_distances:  # a study has one such column for each distance source
+        if not training.from_distances:  # a study has one column for each distance source instead
             add(StudyMethod(training.title.lower(), training.title, training=training), METHODS, name)
     for name, source in distances.SOURCES.items():
         add(StudyMethod(source.title.lower(), source.title, source=source), distances.SOURCES, name)
@@ -74,7 +74,7 @@ def _collected() -> Registry[StudyMethod]:
 
 
 def by_default(names: Sequence[str]) -> tuple[str, ...]:
-    """These, and each that trains a network of its own also followed by temperature scaling."""
+    """These methods, and each method that trains its own network also followed by temperature scaling."""
     scaled = f"+{known().canonical('ts')}"
     return tuple(
         part
@@ -89,7 +89,7 @@ def named(name: str) -> StudyMethod:
 
 
 def parts(name: str) -> tuple[str, str | None]:
-    """What is trained, and the calibrator behind it: "ts" is ("one-hot", "ts"), "we+ts" is ("we", "ts")."""
+    """The training method and the calibrator after it: "ts" is ("one-hot", "ts"), "we+ts" is ("we", "ts")."""
     base, plus, calibrator = name.partition("+")
     if plus:
         return base, calibrator
@@ -97,12 +97,12 @@ def parts(name: str) -> tuple[str, str | None]:
 
 
 def title(name: str) -> str:
-    """What tables call a method."""
+    """The title of a method in tables."""
     return "+".join(named(part).title for part in name.split("+"))
 
 
 def check(name: object) -> str:
-    """A method's name as studies write it, or the sentence that knows a better one."""
+    """A method's canonical name in studies; an unknown name is refused with the nearest known one."""
     if not isinstance(name, str):
         raise TypeError(f"`methods` must hold names, got {name!r}.")
     registry = known()

@@ -20,18 +20,18 @@ INTERVALS = ("nll", "ece_hist")
 
 
 def about(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], finished: bool) -> list[str]:
-    """What a reader must know to read the numbers."""
+    """The notes that explain the numbers of the table."""
     seeds = len(spec.seeds)
     notes = [f"{data.get('source', spec.data)}, {data.get('rows', '')}; network {spec.model}; {_seeds(seeds)}."]
     notes += [
         "In % (NLL: nats)" + (", mean ± standard deviation over seeds." if seeds > 1 else "."),
         "Hist P: how far confidence is from accuracy, over 15 bins of the winning scores; 0 is calibrated.",
-        "Hist O: the same over all scores of all classes, summed per sample; about twice Hist P where a network is "
+        "Hist O: the same over the scores of all classes, summed per sample; about twice Hist P where a network is "
         "over-confident.",
         "KDE P, KDE O: the same with smooth curves instead of bins. KDE O has no winner: its floor is what smoothing "
         "alone adds.",
         "Gap: mean confidence − accuracy; above 0 is over-confident, below 0 under-confident.",
-        "In brackets: what perfect calibration would show with as many samples.",
+        "In brackets: the value that perfect calibration would have with as many samples.",
     ]
     notes.append(f"Bold: best. {TIE}: not significantly worse than the best ({significance.in_words(seeds)}).")
     if "auto" in spec.alpha:
@@ -69,7 +69,7 @@ def caveats(columns: "Sequence[Column]", by_method: Mapping[str, Sequence[Result
 
 
 def costs(rows: "Sequence[Row]") -> list[str]:
-    """What methods that need more than one network as it is take beside one-hot."""
+    """The cost, relative to one-hot, of methods that need more than one plain network."""
     priced = [(row, row.cost) for row in rows if row.cost is not None]
     if not priced:
         return []
@@ -78,11 +78,11 @@ def costs(rows: "Sequence[Row]") -> list[str]:
         passes = "1 pass" if cost["passes"] == 1 else f"{cost['passes']:g} passes"
         trained = f", {cost['networks']:g} trainings" if cost["networks"] > 1 else ""
         words.append(f"{row.title} {passes}, {cost['memory']:.3g} × memory{trained}")
-    return [f"Cost beside one-hot (passes through the network for one prediction, numbers held): {'; '.join(words)}."]
+    return [f"Cost relative to one-hot (passes through the network for a prediction, memory): {'; '.join(words)}."]
 
 
 def of_one_seed(spec: StudySpec, shown: "Sequence[Column]", verdicts: Mapping[str, Verdict]) -> list[str]:
-    """What a single seed can say."""
+    """The notes of a table with a single seed."""
     if len(spec.seeds) > 1:
         return []
     notes = []
@@ -105,7 +105,7 @@ def of_one_seed(spec: StudySpec, shown: "Sequence[Column]", verdicts: Mapping[st
 
 def values(rows: "Sequence[Row]") -> list[str]:
     """The parameter values behind the numbers, once for each network."""
-    networks = {registry.parts(row.method)[0]: row for row in reversed(rows)}  # of equals the first
+    networks = {registry.parts(row.method)[0]: row for row in reversed(rows)}  # the first row of each network
     texts = {row.title: values_in_words(row.chosen, row.settled) for row in reversed(networks.values())}
     said = [f"{title} {text}" for title, text in texts.items() if text]
     return [f"Values: {'; '.join(said)}."] if said else []

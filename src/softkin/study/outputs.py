@@ -1,4 +1,4 @@
-"""What a study leaves for people: the table in four forms, figures, and the page if the caller brings its writer."""
+"""The output files of a study: the table in four formats, figures, and the page if the caller passes its writer."""
 
 import io
 from pathlib import Path
@@ -15,16 +15,16 @@ PAGE = "report.html"
 
 
 class WritePage(Protocol):
-    """``softkin.report.write_comparison``, which stands above studies and so is handed down to them."""
+    """The type of ``softkin.report.write_comparison``, which is passed in because reports import studies."""
 
     def __call__(self, path: Path, content: StudyFolder, /, *, table: Table) -> object:
         """Write the page of a study to ``path``."""
 
 
 def write(folder: StudyFolder, table: Table, write_page: WritePage | None = None) -> None:
-    """Write all of it into the study's folder, unless it is there for this very table."""
+    """Write the table, figures and page into the study's folder, unless they are there for this very table."""
     content = files.json_bytes(table.to_dict())
-    last = folder.path / "table.json"  # written last: where it is, the rest is
+    last = folder.path / "table.json"  # written last, so that it marks the others as complete
     pictures = (*FIGURES, *((PAGE,) if write_page is not None else ())) if table.rows else ()
     due = [folder.path / name for name in (*TABLES, *pictures)]
     if last.exists() and last.read_bytes() == content and all(path.exists() for path in due):
@@ -39,14 +39,14 @@ def write(folder: StudyFolder, table: Table, write_page: WritePage | None = None
 
 
 def written(folder: Path) -> list[Path]:
-    """What ``write`` has left in a folder, as far as it is there."""
+    """The files of ``write`` that exist in a folder."""
     figures = sorted((folder / "figures").glob("*.svg"))
     paths = [folder / name for name in (*TABLES, "table.json")] + figures + [folder / PAGE]
     return [path for path in paths if path.exists()]
 
 
 def draw(folder: StudyFolder) -> None:
-    """Reliability of all methods on the first seed that has them, and how sure they are of what has no class."""
+    """Draw the reliability of all methods on the first seed that has them, and confidence out of distribution."""
     results = folder.results()
     first = [result for result in results if result.seed == results[0].seed]
     loaded = {registry.title(result.method): result.test() for result in first}

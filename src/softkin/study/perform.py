@@ -1,4 +1,4 @@
-"""What a run does. The same for every engine: a job and the folders of what it needs in, files and a record out."""
+"""What a run does, on any engine: it takes a job and the folders of its inputs, and produces files and a record."""
 
 import json
 import os
@@ -44,23 +44,23 @@ if TYPE_CHECKING:
     from softkin.data import Split
 
 DIGITS = {"max_per_class": 10, "validation": 697, "test": 1000}
-"""So few training images that a network becomes over-confident, and enough test images to see it"""
+"""Few enough training images for a network to become over-confident, and enough test images to measure it"""
 
 Inputs = Callable[[str], Path]
-"""The folder of a run that is done, by its digest"""
+"""The folder of a finished run, by its digest"""
 
 
 def perform(
     job: Job, out: Path, inputs: Inputs, *, device: str | None = None, work: Path | None = None
 ) -> tuple[Record, list[str]]:
-    """Do a run: write its files into ``out``, return what its record says and the names of the files.
+    """Do a run: write its files into ``out``, and return the content of its record and the names of the files.
 
     Args:
         job: The run.
-        out: Its folder.
-        inputs: Where the runs are that it needs.
-        device: Where to compute.
-        work: A folder for checkpoints, from which an interrupted training goes on.
+        out: The folder for its files.
+        inputs: The folders of the runs that it needs.
+        device: The device to compute on.
+        work: A folder for checkpoints, from which an interrupted training resumes.
     """
     start = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
@@ -83,14 +83,14 @@ def perform(
 
 
 def versions() -> dict[str, str]:
-    """What the numbers may depend on besides the spec."""
+    """The versions that the numbers may depend on besides the spec."""
     known = {name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
     return {"python": platform.python_version(), **known, "platform": platform.platform()}
 
 
 @contextmanager
 def one_thread(threads: int | None) -> Iterator[None]:
-    """Compute with this many threads: sums depend on the number to the last bit, and small networks gain nothing."""
+    """Compute with this many threads: the last bits of sums depend on it, and small networks gain nothing from more."""
     before = torch.get_num_threads()
     if threads is not None:
         torch.set_num_threads(threads)
@@ -110,16 +110,16 @@ def _split(key: bytes) -> "Split":
 
 
 def split(source: str, about: Mapping[str, Any]) -> "Split":
-    """Training, validation and test rows of a seed; kept, as consecutive runs mostly share them."""
+    """Training, validation and test rows of a seed; cached, as consecutive runs mostly share them."""
     return _split(files.canonical_json({"source": source, **about}))
 
 
 def resolve(spec: StudySpec) -> Kept:
-    """The study with everything filled in that the data decides, and what the data is; checked as far as is cheap.
+    """Fill in all fields of a study that depend on the data, and describe the data; cheap checks are made.
 
     Raises:
-        ValueError: A name that is not known, or a network or word vectors that do not fit the data.
-        SoftkinError: Data that cannot be read, also out of distribution.
+        ValueError: A name is unknown, or a network or word vectors do not fit the data.
+        SoftkinError: The data, or an out-of-distribution set, cannot be read.
     """
     with one_thread(1):
         return _resolved(spec)
@@ -145,7 +145,7 @@ def _resolved(spec: StudySpec) -> Kept:
         **spec.model_options,
     )
     contents: dict[str, str] = {}
-    for name in spec.ood:  # otherwise read only after the first training
+    for name in spec.ood:  # otherwise they would be read only after the first training
         # A single row says whether the set fits, and its digest follows from that of the whole.
         unknown = data.out_of_distribution(name, like=parts.train, rows=1, seed=0, progress=False)
         if name not in NOISE:
@@ -157,7 +157,7 @@ def _resolved(spec: StudySpec) -> Kept:
             raise ValueError(f"method {base} needs images, and {spec.data} holds {kind}.")
         if method.source is not None:
             method.source.check(kind)
-            if not method.source.uses_samples:  # words without a vector are better known before hours of training
+            if not method.source.uses_samples:  # report words without a vector before hours of training
                 _measured(
                     method.source, parts, {"vectors": spec.vectors, "aliases": dict(spec.aliases), **spec.sources}
                 )
@@ -180,13 +180,13 @@ def _resolved(spec: StudySpec) -> Kept:
 
 
 def _suits(name: str, kind: str) -> bool:
-    """Whether a method can take data of a kind."""
+    """Whether a method supports a kind of data."""
     source = registry.named(name).source
     return source is None or not source.uses_samples or kind in source.needs
 
 
 def recipe_of(spec: StudySpec) -> dict[str, Any]:
-    """The recipe in full."""
+    """The recipe with all its fields."""
     changes = dict(spec.recipe)
     name = changes.pop("name", None)
     return training.Recipe.named(name or "small", **changes).to_dict()
@@ -198,7 +198,7 @@ def recipe_of(spec: StudySpec) -> dict[str, Any]:
 def _measured(
     source: distances.DistanceSource, parts: "Split", options: Mapping[str, Any], device: str | None = None
 ) -> distances.ClassDistances:
-    """Class distances of the training rows, with those of the options that the source has."""
+    """Class distances of the training rows, with the options that the source accepts."""
     mine = {name: value for name, value in options.items() if name in source.options}
     mine = opened(mine, parts.train.class_names)
     return distances.measure(source.name, parts.train, **mine, seed=0, device=device, progress=False)
@@ -281,7 +281,7 @@ def _training(
 
 
 def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> training.Method:
-    """The method as training knows it."""
+    """The method as ``training`` defines it."""
     values, method = job.spec["values"], registry.named(job.spec["method"])
     if method.training is not None:
         return training.Method(method.training.name, **values)
@@ -299,7 +299,7 @@ def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> training.Meth
 
 
 def _found(values: Mapping[str, Any], method: training.Method, history: list[dict[str, Any]]) -> dict[str, float]:
-    """What "auto" came to: of an α that moved, that of the last epoch."""
+    """The values at which "auto" settled; for an α that moved, that of the last epoch."""
     ends = {**method.values, **({} if method.auto_alpha is None else {"alpha": history[-1]["alpha"]})}
     # A similarity from a file has its β in it already.
     return {name: ends[name] for name, value in values.items() if value == "auto" and name in ends}
@@ -344,6 +344,6 @@ def _result(
 
 
 def _fitted(name: str, validation: predictions.Predictions) -> "Calibrator":
-    with warnings.catch_warnings(record=True):  # what a fit has to say is in its certificate, which is saved
+    with warnings.catch_warnings(record=True):  # warnings of a fit are in its certificate, which is saved
         warnings.simplefilter("always")
         return calibrators.REGISTRY[name]().fit(validation.logits, validation.known_labels)

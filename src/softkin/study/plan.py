@@ -1,9 +1,9 @@
-"""From a study to its runs: which there are, what each needs, what they share, which values were chosen.
+"""From a study to its runs: which runs there are, what each needs, which are shared, which values were chosen.
 
 Three kinds of run, each named by the digest of everything that it depends on:
 
 - "distances": class distances of the training rows of a seed (for word vectors, of the study), used by every trial;
-- "training": one network, one method, one set of values, one seed; leaves validation and test predictions;
+- "training": one network, one method, one set of values, one seed; writes validation and test predictions;
 - "result": one method, one seed: chooses among the trials, fits the calibrator if the method is one, and measures.
 
 Nothing here reads the clock, draws numbers or trains: the same records give the same plan in every process.
@@ -32,23 +32,23 @@ class Job:
 
     kind: JobKind
     title: str
-    """For people"""
+    """Its title for messages and tables"""
     spec: Mapping[str, Any]
-    """All that its outcome depends on"""
+    """Everything that its outcome depends on"""
     needs: tuple[str, ...] = ()
-    """Digests of the runs that must be done before"""
+    """Digests of the runs that must be done first"""
     context: Mapping[str, Any] = field(default_factory=dict)
     """Further inputs, which follow from those runs"""
 
     @cached_property
     def digest(self) -> str:
-        """Its name."""
+        """The digest that names the run."""
         return digest_of(self.spec)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A set of values that a method tries, and what came of it."""
+    """A set of values that a method tries, and its result."""
 
     job: Job
     values: Mapping[str, Value]
@@ -56,18 +56,18 @@ class Trial:
     record: Record | None
 
     def to_dict(self) -> dict[str, Any]:
-        """For the record of the choice."""
+        """Plain data for the record of the choice."""
         metrics = None if self.record is None else self.record["metrics"]
         return {"run": self.job.digest, "values": dict(self.values), "epochs": self.epochs, "validation": metrics}
 
 
 @dataclass(frozen=True)
 class Search:
-    """How far the choice of a method's values has come."""
+    """The state of the choice of a method's values."""
 
     trials: tuple[Trial, ...]
     chosen: Trial | None
-    """None until all trials that decide are done"""
+    """None until all deciding trials are done"""
 
 
 class Plan:
@@ -89,7 +89,7 @@ class Plan:
         assert source is not None
         about: dict[str, Any] = {"kind": "distances", "distance": method, "data": self._data}
         if "vectors" in source.options:
-            # None stands for GloVe, as in runs from before softkin had other vectors; that file does not change.
+            # None stands for GloVe, as in runs made before softkin had other vectors; the GloVe file does not change.
             vectors = None if spec.vectors == "glove" else spec.vectors or word_vectors.DEFAULT
             about |= {"vectors": vectors, "aliases": dict(spec.aliases)}
             if vectors is not None:
@@ -107,9 +107,9 @@ class Plan:
         return Job("distances", f"{source.title} distances", about, context={"split": self._split(spec.seeds[0])})
 
     def training(self, base: str, values: Mapping[str, Value], seed: int, *, epochs: int | None = None) -> Job:
-        """One network."""
+        """The training of one network."""
         key = base, tuple(values.items()), seed, epochs
-        if key not in self._trainings:  # each pass over the plan asks for all of them
+        if key not in self._trainings:  # cached, as each pass over the plan needs all of them
             self._trainings[key] = self._training(base, values, seed, epochs)
         return self._trainings[key]
 
@@ -137,7 +137,7 @@ class Plan:
         return Job("training", f"{described(base, values, recipe, self.recipe)}, seed {seed}", about, needs)
 
     def result(self, method: str, seed: int, lookup: Lookup) -> Job:
-        """What a method comes to on a seed."""
+        """The result of a method on a seed."""
         spec = self.spec
         base, calibrator = registry.parts(method)
         search = self.search(base, seed, lookup)
@@ -174,7 +174,7 @@ class Plan:
     # What is tried and chosen
 
     def search(self, base: str, seed: int, lookup: Lookup) -> Search:
-        """The trials of a method on a seed that are due or done by now, and the choice if it can be made."""
+        """The trials of a method on a seed that are due or done so far, and the choice if it can be made."""
         spec = self.spec
         candidates = spec.candidates(base)
         first = spec.seeds[0]
@@ -190,7 +190,7 @@ class Plan:
         return self._halving(base, seed, candidates, lookup)
 
     def _halving(self, base: str, seed: int, candidates: list[dict[str, Value]], lookup: Lookup) -> Search:
-        """Successive halving: all for a short while, the better half for twice as long, until one is left."""
+        """Successive halving: all values train briefly, the better half twice as long, until one is left."""
         trials_so_far: list[Trial] = []
         left: list[Mapping[str, Value]] = list(candidates)
         rungs = math.ceil(math.log2(len(candidates)))
@@ -202,7 +202,7 @@ class Plan:
                 return Search(tuple(trials_so_far), None)
             if rung == 0:
                 return Search(tuple(trials_so_far), trials[0])
-            ranked = self._ranked(trials, None)  # one-hot trained for longer: short trials are compared with each other
+            ranked = self._ranked(trials, None)  # not against one-hot, which trained longer
             left = [trial.values for trial in ranked[: -(-len(trials) // 2)]]
         raise AssertionError("the last rung returns")
 
@@ -230,7 +230,7 @@ class Plan:
         return lookup(self.training(registry.ONE_HOT, {}, seed).digest)
 
     def _ranked(self, trials: list[Trial], reference: Record | None) -> list[Trial]:
-        """Trials, the best first, by validation data; ties keep the order of the grid."""
+        """The trials ordered by validation metric, the best first; ties keep the order of the grid."""
         spec = self.spec
         measured = [(trial, _metrics(trial.record)) for trial in trials]
         if spec.accuracy_budget is None:
@@ -243,14 +243,14 @@ class Plan:
             metrics = pair[1]
             if metrics["accuracy"] >= least - 1e-12:
                 return 0, metrics["ece_hist_output"]
-            return 1, -metrics["accuracy"]  # none within the budget: the one that loses least
+            return 1, -metrics["accuracy"]  # none is within the budget: take the one that loses least
 
         return [trial for trial, _ in sorted(measured, key=order)]
 
     # All of them
 
     def jobs(self, lookup: Lookup) -> Iterator[Job]:
-        """Every run that is known by now, in the order in which to take them.
+        """Every run that is known so far, in the order in which to take them.
 
         One-hot trainings of all seeds come first: what they show says whether to wait for the others. Then seed by
         seed, what others need first; results that wait for a choice are among them.
@@ -269,7 +269,7 @@ class Plan:
                 yield from _once(self.result(method, seed, lookup), seen)
 
     def results(self, lookup: Lookup) -> list[tuple[str, int, Job]]:
-        """(method, seed, run) of all results, which are the cells that the table averages."""
+        """All results as (method, seed, run); the table averages them over seeds."""
         return [(name, seed, self.result(name, seed, lookup)) for name in self.spec.methods for seed in self.spec.seeds]
 
     def _split(self, seed: int) -> dict[str, Any]:
@@ -306,7 +306,7 @@ def _once(job: Job, seen: set[str]) -> Iterator[Job]:
 
 
 def shortened(recipe: Mapping[str, Any], epochs: int) -> dict[str, Any]:
-    """The same recipe over fewer epochs, with milestones and warm-up scaled along."""
+    """A recipe shortened to fewer epochs, with milestones and warm-up scaled accordingly."""
     share = epochs / recipe["epochs"]
     short = {**recipe, "epochs": epochs}
     if recipe.get("milestones"):

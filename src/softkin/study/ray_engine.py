@@ -1,7 +1,7 @@
-"""The same study on a Ray cluster: runs become tasks, their files come back to the driver, which keeps the folder.
+"""A study on a Ray cluster: runs become tasks, and their files return to the driver, which keeps the folder.
 
-Nodes need softkin and the data, but not the study's folder. Where they see it all the same (a shared file system), a
-training that lost its node goes on from its last checkpoint; elsewhere it begins anew, to the same end.
+Nodes need softkin and the data, but not the study's folder. If a node does see it (a shared file system), a training
+that lost its node resumes from its last checkpoint; otherwise it starts again, with the same result.
 """
 
 import tempfile
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 Files = dict[str, bytes]
-AHEAD = 2  # tasks handed to Ray for each that can run, so that none waits for the driver
+AHEAD = 2  # tasks submitted to Ray for each that can run, so that no worker waits for the driver
 
 
 def drive(
@@ -35,17 +35,17 @@ def drive(
     num_gpus: float = 0,
     retries: int = 3,
 ) -> None:
-    """Do what is left of the study in ``folder``.
+    """Do the remaining runs of the study in ``folder``.
 
     Args:
-        folder: Of the study, where this process can write.
-        device: Where to train; by default "cuda" if GPUs are asked for, else the CPU.
-        update: Told how far it is.
+        folder: The folder of the study, which this process can write to.
+        device: The device to train on; by default "cuda" if ``num_gpus`` is above 0, else the CPU.
+        update: Called with the state of the study.
         address: The cluster's address, such as "auto" or "ray://head:10001"; None uses a cluster that is connected,
             or starts one on this machine.
-        num_cpus: CPUs that each run asks for.
-        num_gpus: GPUs that each run asks for.
-        retries: How often a run is tried again whose node or process died.
+        num_cpus: CPUs reserved for each run.
+        num_gpus: GPUs reserved for each run.
+        retries: How often a run is retried after its node or process died.
     """
     model = folder.kept.spec.model
     with cluster.connected(address, imports_here=model is not None and models.is_code(model)) as ray:
@@ -58,7 +58,7 @@ def drive(
 
 
 class _Driver:
-    """Hands out runs and takes in what comes back."""
+    """Submits runs to Ray and collects their results."""
 
     def __init__(self, ray: "ModuleType", task: Any, folder: StudyFolder, device: str) -> None:
         self.ray, self.task, self.folder, self.device = ray, task, folder, device
@@ -86,7 +86,7 @@ class _Driver:
                 claim.release()
 
     def _hand_out(self, most: int) -> bool:
-        """Hand runs that are ready and free to Ray; returns whether other processes hold some that are ready."""
+        """Submit runs that are ready and free; return whether other processes hold runs that are ready."""
         newest, others = self.claims.newest(), False
         mine = {job.digest for job, _ in self.running.values()}
         for job in self.plan.jobs(self.records.find):
@@ -131,12 +131,12 @@ class _Driver:
 
 
 def _pack(folder: Path) -> Files:
-    """A run's files, for a node that cannot see them."""
+    """A run's files as data, for a node that cannot see the folder."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def _remote(job: Job, needed: dict[str, Files], folder: str, study: str, device: str) -> tuple[Record, Files]:
-    """A run on a node: what it needs is unpacked, what it leaves is packed."""
+    """Do a run on a node: unpack its inputs, and pack its files."""
     with tempfile.TemporaryDirectory() as place, perform.one_thread(1):
         for digest, contents in needed.items():
             (Path(place) / "needs" / digest).mkdir(parents=True)
@@ -153,7 +153,7 @@ def _remote(job: Job, needed: dict[str, Files], folder: str, study: str, device:
 
 
 def _sees(folder: Path, study: str) -> bool:
-    """Whether this node sees the study's folder, and not another one at that path."""
+    """Whether this node sees the study's folder itself, and not another folder at that path."""
     try:
         return kept_in(folder).spec.digest == study
     except SoftkinError:

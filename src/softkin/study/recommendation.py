@@ -1,4 +1,4 @@
-"""What a finished table says to do, in words: what to use, what that costs, and which differences may be chance."""
+"""The recommendation below a finished table: what to use, what it costs, and which differences may be chance."""
 
 import math
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from softkin.study import methods as registry
 if TYPE_CHECKING:
     from softkin.study.tables import Cell, Row
 
-CALIBRATION = "ece_hist"  # how far confidence is from accuracy, which is what the methods are for
+CALIBRATION = "ece_hist"  # the gap between confidence and accuracy, which the methods should close
 DECIDING = {CALIBRATION: "Hist P", "nll": "NLL", "accuracy": "accuracy"}
 NEGLIGIBLE = {CALIBRATION: 0.001, "nll": 0.005, "accuracy": 0.001}
-"""Differences that are not worth another training or calibrator, however certain: 0.1 points, 0.005 nats"""
-MUCH = 2  # times the smallest Hist P: a method that is level with it only for lack of seeds is not recommended
+"""Differences too small to justify another training or calibrator, however certain: 0.1 points, 0.005 nats"""
+MUCH = 2  # times the smallest Hist P: a method above this is not recommended, even if too few seeds show it as level
 MOST_NAMED = 6  # methods that a sentence lists
 
 
 def recommend(rows: "Sequence[Row]") -> tuple[str, ...]:
-    """Sentences: what one-hot training shows, what to use, what that costs, and what may be chance.
+    """The sentences: what one-hot training shows, what to use, what it costs, and what may be chance.
 
     Candidates are the methods that are not significantly worse than the best in Hist P, in NLL and in accuracy. The
     one with the lowest NLL leads, because NLL is a proper score: it counts accuracy and calibration. A simpler method
@@ -29,7 +29,7 @@ def recommend(rows: "Sequence[Row]") -> tuple[str, ...]:
     training, another training with a calibrator, several passes or networks.
 
     Args:
-        rows: Of methods that have all their results.
+        rows: The rows of methods that have all their results.
     """
     ranked = [row for row in rows if _in_the_lead(row, CALIBRATION)]
     if len(rows) < 2 or not ranked:
@@ -52,7 +52,7 @@ def recommend(rows: "Sequence[Row]") -> tuple[str, ...]:
 
 
 def _candidates(ranked: "Sequence[Row]") -> "list[Row]":
-    """The rows that lead in all deciding columns, or in as many of them as a row can be found for."""
+    """The rows that lead in all deciding columns, or in as many of them as any row does."""
     best = min((row.cells[CALIBRATION] for row in ranked), key=lambda cell: cell.mean)
     most = MUCH * max(best.mean, best.calibrated or 0)
     candidates = [row for row in ranked if row.cells[CALIBRATION].mean <= most]
@@ -69,7 +69,7 @@ def _simplest_of_the_best(candidates: "Sequence[Row]") -> "Row":
 
 
 def _level(row: "Row", leader: "Row", metric: str) -> bool:
-    """Whether ``row`` is worse than ``leader`` by at most one standard error, or by nothing that matters."""
+    """Whether ``row`` is worse than ``leader`` by at most one standard error, or by a negligible difference."""
     sign = -1 if metric == "accuracy" else 1
     pairs = zip(row.cells[metric].values, leader.cells[metric].values, strict=True)
     worse_by = [sign * (value - leading) if value != leading else 0.0 for value, leading in pairs]
@@ -85,9 +85,9 @@ def _in_the_lead(row: "Row", metric: str) -> bool:
 
 
 def _effort(row: "Row") -> int:
-    """0 for one-hot as it is, 1 with a calibrator, 2 for another training, 3 for that with a calibrator.
+    """The complexity of a method: 0 one-hot, 1 with a calibrator, 2 another training, 3 that with a calibrator.
 
-    4 and 5 where a prediction takes several passes or networks.
+    It is 4 or 5 if a prediction takes several passes or networks.
     """
     base, calibrator = registry.parts(row.method)
     several = row.cost is not None and max(row.cost["passes"], row.cost["networks"]) > 1
@@ -119,7 +119,7 @@ def _use(chosen: "Row", plain: "Row | None") -> str:
 
 
 def _price(row: "Row") -> str:
-    """What a prediction takes beside one-hot's, where that is more."""
+    """The cost of a prediction, if it is higher than one-hot's."""
     if row.cost is None or max(row.cost.values()) <= 1:
         return ""
     passes, memory, networks = (row.cost[key] for key in ("passes", "memory", "networks"))
@@ -128,7 +128,7 @@ def _price(row: "Row") -> str:
 
 
 def _against(row: "Row", other: "Row") -> str:
-    """What ``row`` costs or gains beside ``other``, and which of it may be chance."""
+    """What ``row`` loses or gains against ``other``, and which differences may be chance."""
     changes = [f"{DECIDING[metric]} {_change(row, other, metric)}" for metric in (CALIBRATION, "accuracy", "nll")]
     text = f"Against {other.title} that is {changes[0]}, {changes[1]} and {changes[2]}"
     both = [title for metric, title in DECIDING.items() if _in_the_lead(row, metric) and _in_the_lead(other, metric)]
@@ -146,17 +146,18 @@ def _change(row: "Row", other: "Row", metric: str) -> str:
 
 
 def _chance(rows: "Sequence[Row]", chosen: "Row") -> list[str]:
-    """Which methods the seeds cannot tell from the best, and which they can."""
+    """Which methods differ significantly from the best, and which do not."""
     seeds = chosen.cells[CALIBRATION].n
     level = [row for row in rows if row is not chosen and all(_in_the_lead(row, metric) for metric in DECIDING)]
     if seeds == 1:
-        return ["One seed cannot tell any method from another: train more seeds before you rely on this."]
+        return ["With one seed no difference is significant: train more seeds before you rely on this."]
     sentences = []
     if level:
-        text = f"{seeds} seeds do not tell {_named(level)} from the best in Hist P, NLL or accuracy"
+        text = f"{seeds} seeds show no significant difference in Hist P, NLL or accuracy between the best and "
+        text += _named(level)
         worst = max(level, key=lambda row: row.cells[CALIBRATION].mean)
         if worst.cells[CALIBRATION].mean > MUCH * chosen.cells[CALIBRATION].mean:
-            text += f", not even {worst.title} with Hist P {_percent(worst.cells[CALIBRATION])}: more seeds may"
+            text += f", not even for {worst.title} with Hist P {_percent(worst.cells[CALIBRATION])}: more seeds may"
         sentences.append(f"{text}.")
     worse = [
         (row, [title for metric, title in DECIDING.items() if not _in_the_lead(row, metric)])
@@ -170,7 +171,7 @@ def _chance(rows: "Sequence[Row]", chosen: "Row") -> list[str]:
 
 
 def _alternative(when: str, rows: "Sequence[Row]", chosen: "Row", efforts: tuple[int, ...]) -> list[str]:
-    """The method to take under a condition that excludes the recommended one, if a candidate meets the condition."""
+    """The best candidate under a condition that excludes the recommended method, if there is one."""
     others = [row for row in rows if row is not chosen and _effort(row) in efforts]
     if not others:
         return []

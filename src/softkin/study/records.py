@@ -1,11 +1,11 @@
-"""A study's folder: one folder a run, named by the digest of its spec, and a record that says that it is done.
+"""A study's folder: one folder for each run, named by the digest of its spec, with a record that marks it as done.
 
 ::
 
     study.json               the study, and the digest of its data
-    runs/<digest>/           what a run left: predictions, distances …
+    runs/<digest>/           the files of a run: predictions, distances …
     runs/<digest>/record.json    written last; names every file with its SHA-256, and carries one of its own
-    claims/                  who works on what, see softkin.study.claims
+    claims/                  which process holds which run, see softkin.study.claims
     damaged/                 runs that were found damaged, set aside
 
 A run without a whole record is not done. Nothing is trusted: a record counts if its own checksum and those of all its
@@ -40,11 +40,11 @@ class Records:
         self._whole: dict[str, tuple[int, Record]] = {}
 
     def path(self, digest: str) -> Path:
-        """Where a run's files are."""
+        """The folder of a run."""
         return self.folder / "runs" / digest
 
     def find(self, digest: str) -> Record | None:
-        """A run's record, if the run is done and all of it is whole."""
+        """A run's record, if the run is done and undamaged."""
         path = self.path(digest) / RECORD
         try:
             changed = path.stat().st_mtime_ns
@@ -61,7 +61,7 @@ class Records:
         return record
 
     def known(self) -> set[str]:
-        """The runs whose records this object has found whole."""
+        """The runs whose records this object has verified."""
         return set(self._whole)
 
     def state(self, digest: str) -> State:
@@ -71,11 +71,11 @@ class Records:
         return "damaged" if (self.path(digest) / RECORD).exists() else "absent"
 
     def commit(self, digest: str, record: Record, names: list[str]) -> None:
-        """Write the record of a run whose files lie in its folder: from here on the run is done."""
+        """Write the record of a run whose files are in its folder, which marks the run as done."""
         folder = self.path(digest)
         hashes = {name: files.sha256_of_file(folder / name) for name in names}
         body = files.plain({**record, "format": FORMAT, "digest": digest, "files": hashes})
-        files.sync_folder(folder)  # the names of its files, before the record that counts on them
+        files.sync_folder(folder)  # sync the file names before writing the record that lists them
         files.write_json(folder / RECORD, {**body, "checksum": files.sha256_of_json(body)})
         files.sync_folder(folder)
         (folder / FAILURE).unlink(missing_ok=True)
@@ -91,7 +91,7 @@ class Records:
         return aside / f"{digest}-{number}"
 
     def fail(self, digest: str, title: str, reason: str) -> None:
-        """Note why a run could not be done; the next start of the study tries again."""
+        """Record why a run failed; the next start of the study tries it again."""
         files.write_json(self.path(digest) / FAILURE, {"title": title, "reason": " ".join(reason.split())})
 
     def failure(self, digest: str) -> str | None:
@@ -110,10 +110,10 @@ class Records:
 
 
 def read(folder: Path) -> Record:
-    """The record of a run, verified with all files that it names; infinite metrics are floats again.
+    """The record of a run, verified together with all files that it names; infinite metrics become floats again.
 
     Raises:
-        SoftkinError: Something of the run is not what was written.
+        SoftkinError: A file of the run differs from what was written.
     """
     path = folder / RECORD
     record: Record = files.read_json(path, "the record of a run")
@@ -132,7 +132,7 @@ def read(folder: Path) -> Record:
 
 
 def _floats(value: Any) -> Any:
-    """Metrics as floats, also those of records of earlier versions."""
+    """Metrics as floats, including those of earlier versions' records."""
     if isinstance(value, dict):
         return {key: _floats(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -144,27 +144,27 @@ def _floats(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Kept:
-    """What ``study.json`` holds."""
+    """The content of ``study.json``."""
 
     spec: StudySpec
-    """With everything that the data decided filled in"""
+    """The spec, with all fields that depend on the data filled in"""
     data: dict[str, Any]
     """Source in words, digest, kind, rows and classes; ``contents`` as below"""
 
     @property
     def contents(self) -> dict[str, str]:
-        """Digests of whatever else is read from files: word vectors, out-of-distribution sets."""
+        """Digests of other inputs read from files: word vectors, out-of-distribution sets."""
         digests: dict[str, str] = self.data.get("contents", {})
         return digests
 
 
 def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
-    """Write ``study.json``, or find that the folder holds this very study.
+    """Write ``study.json``, or verify that the folder holds this very study.
 
-    Several processes may do this at once: one of them makes the file, the others find it.
+    Several processes may do this at once: one of them creates the file, the others find it.
 
     Raises:
-        SoftkinError: The folder holds another study, or other things; nothing was touched.
+        SoftkinError: The folder holds another study or other files; nothing was changed.
     """
     path = folder / STUDY
     body = {"format": FORMAT, "spec": kept.spec.to_dict(), "digest": kept.spec.digest, "data": kept.data}
@@ -220,7 +220,7 @@ def kept_in(folder: str | Path) -> Kept:
     """The study that a folder holds.
 
     Raises:
-        SoftkinError: There is none, it is damaged, or a newer softkin wrote it.
+        SoftkinError: There is no study, it is damaged, or a newer softkin wrote it.
     """
     path = Path(folder) / STUDY
     if not os.path.lexists(path):
@@ -238,12 +238,12 @@ def kept_in(folder: str | Path) -> Kept:
             data[key]
         kept = Kept(StudySpec.from_dict(content["spec"]), data)
         if kept.spec.vectors is None and kept.spec.looks_up_words and "vectors" not in kept.contents:
-            return replace(kept, spec=replace(kept.spec, vectors="glove"))  # what softkin carried when that was written
+            return replace(kept, spec=replace(kept.spec, vectors="glove"))  # shipped when this was written
         return kept
 
 
 def require_trusted_model(folder: Path, kept: Kept, trust_model: str | Sequence[str]) -> None:
-    """Refuse a study whose network is somebody's code, unless the caller names it: a folder may come from anywhere."""
+    """Refuse a study whose network is custom code, unless the caller names it: the folder may come from anywhere."""
     if kept.spec.model is not None:
         models.require_trust(kept.spec.model, trust_model, where=f"the study in {folder}")
 
@@ -278,5 +278,5 @@ def _short(value: Any) -> str:
 
 
 def remove(folder: Path) -> None:
-    """Delete a folder of intermediate files, if it is there."""
+    """Delete a folder of intermediate files, if it exists."""
     shutil.rmtree(folder, ignore_errors=True)

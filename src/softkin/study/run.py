@@ -22,9 +22,9 @@ from softkin.study.tables import Table, table
 from softkin.study.worker import STOPPED, Standing, standing, work
 
 ENGINES = ("local", "ray")
-MOST_RESTARTS = 10  # of workers that died, over a whole study
+MOST_RESTARTS = 10  # of dead workers, over a whole study
 MOST_WORKERS = 1024
-LOOK = 0.5  # seconds between looks at how far the workers are
+LOOK = 0.5  # seconds between checks of the workers' progress
 
 Update = Callable[[Standing], None]
 
@@ -42,19 +42,19 @@ def run(
     write_page: WritePage | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Table:
-    """Do a study in ``folder``, or go on with it; what is done is not done again.
+    """Run a study in ``folder``, or resume it; finished runs are not repeated.
 
     Several processes, on one machine or on many that see the folder, may call this with the same study at the same
     time: each run is taken by exactly one of them.
 
     Args:
         spec: The study.
-        folder: Where its records are, or will be.
-        device: Where to train, such as "cpu" or "cuda:1"; by default the accelerator, if there is one.
-        workers: How many runs at a time. None: one for each core, or for each GPU with "cuda". 1 works in this process.
-        progress: Show how far it is; by default on a terminal.
+        folder: The folder for its records.
+        device: The device to train on, such as "cpu" or "cuda:1"; by default the accelerator, if there is one.
+        workers: The number of runs at a time. None: one for each core, or each GPU with "cuda". 1: in this process.
+        progress: Whether to show a progress bar; by default on a terminal.
         engine: "local", or "ray" for a cluster.
-        force: Put this study in the place of another one in the folder; runs that both have are kept.
+        force: Replace another study in the folder; runs that both have are kept.
         ray_options: ``address``, ``num_cpus`` and ``num_gpus`` a run, ``retries``.
         write_page: ``softkin.report.write_comparison``, to write the study's page too, as ``softkin compare`` does.
         tell: Called with what one-hot training implies for smoothing, one sentence, as soon as it is trained on all
@@ -64,7 +64,7 @@ def run(
         The table, which is also in the folder.
 
     Raises:
-        SoftkinError: The folder holds another study or cannot be written, or runs failed. What is done stays.
+        SoftkinError: The folder holds another study or cannot be written, or runs failed. Finished runs are kept.
     """
     require(engine, ENGINES, "engine")
     if workers is not None:
@@ -73,7 +73,7 @@ def run(
     keep(Path(folder), kept, force=force)
     opened = StudyFolder(folder)
     for job in opened.plan.jobs(opened.records.find):
-        opened.records.forgive(job.digest)  # a new start tries again what failed
+        opened.records.forgive(job.digest)  # a new start retries failed runs
     baseline = Baseline(opened, tell)
     said = ""
     if engine == "ray":
@@ -102,7 +102,7 @@ def run(
 
 
 def _both(update: Update | None, baseline: Baseline) -> Update:
-    """Show how far the study is, and look whether the baseline can be told."""
+    """A function that updates the progress bar and checks whether the baseline's sentence is due."""
 
     def both(standing: Standing) -> None:
         if update is not None:
@@ -113,10 +113,10 @@ def _both(update: Update | None, baseline: Baseline) -> Update:
 
 
 def finish(folder: str | Path | StudyFolder, *, write_page: WritePage | None = None) -> Table:
-    """Write the table and what goes with it from what the folder holds, and complain of runs that failed.
+    """Write the table, figures and page of a study's folder, and raise an error if runs failed.
 
     Args:
-        folder: Of the study.
+        folder: The folder of the study.
         write_page: ``softkin.report.write_comparison``, to write the study's page too.
     """
     folder = StudyFolder.of(folder)
@@ -144,7 +144,7 @@ def default_device() -> str:
 
 
 def default_workers(device: str | None) -> int:
-    """One for each GPU, else one for each core that we may use."""
+    """One worker for each GPU, else one for each core that this process may use."""
     import torch
 
     if device == "cuda":
@@ -155,7 +155,7 @@ def default_workers(device: str | None) -> int:
 
 
 def _devices(device: str | None, count: int) -> list[str | None]:
-    """The device of each worker: with "cuda" they spread over the GPUs."""
+    """The device of each worker; with "cuda" workers are spread over the GPUs."""
     import torch
 
     if device == "cuda" and torch.cuda.device_count() > 1:
@@ -164,7 +164,7 @@ def _devices(device: str | None, count: int) -> list[str | None]:
 
 
 def _supervise(folder: StudyFolder, device: str | None, count: int, update: Update | None, baseline: Baseline) -> str:
-    """Start workers, replace those that die, wait for all; returns the last line that one of them wrote, if any."""
+    """Start workers, replace dead ones, wait for all; return the last line that one of them wrote, if any."""
     all_workers = [_Worker(folder, device_of) for device_of in _devices(device, count)]
     workers, restarts, said = list(all_workers), 0, ""
     try:
@@ -181,7 +181,7 @@ def _supervise(folder: StudyFolder, device: str | None, count: int, update: Upda
                 sys.stderr.write(worker.warnings())
                 said = worker.words() or said
                 if code == STOPPED:
-                    raise SoftkinError(worker.words() or "a worker stopped and said nothing")
+                    raise SoftkinError(worker.words() or "a worker stopped without a message")
                 if code != 0:
                     restarts += 1
                     if restarts > MOST_RESTARTS:
@@ -200,11 +200,11 @@ class _Worker:
     def __init__(self, folder: StudyFolder, device: str | None) -> None:
         self.device = device
         self._errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  see close
-        # -P, and the variable for processes that it starts: the current folder must not stand for any of our modules.
+        # -P, and a variable for its child processes: no file in the current folder may replace one of our modules.
         command = [sys.executable, "-P", "-m", "softkin.study", str(folder.path), "--parent", str(os.getpid())]
         command += ["--device", device] if device else []
         model = folder.kept.spec.model
-        if model is not None and models.is_code(model):  # named by our caller, whose module may lie in that folder
+        if model is not None and models.is_code(model):  # named by the caller; may be in the current folder
             command += ["--trust-model", model]
             command += [part for entry in sys.path for part in ("--import-from", os.path.abspath(entry))]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
@@ -215,15 +215,15 @@ class _Worker:
         return self._errors.read().splitlines()
 
     def warnings(self) -> str:
-        """Its warnings, one a line."""
+        """The worker's warnings, one a line."""
         return "".join(f"{line}\n" for line in self._lines() if line.startswith("softkin: warning:"))
 
     def words(self) -> str:
-        """The last line that it wrote to stderr, if any."""
+        """The last line that the worker wrote to stderr, if any."""
         return next((line for line in reversed(self._lines()) if line.strip()), "")
 
     def close(self) -> None:
-        """Terminate the process if it still runs, and drop what it wrote."""
+        """Terminate the process if it still runs, and discard its output."""
         if self.process.poll() is None:
             self.process.terminate()
         self.process.wait()

@@ -8,10 +8,10 @@ over the S seeds strays from its expectation for two reasons, which are drawn to
   error is biased upwards, and a resample's is biased again; the deviations are taken both from the value seen and from
   the mean of the resamples, and the larger p-value counts.
 - The training: :math:`t \cdot \mathrm{std}(D) / \sqrt S`, with t from Student's distribution with S − 1 degrees of
-  freedom. Two seeds hardly know their own spread, so they call a method worse only where it is worse by hundreds of
-  times the spread; with five it takes about ten times, among ten methods.
+  freedom. Two seeds hardly determine the spread, so a method counts as worse only if the difference is hundreds of
+  times the spread; with five seeds and ten methods it takes about ten times.
 
-A single seed knows nothing of the spread: then no method can be called worse than another, and only the interval over
+A single seed does not show the spread: then no method can be called worse than another, and only the interval over
 the samples is given.
 
 The best is the best of M methods, chosen by the same data. So the smallest p-value counts as the smallest of all
@@ -45,23 +45,23 @@ def in_words(seeds: int) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The best method of a metric, and how far each other is from it."""
+    """The best method of a metric, and the difference of each other method to it."""
 
     best: str
     p_values: dict[str, float]
-    """Of the methods but the best, adjusted for the choice among all pairs; none with a single seed"""
+    """P-values of all methods but the best, adjusted for the choice among all pairs; empty with a single seed"""
     intervals: dict[str, tuple[float, float]]
-    """95 % of each method's mean: over seeds and samples, or with a single seed over samples alone"""
+    """95 % intervals of each method's mean: over seeds and samples, or over samples alone with a single seed"""
     differences: dict[str, tuple[float, float]]
-    """The same of each other method's mean minus the best's"""
+    """95 % intervals of each other method's mean minus the best's"""
 
     @property
     def ties(self) -> set[str]:
-        """Those not significantly worse than the best; with a single seed all."""
+        """The methods that are not significantly worse than the best; with a single seed all of them."""
         return {name for name in self.differences if self.p_values.get(name, 1.0) > LEVEL}
 
     def against_the_best(self, name: str) -> str:
-        """What the data say of a method beside the best."""
+        """A sentence that compares a method with the best."""
         low, high = self.differences[name]
         interval = f"{low:+.4g} to {high:+.4g}"
         if not self.p_values:
@@ -83,7 +83,7 @@ class Resamples:
         self.student = generator.standard_t(self.seeds - 1, times) if self.seeds > 1 else np.zeros(times)
 
     def values(self, statistics: Sequence[Statistic]) -> np.ndarray:
-        """(times, S): the metric on each seed with resampled samples; one statistic a seed."""
+        """The metric on each seed with resampled samples, (times, S); takes one statistic for each seed."""
         values = np.empty((self.times, self.seeds))
         generator = np.random.default_rng(self._seed)  # the same samples for every metric and method
         start = 0
@@ -93,14 +93,14 @@ class Resamples:
                 line[:] = np.bincount(generator.integers(0, self.pool, self.pool), minlength=self.pool)
             for s, (statistic, rows) in enumerate(zip(statistics, self.rows, strict=True)):
                 weights = counts[:, rows]
-                weights *= len(rows) / weights.sum(axis=1, keepdims=True)  # statistics want weights that add up to N
+                weights *= len(rows) / weights.sum(axis=1, keepdims=True)  # statistics need weights that add up to N
                 moved: Tensor = torch.from_numpy(weights).to(statistic.device)
                 values[start : start + block, s] = statistic.of(statistic.sums(moved)).cpu().numpy()
             start += block
         return values
 
     def noise(self, seen: np.ndarray, resampled: np.ndarray) -> np.ndarray:
-        """(times, 2): how far the mean over seeds strays, from the value seen and from the resamples' own mean.
+        """The deviations of the mean over seeds, (times, 2): from the observed value, and from the resamples' mean.
 
         Args:
             seen: (S,) the numbers of the seeds.
@@ -109,38 +109,38 @@ class Resamples:
         return self._strays(seen, resampled) + (self.student * self._spread(seen))[:, None]
 
     def _strays(self, seen: np.ndarray, resampled: np.ndarray) -> np.ndarray:
-        """The samples' part of ``noise``."""
+        """The part of ``noise`` that is due to the samples."""
         mean = resampled.mean(axis=1)
         return np.stack([mean - seen.mean(), mean - mean.mean()], axis=1)
 
     def _spread(self, seen: np.ndarray) -> float:
-        """The standard error of the mean over seeds; 0 where a single seed cannot tell."""
+        """The standard error of the mean over seeds; 0 with a single seed."""
         return float(seen.std(ddof=1)) / self.seeds**0.5 if self.seeds > 1 else 0.0
 
     def p_value(self, seen: np.ndarray, resampled: np.ndarray) -> float:
-        """How probably ``noise`` is at least as large as the mean of ``seen``, two-sided; arguments as there.
+        """The two-sided probability that ``noise`` is at least as large as the mean of ``seen``.
 
         Student's part is integrated for each resample, not drawn: a share of a few thousand draws could not be small
         enough for the many pairs of many methods.
         """
         size = abs(float(seen.mean()))
-        if np.isposinf(size):  # one of two losses infinite: no resample without that sample makes up for it
+        if np.isposinf(size):  # one of the losses is infinite, which no resample without that sample undoes
             return 1 / (1 + self.times)
         spread, strays = self._spread(seen), self._strays(seen, resampled)
         if spread > 0:
             above = student_t.sf((size - strays) / spread, self.seeds - 1)
             below = student_t.cdf((-size - strays) / spread, self.seeds - 1)
-            # What is no number (both losses infinite) speaks for no difference.
+            # NaN, from two infinite losses, counts as evidence for no difference.
             return float(np.nan_to_num(above + below, nan=1.0).mean(axis=0).max())
         as_far = (~(np.abs(strays) < size - 1e-12)).sum(axis=0)
         return float((1 + as_far.max()) / (1 + self.times))
 
 
-@np.errstate(invalid="ignore")  # infinite losses less infinite losses
+@np.errstate(invalid="ignore")  # infinite losses minus infinite losses
 def verdict(
     statistics: Mapping[str, Sequence[Statistic]], resamples: Resamples, *, larger_is_better: bool = False
 ) -> Verdict:
-    """Compare methods, each with one statistic a seed, on the same seeds and samples."""
+    """Compare methods on the same seeds and samples, each with one statistic for each seed."""
     sign = -1 if larger_is_better else 1
     seen = {name: np.array([statistic.value() for statistic in per_seed]) for name, per_seed in statistics.items()}
     drawn = {name: resamples.values(per_seed) for name, per_seed in statistics.items()}
@@ -159,13 +159,13 @@ def verdict(
 
 
 def _interval(mean: float, noise: np.ndarray) -> tuple[float, float]:
-    """The mean less the central 95 % of its noise."""
+    """The mean minus the central 95 % of its noise."""
     low, high = np.quantile(noise, [LEVEL / 2, 1 - LEVEL / 2])
     return (mean, mean) if np.isinf(mean) else (mean - float(high), mean - float(low))
 
 
 def adjusted(p_values: Mapping[str, float]) -> dict[str, float]:
-    """P-values of m methods against the best of all m + 1, adjusted for a choice among all pairs, step by step.
+    """P-values of m methods against the best of all m + 1, adjusted step by step for a choice among all pairs.
 
     The i-th smallest, i from 0, counts as the smallest of the (m + 1 − i)(m − i)/2 pairs that are left, and is no
     smaller than the one before.

@@ -1,4 +1,4 @@
-"""What a study is, as plain data: the data, the network, the methods, the seeds, what is tuned and how."""
+"""A study as plain data: the data, the network, the methods, the seeds, and what is tuned."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from softkin.study.methods import PAPER
 from softkin.training.methods import Parameter, TrainingMethod, Value, text_of
 
 SEARCHES = ("grid", "halving")
-MOST_SEEDS = MOST_VALUES = 1000  # a folder of some thousand runs is as large as has been tried
+MOST_SEEDS = MOST_VALUES = 1000  # folders of a few thousand runs are the largest that were tested
 MOST_ROWS = 10_000_000
-MOST_SEED = 2**63 - 1  # that torch's generators take
+MOST_SEED = 2**63 - 1  # the largest that torch's generators take
 OLD_KEYS = {"per_class": "max_per_class"}
 """Keys of earlier versions, which are still read"""
 TUNINGS = ("each seed", "first seed")
@@ -24,7 +24,7 @@ TUNINGS = ("each seed", "first seed")
 
 @dataclass(frozen=True)
 class StudySpec:
-    """A study: everything that its table depends on, and nothing else.
+    """A study: everything that its table depends on.
 
     As TOML the fields are keys, ``recipe``, ``model_options`` and ``aliases`` tables. A single number stands for a
     grid of one; ``seeds = 5`` for the seeds 0 to 4.
@@ -38,23 +38,23 @@ class StudySpec:
     """
 
     name: str = "compare"
-    """What to call it"""
+    """Its name"""
     data: str = "digits"
-    """Whatever ``softkin.data.load`` knows"""
+    """Any source that ``softkin.data.load`` reads"""
     size: int | None = None
-    """Resize images to this many pixels, square"""
+    """Resize images to this many pixels on each side"""
     max_per_class: int | None = None
-    """At most so many training images a class"""
+    """The maximum number of training images of each class"""
     validation: int | None = None
     test: int | None = None
-    """Rows of the two; None: what ``softkin.data.split`` takes"""
+    """The numbers of rows of both; None: the defaults of ``softkin.data.split``"""
     model: str | None = None
-    """A network by name, or "package.module:callable"; None: by the kind of data"""
+    """A network's name, or "package.module:callable"; None: depends on the kind of data"""
     model_options: Mapping[str, Any] = field(default_factory=dict)
     recipe: Mapping[str, Any] = field(default_factory=dict)
-    """``name`` of a recipe, and fields of ``softkin.training.Recipe`` that differ from it"""
+    """The ``name`` of a recipe, and fields of ``softkin.training.Recipe`` that replace its values"""
     methods: tuple[str, ...] = ()
-    """Names from ``softkin.study.methods``, or such as "we+ts"; none: the paper's, as far as the data has them"""
+    """Names from ``softkin.study.methods``, or joined ones such as "we+ts"; empty: the paper's that suit the data"""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """A seed fixes split, initial weights and the order of the data, the same for every method"""
     alpha: tuple[Value, ...] = ("auto",)
@@ -64,22 +64,22 @@ class StudySpec:
     confuses on validation rows. Uniform smoothing takes its α from the same grid; online smoothing does not, as its α
     is another thing"""
     top_m: int | None = None
-    """Of the class-similarity methods: keep the m most similar classes of each; None: all"""
+    """For the class-similarity methods: the number of most similar classes that share α; None: all"""
     uniform_alpha: tuple[Value, ...] = ()
     mixing: tuple[float, ...] = ()
-    """Grids of uniform smoothing's α and of mixup's a; none: as many values as the others try, around the default"""
+    """Grids of uniform smoothing's α and of mixup's a; empty: as many values as other methods, around the default"""
     select: str = "nll"
     search: str = "grid"
     tuning: str = "each seed"
-    """"first seed": values are chosen on the first seed and kept for the others, for studies that cost much"""
+    """"first seed": values are chosen on the first seed and kept for the others, for expensive studies"""
     accuracy_budget: float | None = None
-    """Points of accuracy (%): take the lowest output ECE among values that lose at most this much to one-hot"""
+    """Points of accuracy (%): choose the lowest output ECE among values that lose at most this much to one-hot"""
     latent_dim: int | None = None
-    """Of the autoencoder; None: by the size of the images"""
+    """The autoencoder's latent dimension; None: depends on the size of the images"""
     vectors: str | None = None
-    """"glove", or a file of word vectors; None: the ones that softkin takes by itself"""
+    """"glove", or a file of word vectors; None: softkin's default vectors"""
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """What to look up instead of a class name's word"""
+    """Words of class names, each with the word to look up instead"""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Options of further distance sources, by name: tree and measure of "tree", matrix of "file", outputs, confusion,
     weights. Never an encoder: that would be code, named by a file"""
@@ -135,7 +135,7 @@ class StudySpec:
     # What is trained
 
     def bases(self) -> list[str]:
-        """The training methods that the study needs, one-hot first where anything is fitted behind it."""
+        """The training methods that the study needs; one-hot comes first if a calibrator follows it."""
         needed = [registry.parts(name)[0] for name in self.methods]
         ordered = [name for name in (registry.ONE_HOT,) if name in needed]
         return list(dict.fromkeys(ordered + needed))
@@ -148,7 +148,7 @@ class StudySpec:
 
     @property
     def trials(self) -> int:
-        """How many values every tunable method tries: the same for all, or the comparison would be of effort."""
+        """The number of values that every tunable method tries; the same for all, to keep the comparison fair."""
         bases = self.bases() if self.methods else list(PAPER)
         counts: dict[str, int] = {}
         methods = [registry.named(base) for base in bases]
@@ -167,7 +167,7 @@ class StudySpec:
         return checks.count(next(iter(counts.values()), len(self.alpha)), "alpha × beta", most=MOST_VALUES)
 
     def candidates(self, base: str) -> list[dict[str, Value]]:
-        """The values that a training method tries, one for each trial; one-hot has nothing to try.
+        """The values that a training method tries, one set for each trial; one-hot has nothing to try.
 
         An α of "auto" is one trial, however many values of β the others try: there is nothing else to try.
         """
@@ -195,7 +195,7 @@ class StudySpec:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        if self.top_m is None:  # so that studies from before there was one keep their digest
+        if self.top_m is None:  # studies made before this field existed keep their digest
             del values["top_m"]
         if not self.sources:  # likewise
             del values["sources"]
@@ -203,7 +203,7 @@ class StudySpec:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A study from plain data; keys that are not known are refused with the nearest that is."""
+        """A study from plain data; an unknown key is refused with the nearest known one."""
         values = {OLD_KEYS.get(key, key): value for key, value in values.items()}
         for key in values:
             require(key, (f.name for f in fields(cls)), "key")
@@ -223,13 +223,13 @@ class StudySpec:
 
     @property
     def digest(self) -> str:
-        """What distinguishes this study from others."""
-        old = {key: name for name, key in OLD_KEYS.items()}  # studies that are kept go on under their digests
+        """The digest that identifies this study."""
+        old = {key: name for name, key in OLD_KEYS.items()}  # existing studies keep their digests
         return digest_of({old.get(key, key): value for key, value in self.to_dict().items()})
 
 
 def digest_of(values: Any) -> str:
-    """16 hexadecimal digits of the SHA-256 of plain data, whatever the order of its keys."""
+    """The first 16 hexadecimal digits of the SHA-256 of plain data, independent of the order of keys."""
     return files.sha256_of_json(values)[:16]
 
 
@@ -239,7 +239,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 
 
 def trusted(values: dict[str, Any], path: str | Path, trust_model: str | Sequence[str]) -> dict[str, Any]:
-    """What a file says of a study, unless its network is code that ``trust_model`` does not name."""
+    """The study in a file, refused if its network is code that ``trust_model`` does not name."""
     if isinstance(values.get("model"), str):
         models.require_trust(values["model"], trust_model, where=str(path))
     return values
@@ -250,12 +250,12 @@ def _tuned(training: TrainingMethod) -> Parameter:
 
 
 def _smooths(training: TrainingMethod | None) -> bool:
-    """Whether a study's grids of α are for this method; online smoothing's α weighs labels that it learns."""
+    """Whether a study's grid of α applies to this method; online smoothing's α weights labels that it learns."""
     return training is not None and training.tuned == "alpha" and _tuned(training).automatic
 
 
 def _small_first(values: Sequence[Value]) -> list[Value]:
-    """Put "auto" first, then numbers from small to large: of trials that are level the first is taken."""
+    """Sort values with "auto" first, then numbers from small to large: of equal trials the first is chosen."""
     return sorted(values, key=lambda value: -1.0 if isinstance(value, str) else value)
 
 
@@ -285,7 +285,7 @@ def source_files(options: Mapping[str, str]) -> dict[str, Path]:
 
 
 def _numbers(values: Sequence[Value]) -> tuple[float, ...]:
-    """Those that are not "auto"."""
+    """The values that are not "auto"."""
     return tuple(value for value in values if not isinstance(value, str))
 
 
@@ -334,7 +334,7 @@ def _texts(values: Any, name: str) -> tuple[str, ...]:
 
 
 def _spread(low: float, high: float, count: int) -> tuple[float, ...]:
-    """``count`` values in equal ratios from half of ``low`` to twice ``high``; a single one in the middle."""
+    """``count`` values in equal ratios from half of ``low`` to twice ``high``; a single value in the middle."""
     if count == 1:
         return (float(f"{math.sqrt(low * high):.6g}"),)
     low = max(low, 0.01)  # α = 0 has no half

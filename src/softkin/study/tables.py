@@ -1,4 +1,4 @@
-"""From records and saved predictions to the table: means, deviations, what perfect calibration would show, ties."""
+"""From records and saved predictions to the table: means, deviations, values under perfect calibration, ties."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ class Column:
     title: str
     percent: bool = True
     larger_is_better: bool | None = False
-    """None: no winner is derived from it"""
+    """None: the metric has no winner"""
     signed: bool = False
 
 
@@ -48,18 +48,18 @@ class Cell:
 
     mean: float
     std: float | None
-    """Over seeds; None for a single one"""
+    """The standard deviation over seeds; None with a single seed"""
     n: int
     values: tuple[float, ...]
     calibrated: float | None = None
-    """What perfect calibration would show at this number of samples, on average over seeds"""
+    """The value under perfect calibration with this number of samples, averaged over seeds"""
     floor: float | None = None
-    """Of KDE O: what smoothing alone adds, whatever the number of samples"""
+    """For KDE O: the part that smoothing alone adds, whatever the number of samples"""
     best: bool = False
     tie: bool = False
     """Not significantly worse than the best"""
     one_bin: bool = False
-    """All scores of some seed lie in one bin, so that the error is no more than the gap: it is not ranked"""
+    """All scores of a seed lie in one bin, so that the error is only the gap and is not ranked"""
     p_value: float | None = None
     low: float | None = None
     high: float | None = None
@@ -83,7 +83,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """The study's answer."""
+    """The table of a study."""
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
@@ -92,7 +92,7 @@ class Table:
     data: Mapping[str, Any] = field(default_factory=dict)
     finished: bool = True
     recommendation: tuple[str, ...] = ()
-    """What to use, in sentences; none while results are missing"""
+    """The recommendation in sentences; empty while results are missing"""
 
     def row(self, method: str) -> Row:
         """The row of a method."""
@@ -102,7 +102,7 @@ class Table:
         raise KeyError(method)
 
     def to_markdown(self) -> str:
-        """The best in bold, ties marked, in brackets what perfect calibration would show."""
+        """A Markdown table: the best in bold, ties marked, values under perfect calibration in brackets."""
         lines = [
             "| method | " + " | ".join(escape.markdown(heading(column)) for column in self.columns) + " |",
             "| --- |" + " ---: |" * len(self.columns),
@@ -110,13 +110,13 @@ class Table:
         for row in self.rows:
             cells = [_markdown(column, row.cells.get(column.key)) for column in self.columns]
             lines.append(f"| {row.title} | " + " | ".join(cells) + " |")
-        about, *others = self.notes  # the first names data and network, which may be called anything
+        about, *others = self.notes  # the first holds names of data and network, which may contain anything
         notes = [f"- {escape.markdown(about)}", *(f"- {note}" for note in others)]
         advice = ["", " ".join(self.recommendation)] if self.recommendation else []
         return "\n".join([*lines, "", *notes, *advice, ""])
 
     def to_latex(self) -> str:
-        """A ``tabular`` for booktabs."""
+        """A LaTeX ``tabular`` for booktabs."""
         lines = [
             *(f"% {escape.terminal(note)}" for note in self.notes),
             "\\begin{tabular}{l" + "r" * len(self.columns) + "}",
@@ -130,7 +130,7 @@ class Table:
         return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
 
     def to_csv(self) -> str:
-        """One line for each method and metric, full precision, fractions."""
+        """CSV with one line for each method and metric, as fractions in full precision."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         names = ("mean", "std", "n", "calibrated", "floor", "low", "high", "best", "tie", "p_value")
@@ -143,7 +143,7 @@ class Table:
         return text.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, numbers as ``files.number`` has them."""
+        """Plain data for JSON, with numbers as from ``files.number``."""
         plain: dict[str, Any] = files.plain(
             {
                 "spec": self.spec.to_dict(),
@@ -192,7 +192,7 @@ def build(
 
 
 def columns(spec: StudySpec) -> list[Column]:
-    """What the table of a study shows."""
+    """The columns of a study's table."""
     titles = {"auroc": "AUROC", "fpr_at_95": "FPR@95"}
     unknown = [
         Column(f"{key} {name}", f"{title} {name}", larger_is_better=None)
@@ -203,7 +203,7 @@ def columns(spec: StudySpec) -> list[Column]:
 
 
 def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Verdict]:
-    """For each metric that has a winner."""
+    """The verdict on each metric that has a winner."""
     if not by_method:
         return {}
     loaded = {name: [result.test() for result in seeds] for name, seeds in by_method.items()}
@@ -226,7 +226,7 @@ def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Ve
             name: [metric.statistic(predicted.probabilities, predicted.known_labels) for predicted in per_seed]
             for name, per_seed in loaded.items()
         }
-        # An error that cannot tell, such as that of scores that share one bin, wins nothing.
+        # An uninformative error, such as that of scores that share one bin, cannot win.
         statistics_of = {
             name: per_seed
             for name, per_seed in statistics_of.items()
@@ -241,7 +241,7 @@ def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Ve
 
 
 def _ids(predicted: Predictions) -> list[Any]:
-    """What the samples are called; samples without names are told apart by place."""
+    """The ids of the samples, or their positions if they have no ids."""
     ids = predicted.sample_ids
     return list(range(len(predicted))) if ids is None else ids if isinstance(ids, list) else ids.tolist()
 
@@ -254,7 +254,7 @@ def _row(
 ) -> Row:
     cells = {}
     for column in columns:
-        if any(column.key not in result.metrics for result in results):  # a metric declared after they were measured
+        if any(column.key not in result.metrics for result in results):  # declared after they were measured
             continue
         values = tuple(files.from_number(result.metrics[column.key]) for result in results)
         endless = math.inf in values
@@ -292,9 +292,9 @@ def _floor(results: list[Result]) -> float:
 
 
 def times(folder: str | Path | StudyFolder) -> str | None:
-    """How long methods took beside one-hot, training and predicting, in one sentence; None where there is no such.
+    """How long methods took relative to one-hot, training and predicting, in one sentence; None without one-hot.
 
-    Measured, and so not part of the table, which is the same however often a study was interrupted.
+    Times vary, so they are not part of the table, which is the same however often a study was interrupted.
     """
     opened = StudyFolder.of(folder)
     seconds: dict[str, list[float]] = {}
@@ -311,20 +311,20 @@ def times(folder: str | Path | StudyFolder) -> str | None:
         for name, values in seconds.items()
         if name != registry.ONE_HOT
     )
-    return f"Time beside one-hot's {usual:.2g} s, training and predicting (measured): {', '.join(ratios)}."
+    return f"Time relative to one-hot's {usual:.2g} s, training and predicting (measured): {', '.join(ratios)}."
 
 
 # Texts
 
 
 def heading(column: Column) -> str:
-    """A column's title, with an arrow where a direction is better."""
+    """A column's title, with an arrow in the better direction."""
     arrow = {True: " ↑", False: " ↓", None: ""}[column.larger_is_better]
     return f"{column.title}{arrow}"
 
 
 def shown(column: Column, cell: Cell) -> tuple[str, str]:
-    """(mean ± deviation, what perfect calibration would show, and the floor if there is one), as text."""
+    """A cell as two texts: mean ± deviation; the value under perfect calibration, and the floor if there is one."""
     if math.isinf(cell.mean):
         return "∞", ""
     scale, digits = (100.0, 1) if column.percent else (1.0, 3)
@@ -340,7 +340,7 @@ def shown(column: Column, cell: Cell) -> tuple[str, str]:
 
 
 def mark(cell: Cell) -> str:
-    """What stands behind a number in plain text: * the best, ≈ not significantly worse, † not ranked."""
+    """The mark after a number in plain text: * the best, ≈ not significantly worse, † not ranked."""
     return "*" if cell.best else TIE if cell.tie else NOT_RANKED if cell.one_bin else " "
 
 

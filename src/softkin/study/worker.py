@@ -1,4 +1,4 @@
-"""One worker: claims a run that is ready and free, does it, and looks for the next, until none is left.
+"""A worker: claims a run that is ready and free, does it, and looks for the next, until none is left.
 
 ``python -m softkin.study FOLDER`` is what ``softkin.study.run`` starts, and what joins a study by hand from
 another machine that sees the folder.
@@ -22,33 +22,33 @@ from softkin.study.folder import StudyFolder
 from softkin.study.plan import Job
 from softkin.study.records import Records, remove, require_trusted_model
 
-LOOK_AGAIN = 0.2  # seconds between looks while others hold all that is ready
-MOST_DEATHS = 5  # of workers on one run within one start: then the run is given up, as it may be what kills them
+LOOK_AGAIN = 0.2  # seconds between checks while others hold all runs that are ready
+MOST_DEATHS = 5  # of workers on one run within one start; then the run is given up, as it may be the cause
 STOPPED = 3  # exit code of a worker that cannot go on
 OUTSIDE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO, errno.ENODEV}
-"""Errors of a file system after which further runs would fail alike"""
+"""Errors of a file system after which further runs would fail, too"""
 
 
 @dataclass
 class Standing:
-    """How far a study is."""
+    """The state of a study."""
 
     done: list[Job] = field(default_factory=list)
     running: list[tuple[Job, str]] = field(default_factory=list)
-    """Each with its holder"""
+    """Runs, each with its holder"""
     failed: list[tuple[Job, str]] = field(default_factory=list)
-    """Each with its reason"""
+    """Runs, each with the reason of its failure"""
     damaged: list[Job] = field(default_factory=list)
     left: list[Job] = field(default_factory=list)
 
     @property
     def total(self) -> int:
-        """All runs that are known by now."""
+        """The number of runs that are known so far."""
         return len(self.done) + len(self.running) + len(self.failed) + len(self.damaged) + len(self.left)
 
 
 def standing(folder: str | Path | StudyFolder) -> Standing:
-    """What is done, running, failed, damaged and left in a study's folder, seen without touching it."""
+    """The runs that are done, running, failed, damaged and left in a study's folder; nothing is changed."""
     folder = StudyFolder.of(folder)
     standing, newest = Standing(), folder.claims.newest()
     for job in folder.plan.jobs(folder.records.find):
@@ -77,21 +77,21 @@ def work(
     parent: int | None = None,
     trust_model: str | Sequence[str] = (),
 ) -> None:
-    """Do runs of the study in ``folder`` until none is left that could be done.
+    """Do runs of the study in ``folder`` until no run is left that can be done.
 
-    Runs that fail leave their reason and do not stop the others.
+    A run that fails leaves its reason and does not stop the others.
 
     Args:
-        folder: Of a study that was started.
-        device: Where to compute.
-        threads: To compute with.
-        update: Called with how far the study is before each run.
-        parent: The process that started the study, if it is not this one.
+        folder: The folder of a study that was started.
+        device: The device to compute on.
+        threads: The number of threads.
+        update: Called with the state of the study before each run.
+        parent: The process that started the study, unless it is this one.
         trust_model: The "package.module:callable" that the study may build its networks with.
 
     Raises:
         SoftkinError: The study's network is code that ``trust_model`` does not name, or the folder cannot be written
-            (full, read-only …): whatever was done is kept.
+            (full, read-only …). Finished runs are kept.
     """
     folder = folder if isinstance(folder, StudyFolder) else StudyFolder(folder, parent=parent)
     require_trusted_model(folder.path, folder.kept, trust_model)
@@ -106,12 +106,12 @@ def work(
                 _do(*taken, records, device)
             elif others:
                 time.sleep(LOOK_AGAIN)
-            elif len(records.known()) == before:  # no record arrived meanwhile that could have made others ready
+            elif len(records.known()) == before:  # no new record has made other runs ready
                 return
 
 
 def ready(job: Job, records: Records) -> bool:
-    """Whether all that a run needs is done, and the run itself is neither done nor failed."""
+    """Whether everything that a run needs is done, and the run itself is neither done nor failed."""
     if job.kind == "result" and "chosen" not in job.context:
         return False
     if records.find(job.digest) is not None or records.failure(job.digest) is not None:
@@ -120,7 +120,7 @@ def ready(job: Job, records: Records) -> bool:
 
 
 def _take(folder: StudyFolder) -> tuple[tuple[Job, Claim] | None, bool]:
-    """(a run that is now ours, whether others have some that are ready)."""
+    """A run that this process has now claimed, and whether other processes hold runs that are ready."""
     newest, others = folder.claims.newest(), False
     for job in folder.plan.jobs(folder.records.find):
         if not ready(job, folder.records):
@@ -134,9 +134,9 @@ def _take(folder: StudyFolder) -> tuple[tuple[Job, Claim] | None, bool]:
 
 
 def _do(job: Job, claim: Claim, records: Records, device: str | None) -> None:
-    """A run that is ours."""
+    """Do a run that this process has claimed."""
     with claim:
-        if records.find(job.digest) is not None:  # the holder before us finished it
+        if records.find(job.digest) is not None:  # the previous holder finished it
             return
         if records.state(job.digest) == "damaged":
             where = records.set_aside(job.digest)
@@ -160,7 +160,7 @@ def _do(job: Job, claim: Claim, records: Records, device: str | None) -> None:
 
 
 def _adopt(folder: Path, claim: Claim) -> Path:
-    """The folder for checkpoints: a dead holder's becomes ours under a new name, so that it cannot write there."""
+    """The folder for checkpoints: a dead holder's is renamed and taken over, so that it cannot write there any more."""
     ours = folder / f"work-{claim.generation}"
     for generation in range(claim.generation - 1, 0, -1):
         old = folder / f"work-{generation}"
@@ -171,7 +171,7 @@ def _adopt(folder: Path, claim: Claim) -> Path:
 
 
 def is_outside(error: BaseException | None) -> bool:
-    """Whether the file system refused, so that further runs would fail alike."""
+    """Whether the file system refused, so that further runs would fail, too."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in OUTSIDE:
             return True
@@ -180,25 +180,29 @@ def is_outside(error: BaseException | None) -> bool:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when the one that started it is gone, even if that was killed."""
+    """End this process when its parent is gone, even if the parent was killed."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
 
 
 def main() -> int:
-    """A worker as a process of its own."""
+    """Run a worker as a separate process."""
     parser = argparse.ArgumentParser(prog="python -m softkin.study", description="Join a study.")
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a study that was started")
-    parser.add_argument("--device", help="where to compute, such as cuda:1 (default: cpu)")
-    parser.add_argument("--threads", type=int, default=1, help="to compute with (default: 1)")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of a study that was started")
+    parser.add_argument("--device", help="device to compute on, such as cuda:1 (default: cpu)")
+    parser.add_argument("--threads", type=int, default=1, help="number of threads (default: 1)")
     parser.add_argument(
-        "--trust-model", action="append", default=[], metavar="NAME", help="a package.module:callable that may be run"
+        "--trust-model",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="package.module:callable that the study may run as its network",
     )
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--import-from", action="append", default=[], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    # Behind everything else, so that a file there can stand for the network's module, but for no module of ours.
+    # Last on the path, so that a file there can be the network's module, but cannot replace one of our modules.
     sys.path += [folder for folder in arguments.import_from if folder not in sys.path]
     if arguments.parent is not None:
         threading.Thread(target=_end_with, args=(arguments.parent,), daemon=True).start()
