@@ -204,9 +204,9 @@ COMMANDS = [
 1 | evaluate names-twice.npz | names-twice.npz: `class_names` must differ
 1 | evaluate objects.npz | objects.npz: `logits` holds Python objects, which are never unpickled
 1 | evaluate texts.npz | texts.npz: `logits` must hold numbers
-1 | evaluate cut.npz | cut.npz could not be read as .npz: it is no such file, or it was cut off
-1 | evaluate empty.npz | empty.npz could not be read as .npz: it is no such file, or it was cut off
-1 | evaluate no.npz | no.npz could not be read as .npz: it is no such file, or it was cut off
+1 | evaluate cut.npz | cut.npz could not be read as .npz: it is another format, or it was cut off
+1 | evaluate empty.npz | empty.npz could not be read as .npz: it is another format, or it was cut off
+1 | evaluate no.npz | no.npz could not be read as .npz: it is another format, or it was cut off
 1 | evaluate odd.npz | odd.npz: `logits` was cut off: 0 of 240,000,000,000,000 bytes are there
 1 | evaluate lonely_logits.npy | lonely_logits.npy needs its labels
 1 | evaluate table.csv | table.csv, row 1: the label must be a number or one of the classes cat, dog …
@@ -423,8 +423,8 @@ COMMANDS = [
 2 | train digits --gradient-accumulation 0 | gradient_accumulation
 2 | train digits --log-json there.json | there.json exists already
 2 | train digits --alias x | --alias
-1 | train cut.npz | cut.npz could not be read as .npz: it is no such file, or it was cut off
-1 | train empty.npz | empty.npz could not be read as .npz: it is no such file, or it was cut off
+1 | train cut.npz | cut.npz could not be read as .npz: it is another format, or it was cut off
+1 | train empty.npz | empty.npz could not be read as .npz: it is another format, or it was cut off
 1 | train no.parquet | no.parquet could not be read as parquet
 1 | train names.txt | names.txt is of no known format
 2 | train images.npz --validation 29 | validation
@@ -472,7 +472,7 @@ COMMANDS = [
 1 | compare --output things --methods one-hot --seeds 1 | things
 1 | compare --output names.txt --methods one-hot --seeds 1 | names.txt must be a folder
 2 | compare --seeds 3,-4 | seeds
-1 | compare --data cut.npz | cut.npz could not be read as .npz: it is no such file, or it was cut off
+1 | compare --data cut.npz | cut.npz could not be read as .npz: it is another format, or it was cut off
 1 | compare --data good.npz | good.npz must hold `images` or `features`
 2 | compare --top-m 0 | top_m
 2 | compare --max-per-class 0 | max_per_class
@@ -489,7 +489,7 @@ COMMANDS = [
 2 | data show digits --size 0 | --size
 1 | data show odd.xyz | odd.xyz is of no known format
 1 | data show pipe.npz | pipe.npz could not be read: it is a pipe, not a file
-1 | data show cut.npz | cut.npz could not be read as .npz: it is no such file, or it was cut off
+1 | data show cut.npz | cut.npz could not be read as .npz: it is another format, or it was cut off
 1 | data show no.parquet | no.parquet could not be read as parquet
 1 | data show empty.csv | empty.csv could not be read as csv
 1 | data show deep.jsonl | deep.jsonl, line 1 could not be read as jsonl: it is nested too deeply

@@ -175,7 +175,7 @@ def test_doubts_about_names(capsys, tmp_path):
     assert run(capsys, "similarity", path, "--beta", 1)[2] == ""
     assert run(capsys, "similarity", path, "--beta", 1, "--check")[2] == ""
     code, output, errors = run(capsys, "similarity", path, "--beta", 1, "--check", "--vectors", "glove", "--json")
-    assert "neither WordNet nor other word vectors see as near: 'seal' for 'rose'" in errors
+    assert "is near neither in WordNet nor in other word vectors: 'seal' for 'rose'" in errors
     assert "'seal' for 'rose'" in json.loads(output)["warnings"][0]
     path.write_text("class_0\nclass_1\nclass_2\nclass_3\nclass_4\n")
     code, _, errors = run(capsys, "similarity", path)

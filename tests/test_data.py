@@ -96,7 +96,7 @@ def test_npz(tmp_path):
     path.write_bytes(path.read_bytes()[:-30])
     np.savez(tmp_path / "b.npz", features=np.zeros((2, 2)), labels=[0, 1], class_names=np.array([b"ant", b"bee"]))
     assert data.load(tmp_path / "b.npz").class_names == ["ant", "bee"]
-    with pytest.raises(SoftkinError, match="could not be read as .npz: it is no such file, or it was cut off"):
+    with pytest.raises(SoftkinError, match="could not be read as .npz: it is another format, or it was cut off"):
         data.load(path)
 
 

@@ -96,7 +96,7 @@ def test_a_correction_makes_a_class_like_others():
     ratio = mended[3, rest[1:]] / S[3, rest[1:]]  # between the others nothing changes but the sum
     torch.testing.assert_close(ratio, ratio[:1].expand(4))
     for fixes, words in (
-        ({"fix": ["wolf"]}, "names 'fix', which is no class; did you mean 'fox'?"),
+        ({"fix": ["wolf"]}, "names 'fix', which is not a class; did you mean 'fox'?"),
         ({"fox": ["fox"]}, "must not make 'fox' like itself"),
     ):
         with pytest.raises(ValueError) as error:
@@ -135,7 +135,7 @@ def test_show_mends_and_keeps_the_provenance(capsys, tmp_path):
     assert set(similarity.read(tmp_path / "t.safetensors").about["fixes"]) == {"rose", "fox", "oak"}
     for arguments, words in (
         (["--fix", "fox"], "a correction must be CLASS=LIKE,LIKE…, got 'fox'."),
-        (["--fix", "fox=cat"], "a correction names 'cat', which is no class"),
+        (["--fix", "fox=cat"], "a correction names 'cat', which is not a class"),
         (["wolv"], "has no class 'wolv'; did you mean 'wolf'?"),
         (["--report", "x.pdf"], "--report must end in .html, got x.pdf."),
         (["--picture", tmp_path / "s.png"], "s.png exists already"),

@@ -284,7 +284,7 @@ def test_bad_options_get_one_sentence():
 
 def test_a_bandwidth_from_hits_without_spread_is_refused():
     p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
-    with pytest.raises(ValueError, match="'mix-n-match' is the spread of the hits' scores, and these have none"):
+    with pytest.raises(ValueError, match="'mix-n-match' is the spread of the hits' scores, but these have none"):
         metrics.ece_kde(p, [1, 1, 1, 1], bandwidth="mix-n-match")
     total = metrics.Accumulator({"kde": ("ece_kde", {"bandwidth": "mix-n-match"})})
     total.update(p, [1, 1, 1, 1])

@@ -154,7 +154,7 @@ show(lambda: distances.from_images(DataLoader(three, sampler=DistributedSampler(
         assert "1 of 5 have none: class 4" in actual[6]
     assert "rank 1 has no images; use fewer processes" in first[8]
     assert first[8] == second[8]
-    assert "rank 1 could not bring its shard: `images` must be finite" in first[3]
+    assert "rank 1 could not read its shard: `images` must be finite" in first[3]
     assert second[3].startswith("ValueError: `images` must be finite")
     assert "must hold samples, got none" in first[5]
-    assert "rank 0 could not bring its shard" in second[5]
+    assert "rank 0 could not read its shard" in second[5]

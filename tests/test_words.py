@@ -334,7 +334,7 @@ FLOWERS = ["dolphin", "seal", "rose", "tulip", "truck", "bus"]
 
 def test_a_near_class_that_no_other_source_sees_is_noticed():
     glove = similarity.from_distances(distances.from_words(FLOWERS[:4], "glove"))
-    expected = "neither WordNet nor other word vectors see as near: 'seal' for 'rose', 'dolphin' for 'tulip'; if"
+    expected = "is near neither in WordNet nor in other word vectors: 'seal' for 'rose', 'dolphin' for 'tulip'; if"
     assert expected in disagreement(FLOWERS[:4], glove, vectors="glove")
     assert doubts(FLOWERS, similarity.from_distances(distances.from_words(FLOWERS)), 2.0) == []
     # WordNet agrees: all of these are animals; it does not know the first of these: nobody is asked

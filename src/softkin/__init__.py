@@ -6,19 +6,19 @@ The modules, in the order in which data flows through them:
 - ``softkin.similarity``: distances → how alike the classes are, rows that sum to 1
 - ``softkin.smoothing``: similarity + α → the smooth label of each class
 - ``softkin.losses``: logits, targets and smooth labels → the training loss
-- ``softkin.data``: images, features and texts from what people have on disk, split and cached
+- ``softkin.data``: images, features and texts from files on disk, split and cached
 - ``softkin.models``, ``softkin.training``: networks, and one loop that trains them by every method and resumes
 - ``softkin.predictions``: a network and its samples → logits and labels that stay together, in files too
 - ``softkin.bayes``: dropout, SWAG, Laplace and ensembles → predictions that average over networks
 - ``softkin.calibrators``: logits and labels of held-out samples → calibrated probabilities
 - ``softkin.metrics``: probabilities and labels → calibration errors and scores, with intervals and comparisons
 - ``softkin.decisions``: logits and labels of held-out samples → sets, coarser answers or none, with guarantees
-- ``softkin.diagrams``: the same → reliability diagrams and their relatives
-- ``softkin.evaluation``, ``softkin.report``: files of predictions → all the numbers, and a page to look at
+- ``softkin.diagrams``: probabilities and labels → reliability diagrams and related figures
+- ``softkin.evaluation``, ``softkin.report``: files of predictions → all metrics, and an interactive page
 - ``softkin.study``, ``softkin.paper``: methods side by side, and the paper's own tables
 
-Importing ``softkin`` imports none of them, so that it costs nothing; ``softkin.losses`` and the others are
-loaded when they are first touched.
+Importing ``softkin`` imports none of them, so it is fast; ``softkin.losses`` and the others are loaded when they are
+first used.
 """
 
 import importlib
@@ -55,7 +55,7 @@ _MODULES = (
 class SoftkinError(Exception):
     """Something outside the code is wrong: a file, a folder, classes that do not fit each other.
 
-    It reads as one line of printable text, whatever names stand in the file that it tells of.
+    Its message is one line of printable text, whatever names the file contains.
     """
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""``python -m softkin``, and where the command ``softkin`` starts: Ctrl-C counts from the first import on."""
+"""The entry point of ``python -m softkin`` and of the command ``softkin``; Ctrl-C works from the first import on."""
 
 import sys
 

@@ -78,7 +78,7 @@ class Archive:
         except SoftkinError:
             raise
         except Exception as error:  # a damaged directory can raise nearly anything
-            raise SoftkinError(f"{name} could not be read as .npz: it is no such file, or it was cut off.") from error
+            raise SoftkinError(f"{name} could not be read as .npz: it is another format, or it was cut off.") from error
         if len(infos) > ENTRIES:
             raise SoftkinError(f"{name} must hold at most {ENTRIES} arrays, it holds {len(infos):,}.")
         self._infos: dict[str, zipfile.ZipInfo] = {}
@@ -96,7 +96,7 @@ class Archive:
         """One of the arrays, as a stream from its beginning."""
         info = self._infos[key]
         if not info.filename.endswith(".npy"):
-            raise SoftkinError(f"{self.name} is no .npz file of arrays: it holds `{key}`.")
+            raise SoftkinError(f"{self.name} is not an .npz file of arrays: it holds `{key}`.")
         with files.reading(f"{self.name}: `{key}`", "a numpy array"):
             return ArrayStream(self._archive.open(info), info.file_size, f"{self.name}: `{key}`")
 

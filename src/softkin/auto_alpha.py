@@ -1,4 +1,4 @@
-r"""``alpha="auto"``: the smoothing factor, moved once an epoch by how over-confident the network is on held-out rows.
+r"""``alpha="auto"``: the smoothing factor, adjusted once an epoch by the network's over-confidence on held-out rows.
 
 With :math:`\hat p_i` the winning probability of validation row i of n, and α_t the smoothing factor of epoch t,
 
@@ -20,13 +20,13 @@ from softkin import checks, ranks
 from softkin.checks import Array
 
 Alpha: TypeAlias = "float | AutoAlpha | Literal['auto']"
-"""A fixed smoothing factor, or one that moves"""
+"""A fixed smoothing factor, or one that is adjusted"""
 CHUNK = 2**22  # logits turned into float64 at a time: 32 MB
 
 
 @dataclass(frozen=True)
 class AutoAlpha:
-    """How ``alpha="auto"`` moves; pass one instead of ``"auto"`` to change its settings.
+    """The rule of ``alpha="auto"``; pass an ``AutoAlpha`` instead of ``"auto"`` to change its settings.
 
     Example:
         >>> AutoAlpha().moved(0.02, gap=0.11)  # 11 points over-confident
@@ -38,7 +38,7 @@ class AutoAlpha:
     start: float = 0.02
     """α of the first epoch"""
     rate: float = 0.5
-    """r, by what share of the gap α moves"""
+    """r, the share of the gap by which α changes"""
     most: float = 0.5
     """The largest α"""
 
@@ -52,16 +52,16 @@ class AutoAlpha:
             raise ValueError(f"`start` must not exceed `most`, {self.most:g}, got {self.start:g}.")
 
     def moved(self, alpha: float, gap: float) -> float:
-        """α of the next epoch, from that of the last epoch and the validation gap after it."""
+        """The next epoch's α, from the last epoch's α and the validation gap after it."""
         return min(self.most, max(0.0, alpha + self.rate * gap))
 
 
-SHARE = 0.6  # of one-hot training's gap: where α ended on average, docs/auto_alpha.md
+SHARE = 0.6  # of one-hot training's gap: α ended there on average, see docs/auto_alpha.md
 ONE_SEED = 0.005  # assumed standard error of a gap where a single seed cannot show it
 
 
 def what_a_gap_implies(gap: float, deviation: float) -> str:
-    """What a baseline's validation gap says of smoothing, to follow "The baseline is …".
+    """What a baseline's validation gap implies for smoothing, as a phrase after "The baseline is".
 
     Args:
         gap: Mean confidence − accuracy of a network trained on one-hot labels.
@@ -84,7 +84,7 @@ def what_a_gap_implies(gap: float, deviation: float) -> str:
 
 
 def requested(alpha: Any) -> AutoAlpha | None:
-    """The settings that ``alpha`` asks for: "auto" or an ``AutoAlpha``; None for a number or None."""
+    """The settings for an ``alpha`` of "auto" or an ``AutoAlpha``; None if ``alpha`` is a number or None."""
     if isinstance(alpha, str) and alpha != "auto":
         raise ValueError(f"`alpha` must be a number of at least 0 and below 1, or 'auto', got {alpha!r}.")
     if isinstance(alpha, str):
@@ -96,13 +96,13 @@ def requested(alpha: Any) -> AutoAlpha | None:
 def validation_gap(logits: Any, labels: Any, *, num_classes: int, ignore_index: int = -100) -> float:
     """Mean confidence − accuracy over the validation rows of all ranks.
 
-    Collective: every rank must call it, with its share of the rows or with all of them; both come to the same.
+    Collective: every rank must call it, with its share of the rows or with all of them; the result is the same.
 
     Args:
         logits: (N, K) or (N, K, d1, …), torch or numpy.
         labels: (N,) or (N, d1, …) integers.
         num_classes: K.
-        ignore_index: Labels of this value count for nothing.
+        ignore_index: Rows with this label are ignored.
     """
     error: Exception | None = None
     sums = torch.zeros(3, dtype=torch.float64)
@@ -118,7 +118,7 @@ def validation_gap(logits: Any, labels: Any, *, num_classes: int, ignore_index: 
 
 
 def _sums(logits: Any, labels: Any, num_classes: int, ignore_index: int) -> Tensor:
-    """(Σ confidence, number of right predictions, number of rows) of this rank, float64 on the CPU."""
+    """Sum of confidences, number of right predictions and number of rows of this rank, float64 on the CPU."""
     z, y = checks.as_tensor(logits, "validation_logits"), checks.as_tensor(labels, "validation_labels")
     if z.ndim < 2 or z.shape[1] != num_classes:
         raise ValueError(
@@ -149,7 +149,7 @@ def _sums(logits: Any, labels: Any, num_classes: int, ignore_index: int) -> Tens
 
 
 class AdjustableLabels(nn.Module):
-    """What a loss needs for ``alpha="auto"``: its labels as buffers whose mass on other classes can be scaled.
+    """Base of losses with ``alpha="auto"``: their labels are buffers whose mass on other classes can be scaled.
 
     A loss registers Q as ``soft_labels`` (K, K), or as ``own``, ``values`` and ``rest`` of ``SparseRows``.
     """
@@ -167,19 +167,19 @@ class AdjustableLabels(nn.Module):
 
     @property
     def alpha(self) -> float:
-        """The mass on the other classes, on average over the rows of Q."""
+        """The mean over the rows of Q of the mass on other classes."""
         return 1 - float(self._own().mean()) if self._auto is None else float(self.auto_alpha)
 
     @property
     def moves_alpha(self) -> bool:
-        """Whether ``adjust`` moves α: whether this was made with ``alpha="auto"``."""
+        """Whether ``adjust`` changes α, that is, whether the loss was made with ``alpha="auto"``."""
         return self._auto is not None
 
     def adjust(self, validation_logits: Array, validation_labels: Array) -> float:
-        """Move ``alpha="auto"`` by how over-confident the network is: once an epoch, on rows that it is not trained on.
+        """Adjust ``alpha="auto"`` by the network's over-confidence: once an epoch, on rows that it is not trained on.
 
         The rule is that of ``softkin.auto_alpha``. Collective: in a run of several ranks every rank must call it, with
-        its share of the rows or with all of them, and all come to the same α.
+        its share of the rows or with all of them, and all get the same α.
 
         Args:
             validation_logits: (N, K) or (N, K, d1, …), of the network in evaluation mode; torch or numpy.
@@ -196,7 +196,7 @@ class AdjustableLabels(nn.Module):
             0.2523
         """
         if self._auto is None:
-            raise ValueError("`adjust` moves alpha='auto', but this loss has a fixed alpha; make it with alpha='auto'.")
+            raise ValueError("`adjust` needs alpha='auto', but this loss has a fixed alpha; make it with alpha='auto'.")
         gap = validation_gap(
             validation_logits, validation_labels, num_classes=self.num_classes, ignore_index=self.ignore_index
         )
@@ -204,11 +204,11 @@ class AdjustableLabels(nn.Module):
         return self.alpha
 
     def _own(self) -> Tensor:
-        """(K,): each label's mass on its own class."""
+        """Each label's mass on its own class, (K,)."""
         return self.own if self._is_sparse else self.soft_labels.diagonal()
 
     def _adjust_from(self, auto: AutoAlpha | None) -> None:
-        """Set α up to be moved by ``auto``, or to stay where that is None; the labels must be registered."""
+        """Prepare α to be adjusted by ``auto``, or to stay fixed if that is None; the labels must be registered."""
         self._auto = auto
         if auto is None:
             return
@@ -219,7 +219,7 @@ class AdjustableLabels(nn.Module):
         most = min(auto.most, mean / largest)  # so that the row with the largest mass stays a distribution
         self._auto = auto = replace(auto, most=most, start=min(auto.start, most))
         self.register_buffer("auto_alpha", torch.tensor(auto.start, dtype=torch.float64))
-        # What the labels are at α = 1.
+        # The labels at α = 1.
         self.register_buffer("_unit_mass", mass / mean, persistent=False)
         for name in self._off_diagonal():
             self.register_buffer(f"_unit_{name}", getattr(self, name) / mean, persistent=False)
@@ -230,7 +230,7 @@ class AdjustableLabels(nn.Module):
 
     @torch.no_grad()
     def set_alpha(self, alpha: float) -> None:
-        """Put ``alpha="auto"`` at ``alpha``, for loops that resume from checkpoints of their own."""
+        """Set the current value of ``alpha="auto"``, for loops that resume from their own checkpoints."""
         # In place, so that compiled graphs and cached casts see the new labels.
         with torch.inference_mode(False):
             self.auto_alpha.fill_(alpha)
@@ -248,7 +248,7 @@ class AdjustableLabels(nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        # States load strictly in every direction: with or without the labels, of a fixed α and of "auto".
+        # States load strictly with or without the labels, and between a fixed α and "auto".
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )

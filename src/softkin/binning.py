@@ -17,8 +17,8 @@ from torch import Tensor
 from softkin import checks
 
 CHUNK = 2**16  # scores at a time: half a megabyte of float64, so that the passes over it stay in the cache
-AT_ONCE = 2**18  # where most scores are only added up: there a dozen calls a chunk cost more than the cache saves
-MOST_CELLED = 1024  # bins of 4096 cells whose number float32, with 24 bits, still knows to a quarter
+AT_ONCE = 2**18  # where most scores are only summed: a dozen calls a chunk would cost more than the cache saves
+MOST_CELLED = 1024  # bins of 4096 cells, whose number float32, with 24 bits, holds to a quarter
 
 Norm = Literal[1, 2, "max"]
 NORMS = (1, 2, "max")
@@ -26,17 +26,17 @@ NORMS = (1, 2, "max")
 
 @dataclass(frozen=True)
 class Bins:
-    """Where the bins lie: M+1 edges, or a row of them for each class.
+    """The bins: M+1 edges, or a row of M+1 edges for each class.
 
     Scores are compared in the type of the edges: float64 but for conventions that compute in float32.
     """
 
     edges: Tensor
-    """(M+1,) or (K, M+1), ascending; only the inner ones are compared with, so that no score falls outside"""
+    """(M+1,) or (K, M+1), ascending; only inner edges are compared with scores, so that no score falls outside"""
     closed: Literal["right", "left"] = "right"
     """"right": (lo, hi] and 0 in the first bin; "left": [lo, hi) and 1 in the last"""
     equal_width: bool = False
-    """Whether the edges are exactly m/M: those are found by arithmetic, and checked by comparison all the same"""
+    """Whether the edges are exactly m/M: bins are then found by arithmetic, and checked by comparison"""
     from_scores: bool = False
     """Whether the edges depend on the scores, so that other scores would have other bins"""
 
@@ -48,28 +48,28 @@ class Bins:
 
 @dataclass(frozen=True)
 class ReliabilityCurve:
-    r"""What ECE, MCE, the signed gap and every bar read: for each bin how many scores, their sum, and the hits.
+    r"""The sums behind ECE, MCE, the signed gap and every bar: for each bin the number of scores, their sum, the hits.
 
     A score is a hit if its class is the true one. A leading axis, where there is one, runs over classes or resamples.
     """
 
     edges: Tensor
-    """(M+1,), or (K, M+1) where each class has bins of its own"""
+    """(M+1,), or (K, M+1) if each class has its own bins"""
     count: Tensor
     """|B_m|, (…, M) float64"""
     score_sum: Tensor
     """Σ p over B_m"""
     hit_sum: Tensor
-    """How many scores in B_m are hits"""
+    """The number of hits in B_m"""
 
     @property
     def confidence(self) -> Tensor:
-        """conf(B_m): the mean score of each bin, NaN in empty ones."""
+        """conf(B_m): the mean score of each bin, NaN in empty bins."""
         return self.score_sum / self.count
 
     @property
     def likelihood(self) -> Tensor:
-        """lik(B_m): the share of hits in each bin, NaN in empty ones."""
+        """lik(B_m): the share of hits in each bin, NaN in empty bins."""
         return self.hit_sum / self.count
 
     @property
@@ -109,7 +109,7 @@ def equal_mass(scores: Tensor, n_bins: int) -> Bins:
     """M bins of about n/M scores each: edge m is the ⌈m·n/M⌉-th smallest score, and belongs to the bin it closes.
 
     Equal scores share a bin, whatever their order, so bins can be larger than n/M, and others empty. For (N, K)
-    scores each class (column) gets bins of its own.
+    scores each class (column) gets its own bins.
     """
     lines = scores.T if scores.ndim == 2 else scores
     ordered = lines.to(torch.float64).contiguous().sort(dim=-1).values
@@ -121,7 +121,7 @@ def equal_mass(scores: Tensor, n_bins: int) -> Bins:
 
 
 def assign(scores: Tensor, bins: Bins) -> Tensor:
-    """The bin, 0 … M−1, of each score. For bins by class, ``scores`` is (n, K), a column for each."""
+    """The bin, 0 … M−1, of each score. For bins by class, ``scores`` is (n, K), with one column for each class."""
     if _by_arithmetic(scores, bins):
         return torch.from_numpy(_celled(_as_numpy(scores), bins))
     return _compared(scores, bins)
@@ -132,7 +132,7 @@ def _by_arithmetic(scores: Tensor, bins: Bins) -> bool:
 
 
 def _as_numpy(scores: Tensor) -> NDArray[Any]:
-    """float32 or float64, contiguous; numpy's comparisons and counts take a fraction of torch's time on a CPU."""
+    """A contiguous float32 or float64 array; on a CPU numpy compares and counts faster than torch."""
     exact = scores if scores.dtype in (torch.float32, torch.float64) else scores.to(torch.float32)
     array: NDArray[Any] = exact.contiguous().numpy()
     return array
@@ -157,7 +157,7 @@ def _celled(values: NDArray[Any], bins: Bins) -> NDArray[Any]:
 
 
 def _compared(scores: Tensor, bins: Bins) -> Tensor:
-    """The bin of each score by comparison with the edges, in their type: the rule itself."""
+    """The bin of each score by comparison with the edges, in the edges' dtype; this is the definition."""
     edges = bins.edges.to(scores.device)
     s = scores.to(edges.dtype)
     inner, right = edges[..., 1:-1].contiguous(), bins.closed == "left"
@@ -167,7 +167,7 @@ def _compared(scores: Tensor, bins: Bins) -> Tensor:
 
 
 def curve(scores: Tensor, hits: Tensor, bins: Bins) -> ReliabilityCurve:
-    """The curve of n pooled scores; ``hits`` are the places of those whose class is the true one."""
+    """The curve of n pooled scores; ``hits`` are the indices of those whose class is the true one."""
     m = bins.n_bins
     flat = scores.reshape(-1)
     if _by_arithmetic(flat, bins):
@@ -191,12 +191,12 @@ def curve(scores: Tensor, hits: Tensor, bins: Bins) -> ReliabilityCurve:
 
 
 def _chunks(values: Tensor) -> Iterator[Tensor]:
-    size = CHUNK if values.device.type == "cpu" else 2**24  # a GPU has its caches elsewhere, and launches cost
+    size = CHUNK if values.device.type == "cpu" else 2**24  # on a GPU small chunks gain nothing and launches cost
     return iter(values.split(size))
 
 
 def _equal_width_sums(scores: Tensor, bins: Bins) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(count, sum of the scores), each (K, M) float64, of the (n, K) scores by column and bin.
+    """The count and the sum of (n, K) scores by column and bin, each (K, M) float64.
 
     A row sums to 1, so most of many scores lie in the first bin: these are only added up, the others are counted.
     """
@@ -204,7 +204,7 @@ def _equal_width_sums(scores: Tensor, bins: Bins) -> tuple[NDArray[Any], NDArray
     count, score_sum = np.zeros((2, k * m))
     first = np.zeros(k)
     rows = max(1, max(AT_ONCE, k * m) // k)  # each chunk costs a pass over the K·M sums as well: no smaller than those
-    line = np.empty(min(n, rows) * k)  # one for all chunks: new memory has to be fetched from the system page by page
+    line = np.empty(min(n, rows) * k)  # reused for all chunks: fresh memory is mapped page by page
     for start in range(0, n, rows):
         values = _as_numpy(scores[start : start + rows]).reshape(-1)
         beyond = values > _below_first_edge(bins, values.dtype)
@@ -232,7 +232,7 @@ def _equal_width_sums(scores: Tensor, bins: Bins) -> tuple[NDArray[Any], NDArray
 
 
 def _below_first_edge(bins: Bins, dtype: np.dtype[Any]) -> Any:
-    """The largest number of this type that is not above the first inner edge; of a single bin, infinity."""
+    """The largest number of this dtype that is not above the first inner edge; infinity if there is one bin."""
     if bins.n_bins == 1:
         return np.inf
     edge = np.float64(bins.edges[1])
@@ -264,14 +264,14 @@ def class_curves(probabilities: Tensor, labels: Tensor, bins: Bins) -> Reliabili
 
 
 def for_scores(scores: Tensor, n_bins: int, binning: Literal["width", "mass"]) -> Bins:
-    """The bins that ``n_bins`` and ``binning`` ask for; (N, K) scores and "mass" give bins by class."""
+    """The bins for ``n_bins`` and ``binning``; (N, K) scores with "mass" give bins by class."""
     checks.option(binning, "binning", ("width", "mass"))
     n_bins = checks.count(n_bins, "n_bins")
     return equal_width(n_bins) if binning == "width" else equal_mass(scores, n_bins)
 
 
 def by_answer(probabilities: Tensor, labels: Tensor) -> ReliabilityCurve:
-    """One bin for each class: the samples that are answered with it, whatever their score."""
+    """One bin for each class, which holds the samples predicted as that class, whatever their score."""
     k = probabilities.shape[1]
     score, predicted = probabilities.max(dim=1)
     hit = (predicted == labels).to(torch.float64)

@@ -1,4 +1,4 @@
-"""The folder in which softkin keeps what it downloaded and decoded, and digests of files remembered there.
+"""The cache folder, which holds downloads, decoded data and remembered digests of files.
 
 ``SOFTKIN_CACHE`` names it; otherwise it is ``softkin`` in the platform's folder for caches of the user.
 """
@@ -17,11 +17,11 @@ from typing import Any
 from softkin import SoftkinError, files
 from softkin.progress import track
 
-SETTLED = 2.0  # seconds: a file changed later than that ago may change again within one tick of the file system's clock
+SETTLED = 2.0  # seconds: a file changed more recently may change again within one tick of the file system's clock
 
 
 def folder() -> Path:
-    """Where the cache lives; not made yet."""
+    """The path of the cache folder, which need not exist yet."""
     named = os.environ.get("SOFTKIN_CACHE")
     if named:
         return Path(named).expanduser().absolute()
@@ -33,7 +33,7 @@ def folder() -> Path:
 
 
 def made(*parts: str) -> Path:
-    """A folder inside the cache, made if need be."""
+    """A folder inside the cache, created if necessary."""
     path = folder().joinpath(*parts)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def made(*parts: str) -> Path:
 
 
 def unwritable(path: Path, error: OSError) -> str:
-    """The sentence for a cache that cannot be written."""
+    """The error for a cache that cannot be written."""
     return (
         f"{path} could not be written: {error.strerror or error}; set SOFTKIN_CACHE to a folder with room that you may "
         "write to."
@@ -52,10 +52,10 @@ def unwritable(path: Path, error: OSError) -> str:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Only one process at a time is inside, for this ``path``; the lock goes when its process does.
+    """A lock on ``path``: only one process at a time is inside; the lock is released when its process ends.
 
-    Where the file system has no locks everybody is let in: what is written inside is renamed into its place whole,
-    so that the worst is work done twice.
+    On a file system without locks every process is let in. Files are written elsewhere and renamed into place, so the
+    worst that can happen is work done twice.
     """
     try:
         import fcntl
@@ -75,7 +75,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def stamp(path: Path) -> list[int]:
-    """What changes whenever a file is written: size, times and identity."""
+    """A file's size, times and identity, which change whenever it is written."""
     about = path.stat()
     return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino]
 
@@ -83,8 +83,8 @@ def stamp(path: Path) -> list[int]:
 def content_digest(root: Path, members: Sequence[str | Path], *, progress: bool | None = None) -> str:
     """SHA-256 over the names and bytes of ``members`` at or below ``root``; only regular files are read.
 
-    Bytes are read once: the digest is remembered together with every file's size, times and identity, and taken from
-    memory as long as none of these has changed. Trees have 100,000 files, hence plain text in place of paths.
+    Bytes are read once: the digest is remembered together with every file's size, times and identity, and reused as
+    long as none of these changes. Paths are plain texts for speed, as trees may have 100,000 files.
     """
     paths = [os.fspath(member) for member in members]
     base = os.path.join(root, "")
@@ -108,7 +108,7 @@ def content_digest(root: Path, members: Sequence[str | Path], *, progress: bool 
 
 
 def _state(names: Sequence[str], paths: Sequence[str]) -> tuple[str, float]:
-    """(digest of all names and stamps, when the newest was changed)."""
+    """The digest of all names and stamps, and the time of the newest change."""
     stamps, newest = [], 0
     try:
         for path in paths:
@@ -124,7 +124,7 @@ def _state(names: Sequence[str], paths: Sequence[str]) -> tuple[str, float]:
 
 
 def remembered(key: str, make: Callable[[], Any]) -> Any:
-    """What ``make`` gives, plain data, made once for each key."""
+    """The plain data that ``make`` returns, computed once for each key."""
     memory = folder() / "digests" / f"{files.sha256(key.encode())}.json"
     with contextlib.suppress(SoftkinError, KeyError, TypeError):
         kept = files.read_json(memory, "a result")
@@ -136,7 +136,7 @@ def remembered(key: str, make: Callable[[], Any]) -> Any:
 
 
 def _remember(memory: Path, content: Any) -> None:
-    with contextlib.suppress(SoftkinError):  # a cache that others filled may be read-only: then it is only slower
+    with contextlib.suppress(SoftkinError):  # a shared cache may be read-only, which only costs time
         files.write_json(memory, content, indent=None)
 
 
@@ -146,9 +146,9 @@ def _file_digest(path: str) -> str:
 
 
 def workplace(target: Path, doing: str) -> Path:
-    """A new folder beside ``target`` to write in, open to whom the user's mask says; what was left there goes.
+    """A new folder beside ``target`` to write in, with the permissions of the user's umask; leftovers are removed.
 
-    The caller holds the lock of ``target``, so that nobody else is at work there.
+    The caller holds the lock of ``target``, so that no other process works there.
     """
     try:
         for left in target.parent.glob(f".{doing}-{target.name}-*"):  # by a process that was killed
@@ -161,7 +161,7 @@ def workplace(target: Path, doing: str) -> Path:
 
 
 def remove(path: Path) -> None:
-    """Take a folder away: first out of its place at once, then piece by piece."""
+    """Remove a folder: rename it at once, then delete its files."""
     away = path.with_name(f".gone-{path.name}-{os.getpid()}-{time.time_ns()}")
     try:
         os.rename(path, away)

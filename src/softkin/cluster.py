@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster, whose workers import nothing from the current folder unless they are asked to."""
+"""The connection to a Ray cluster, whose workers import nothing from the current folder unless the caller allows it."""
 
 import os
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ def connected(address: str | None = None, *, imports_here: bool = False) -> "Ite
     """The module ``ray``, connected to the cluster at ``address``; an existing connection is used and left open.
 
     Args:
-        address: Such as "auto" or "ray://head:10001"; None starts a cluster on this machine.
+        address: An address such as "auto" or "ray://head:10001"; None starts a cluster on this machine.
         imports_here: Let workers import from the driver's current folder, where anything may lie; for code that the
             user named.
 
@@ -45,9 +45,9 @@ def connected(address: str | None = None, *, imports_here: bool = False) -> "Ite
 
 
 def _job(imports_here: bool) -> Any:
-    """Settings of a job; unless it imports here, its workers do not look in the driver's current folder for modules.
+    """Settings of a job; unless ``imports_here``, its workers do not import from the driver's current folder.
 
-    Ray puts that folder before all others.
+    By default Ray puts that folder first on the workers' path.
     """
     from ray.job_config import JobConfig
 

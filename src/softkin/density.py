@@ -1,12 +1,12 @@
 r"""Scores → kernel densities: the only code with the triweight kernel and its bandwidths.
 
-The time is linear in the number of scores, which may be any: the scores are first gathered in cells of width
+The time is linear in the number of scores, which is not limited: the scores are first gathered in cells of width
 δ ≤ h/256, each keeping the sums of 1, d and d² over its scores' offsets d from its centre c, so that
 
 .. math:: \sum_i \phi\Big(\frac{x - p_i}{h}\Big) \approx \sum_c \Big[ S_0 \phi(u) - \frac{S_1}{h} \phi'(u)
           + \frac{S_2}{2h^2} \phi''(u) \Big], \quad u = \frac{x - c}{h}
 
-which errs by less than 1e-7 of φ's height, and is three convolutions.
+which has an error below 1e-7 of φ's height and takes three convolutions.
 """
 
 import math
@@ -45,9 +45,9 @@ def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
 
     - "paper": 1.06 σ n^(−1/5), σ the population standard deviation of the n scores
     - "mix-n-match": σ₁ (2n)^(−1/5), σ₁ that of the hits alone
-    - a number: itself, above 0 and at most 0.5
+    - a number above 0 and at most 0.5
 
-    Returns 0 where the scores have no spread.
+    It is 0 if the scores have no spread.
     """
     if isinstance(rule, str):
         checks.option(rule, "bandwidth", ("paper", "mix-n-match"))
@@ -60,21 +60,21 @@ def bandwidth(rule: str | float, scores: Tensor, hits: Tensor) -> float:
 
 
 def _by_rule(rule: str, count: int, deviation: float, deviation_of_hits: float) -> float:
-    """1.06 σ n^(−1/5) or σ₁ (2n)^(−1/5); 0 where there is no spread."""
+    """1.06 σ n^(−1/5) or σ₁ (2n)^(−1/5); 0 without spread."""
     if rule == "paper":
         return 1.06 * deviation * math.pow(count, -0.2) if deviation > ATOMS else 0.0
     if deviation_of_hits > ATOMS:
         return deviation_of_hits * math.pow(2 * count, -0.2)
     if deviation > ATOMS:
         raise ValueError(
-            "`bandwidth` 'mix-n-match' is the spread of the hits' scores, and these have none; "
+            "`bandwidth` 'mix-n-match' is the spread of the hits' scores, but these have none; "
             "pass 'paper' or a number."
         )
     return 0.0
 
 
 def _deviation(scores: Tensor) -> float:
-    """The population standard deviation, in chunks; 0 of nothing. A small one takes a second pass."""
+    """The population standard deviation, in chunks; 0 for no values. A small deviation takes a second pass."""
     if len(scores) == 0:
         return 0.0
     n = len(scores)
@@ -97,11 +97,11 @@ class SmoothCurve:
     """The reliability curve without bins: two densities over nodes in [0, 1], as in ``ReliabilityCurve``."""
 
     nodes: Tensor
-    """Equally spaced, from 0 to 1"""
+    """Equally spaced nodes from 0 to 1"""
     density: Tensor
-    """f: of all scores; integrates to about 1"""
+    """f, the density of all scores; integrates to about 1"""
     hit_density: Tensor
-    """g = c·f: of the hits, in the same unit; integrates to about the share of hits"""
+    """g = c·f, that of the hits on the same scale; integrates to about the share of hits"""
     bandwidth: float
     """The kernel's radius"""
 
@@ -113,7 +113,7 @@ class SmoothCurve:
     @property
     def likelihood(self) -> Tensor:
         """c(p), NaN where there are no scores near p."""
-        # Rounding of the convolution leaves 1e-16 of the peak where there is nothing.
+        # Rounding of the convolution leaves 1e-16 of the peak where there are no scores.
         empty = self.density <= 1e-12 * self.density.max()
         return torch.where(empty, torch.nan, self.hit_density / self.density)
 
@@ -132,10 +132,10 @@ def cells(
     length: int | None = None,
     into: Tensor | None = None,
 ) -> Tensor:
-    """(3, length) sums of 1, d and d² in cells of width 1/``size`` from number ``first`` on.
+    """Sums (3, length) of 1, d and d² in cells of width 1/``size``, starting at cell ``first``.
 
-    The offset d is counted in widths, from the centre. ``weights`` make them sums of w, w·d and w·d². Scores a
-    rounding above 1 stay in the last cell, d tells their place. With ``into`` the sums are added there.
+    The offset d from the cell's centre is in units of its width. ``weights`` make them sums of w, w·d and w·d². Scores
+    that rounding puts above 1 stay in the last cell, with a larger d. With ``into`` the sums are added to it.
     """
     length = size if length is None else length
     sums = torch.zeros(3, length, dtype=torch.float64, device=scores.device) if into is None else into
@@ -156,9 +156,9 @@ def cells(
 
 
 def _extended(sums: Tensor, halo: int, boundary: Boundary) -> Tensor:
-    """Cells of [0, 1] with ``halo`` more on both sides: empty, or for "reflect" the mirrored ones.
+    """Cells of [0, 1] extended by ``halo`` cells on both sides: empty cells, or for "reflect" mirrored ones.
 
-    A score below ½ is mirrored at 0, the others at 1; up to a radius of ½ that is all that reaches [0, 1].
+    A score below ½ is mirrored at 0, the others at 1; for a radius up to ½ no other image reaches [0, 1].
     """
     size = sums.shape[-1]
     wide = torch.zeros(*sums.shape[:-1], size + 2 * halo, dtype=sums.dtype, device=sums.device)
@@ -174,7 +174,7 @@ def _extended(sums: Tensor, halo: int, boundary: Boundary) -> Tensor:
 def _smoothed(wide: Tensor, radius: float, halo: int) -> Tensor:
     """Σ_i φ((x − p_i)/h) at the nodes between the cells; ``radius`` is h in cells, at most ``halo`` − 1.
 
-    Of L cells the outer ``halo`` on each side only lend their scores. The nodes returned go from one before the
+    Of L cells the outer ``halo`` on each side only contribute scores. The nodes returned go from one before the
     first inner cell's left end to one after the last one's right end: L − 2·halo + 3 of them.
     """
     length = wide.shape[-1]
@@ -220,7 +220,7 @@ def _absolute_integral(values: Tensor) -> Tensor:
 
 
 def grid_size(radius: float) -> int:
-    """How many cells of [0, 1] make δ ≤ h/256."""
+    """The number of cells of [0, 1] for which δ ≤ h/256."""
     return math.ceil(CELLS_PER_RADIUS / radius)
 
 
@@ -236,7 +236,7 @@ def integrals(everything: Tensor, hits: Tensor, count: int, radius: float, bound
 
 
 class Sums:
-    """The cells of [0, 1] and the moments of scores that come in parts: added up, and read once the bandwidth is known.
+    """Sums of scores that arrive in parts: cells of [0, 1] and moments, read once the bandwidth is known.
 
     The state is one flat tensor of float64, so that the sums of several processes add up: the cells of all scores, of
     the hits, then six moments.
@@ -257,7 +257,7 @@ class Sums:
         all_scores = scores.cpu()
         for line, values in enumerate((all_scores, all_scores[hits.cpu()])):
             cells(values, self.size, into=self.cells[line])
-            # About ½ squares of scores near 1 lose less. numpy adds in one order, however many threads torch has.
+            # Centred at ½, squares of scores near 1 lose fewer digits; numpy's order is independent of torch's threads.
             about_half = (values.to(torch.float64) - 0.5).numpy()
             self.moments[line] += torch.tensor(
                 [len(values), about_half.sum(), np.square(about_half).sum()], dtype=torch.float64
@@ -291,7 +291,7 @@ class Sums:
         return float(integrals(self.cells[0], self.cells[1], self.count, radius, boundary))
 
     def floor(self, rule: str | float, boundary: Boundary, widened: float = 1.0) -> float:
-        """The error that smoothing alone shows, per score; 0 if all scores are equal."""
+        """The error that smoothing alone causes, per score; 0 if all scores are equal."""
         radius = widened * self.radius(rule)
         if radius == 0:
             return 0.0
@@ -304,7 +304,7 @@ class Sums:
 
 
 class TooFewCells(ValueError):
-    """The cells are too wide for the bandwidth that the scores have."""
+    """The cells are too wide for the bandwidth of the scores."""
 
     def __init__(self, text: str, radius: float) -> None:
         super().__init__(text)
@@ -316,7 +316,7 @@ def _deviation_from(count: float, first: float, second: float) -> float:
     if count == 0:
         return 0.0
     variance = second / count - (first / count) ** 2
-    # What the subtraction rounds away cannot be told from no spread at all.
+    # A difference below the rounding error of the subtraction counts as no spread.
     return variance**0.5 if variance > 1e-13 * second / count else 0.0
 
 
@@ -325,7 +325,7 @@ def calibration_error(
 ) -> float:
     r"""∫ |p − c(p)| f(p) dp over [0, 1] for pooled scores, of which those at ``hits`` belong to the true class.
 
-    With ``weights`` each score counts as that share of a hit, and ``hits`` is not used.
+    With ``weights`` each score counts as that fraction of a hit, and ``hits`` is not used.
     """
     if radius == 0:  # all scores equal
         likelihood = float(weights.mean()) if weights is not None else len(hits) / len(scores)
@@ -340,7 +340,7 @@ def calibration_error(
 def _by_windows(
     scores: Tensor, own: Tensor, share: Tensor | None, size: int, radius: float, boundary: Boundary
 ) -> float:
-    """``calibration_error`` on a grid too fine to hold: sorted scores, one window at a time, empty windows skipped."""
+    """``calibration_error`` on a grid too fine for memory: sorted scores, one window at a time, skipping empty ones."""
     count = len(scores)
     if boundary == "reflect":
         scores, _ = _with_images(scores, None, radius)
@@ -371,7 +371,7 @@ def _by_windows(
 
 
 def _with_images(scores: Tensor, share: Tensor | None, radius: float) -> tuple[Tensor, Tensor | None]:
-    """The scores and their mirror images that a kernel of this radius can see from [0, 1]."""
+    """The scores, and those mirror images that reach [0, 1] with a kernel of this radius."""
     reach = radius * (1 + 8 / CELLS_PER_RADIUS)
     low, high = scores < min(reach, 0.5), scores >= max(1 - reach, 0.5)
     exact = scores.to(torch.float64)
@@ -382,7 +382,7 @@ def _with_images(scores: Tensor, share: Tensor | None, radius: float) -> tuple[T
 def smooth_curve(
     scores: Tensor, hits: Tensor, radius: float, boundary: Boundary, *, num_nodes: int = 513
 ) -> SmoothCurve:
-    """Both densities at ``num_nodes`` nodes of [0, 1], to draw; errors come from ``calibration_error``."""
+    """Both densities at ``num_nodes`` nodes of [0, 1], for drawing; errors come from ``calibration_error``."""
     if radius == 0:
         raise ValueError("all scores are equal: there is no curve through a single point.")
     steps = num_nodes - 1
@@ -395,7 +395,7 @@ def smooth_curve(
 
 
 def kernel_rows(scores: Tensor, hits: Tensor | None, radius: float, boundary: Boundary, num_nodes: int) -> Tensor:
-    r"""What each row adds to D(x) = Σ (x − y) φ((x − p)/h)/h at ``num_nodes`` nodes of [0, 1]: (N, nodes).
+    r"""The contribution (N, nodes) of each row to D(x) = Σ (x − y) φ((x − p)/h)/h at ``num_nodes`` nodes of [0, 1].
 
     ``scores`` and ``hits`` are (N, K), y = ``hits`` in {0, 1} or any share. For resampling: ∫|D|/n is the KDE ECE.
     Without ``hits`` it is Σ φ((x − p)/h)/h.
@@ -410,13 +410,13 @@ def kernel_rows(scores: Tensor, hits: Tensor | None, radius: float, boundary: Bo
     for j in range(-reach, reach + 2):
         node = base + j
         value = triweight((node - place) / (radius * steps))[0] / radius
-        if boundary == "reflect":  # what a kernel lays outside comes back, which is the same as mirroring the scores
+        if boundary == "reflect":  # mass outside [0, 1] is folded back, which equals mirroring the scores
             node = node.abs()
             node = torch.where(node > steps, 2 * steps - node, node)
         inside = (node >= 0) & (node <= steps)
         value *= inside if hits is None else (node / steps - hits) * inside
         places = (row + node.clamp(0, steps).to(torch.int64)).reshape(-1)
-        if len(places) < len(total) // 8:  # few scores for so many nodes: going through all of these takes longer
+        if len(places) < len(total) // 8:  # with few scores, going through all nodes would take longer
             total.index_add_(0, places, value.reshape(-1))
         else:
             total += torch.bincount(places, weights=value.reshape(-1), minlength=len(total))

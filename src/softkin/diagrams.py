@@ -1,4 +1,4 @@
-"""Reliability diagrams and their relatives, as matplotlib figures.
+"""Reliability diagrams and related figures, with matplotlib.
 
 This module only draws: bars, bands and the ECE in the legend all read the same ``ReliabilityCurve``. Figures are made
 without pyplot and do not touch its settings; pass ``ax`` to draw on axes of your own. Colours are those of Okabe and
@@ -96,7 +96,7 @@ def reliability(
             resampled rows.
         kde: Draw the kernel-density curve too, with the paper's bandwidth.
         counts: Draw the histogram beneath.
-        seed: Seeds the resampling of rows.
+        seed: The seed of the resampling of rows.
         ax: Draw here instead of on a new figure.
 
     Returns:
@@ -227,7 +227,7 @@ def class_calibration(
     most: int = 20,
     ax: "Axes | None" = None,
 ) -> "Figure":
-    """Class by class: how sure the answers "class k" are, and how often they are right.
+    """Class by class: the confidence of the answers "class k", and how often they are right.
 
     Each line is a class that the model answers. It runs from the accuracy of those answers (dot) to their mean
     confidence (tick), and its label gives their number. The class that adds most to the error is on top.
@@ -236,7 +236,7 @@ def class_calibration(
         probabilities: (N, K).
         labels: (N,) integers.
         class_names: Labels of the lines; by default the class numbers.
-        most: How many classes to show.
+        most: The number of classes to show.
         ax: Draw here instead of on a new figure.
     """
     p, y = checked(probabilities, labels)
@@ -338,7 +338,7 @@ def _models(probabilities: Models) -> dict[str, Array]:
 
 
 def _root(ax: "Axes") -> "Figure | None":
-    """The whole figure of some axes, also in a subfigure; ``get_figure(root=True)`` needs matplotlib 3.10."""
+    """The whole figure of axes that may be in a subfigure; ``get_figure(root=True)`` needs matplotlib 3.10."""
     whole: Figure | None = None if ax.figure is None else ax.figure.figure
     return whole
 

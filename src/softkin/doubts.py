@@ -1,4 +1,4 @@
-"""What cannot be right about the similarity of named classes, in sentences with a remedy."""
+"""Sentences about what looks wrong in the similarity of named classes, each with a remedy."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ from softkin.similarity import SparseRows
 from softkin.word_vectors import SHIPPED, WordVectors, opened
 
 FEW = 4  # classes: up to here the normalisation makes every row extreme, whatever the distances
-CALM = 0.5  # of the largest possible entropy, ln(K−1): what the sharpest row of so few classes should keep
-SHARP = 0.5  # of α: a nearest class that takes more had better be near
-SHARE = 0.25  # of the other classes: what another source counts as near
+CALM = 0.5  # of the largest possible entropy, ln(K−1): the least that a row of so few classes should have
+SHARP = 0.5  # of α: a nearest class that takes more must be near in another source
+SHARE = 0.25  # of the other classes: the nearest ones, which count as near in another source
 
 
 def doubts(
@@ -26,24 +26,24 @@ def doubts(
     vectors: WordVectors | Mapping[str, Any] | str | Path | None = None,
     aliases: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """What to doubt about a similarity that was made from class names.
+    """Doubts about a similarity that was made from class names.
 
     - Three or four classes: each row's distances are brought to mean 0 and deviation 1, so two or three of them always
       come out far apart. A row is too sharp if its entropy is below half of ln(K−1).
     - A class whose nearest takes more than half of α, although no other source sees the two as near. The other sources
       are WordNet, where the two names may stand for things of one kind (animal, artifact, food, plant, …), and the
       other vectors that come with softkin, where the nearest should be among the first quarter. A source that does not
-      know the names is not asked.
+      know the names is not used.
 
     Args:
-        class_names: As for ``from_words``.
-        similarity: What came of them, by ``similarity.from_distances`` or ``from_vectors``.
-        beta: How sharp it was made; a text where data decided that, which then nobody doubts.
-        vectors: What ``class_names`` were looked up in.
-        aliases: What was looked up instead of some words.
+        class_names: The names, as for ``from_words``.
+        similarity: The similarity made from them by ``similarity.from_distances`` or ``from_vectors``.
+        beta: Its β; a text if data decided it, in which case sharpness is not doubted.
+        vectors: The vectors in which ``class_names`` were looked up.
+        aliases: Words, each with the word that was looked up instead.
 
     Returns:
-        Sentences; none if there is nothing to doubt.
+        The sentences; an empty list if there is no doubt.
     """
     sharp = "" if isinstance(beta, str) else too_sharp(similarity, beta)
     sentences = [sharp, disagreement(class_names, similarity, vectors=vectors, aliases=aliases)]
@@ -77,7 +77,7 @@ def disagreement(
     vectors: WordVectors | Mapping[str, Any] | str | Path | None = None,
     aliases: Mapping[str, str] | None = None,
 ) -> str:
-    """The sentence about nearest classes that only one source sees as near, if there are some."""
+    """The sentence about nearest classes that are near in one source only, if there are any."""
     aliases = aliases or {}
     if isinstance(similarity, SparseRows):
         most, place = similarity.values.max(dim=1)
@@ -106,13 +106,13 @@ def disagreement(
         return ""
     shown = ", ".join(doubtful[:5]) + (f" and {len(doubtful) - 5} more" if len(doubtful) > 5 else "")
     return (
-        "more than half of alpha goes to a nearest class that neither WordNet nor other word vectors see as near: "
+        "more than half of alpha goes to a nearest class that is near neither in WordNet nor in other word vectors: "
         f"{shown}; if that is wrong, say what is meant with `aliases` (--alias), or lower beta."
     )
 
 
 def _in_wordnet(names: Sequence[str], aliases: Mapping[str, str]) -> list[int]:
-    """A bit for each kind of thing that a name may stand for: as a whole, or by its last word ("oak tree": a tree)."""
+    """A bit for each kind of thing that a name may mean, as a whole or by its last word ("oak tree": a tree)."""
     shipped = WordVectors.shipped()
     lower = {key.lower(): value for key, value in aliases.items()}
     kinds = []

@@ -27,11 +27,11 @@ _LATEX = str.maketrans(
 )
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~$])|([<>&])")
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what makes a spreadsheet compute a cell, behind any number of quotes
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # a formula to a spreadsheet, after any number of quotes
 
 
 def terminal(text: str) -> str:
-    r"""Text that cannot steer a terminal: control, formatting and direction characters become "�".
+    r"""Text that is safe on a terminal: control, formatting and direction characters become "�".
 
     Example:
         >>> terminal("cat\x1b[31m")
@@ -61,7 +61,7 @@ def markdown(text: str) -> str:
 
 
 def mathtext(text: str) -> str:
-    r"""Text for matplotlib, which takes what stands between two dollar signs for mathematics.
+    r"""Text for matplotlib, which parses text between two dollar signs as mathematics.
 
     Example:
         >>> mathtext("$\\frac{1}{0}$")
@@ -71,7 +71,7 @@ def mathtext(text: str) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """Text for a cell of a CSV file, which a spreadsheet does not take for a formula: those get a quote in front.
+    """Text for a cell of a CSV file; a text that spreadsheets would take for a formula gets a leading quote.
 
     Example:
         >>> csv_cell("=HYPERLINK(1)"), csv_cell("cat")

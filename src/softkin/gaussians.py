@@ -29,7 +29,7 @@ def residuals_at_nodes(scores: Tensor, residuals: Tensor, steps: int) -> Tensor:
 def smoothed_error(residuals: Tensor, count: int) -> Callable[[Tensor], Tensor]:
     r"""σ ↦ smECE_σ = ∫ |Σ_i r_i K_σ(t, p_i)| dt / n, K_σ the Gaussian reflected at 0 and 1.
 
-    ``residuals`` (…, T+1) sit at nodes. Mirrored to period 2 the kernel is a plain convolution, hence the factor
+    ``residuals`` (…, T+1) are at nodes. Mirrored to period 2, the kernel is a plain convolution, hence the factor
     exp(−σ²π²k²/2) for frequency k. A residual at 0 or 1 falls on its own image, so it counts twice on the circle.
     """
     spectrum, frequency = _spectrum(residuals, count)
@@ -46,7 +46,7 @@ def smoothed(residuals: Tensor, count: int, sigma: Tensor) -> Tensor:
 
 
 def absolute_sum(field: Tensor) -> Tensor:
-    """∫ |field| dt by the nodes, both ends counted half."""
+    """∫ |field| dt by the trapezoidal rule over the nodes."""
     ends = field[..., 0].abs() + field[..., -1].abs()
     total: Tensor = torch.linalg.vector_norm(field, 1, dim=-1)
     return total - ends / 2

@@ -259,7 +259,9 @@ def read_fixes(path: str | Path) -> dict[str, list[str]]:
         if row and [cell.lower() for cell in row[:2]] == ["class", "like"] and line == 1:
             continue
         if len(row) == 1:
-            raise SoftkinError(f"{path}, line {line}: a class and the classes that it is like are due, got {row[0]!r}.")
+            raise SoftkinError(
+                f"{path}, line {line} must hold a class and the classes that it is like, got {row[0]!r}."
+            )
         if row:
             fixes[row[0]] = row[1:]
     return fixes
@@ -281,7 +283,7 @@ def fixed(matrix: Array, class_names: Sequence[str], fixes: Fixes) -> Tensor:
     for name, like in fixes.items():
         for word in (name, *like):
             if word not in place:
-                raise ValueError(f"a correction names {word!r}, which is no class{did_you_mean(word, place)}")
+                raise ValueError(f"a correction names {word!r}, which is not a class{did_you_mean(word, place)}")
         k, others = place[name], [place[word] for word in like]
         if k in others:
             raise ValueError(f"a correction must not make {name!r} like itself.")

@@ -1,4 +1,4 @@
-"""Calibration in PyTorch Lightning: a callback that measures, draws, moves ``alpha="auto"`` and fits a temperature.
+"""Calibration in PyTorch Lightning: a callback that measures, draws, adjusts ``alpha="auto"`` and fits a temperature.
 
     from softkin.lightning import CalibrationCallback
 
@@ -6,7 +6,7 @@
     Trainer(callbacks=[calibration], …).fit(module, train_loader, validation_loader)
     calibration.calibrator_.predict_proba(test_logits)
 
-Needs lightning (``pip install 'softkin[lightning]'``); modules of ``pytorch_lightning`` serve too.
+Needs lightning (``pip install 'softkin[lightning]'``) or ``pytorch_lightning``.
 """
 
 import contextlib
@@ -23,31 +23,31 @@ from softkin.auto_alpha import AdjustableLabels
 
 try:
     from lightning.pytorch import Callback
-except ImportError:  # the older package, of the same classes
+except ImportError:  # the older package, with the same classes
     from pytorch_lightning import Callback
 
 __all__ = ["CalibrationCallback"]
 
 
 class CalibrationCallback(Callback):  # type: ignore[misc]
-    """Log calibration after each validation, exactly also where several processes share the rows.
+    """Log calibration after each validation, exactly even if several processes share the rows.
 
     After each validation it logs ``accuracy``, ``nll``, ``ece_hist`` (of the prediction) and ``ece_hist_output`` below
-    ``prefix``, hands the reliability diagram to every logger that takes figures, and moves each loss of the module that
-    has ``alpha="auto"``. After the training it fits a temperature on the logits of the last validation.
+    ``prefix``, passes the reliability diagram to every logger that accepts figures, and adjusts each loss of the module
+    that has ``alpha="auto"``. After the training it fits a temperature on the logits of the last validation.
 
-    Logits are those that ``validation_step`` returns as ``{"logits": …}``; where it returns none, the module is called
-    once more on the batch's inputs. Labels are ``{"labels": …}`` of what it returns, or the second part of the batch.
+    Logits are those that ``validation_step`` returns as ``{"logits": …}``; if it returns none, the module is called
+    once more on the batch's inputs. Labels are ``{"labels": …}`` of its result, or the second element of the batch.
 
-    A ``DistributedSampler`` repeats rows so that each process has as many; those are left out here, so that numbers are
-    those of the data set. Rows of all processes are brought together: every process holds N·K numbers for the while.
+    A ``DistributedSampler`` repeats rows so that every process has equally many; those are left out here, so that the
+    metrics are those of the data set. Rows of all processes are gathered: every process holds N·K numbers meanwhile.
 
     Args:
-        prefix: Before the metrics' names.
-        n_bins: Bins of the errors and of the diagram.
-        figure: Draw the reliability diagram.
-        temperature: Fit a temperature after the training.
-        folder: Write the fitted calibrator there (``calibrators.load`` reads it).
+        prefix: The prefix of the metrics' names.
+        n_bins: The number of bins of the errors and of the diagram.
+        figure: Whether to draw the reliability diagram.
+        temperature: Whether to fit a temperature after the training.
+        folder: The folder for the fitted calibrator (``calibrators.load`` reads it).
 
     Attributes:
         history: The metrics of each validation, as Python floats.
@@ -73,19 +73,19 @@ class CalibrationCallback(Callback):  # type: ignore[misc]
         self._last: tuple[Tensor, Tensor] | None = None
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin again."""
+        """Forget the last validation."""
         self._rows = {}
 
     def on_validation_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Keep a batch's logits and labels as numpy: what was made in inference mode cannot be trained with."""
+        """Keep a batch's logits and labels as numpy: tensors of inference mode cannot be used in training."""
         logits, labels = _answers(pl_module, outputs, batch)
         rows = self._rows.setdefault(dataloader_idx, [])
         rows.append((logits.detach().float().cpu().numpy().copy(), labels.detach().cpu().numpy().copy()))
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Measure, log, draw, move α. Collective: Lightning calls it on every rank."""
+        """Measure, log, draw, adjust α. Collective: Lightning calls it on every rank."""
         if trainer.sanity_checking:
             self._rows = {}
             return
@@ -115,7 +115,7 @@ class CalibrationCallback(Callback):  # type: ignore[misc]
             "ece_hist_output": metrics.ece_hist(p, labels, n_bins=self.n_bins, scope="output"),
         }
         self.history.append(dict(values))
-        # Every rank has the same value, so that averaging over them changes nothing.
+        # Every rank has the same value, so averaging over ranks changes nothing.
         pl_module.log_dict({f"{prefix}{key}": value for key, value in values.items()}, sync_dist=True)
         if self.figure and trainer.is_global_zero:
             drawn = diagrams.reliability(p, labels, n_bins=self.n_bins)
@@ -123,7 +123,7 @@ class CalibrationCallback(Callback):  # type: ignore[misc]
                 trackers.log_figure(drawn, logger, f"{prefix}reliability", step=trainer.global_step)
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        """Fit the temperature on the last validation; every rank comes to the same one."""
+        """Fit the temperature on the last validation; every rank gets the same one."""
         if not self.temperature or self._last is None:
             return
         with torch.inference_mode(False), torch.no_grad():

@@ -36,7 +36,7 @@ class ModelOutput(Protocol):
 
     @property
     def logits(self) -> Any:
-        """(N, K)."""
+        """Logits (N, K)."""
 
 
 class SoftLabelCrossEntropy(AdjustableLabels):
@@ -175,7 +175,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         """The loss of ``logits`` against integer or probability ``targets``.
 
         Args:
-            logits: A tensor, or what a Hugging Face model returns: an object with a tensor ``logits``.
+            logits: A tensor, or the output of a Hugging Face model: an object with a tensor ``logits``.
             targets: Integers or probabilities.
             num_items_in_batch: Divide the sum of the losses by this instead of the number of samples. If every batch
                 of a gradient accumulation is divided by the samples of all its batches, the gradients are those of
@@ -382,7 +382,7 @@ def _dot(q: Tensor, log_p: Tensor) -> Tensor:
 
 
 def _along_classes(w: Tensor, like: Tensor) -> Tensor:
-    """(K,) shaped to multiply (N, K, d1, …)."""
+    """A tensor (K,), reshaped to multiply (N, K, d1, …)."""
     return w.view(1, -1, *(1,) * (like.ndim - 2))
 
 
@@ -446,7 +446,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         outputs: Outputs | None = None,
         **options: Any,
     ) -> Self:
-        """From class distances (K, K): see ``similarity.from_distances``."""
+        """Make the loss from class distances (K, K): see ``similarity.from_distances``."""
         similarity: Tensor | SparseRows = similarities.from_distances(
             matrix, beta, asymmetric=asymmetric, top_m=top_m, outputs=outputs
         )
@@ -466,7 +466,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         outputs: Outputs | None = None,
         **options: Any,
     ) -> Self:
-        """From the words that name the classes: see ``distances.from_words`` and ``similarity.from_vectors``.
+        """Make the loss from class names: see ``distances.from_words`` and ``similarity.from_vectors``.
 
         With ``top_m`` each class keeps only its m most similar classes. ``beta="auto"`` chooses β by a baseline's
         ``outputs`` on held-out rows.
@@ -491,7 +491,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         asymmetric: bool = False,
         **options: Any,
     ) -> Self:
-        """From a file about the similarity of classes, such as ``softkin similarity`` and its audition write.
+        """Make the loss from a file about class similarity, such as ``softkin similarity`` and its audition write.
 
         Args:
             path: A file of distances, similarity, smooth labels, a confusion matrix or a taxonomy.

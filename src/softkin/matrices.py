@@ -1,8 +1,8 @@
-"""Class matrices on disk: numbers that cannot lose the names of their classes.
+"""Class matrices on disk, always together with the names of their classes.
 
 The classic silent error is a matrix in alphabetical order used with labels in the data set's order. A file of
 ours (safetensors) holds the matrix, its class names, what it was made from and how; a CSV with the class names as
-its header can be read too. Whoever loads one says for which classes.
+its header can be read too. Loading one requires the names of the wanted classes.
 """
 
 import csv
@@ -32,7 +32,7 @@ class ClassMatrix:
     kind: str
     source: str
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What else its maker wrote down, plain data: sources and their weights, β, a suggested α, corrections"""
+    """Further plain data of its maker: sources and their weights, β, a suggested α, corrections"""
 
 
 class MatrixFiles:
@@ -44,7 +44,7 @@ class MatrixFiles:
     def content(
         self, matrix: Any, *, class_names: Sequence[str], source: str, about: Mapping[str, Any] | None = None
     ) -> bytes:
-        """What ``save`` writes."""
+        """The bytes that ``save`` writes."""
         if not source.strip():
             raise ValueError("`source` must say what the matrix was made from and how, got an empty text.")
         values = checks.square(matrix, self.kind)
@@ -61,7 +61,7 @@ class MatrixFiles:
         source: str,
         about: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write a matrix to ``path`` (.safetensors), whole or not at all.
+        """Write a matrix to ``path`` (.safetensors), atomically.
 
         ``source`` says what the matrix was made from and how; it is kept with the class names, and so is ``about``,
         plain data by name.
@@ -82,7 +82,7 @@ class MatrixFiles:
         return matrix
 
     def load(self, path: str | Path, *, class_names: Sequence[str]) -> Tensor:
-        """Read the matrix of just these classes, in this order.
+        """Read the matrix of exactly these classes, in this order.
 
         A file for the same classes in another order is reordered by name; one for other classes is refused.
         """
@@ -91,7 +91,7 @@ class MatrixFiles:
 
 
 def read_any(path: str | Path, *, kind: str = "distances") -> ClassMatrix:
-    """Read a class matrix of whatever kind; ``kind`` is that of a CSV which does not say so in its corner."""
+    """Read a class matrix of any kind; ``kind`` is that of a CSV whose corner cell does not name it."""
     path = Path(path)
     files.require_regular(path)
     raw = _read_csv(path, kind) if path.suffix.lower() == ".csv" else _read_safetensors(path)
@@ -105,7 +105,7 @@ def read_any(path: str | Path, *, kind: str = "distances") -> ClassMatrix:
 
 
 def in_order_of(matrix: ClassMatrix, class_names: Sequence[str], path: str | Path) -> Tensor:
-    """The values of just these classes, in this order; ``path`` is where the matrix was read from, for messages."""
+    """The values of exactly these classes, in this order; ``path`` is the matrix's file, for messages."""
     place = {name: k for k, name in enumerate(matrix.class_names)}
     missing = [name for name in class_names if name not in place]
     extra = sorted(set(matrix.class_names) - set(class_names))
@@ -155,7 +155,7 @@ def _read_csv(path: Path, kind: str) -> ClassMatrix:
     for number, line in enumerate(body, start=2):
         if len(line) != len(header):
             raise SoftkinError(
-                f"{path}, row {number}: {len(header)} numbers are due, one for each class, got {len(line)}."
+                f"{path}, row {number} must hold {len(header)} numbers, one for each class, got {len(line)}."
             )
     try:
         values = torch.tensor([[float(cell) for cell in line] for line in body], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Named things: each is declared once, and commands, tables, messages and completions are views of the declarations.
+"""Registries of named things: each is declared once; commands, tables, messages and completions read them.
 
 A ``Registry`` holds what can be chosen by name: metrics, calibrators, distance sources, training methods, networks,
 file formats. It knows the canonical names in the order of their declaration, and old or short spellings. Every
@@ -12,7 +12,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 T = TypeVar("T")
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-"""What the digits are called: the classes of handwritten digits, and the words to look up for "0" … "9"."""
+"""The names of the digits: the classes of handwritten digits, and the words to look up for "0" … "9"."""
 
 CUTOFF = 0.55  # of difflib's ratio: "evalute" and "evaluate" have 0.93, "ts" and "ets" 0.8
 
@@ -39,7 +39,7 @@ def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = CUTOFF) -> 
 
 
 def require(word: str, known: Iterable[str], what: str) -> str:
-    """``word`` if it is one of ``known``, which are no ``Registry``; else one sentence with the nearest of them.
+    """``word`` if it is in ``known``, a plain list; else raise an error with the nearest of them.
 
     Example:
         >>> require("rey", ["local", "ray"], "engine")
@@ -58,7 +58,7 @@ class Registry(Mapping[str, T], Generic[T]):
     Looking up an alias gives the thing itself; iterating gives canonical names only.
 
     Args:
-        kind: What one of them is called in messages, such as "calibrator".
+        kind: The word for one of them in messages, such as "calibrator".
     """
 
     def __init__(self, kind: str) -> None:
@@ -93,7 +93,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return self.add(name, item, aliases=[spelling for spelling in spellings if spelling != name], origin=made)
 
     def remove(self, name: str) -> None:
-        """Take a declaration back, with its aliases; for tests and notebooks that declare things of their own."""
+        """Remove a declaration and its aliases; for tests and notebooks with their own declarations."""
         del self._items[name]
         self._origins.pop(name, None)
         self._aliases = {alias: target for alias, target in self._aliases.items() if target != name}
@@ -116,12 +116,12 @@ class Registry(Mapping[str, T], Generic[T]):
         return [*self._items, *self._aliases]
 
     def canonical(self, name: Any, argument: str | None = None, *, also: str = "") -> str:
-        """The canonical name of a spelling, or one sentence that lists the names and guesses what was meant.
+        """The canonical name of a spelling; an unknown one raises an error that lists the names and the nearest one.
 
         Args:
-            name: What the caller wrote.
-            argument: The argument or option that it came from, for the message; by default the kind.
-            also: What may be given besides, for the message, such as "a .csv file".
+            name: The spelling.
+            argument: The argument or option that it belongs to, for the message; by default the kind.
+            also: What else is allowed, for the message, such as "a .csv file".
         """
         if isinstance(name, str):
             for spelling in (name, name.lower()):
@@ -130,7 +130,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self.refuse(name, argument, also=also)
 
     def refuse(self, name: Any, argument: str | None = None, *, also: str = "") -> NoReturn:
-        """Raise the error for a name that is not known."""
+        """Raise the error for an unknown name."""
         what = f"`{argument}`" if argument else f"a {self.kind}"
         listed = ", ".join(self._items) + (f", or {also}" if also else "")
         if not isinstance(name, str):

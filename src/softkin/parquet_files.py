@@ -8,21 +8,21 @@ from softkin import files
 def opened(file: IO[bytes] | Any, size: int, name: str) -> Any:
     """A ``pyarrow.parquet.ParquetFile`` whose columns of text stay encoded as dictionaries.
 
-    A file of a kilobyte can repeat one text of a gigabyte in every row; decoded, each row would have a copy.
+    A small file can repeat one text of a gigabyte in every row; decoded, each row would have a copy.
 
     Args:
         file: The file, or its path.
-        size: Its bytes.
-        name: What to call it in messages.
+        size: Its size in bytes.
+        name: Its name in messages.
 
     Raises:
         SoftkinError: It declares far more bytes than it has.
     """
     import pyarrow.parquet as pq
 
-    checked = {"page_checksum_verification": True}  # where the file has checksums
+    checked = {"page_checksum_verification": True}  # if the file has checksums
     plain = pq.ParquetFile(file, **checked)
-    # Of row groups, not of their columns: pyarrow aborts where the metadata of a column is damaged.
+    # Sizes of row groups, not of columns: pyarrow aborts the process on damaged metadata of a column.
     groups = (plain.metadata.row_group(number) for number in range(plain.metadata.num_row_groups))
     files.unpacked_within(size, sum(group.total_byte_size for group in groups), name)
     texts = [field.name for field in plain.schema_arrow if is_text(field.type)]
@@ -38,7 +38,7 @@ def is_text(kind: Any) -> bool:
 
 
 def cells(column: Any) -> tuple[list[Any], int]:
-    """(the cells of a column, how many bytes they would take if each row had its own); equal texts are one object."""
+    """The cells of a column, with equal texts as one object, and the bytes they would take without that sharing."""
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type):

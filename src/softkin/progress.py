@@ -11,7 +11,7 @@ PATIENCE = 1.0  # seconds before a bar appears: short work stays quiet
 
 
 def track(items: Iterable[T], description: str, *, total: int | None = None, show: bool | None = None) -> Iterator[T]:
-    """``items`` one by one, with a bar where ``show`` says so (None: where stderr is a terminal)."""
+    """Iterate over ``items`` with a bar if ``show`` is True (None: if stderr is a terminal)."""
     if not (sys.stderr.isatty() if show is None else show):
         yield from items
         return

@@ -18,7 +18,7 @@ def world() -> tuple[int, int]:
 
 
 def _reachable(tensor: Tensor) -> Tensor:
-    """``tensor`` where the group's backend can read it: NCCL moves only CUDA memory, gloo takes the CPU's."""
+    """``tensor`` in memory that the group's backend can read: CUDA memory for NCCL, the CPU's for gloo."""
     if dist.get_backend() == "nccl":
         return tensor.to(torch.device("cuda", torch.cuda.current_device())).contiguous()
     return tensor.cpu().contiguous()
@@ -39,7 +39,7 @@ def largest(value: int) -> int:
 
 
 def gather(value: Any) -> list[Any]:
-    """Every rank's small ``value``, in rank order. For plain data of our own making: gloo pickles it."""
+    """Every rank's small ``value``, in rank order; only for our own plain data, because gloo pickles it."""
     size = world()[1]
     if size == 1:
         return [value]
@@ -49,7 +49,7 @@ def gather(value: Any) -> list[Any]:
 
 
 def gather_rows(tensor: Tensor) -> Tensor:
-    """All ranks' rows one below the other, in rank order; ranks may bring different numbers of rows."""
+    """The rows of all ranks concatenated in rank order; ranks may have different numbers of rows."""
     size = world()[1]
     if size == 1:
         return tensor
@@ -73,11 +73,11 @@ def agree(error: Exception | None) -> None:
         raise error
     for rank, message in enumerate(messages):
         if message is not None:
-            raise ValueError(f"rank {rank} could not bring its shard: {message}")
+            raise ValueError(f"rank {rank} could not read its shard: {message}")
 
 
 def from_first(tensor: Tensor) -> Tensor:
-    """Rank 0's ``tensor`` on every rank, on its own device; all ranks bring one of the same shape and type."""
+    """Rank 0's ``tensor`` on every rank, on its own device; all ranks pass a tensor of the same shape and dtype."""
     if world()[1] == 1:
         return tensor
     moved = _reachable(tensor)

@@ -1,4 +1,4 @@
-"""Where a growing function passes 0: one safeguarded search for every solver that needs it, on many lines at once."""
+"""The root of a non-decreasing function: one safeguarded search for all solvers, on many lines at once."""
 
 import math
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-MOST_STEPS = 200  # every third step halves the bracket, and 64 halvings close any
+MOST_STEPS = 200  # every third step halves the bracket, and 64 halvings suffice
 
 
 def bracket(
@@ -18,18 +18,18 @@ def bracket(
     most: float = -math.inf,
     strict: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """(low, high), about ``tolerance`` apart, around the smallest place from ``low`` on where the excess is 0 or more.
+    """A bracket (low, high), about ``tolerance`` wide, of the smallest x ≥ ``low`` where the excess is 0 or more.
 
-    The excess must not fall. Two of three steps go to where the line through both ends passes 0, and a little further
-    towards the middle, so that the next step can close the bracket from the other side; the third step halves it.
+    The excess must be non-decreasing. Two of three steps go to the zero of the line through both ends, and a little
+    further towards the middle, so that the next step can close the bracket from the other side; the third halves it.
 
     Args:
-        excess: A function of (…) places; each line is searched by itself.
-        low: The first place; both ends are there where the excess is 0 or more already.
-        high: Where the excess is expected to be 0 or more.
-        tolerance: How narrow the bracket must become, as a share of the one that the search begins with.
-        most: While the excess at ``high`` is below 0, the search goes on beyond it, twice as far each time, up to here.
-        strict: Look for the smallest place where the excess is above 0.
+        excess: A function of a tensor (…) of points; each line is searched by itself.
+        low: The start; both ends stay there if the excess is already 0 or more.
+        high: A point where the excess is expected to be 0 or more.
+        tolerance: The final width of the bracket, relative to the initial one.
+        most: While the excess at ``high`` is below 0, the search doubles ``high``, up to this limit.
+        strict: Look for the smallest x where the excess is above 0.
 
     Example:
         >>> start, end = torch.tensor([0.0, 1.0], dtype=torch.float64)
@@ -57,7 +57,7 @@ def bracket(
             break
         rise = at_high - at_low
         share = torch.where(rise > 0, -at_low / rise.clamp(min=1e-300), 0.5)
-        # Not so near to an end that the next step could not pass the root.
+        # Not so close to an end that the next step could not cross the root.
         margin = (0.4 * enough / width.clamp(min=1e-300)).clamp(1e-3 if step < 4 else 0.0, 0.5)
         share = (share + torch.where(share < 0.5, margin, -margin)).clamp(margin, 1 - margin)
         middle = low + (share if step % 3 < 2 else 0.5) * width

@@ -8,10 +8,10 @@ import torch
 
 @contextlib.contextmanager
 def seeded(seed: int | None) -> Iterator[None]:
-    """Draw from ``seed``, and leave the default generator as it was; None draws from that as usual."""
+    """Seed the draws inside the block, then restore the default generator; None draws from it as usual."""
     if seed is None:
         yield
         return
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # of the CPU alone: torch.manual_seed would reseed every GPU too
+        torch.default_generator.manual_seed(seed)  # the CPU only: torch.manual_seed would reseed every GPU too
         yield

@@ -1,4 +1,4 @@
-"""Calibration inside scikit-learn: a classifier that is calibrated, calibrators as estimators, scorers, a display.
+"""Calibration in scikit-learn: a calibrated classifier, calibrators as estimators, scorers, a display.
 
 Needs scikit-learn 1.6 or newer (``pip install 'softkin[sklearn]'``).
 
@@ -38,15 +38,15 @@ __all__ = ["CalibratedClassifier", "ReliabilityDisplay", "ScoreCalibrator", "Sco
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier whose probabilities are calibrated on rows that it was not trained on.
 
-    The classifier is trained once for each fold; its scores of the rows that were left out are put together, and one
-    calibrator is fitted to all of them. With ``ensemble`` the classifiers of the folds predict together, each
-    calibrated, and their probabilities are averaged; without, a classifier trained on all rows predicts.
+    The classifier is trained once for each fold, and one calibrator is fitted to the held-out scores of all folds. With
+    ``ensemble`` the calibrated probabilities of the folds' classifiers are averaged; without it, a classifier trained
+    on all rows predicts.
 
-    Scores are the ``decision_function`` where there is one, else ``predict_proba``. A probability of exactly 0, as
+    Scores are from ``decision_function`` if there is one, else from ``predict_proba``. A probability of exactly 0, as
     forests give, is taken as a score below their resolution (``calibrators.floor_of``), so no NLL is infinite.
 
     Args:
-        estimator: Anything with ``decision_function`` or ``predict_proba``, also a pipeline. None: logistic regression.
+        estimator: A classifier or pipeline with ``decision_function`` or ``predict_proba``. None: logistic regression.
         method: "best" chooses by cross-fitting (``calibrators.fit_best``); or a calibrator's name, or a calibrator.
         cv: Number of folds, a splitter, or "prefit": the estimator is fitted already, and ``fit`` takes rows that it
             was not trained on.
@@ -100,7 +100,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     def _left_out(
         self, estimator: Any, X: Any, y: NDArray[Any], codes: NDArray[Any]
     ) -> tuple[NDArray[Any], "_Kind", list[Any]]:
-        """The scores of each row by a classifier that was not trained on it, what they are, and who predicts."""
+        """The held-out scores of each row, their kind (logits or probabilities), and the classifiers that predict."""
         folds = check_cv(self.cv, y, classifier=True)
         count = folds.get_n_splits(X, y)
         rarest = int(np.bincount(codes).argmin())
@@ -123,7 +123,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return scores, kind, trained if self.ensemble else [clone(estimator).fit(X, y)]
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """(N, K) calibrated probabilities, in the order of ``classes_``."""
+        """Calibrated probabilities (N, K), in the order of ``classes_``."""
         check_is_fitted(self, "calibrator_")
         total: Any = 0
         for estimator in self.estimators_:
@@ -144,11 +144,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
 
 class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A calibrator as an estimator: its rows are the scores of some model, its classes numbers or texts.
+    """A calibrator as an estimator: its rows are a model's scores, its classes numbers or texts.
 
     Args:
         method: "best", a calibrator's name, or a calibrator.
-        from_probabilities: Whether the rows are probabilities, and not logits.
+        from_probabilities: Whether the rows are probabilities rather than logits.
 
     Example:
         >>> scores = np.array([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0], [1.0, 0.0]])
@@ -175,7 +175,7 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """(N, K) calibrated probabilities of (N, K) scores."""
+        """Calibrated probabilities (N, K) of (N, K) scores."""
         check_is_fitted(self, "calibrator_")
         X = validate_data(self, X, dtype="numeric", reset=False)
         return _applied(self.calibrator_, X, "probabilities" if self.from_probabilities else "logits")
@@ -190,10 +190,10 @@ _Kind = Literal["logits", "probabilities"]
 
 
 def _fitted(method: str | Calibrator, scores: NDArray[Any], codes: NDArray[Any], kind: _Kind) -> Calibrator:
-    """A calibrator of its own, fitted; what stands for a probability of 0 is in its ``floor_``."""
+    """A fitted copy of the calibrator; its ``floor_`` replaces probabilities of 0."""
     from_probabilities = kind == "probabilities"
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*probabilities are exactly 0")  # a forest's are by nature
+        warnings.filterwarnings("ignore", message=".*probabilities are exactly 0")  # normal for forests
         if isinstance(method, Calibrator):
             return method.unfitted().fit(scores, codes, from_probabilities=from_probabilities)
         if method == "best":
@@ -208,7 +208,7 @@ def _applied(calibrator: Calibrator, scores: NDArray[Any], kind: _Kind) -> NDArr
 
 
 def _scores(estimator: Any, X: Any, classes: NDArray[Any]) -> tuple[NDArray[Any], _Kind]:
-    """(N, K) scores of a classifier, its classes in the order of ``classes``, and what they are."""
+    """The scores (N, K) of a classifier in the order of ``classes``, and whether they are logits or probabilities."""
     kind: _Kind
     if hasattr(estimator, "decision_function"):
         scores, kind = np.asarray(estimator.decision_function(X), dtype=np.float64), "logits"
@@ -223,14 +223,14 @@ def _scores(estimator: Any, X: Any, classes: NDArray[Any]) -> tuple[NDArray[Any]
     own = np.asarray(estimator.classes_)
     if len(own) == len(classes):
         return scores, kind
-    # A fold without some class: its classifier cannot answer with it.
+    # A classifier whose fold lacks a class cannot predict that class.
     whole = np.full((len(scores), len(classes)), 0.0 if kind == "probabilities" else scores.min() - 10.0)
     whole[:, np.searchsorted(classes, own)] = scores
     return whole, kind
 
 
 def _codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
-    """The place of each label among the classes."""
+    """The index of each label among the classes."""
     order = np.argsort(classes)
     places = np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)
     codes: NDArray[Any] = order[places]
@@ -244,11 +244,11 @@ def _codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
 
 
 class Scorer:
-    """A metric of ``predict_proba`` as scikit-learn's ``scoring`` takes it: larger is better, so most are negated.
+    """A metric of ``predict_proba`` for scikit-learn's ``scoring``, where larger is better, so most are negated.
 
     Args:
         metric: A metric's name, such as "ece_hist".
-        options: Those of the metric, such as ``scope="output"``.
+        options: Options of the metric, such as ``scope="output"``.
     """
 
     def __init__(self, metric: str, **options: Any) -> None:
@@ -271,7 +271,7 @@ class Scorer:
 
 
 def scorers() -> dict[str, Scorer]:
-    """Every metric that is a function of probabilities and labels alone, by name; "neg_" where less is better.
+    """All metrics of probabilities and labels alone, by name, with the prefix "neg_" where smaller is better.
 
     Example:
         >>> {"accuracy", "neg_nll", "neg_ece_hist", "neg_ece_hist_output", "neg_brier"} <= set(scorers())
@@ -290,7 +290,7 @@ def scorers() -> dict[str, Scorer]:
 
 
 class ReliabilityDisplay:
-    """Reliability diagram of a classifier of any number of classes, in the manner of ``CalibrationDisplay``.
+    """Reliability diagram of a classifier with any number of classes, like scikit-learn's ``CalibrationDisplay``.
 
     Make one with ``from_estimator`` or ``from_predictions``; ``figure_`` and ``ax_`` hold what was drawn.
     """
@@ -302,7 +302,7 @@ class ReliabilityDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: "Axes | None" = None, **options: Any) -> Self:
-        """Of a fitted classifier with ``predict_proba``; ``options`` are those of ``diagrams.reliability``."""
+        """The display of a fitted classifier; ``options`` are those of ``diagrams.reliability``."""
         check_is_fitted(estimator)
         p = np.asarray(estimator.predict_proba(X), dtype=np.float64)
         return cls(p, _codes(np.asarray(y), np.asarray(estimator.classes_)), options).plot(ax=ax)
@@ -317,7 +317,7 @@ class ReliabilityDisplay:
         ax: "Axes | None" = None,
         **options: Any,
     ) -> Self:
-        """Of (N, K) probabilities; ``classes`` names the columns, by default the sorted labels or 0 … K−1."""
+        """The display of (N, K) probabilities; ``classes`` names the columns, by default sorted labels or 0 … K−1."""
         p, y = np.asarray(y_prob, dtype=np.float64), np.asarray(y_true)
         names = np.arange(p.shape[1]) if classes is None and y.dtype.kind in "iu" else np.unique(y)
         return cls(p, _codes(y, names if classes is None else np.asarray(classes)), options).plot(ax=ax)

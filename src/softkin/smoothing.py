@@ -1,4 +1,4 @@
-"""Similarity + α → the smooth label of each class: row k is what a sample of class k is trained towards."""
+"""Similarity + α → the smooth label of each class: row k is the training target of class k."""
 
 from typing import overload
 
@@ -28,7 +28,7 @@ def similarity_labels(similarity: Array | SparseRows, alpha: float = 0.1) -> Ten
         alpha: The smoothing factor, 0 ≤ α < 1.
 
     Returns:
-        Q, (K, K) float64 on the CPU, or ``SparseRows`` where those came.
+        Q, (K, K) float64 on the CPU, or ``SparseRows`` for ``SparseRows``.
 
     Example:
         >>> similarity_labels(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), alpha=0.1)

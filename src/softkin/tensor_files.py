@@ -19,8 +19,8 @@ def encoded(tensors: Mapping[str, Tensor], texts: Mapping[str, Any]) -> bytes:
     """The file's content; equal content gives equal bytes.
 
     Args:
-        tensors: By name.
-        texts: Plain data beside them, by name.
+        tensors: Tensors by name.
+        texts: Plain data by name.
     """
     from safetensors.torch import save
 
@@ -31,7 +31,7 @@ def encoded(tensors: Mapping[str, Tensor], texts: Mapping[str, Any]) -> bytes:
 
 
 def _start(tensor: Tensor) -> int:
-    """The checksum of a tensor's type and shape, with which that of its numbers begins."""
+    """The checksum of a tensor's dtype and shape, which starts the checksum of its values."""
     return zlib.crc32(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
 
 
@@ -58,7 +58,7 @@ def write_described(path: Path, about: dict[str, Any], tensors: Mapping[str, Ten
 
 
 def described(path: Path, about: Mapping[str, Any], what: str) -> dict[str, Tensor]:
-    """The tensors that the JSON at ``path`` names, if they are those whose digest is in their file's name."""
+    """The tensors that the JSON at ``path`` names, verified against the digest in their file's name."""
     from safetensors.torch import load
 
     name = str(about["tensors"])
@@ -74,12 +74,12 @@ def described(path: Path, about: Mapping[str, Any], what: str) -> dict[str, Tens
 
 
 class TensorFile:
-    """An opened safetensors file: shapes and texts at once, numbers when they are asked for.
+    """An open safetensors file: shapes and texts are read at once, numbers on demand.
 
     Files without checksums (from other programs, or softkin before 0.2) are read without that check.
 
     Raises:
-        SoftkinError: There is no such file, it is damaged, or it is something else.
+        SoftkinError: There is no such file, it is damaged, or it is another kind of file.
     """
 
     def __init__(self, path: str | Path, what: str, *, name: str | None = None) -> None:
@@ -109,7 +109,7 @@ class TensorFile:
         self.texts: dict[str, Any] = about
 
     def rows(self, key: str, count: int) -> Iterator[Tensor]:
-        """A tensor of at least one dimension, ``count`` rows at a time, verified when the last were taken."""
+        """A tensor of at least one dimension, ``count`` rows at a time; verified after the last rows."""
         shape, checksum = self.shapes[key], 0
         for start in range(0, shape[0], count):
             with files.reading(self.name, self.what):
@@ -123,7 +123,7 @@ class TensorFile:
             yield part
 
     def whole(self, key: str) -> Tensor:
-        """A tensor, verified."""
+        """A verified tensor."""
         if key not in self.shapes:
             raise SoftkinError(f"{self.name} could not be read as {self.what}: it lacks `{key}`.")
         with files.reading(self.name, self.what):

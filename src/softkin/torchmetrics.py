@@ -1,4 +1,4 @@
-"""softkin's metrics as torchmetrics: a state of a few sums, which adds up over batches and processes.
+"""softkin's metrics as torchmetrics metrics, whose state is a few sums that add up over batches and processes.
 
 Needs torchmetrics (``pip install 'softkin[torchmetrics]'``). Values equal those of ``softkin.metrics`` on all the rows,
 to 1e-12 for binned errors and averages, to 1e-6 for the KDE.
@@ -37,13 +37,13 @@ KDE_CELLS = 2**18
 
 
 class StreamedMetric(Metric):
-    """Any metric of ``softkin.metrics`` that streams, by its name.
+    """A streaming metric of ``softkin.metrics``, by its name.
 
     Args:
-        metric: Such as "ece_hist", "nll", "classwise_ece".
+        metric: A metric's name, such as "ece_hist", "nll", "classwise_ece".
         num_classes: K, which fixes the size of the state.
-        from_logits: Whether ``update`` gets logits, and takes their softmax. It is never guessed.
-        options: The metric's own, and torchmetrics' (``sync_on_compute``, ``dist_sync_on_step`` …).
+        from_logits: Whether ``update`` gets logits, of which it takes the softmax. This is never guessed.
+        options: Options of the metric, and of torchmetrics (``sync_on_compute``, ``dist_sync_on_step`` …).
     """
 
     is_differentiable = False
@@ -82,7 +82,7 @@ class StreamedMetric(Metric):
         self.num_samples = self.num_samples + len(p)
 
     def compute(self) -> Tensor:
-        """The metric of all rows so far, of all processes where there are several."""
+        """The metric of all rows so far, of all processes."""
         count = int(self.num_samples)
         if count == 0:
             raise ValueError("there is nothing to compute: `update` has seen no samples.")

@@ -1,8 +1,8 @@
-"""Figures and pages for whatever keeps a run's records: TensorBoard, MLflow, Weights & Biases, by way of anything.
+"""Figures and pages for experiment trackers: TensorBoard, MLflow, Weights & Biases, directly or through a framework.
 
-A tracker is the object that a person has at hand: a ``SummaryWriter``, the module ``mlflow`` or its client's logger, a
-run of ``wandb``, one of accelerate's ``accelerator.trackers``, or a logger of Lightning. They are known by what they
-can do, and none of them is imported.
+A tracker may be a ``SummaryWriter``, the module ``mlflow``, a run of ``wandb``, one of accelerate's
+``accelerator.trackers``, or a logger of Lightning. Trackers are recognised by their methods, and none of these packages
+is imported.
 """
 
 import io
@@ -18,7 +18,7 @@ KNOWN = "a SummaryWriter, mlflow, a wandb run, a tracker of accelerate or a logg
 
 
 def log_figure(figure: "Figure", tracker: Any, name: str, *, step: int = 0) -> bool:
-    """Hand a figure to a tracker; returns whether it takes figures."""
+    """Pass a figure to a tracker; returns whether the tracker accepts figures."""
     writer = _writer(tracker)
     if hasattr(writer, "add_figure"):  # TensorBoard
         writer.add_figure(name, figure, global_step=step, close=False)
@@ -30,7 +30,7 @@ def log_figure(figure: "Figure", tracker: Any, name: str, *, step: int = 0) -> b
         writer.log_figure(figure, f"{name}-{step:06d}.png")
     elif _is_wandb(writer):
         writer.log({name: _wandb().Image(_image(figure))}, step=step)
-    elif isinstance(getattr(tracker, "log_dir", None), str):  # a folder is all that Lightning's CSV logger has
+    elif isinstance(getattr(tracker, "log_dir", None), str):  # Lightning's CSV logger has only a folder
         place = Path(tracker.log_dir) / f"{name.replace('/', '-')}-{step:06d}.png"
         place.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(place, dpi=120)
@@ -40,7 +40,7 @@ def log_figure(figure: "Figure", tracker: Any, name: str, *, step: int = 0) -> b
 
 
 def log_page(page: str | Path, tracker: Any, *, name: str = "report") -> None:
-    """Hand a page that ``report.write`` or ``softkin evaluate --report`` wrote to a tracker.
+    """Pass a page that ``report.write`` or ``softkin evaluate --report`` wrote to a tracker.
 
     MLflow and Weights & Biases keep the page itself; TensorBoard keeps no files and gets a text that says where it is.
 
@@ -48,11 +48,11 @@ def log_page(page: str | Path, tracker: Any, *, name: str = "report") -> None:
         page: The .html file.
         tracker: A ``SummaryWriter``, ``mlflow``, a run of ``wandb``, one of ``accelerator.trackers``, or a logger of
             Lightning.
-        name: What to call it there.
+        name: The page's name in the tracker.
 
     Raises:
         SoftkinError: There is no such file.
-        TypeError: The tracker is of no known kind.
+        TypeError: The tracker is not supported.
     """
     path = Path(page)
     if not path.is_file():
@@ -71,7 +71,7 @@ def log_page(page: str | Path, tracker: Any, *, name: str = "report") -> None:
 
 
 def _image(figure: "Figure") -> Any:
-    """A figure as an image of Pillow: Weights & Biases takes figures of pyplot only."""
+    """A figure as a Pillow image: Weights & Biases accepts only figures of pyplot."""
     from PIL import Image
 
     file = io.BytesIO()
@@ -80,12 +80,12 @@ def _image(figure: "Figure") -> Any:
 
 
 def _writer(tracker: Any) -> Any:
-    """What does the writing behind a tracker of accelerate or a logger of Lightning."""
+    """The object that writes for a tracker of accelerate or a logger of Lightning."""
     for attribute in ("writer", "experiment", "run"):  # accelerate's TensorBoard, Lightning's, accelerate's wandb
         inner = getattr(tracker, attribute, None)
         if inner is not None and not callable(inner):
             return inner
-    if type(tracker).__name__ == "MLflowTracker":  # accelerate's keeps no more than the active run
+    if type(tracker).__name__ == "MLflowTracker":  # accelerate's tracker has only the active run
         import mlflow
 
         return mlflow

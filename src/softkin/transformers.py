@@ -8,7 +8,7 @@
         compute_metrics=compute_metrics,
     )
 
-Nothing here imports transformers: what its ``Trainer`` hands over is enough. Tested with transformers 4.46 and newer
+Nothing here imports transformers: the arguments that its ``Trainer`` passes are enough. Tested with 4.46 and newer
 (``pip install 'softkin[transformers]'``), the first whose ``Trainer`` has ``compute_loss_func``.
 """
 
@@ -27,18 +27,18 @@ __all__ = ["TrainerLoss", "class_names", "compute_metrics"]
 
 
 class TrainerLoss:
-    """A loss as ``Trainer(compute_loss_func=…)`` calls it.
+    """A loss for ``Trainer(compute_loss_func=…)``.
 
-    ``Trainer`` uses the same function for the loss of the evaluation. A smooth loss there is no longer the NLL that
-    people take ``eval_loss`` for, and cannot be compared with that of a run without smoothing: so outside of training
-    (where gradients are off) this is the plain cross-entropy, unless asked otherwise.
+    ``Trainer`` uses the same function for the loss of the evaluation. A smooth loss there would not be the NLL that
+    ``eval_loss`` is expected to be, and could not be compared with that of a run without smoothing. So outside of
+    training (where gradients are off) this is the plain cross-entropy, unless ``evaluation="smooth"``.
 
-    With gradient accumulation ``Trainer`` hands over the number of samples of all accumulated batches
+    With gradient accumulation ``Trainer`` passes the number of samples of all accumulated batches
     (``num_items_in_batch``), and the gradients are those of one large batch.
 
     Args:
-        loss_fn: Such as ``losses.ClassSimilarityLoss``.
-        evaluation: "nll" for the plain cross-entropy in evaluations, "smooth" for ``loss_fn`` there too.
+        loss_fn: A loss such as ``losses.ClassSimilarityLoss``.
+        evaluation: "nll" for the plain cross-entropy in evaluations, "smooth" for ``loss_fn``.
     """
 
     def __init__(self, loss_fn: losses.SoftLabelCrossEntropy, *, evaluation: Literal["nll", "smooth"] = "nll") -> None:
@@ -53,9 +53,9 @@ class TrainerLoss:
         return cls(losses.ClassSimilarityLoss.from_names(names, **options), evaluation=evaluation)
 
     def __call__(self, outputs: Any, labels: Tensor, num_items_in_batch: Tensor | float | None = None) -> Tensor:
-        """The loss of what a model returns, an object or mapping with ``logits``."""
+        """The loss of a model's output, an object or mapping with ``logits``."""
         logits = outputs["logits"] if isinstance(outputs, Mapping) else getattr(outputs, "logits", outputs)
-        if logits.ndim == 3 and labels.ndim == 2:  # a label for each token: classes come second to a loss
+        if logits.ndim == 3 and labels.ndim == 2:  # a label for each token: a loss needs the classes second
             logits = logits.movedim(-1, 1)
         self.loss_fn.to(logits.device)
         if torch.is_grad_enabled() or self.evaluation == "smooth":
@@ -68,7 +68,7 @@ def class_names(model: Any) -> list[str]:
     """The names of the classes in their order, from a model or its configuration: ``id2label`` is a mapping.
 
     Raises:
-        ValueError: There are none, or only the placeholders LABEL_0, LABEL_1 …
+        ValueError: There are no names, or only the placeholders LABEL_0, LABEL_1 …
     """
     config = getattr(model, "config", model)
     named = getattr(config, "id2label", None)
@@ -86,7 +86,7 @@ def class_names(model: Any) -> list[str]:
 
 
 def _words(name: str) -> str:
-    """``card_payment_fee`` as the words that vectors know."""
+    """A name such as ``card_payment_fee`` as words with spaces."""
     return re.sub(r"[_\-\s]+", " ", name).strip()
 
 
@@ -94,7 +94,7 @@ def compute_metrics(evaluation: Any) -> dict[str, float]:
     """Accuracy, NLL, Brier score and calibration errors for ``Trainer(compute_metrics=compute_metrics)``.
 
     Args:
-        evaluation: What ``Trainer`` hands over: ``predictions`` (logits, or a tuple that begins with them) and
+        evaluation: The argument that ``Trainer`` passes: ``predictions`` (logits, or a tuple that begins with them) and
             ``label_ids``. Rows or tokens with the label −100 are left out.
     """
     values, labels = evaluation.predictions, evaluation.label_ids
