@@ -155,10 +155,10 @@ def test_a_file_that_changed_in_between_is_not_mixed(site, tmp_path):
 
 def test_a_wrong_file_is_refused_and_thrown_away(site, tmp_path):
     site.files["/x.bin"] = b"<html>please log in</html>"
-    with pytest.raises(SoftkinError, match=f"sent another file than is due: MD5 {MD5} is due, got [0-9a-f]{{32}}"):
+    with pytest.raises(SoftkinError, match=f"sent another file: its MD5 must be {MD5}, got [0-9a-f]{{32}}"):
         fetch(site, tmp_path / "x.bin")
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(SoftkinError, match="has 26 bytes, but 3,000,000 are due"):
+    with pytest.raises(SoftkinError, match="must have 3,000,000 bytes, but has 26"):
         fetch(site, tmp_path / "x.bin", size=len(CONTENT))
     assert list(tmp_path.iterdir()) == []
 
@@ -300,7 +300,7 @@ def test_members_are_checked_before_anything_is_in_place(site, monkeypatch, pack
     options = {"folder": "cifar-100-python", "members": {**members, "train": "0" * 32}}
     offered(site, monkeypatch, "cifar100", content, "cifar-100-python.tar.gz", **options)
     with pytest.raises(
-        SoftkinError, match="cifar-100-python.tar.gz holds another train than the official one: MD5 0000"
+        SoftkinError, match="cifar-100-python.tar.gz does not hold the official train: its MD5 must be 0000"
     ):
         data.get("cifar100")
     assert list((cache.folder() / "data").iterdir()) == []
@@ -319,7 +319,7 @@ def test_by_hand_where_there_is_no_network(site, monkeypatch, packed_cifar):
     assert "could not be reached" in str(caught.value)
     assert f"fetch that file elsewhere and put it at {place}, then try again" in str(caught.value)
     place.write_bytes(content[:-1])
-    with pytest.raises(SoftkinError, match="tar.gz is not the official file: MD5 .* is due, got .*; take it away"):
+    with pytest.raises(SoftkinError, match="tar.gz is not the official file: its MD5 must be .*, got .*; remove it"):
         data.load("cifar100")
     place.write_bytes(content)
     assert len(data.load("cifar100")) == 40

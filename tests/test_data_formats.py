@@ -143,7 +143,7 @@ def test_tiny_imagenet_tree_zip_and_parquet(shared_data, tmp_path):
     annotations = folder / "val" / "val_annotations.txt"
     annotations.write_text(annotations.read_text() + "../../x.JPEG\tn99999999\t0\n")
     with pytest.raises(
-        SoftkinError, match=r"val_annotations.txt, line 5: an image and its class are due, got '../../x"
+        SoftkinError, match=r"val_annotations.txt, line 5 must hold an image and its class, got '../../x"
     ):
         data.load(folder, split="test")
     # The same as a Hugging Face folder: classes by their synonyms too, and the validation set is the test set.
@@ -211,7 +211,9 @@ def test_idx_files(few, tmp_path, packed):
     file = tmp_path / ("train-images-idx3-ubyte" + ".gz" * packed)
     write("train-images-idx3-ubyte", grey[:250])
     file.write_bytes(file.read_bytes()[:-20])
-    with pytest.raises(SoftkinError, match="could not be read as idx" if packed else "was cut off: 250 rows are due"):
+    with pytest.raises(
+        SoftkinError, match="could not be read as idx" if packed else "was cut off: it must hold 250 rows"
+    ):
         data.load(tmp_path)
     write("train-images-idx3-ubyte", labels)
     with pytest.raises(SoftkinError, match="must begin as an idx file of bytes with 3 dimensions"):

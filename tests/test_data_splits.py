@@ -179,10 +179,10 @@ def test_another_data_set_is_fitted(shared_data, tmp_path):
     assert back.values.max() > 200
     assert (back.values[..., 0] == back.values[..., 2]).all()
     np.savez(tmp_path / "f.npz", features=np.eye(3), labels=np.arange(3))
-    with pytest.raises(SoftkinError, match="f.npz holds features, but images are due, as in scikit-learn's digits"):
+    with pytest.raises(SoftkinError, match="f.npz must hold images, as scikit-learn's digits does, but holds features"):
         data.out_of_distribution(tmp_path / "f.npz", digits)
     np.savez(tmp_path / "g.npz", features=np.eye(4), labels=np.arange(4))
-    with pytest.raises(SoftkinError, match="f.npz has 3 features, but 4 are due"):
+    with pytest.raises(SoftkinError, match="f.npz must have 4 features, as .* has, got 3"):
         data.out_of_distribution(tmp_path / "f.npz", data.load(tmp_path / "g.npz"))
 
 

@@ -88,9 +88,9 @@ def test_the_order_is_that_of_the_numbers_in_the_names(tmp_path):
     assert sets.expand(tmp_path / "a9.npz") is None
     assert sets.expand("-") is None
     (tmp_path / "c.csv").write_text("")
-    with pytest.raises(SoftkinError, match="must stand for files of one format, it has csv and npz"):
+    with pytest.raises(SoftkinError, match="must match files of one format, but matches csv and npz"):
         sets.expand(tmp_path)
-    with pytest.raises(SoftkinError, match="must stand for files of predictions, and there is none"):
+    with pytest.raises(SoftkinError, match="must match files of predictions, but there is none"):
         sets.expand(f"{tmp_path}/*.parquet")
     for name in ("x_logits.npy", "x_labels.npy"):
         (tmp_path / "arrays").mkdir(exist_ok=True)

@@ -419,7 +419,7 @@ def test_command_shows_what_is_not_done(tmp_path, capsys):
         (["run", "table1", "--data", "cifar100"], 2, "--data must be NAME=PATH"),
         (["run", "table1", "--workers", "0"], 2, "`--workers` must be at least 1"),
         (["figure", "table1"], 2, "table1 is a table; `softkin paper table table1` prints it."),
-        (["figure", "ood", "--output", "absent"], 1, "absent holds nothing of ood at scale small yet"),
+        (["figure", "ood", "--output", "absent"], 1, "absent holds no finished run of ood at scale small"),
     ],
 )
 def test_command_refuses_in_one_sentence(arguments, code, words, capsys):

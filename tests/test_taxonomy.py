@@ -167,7 +167,7 @@ def test_files_of_all_forms_say_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("t.csv", "a,b\nc\n", "t.csv, line 2: a parent and a child are due, got 'c'."),
+        ("t.csv", "a,b\nc\n", "t.csv, line 2 must hold a parent and a child, got 'c'."),
         ("t.csv", "parent,child\na,\n", "t.csv, line 2: the child has no name."),
         ("t.csv", "", "t.csv must hold a parent and a child a line, and is empty."),
         ("t.json", '{"a": [true, ["b"', "t.json could not be read as a taxonomy"),
@@ -183,7 +183,7 @@ def test_files_of_all_forms_say_the_same(tmp_path):
             + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 9)}]\n" for i in range(9)),
             "nested too deeply, or too large",
         ),
-        ("t.xml", "<a/>", "t.xml is no known form of a taxonomy"),
+        ("t.xml", "<a/>", "t.xml is of no known format for a taxonomy"),
     ],
 )
 def test_bad_files_are_named(tmp_path, name, text, words):

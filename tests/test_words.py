@@ -212,14 +212,14 @@ def test_files(tmp_path, suffix, text):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("the 1 2 3\ncat 4 5\n", "line 2: 3 numbers are due, got 2; was the file cut off there"),
-        ("the 1 2 3\ncat 4 5 6 7\n", "line 2: 3 numbers are due, got 4"),
-        ("the 1 2 3\ncat 4 x 6\n", "finite numbers are due, got 'x'"),
-        ("the 1 2 3\ncat 4 nan 6\n", "finite numbers are due, got 'nan'"),
-        ("the 1 2 3\ncat 4 1e99 6\n", "finite numbers are due, got '1e99'"),
+        ("the 1 2 3\ncat 4 5\n", "line 2 must hold 3 numbers, got 2; was the file cut off there"),
+        ("the 1 2 3\ncat 4 5 6 7\n", "line 2 must hold 3 numbers, got 4"),
+        ("the 1 2 3\ncat 4 x 6\n", "must hold finite numbers, got 'x'"),
+        ("the 1 2 3\ncat 4 nan 6\n", "must hold finite numbers, got 'nan'"),
+        ("the 1 2 3\ncat 4 1e99 6\n", "must hold finite numbers, got '1e99'"),
         ("4 3\nthe 1 2 3\ncat 4 5 6\n", "announces 4 vectors in its first line and holds 2: it was cut off"),
         ("", "holds no word vectors"),
-        ("hello\n", "line 1: a word and its numbers are due, separated by spaces, got 'hello'"),
+        ("hello\n", "line 1 must hold a word and its numbers, separated by spaces, got 'hello'"),
     ],
 )
 def test_damaged_files(tmp_path, text, words):
@@ -239,7 +239,7 @@ def test_files_that_are_cut_off_or_something_else(tmp_path):
     with pytest.raises(SoftkinError, match="damaged.gz"):
         WordVectors.load(tmp_path / "damaged.gz")
     (tmp_path / "late.txt").write_text("".join(f"word{i} {i} {'x' if i == 1500 else i}\n" for i in range(1800)))
-    with pytest.raises(SoftkinError, match="line 1501: finite numbers are due, got 'x'"):
+    with pytest.raises(SoftkinError, match="line 1501 must hold finite numbers, got 'x'"):
         WordVectors.load(tmp_path / "late.txt")
     (tmp_path / "odd.txt").write_bytes("\ufeffthe 1 2\ncat  3 4\n".encode())
     assert list(WordVectors.load(tmp_path / "odd.txt")) == ["the", "cat"]

@@ -174,4 +174,4 @@ def check_members(folder: Path, md5s: Mapping[str, str], name: str) -> None:
     for member, due in md5s.items():
         got = md5_of(folder / member) if (folder / member).is_file() else "no such file"
         if got != due:
-            raise SoftkinError(f"{name} holds another {member} than the official one: MD5 {due} is due, got {got}.")
+            raise SoftkinError(f"{name} does not hold the official {member}: its MD5 must be {due}, got {got}.")

@@ -190,7 +190,7 @@ def _fetched(file: PublishedFile, known: DataSet, force: bool, progress: bool | 
     if target.exists() and not force:
         if file.md5 is not None and (checksum := download.md5_of(target)) != file.md5:
             raise SoftkinError(
-                f"{target} is not the official file: MD5 {file.md5} is due, got {checksum}; take it away, or replace "
+                f"{target} is not the official file: its MD5 must be {file.md5}, got {checksum}; remove it, or replace "
                 f"it by what {file.url} offers."
             )
         return target

@@ -36,7 +36,7 @@ def out_of_distribution(
         return _noise(name, like, rows, seed)
     other = _other(name, progress)
     if other.kind != like.kind:
-        raise SoftkinError(f"{other.source} holds {other.kind}, but {like.kind} are due, as in {like.source}.")
+        raise SoftkinError(f"{other.source} must hold {like.kind}, as {like.source} does, but holds {other.kind}.")
     if len(other) > rows:
         drawn = np.random.Generator(np.random.PCG64(seed)).random(len(other)).argsort(kind="stable")[:rows]
         other = other.take(np.sort(drawn))
@@ -49,7 +49,7 @@ def out_of_distribution(
             other = replace(other, digest=digest)
     elif values.shape[1:] != like.values.shape[1:]:
         raise SoftkinError(
-            f"{other.source} has {values.shape[1]} features, but {like.values.shape[1]} are due, as in {like.source}."
+            f"{other.source} must have {like.values.shape[1]} features, as {like.source} has, got {values.shape[1]}."
         )
     return _unlabelled(other, values, like, other.source)
 

@@ -50,8 +50,8 @@ def fetch(
     if md5 is not None and checksum != md5:
         _discard(part, note)
         raise SoftkinError(
-            f"{url} sent another file than is due: MD5 {md5} is due, got {checksum}; the site may have changed it, or "
-            "something between you and it answers in its place."
+            f"{url} sent another file: its MD5 must be {md5}, got {checksum}; the site may have changed it, or "
+            "a proxy answers in its place."
         )
     try:
         with part.open("rb") as file:
@@ -108,7 +108,7 @@ def _attempt(url: str, part: Path, note: Path, size: int | None, progress: bool 
         with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT) as response:
             start, total = _where(response, have)
             if size is not None and total is not None and total != size:
-                raise SoftkinError(f"{url} has {total:,} bytes, but {size:,} are due; the site may have changed it.")
+                raise SoftkinError(f"{url} must have {size:,} bytes, but has {total:,}; the site may have changed it.")
             _remember(note, response)
             _receive(response, part, start, total, progress)
     except urllib.error.HTTPError as error:

@@ -94,7 +94,7 @@ def _annotated(annotations: Path, place: dict[str, int]) -> list[tuple[str, int]
     for count, line in enumerate(lines_of(annotations), start=1):
         name, number = [*line.split("\t"), "", ""][:2]
         if number not in place or name in ("", ".", "..") or "/" in name or "\\" in name:
-            raise SoftkinError(f"{annotations}, line {count}: an image and its class are due, got {line[:80]!r}.")
+            raise SoftkinError(f"{annotations}, line {count} must hold an image and its class, got {line[:80]!r}.")
         labelled.append((os.path.join(folder, name), place[number]))
     return labelled
 

@@ -93,7 +93,7 @@ def _rows(
         count = min(step, rows - start)
         content = file.read(count * row)
         if len(content) != count * row:
-            raise SoftkinError(f"{path} was cut off: {rows} rows are due, it ends within row {start + count}.")
+            raise SoftkinError(f"{path} was cut off: it must hold {rows} rows, but ends within row {start + count}.")
         yield np.frombuffer(content, np.uint8).reshape(count, *shape)
     if file.read(1):  # gzip verifies its checksum only when a file is read to the end
-        raise SoftkinError(f"{path} is damaged: {rows} rows are due, and more follows them.")
+        raise SoftkinError(f"{path} is damaged: it must hold {rows} rows, but more data follows them.")

@@ -81,7 +81,7 @@ def read_weights(path: str | Path, num_classes: int) -> Tensor:
             )
         return file.whole(fitting[0])
     if path.suffix.lower() not in (".npy", ".npz"):
-        raise SoftkinError(f"{path} is no known form of weights: .npy, .npz or .safetensors.")
+        raise SoftkinError(f"{path} is of no known format for weights; those are .npy, .npz and .safetensors.")
     with files.open_file(path) as stream:
         if path.suffix.lower() == ".npz":
             archive = array_files.Archive(stream, str(path))

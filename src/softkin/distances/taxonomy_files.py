@@ -30,7 +30,7 @@ def read_taxonomy(path: str | Path) -> Taxonomy:
         return Taxonomy(_nested(_read_yaml(path), path), name=str(path))
     if suffix not in (".csv", ".tsv", ".txt"):
         raise SoftkinError(
-            f"{path} is no known form of a taxonomy: .csv, .tsv or .txt with a parent and a child a line, nested .json "
+            f"{path} is of no known format for a taxonomy: .csv, .tsv or .txt of parent,child lines, nested .json "
             "or .yaml, or FILE.parquet:COLUMN with superclasses."
         )
     with files.reading(path, "a taxonomy"):
@@ -63,7 +63,7 @@ def _pairs(content: str, path: Path) -> list[tuple[str, str]]:
     for number, row in enumerate(rows, start=1 + len(lines) - len(rows)):
         if len(row) <= max(order) or (order == (0, 1) and len(row) != 2 and "parent" not in head):
             raise SoftkinError(
-                f"{path}, line {number}: a parent and a child are due, got {delimiter.join(row)[:60]!r}."
+                f"{path}, line {number} must hold a parent and a child, got {delimiter.join(row)[:60]!r}."
             )
         parent, child = row[order[0]].strip(), row[order[1]].strip()
         if not child:

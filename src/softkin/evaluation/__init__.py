@@ -1,9 +1,9 @@
-"""Predictions → all numbers of ``softkin evaluate``, as plain data: every metric with its interval, and comparisons.
+"""Predictions → all results of ``softkin evaluate`` as plain data: every metric with its interval, and comparisons.
 
 - ``evaluate``: one model in memory
-- ``evaluate_file``: one file, however large; ``Evaluated.data`` is the same plain data
-- ``compare``: several of them on the same samples
-- ``out_of_distribution``: how well a model's scores tell samples of no class from known ones
+- ``evaluate_file``: one file of any size; ``Evaluated.data`` is the same plain data
+- ``compare``: several models on the same samples
+- ``out_of_distribution``: how well a model's scores detect out-of-distribution samples
 """
 
 from softkin.evaluation.comparison import compare

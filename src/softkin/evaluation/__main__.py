@@ -1,4 +1,4 @@
-"""A process that sums up files for another one: ``python -P -m softkin.evaluation``."""
+"""A worker process that sums files for its parent: ``python -P -m softkin.evaluation``."""
 
 from softkin.evaluation.sets import main
 

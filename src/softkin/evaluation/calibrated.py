@@ -19,7 +19,7 @@ from softkin.progress import track
 
 
 def orders() -> list[str]:
-    """The metrics by which methods can be ordered: those of a comparison of which less is better."""
+    """The metrics that can order methods: those of a comparison for which smaller is better."""
     return [metric.key for metric in catalogue.shown("compare") if metric.larger_is_better is False]
 
 
@@ -48,7 +48,7 @@ def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None
 
 
 def common_rows(calibrator: Calibrator, predictions: Predictions) -> int:
-    """How many rows are among those that the calibrator was fitted on; 0 where there are no labels to tell."""
+    """The number of rows that the calibrator was fitted on; 0 without labels, which are needed to recognise them."""
     return 0 if predictions.labels is None else leaks.overlap(calibrator.sample_digests_, predictions)
 
 
@@ -64,19 +64,19 @@ def compare_methods(
     seed: int = 0,
     progress: bool | None = None,
 ) -> dict[str, Any]:
-    """Every method fitted on one set of samples and measured on another.
+    """Fit every method on one set of samples and measure it on another.
 
     Args:
-        validation: What the calibrators are fitted on.
-        test: What they are measured on; samples of the other set among these are noticed.
+        validation: The samples that the calibrators are fitted on.
+        test: The samples that they are measured on; a warning counts samples that are in both sets.
         methods: Names of calibrators; by default all, without those that search their penalty where that would take
             many minutes (``calibrators.affordable``); a warning names these.
-        floor: What a probability of 0 stands for, as for ``Calibrator.fit``.
-        metric: By which they are ordered, one of ``orders()``: "nll", "brier", "ece_hist" or "ece_hist_output".
+        floor: The value that replaces a probability of 0, as for ``Calibrator.fit``.
+        metric: The metric that orders them, one of ``orders()``: "nll", "brier", "ece_hist" or "ece_hist_output".
         confidence: The level of all intervals.
-        resamples: How many make one.
+        resamples: The number of resamples for an interval.
         seed: The seed of the resampling.
-        progress: Show a bar; by default on a terminal.
+        progress: Whether to show a bar; by default on a terminal.
 
     Returns:
         Plain data: ``methods``, best first, each with ``metrics``, ``seconds``, perhaps ``failed`` or ``warnings``;
@@ -170,5 +170,5 @@ def _against(
         "low": number(difference.low),
         "high": number(difference.high),
         "p_value": difference.p_value,
-        "significant": difference.low > 0 or difference.high < 0,  # neither where infinities leave no interval
+        "significant": difference.low > 0 or difference.high < 0,  # False if infinities leave no interval
     }

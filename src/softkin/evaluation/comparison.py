@@ -20,7 +20,7 @@ def compare(models: Sequence[Predictions], **settings: Any) -> list[dict[str, An
     """Paired comparisons of every two models; the samples are brought into one order by their ids, or refused.
 
     Args:
-        models: At least two, of the same samples.
+        models: At least two predictions of the same samples.
         settings: ``n_bins``, ``confidence``, ``resamples``, ``seed``, as for ``evaluate``.
     """
     chosen = Settings(**settings)
@@ -39,7 +39,7 @@ def statistics(p: torch.Tensor, y: torch.Tensor, settings: Settings) -> dict[str
 
 
 def aligned(first: Predictions, other: Predictions) -> Predictions:
-    """``other`` in the order of ``first``: by sample ids where both have them, else as it is; labels must agree."""
+    """``other`` in the order of ``first``: by sample ids if both have them, else unchanged; labels must agree."""
     a, b = first.name or "the first model", other.name or "the second model"
     if first.num_classes != other.num_classes:
         raise SoftkinError(
@@ -54,7 +54,7 @@ def aligned(first: Predictions, other: Predictions) -> Predictions:
 
 
 def same_samples(first: torch.Tensor, other: torch.Tensor, a: str, b: str) -> None:
-    """Refuse labels that show two files to be of different samples."""
+    """Refuse two files whose labels show that they hold different samples."""
     if len(first) != len(other):
         raise SoftkinError(
             f"{a} has {len(first):,} samples and {b} has {len(other):,}; a comparison needs the same ones. {PARTS}"
@@ -72,7 +72,7 @@ def _listed(ids: Any) -> list[Any]:
 
 
 def _order(wanted: list[Any], present: list[Any], a: str, b: str) -> torch.Tensor:
-    """Where each wanted id is among those present."""
+    """The index of each wanted id among those present."""
     place = {sample: row for row, sample in enumerate(present)}
     for ids, name in ((place, b), (set(wanted), a)):
         if len(ids) != len(present if name == b else wanted):
@@ -88,7 +88,7 @@ def _order(wanted: list[Any], present: list[Any], a: str, b: str) -> torch.Tenso
 
 
 def paired(models: Sequence[Mapping[str, Statistic]], names: Sequence[str], settings: Settings) -> list[dict[str, Any]]:
-    """Every two models in every metric that all have: difference with interval and p-value, and its significance.
+    """Compare every two models in every common metric: difference with interval, p-value and significance.
 
     ``significant`` holds after as many comparisons as there are pairs (Holm's rule, within each metric), and only where
     the interval agrees.

@@ -1,4 +1,4 @@
-"""Rules of decision by their names, fitted to predictions, applied to others, and all of them side by side."""
+"""Decision rules by name: fitted to predictions, applied to others, and compared side by side."""
 
 import csv
 import io
@@ -29,11 +29,11 @@ def rule_kind(name: str) -> type[Rule]:
 
 
 def set_score_names() -> list[str]:
-    """How sets can be scored, and how sure answers are."""
+    """The names of the scores of sets and of confidence."""
     return [*set_scores.SCORES, *confidence_scores.SCORES]
 
 
-# What rules are made of
+# The inputs of rules
 
 
 def tree_of(source: str, predictions: Predictions) -> Tree:
@@ -42,7 +42,7 @@ def tree_of(source: str, predictions: Predictions) -> Tree:
     Args:
         source: "names" for the dendrogram of the class names' word distances; a .csv of (parent, child) lines, or of
             (class, superclass) lines with that header; or a file of class distances.
-        predictions: Whose classes they are.
+        predictions: The predictions whose classes the tree must have.
     """
     names = _named(predictions, "a tree")
     if source == NAMES_ALONE:
@@ -84,14 +84,14 @@ def costs_of(source: str | Path, predictions: Predictions) -> Tensor:
 
 
 def all_costs_of(sources: Sequence[str | Path], predictions: Predictions) -> dict[str, Tensor]:
-    """``costs_of`` each file, by the file's name without its ending, or as it was typed where two would be the same."""
+    """``costs_of`` each file by its name without suffix, or by its path if two names would be the same."""
     stems = [Path(source).stem for source in sources]
     titles = [str(source) if stems.count(stem) > 1 else stem for source, stem in zip(sources, stems, strict=True)]
     return {title: costs_of(source, predictions) for title, source in zip(titles, sources, strict=True)}
 
 
 def groups_of(source: str | Path, predictions: Predictions) -> Tensor:
-    """(K,) the group of each class, 0 … G−1, from a .csv of class,group lines or a .json object of class: group."""
+    """The group 0 … G−1 of each class, (K,), from a .csv of class,group lines or a .json object of class: group."""
     path, names = Path(source), _named(predictions, "groups")
     if path.suffix.lower() == ".json":
         content = files.read_json(path, "JSON")
@@ -134,7 +134,7 @@ def _named(predictions: Predictions, what: str) -> list[str]:
 
 
 def made(kind: type[Rule], options: Mapping[str, Any]) -> Rule:
-    """A rule with those of the options that were stated (not None); one that it does not take is refused."""
+    """A rule with the options that are not None; an option that the rule does not have is refused."""
     stated = {name: value for name, value in options.items() if value is not None}
     foreign = [name for name in stated if name not in kind.option_names()]
     if foreign:
@@ -170,7 +170,7 @@ def notice(rule: Rule, predictions: Predictions) -> str | None:
 
 
 def answers(rule: Rule, predictions: Predictions) -> Tensor:
-    """What the rule says of each row.
+    """The rule's answer for each row.
 
     Raises:
         SoftkinError: The predictions have other classes than the rule, or the same in another order.
@@ -190,7 +190,7 @@ def answers(rule: Rule, predictions: Predictions) -> Tensor:
 
 
 def written(path: Path, rule: Rule, result: Tensor, predictions: Predictions) -> None:
-    """Write answers as CSV, JSONL or npz, with names where there are names, whole or not at all."""
+    """Write answers as CSV, JSONL or npz, atomically, with class names if there are any."""
     ids = _sample_ids(predictions)
     if path.suffix == ".npz":
         arrays: dict[str, Any] = {"answers": result.numpy(), "sample_ids": np.array(ids), "rule": np.array(rule.name)}
@@ -256,7 +256,7 @@ def candidates(
     groups: Tensor | None = None,
     rules: Sequence[str] | None = None,
 ) -> dict[str, Rule]:
-    """The rules that can be compared on such predictions, by what to call them."""
+    """The rules that can be compared on such predictions, by title."""
     offered: dict[str, Rule] = {}
     for score in set_scores.SCORES:
         offered[f"sets, {score.upper()}"] = PredictionSets(coverage, score)
@@ -273,7 +273,7 @@ def candidates(
     for name, matrix in (costs or {}).items():
         offered[f"least cost, {name}" if len(costs or {}) > 1 else "least cost"] = Costs(matrix)
     options = {"coverage": coverage, "error": error, "confidence": confidence, "tree": tree, "similarity": alike}
-    for kind in REGISTRY.values():  # those that somebody else declared
+    for kind in REGISTRY.values():  # rules declared outside softkin
         if kind not in (PredictionSets, Abstain, Climb, Costs) and kind.required_options() <= {
             name for name, value in options.items() if value is not None
         }:
@@ -291,15 +291,15 @@ def compare_rules(
     costs: Mapping[str, Tensor] | None = None,
     tree: Tree | None = None,
 ) -> dict[str, Any]:
-    """Every rule fitted on one set of samples and measured on another.
+    """Fit every rule on one set of samples and measure it on another.
 
     Args:
-        validation: What the rules are fitted on.
-        test: What they are measured on; samples of the other set among these are noticed.
-        rules: Unfitted rules by what to call them.
-        level: Of all intervals.
-        costs: (K, K) by name, for the cost of single answers: the measure ``cost``, or of several ``cost NAME`` each.
-        tree: Its uppermost kinds are the super-classes that sets are counted in.
+        validation: The samples that the rules are fitted on.
+        test: The samples that they are measured on; a warning counts samples that are in both sets.
+        rules: Unfitted rules by title.
+        level: The level of all intervals.
+        costs: Cost matrices (K, K) by name, for the measure ``cost`` of single answers, or ``cost NAME`` of several.
+        tree: A tree whose uppermost kinds are the super-classes in which sets are counted.
 
     Returns:
         Plain data: ``rules``, each with ``measures`` and its ``guarantee``, or with why it ``failed``.
@@ -328,7 +328,7 @@ def compare_rules(
                 outcome = _measured(rule, test, level, superclasses=groups, costs=single)
                 for name, matrix in several.items():
                     cost = _measured(rule, test, level, costs=matrix).get("cost")
-                    if cost is None:  # sets have none
+                    if cost is None:  # sets have no cost
                         break
                     outcome.measures.pop("cost", None)
                     outcome.measures[f"cost {name}"] = cost
@@ -354,7 +354,7 @@ def _measured(rule: Rule, test: Predictions, level: float, **options: Any) -> Ou
 
 
 def uppermost(tree: Tree) -> Tensor:
-    """(K,) the group of each class below the root, 0 … G−1."""
+    """The uppermost group of each class below the root, (K,) 0 … G−1."""
     top = tree.paths[:, -1]
     groups: Tensor = torch.unique(top, return_inverse=True)[1]
     return groups

@@ -1,4 +1,4 @@
-"""How well scores tell samples of no class from known ones, and wrong answers from right ones."""
+"""How well scores detect out-of-distribution samples, and wrong answers."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from softkin.predictions import Predictions
 
 
 def scores_of(predictions: Predictions) -> dict[str, Tensor]:
-    """(N,) scores that are higher for samples that the model knows: the winning score, and its members' agreement.
+    """Scores (N,) that are higher for known samples: the winning score, and the members' agreement.
 
     Agreement is minus the mutual information of label and weights, so that both point the same way.
     """
@@ -21,10 +21,10 @@ def scores_of(predictions: Predictions) -> dict[str, Tensor]:
 
 
 def out_of_distribution(known: Predictions, unknown: Predictions) -> dict[str, Any]:
-    """How well each score of a model tells ``unknown`` samples, of none of the classes, from ``known`` ones.
+    """How well each score of a model separates ``unknown`` (out-of-distribution) samples from ``known`` ones.
 
     Returns:
-        Plain data: ``name``, ``num_samples``, and ``scores``, which maps "confidence", and "mutual_information" where
+        Plain data: ``name``, ``num_samples``, and ``scores``, which maps "confidence", and "mutual_information" if
         both have members, to ``auroc`` and ``fpr_at_95``.
 
     Example:
@@ -46,9 +46,9 @@ def out_of_distribution(known: Predictions, unknown: Predictions) -> dict[str, A
 
 
 def spread(predictions: Predictions) -> dict[str, Any] | None:
-    """What the members' disagreement says of labelled samples; None where there are no members.
+    """Statistics of the members' disagreement on labelled samples; None without members.
 
-    ``auroc_of_errors`` says how well each score tells wrong answers from right ones.
+    ``auroc_of_errors`` measures how well each score separates wrong answers from right ones.
     """
     if predictions.mutual_information is None:
         return None

@@ -1,4 +1,4 @@
-"""A file of predictions, or a set of files, however large."""
+"""The evaluation of a file of predictions, or of a set of files, of any size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from softkin.metrics.statistics import Statistic
 
-ROWS = 50_000  # more rows, or more scores, are not kept: resampling them would take longer than reading them
+ROWS = 50_000  # more rows are not kept: resampling them would take longer than reading them
 SCORES = 2**24
 
 
@@ -58,12 +58,12 @@ def evaluate_file(
     Args:
         path: The file, or "-", as for ``predictions.formats.open_file``. A folder, or a pattern such as
             "shards/*.parquet", stands for all its files, in the order of their names, as one set.
-        name: What to call the model; by default the file's name.
-        progress: Show a bar; by default on a terminal.
+        name: The model's name; by default the file's name.
+        progress: Whether to show a bar; by default on a terminal.
         jobs: Worker processes that share the files of a large set. The numbers are the same, to the bit.
         engine: "ray" runs the workers on a Ray cluster, whose nodes must see the files under the same paths.
         address: The cluster's address; by default a cluster that is connected, or a new one on this machine.
-        options: Those of ``predictions.Reading`` (``kind``, ``labels``, ``label_column`` …) and of ``evaluate``.
+        options: Options of ``predictions.Reading`` (``kind``, ``labels``, ``label_column`` …) and of ``evaluate``.
     """
     checks.count(jobs, "jobs")
     checks.option(engine, "engine", ENGINES)

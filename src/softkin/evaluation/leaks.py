@@ -1,9 +1,9 @@
-"""Whether a calibrator has seen the rows it is judged on: found by the rows' content, so renaming hides nothing.
+"""Whether a calibrator was fitted on the rows it is measured on: found by the rows' content, whatever the file names.
 
 A key of each row is kept with the calibrator: a digest of its scores, as float32, and its label. Rows of different
-samples can be equal, though: saturated ones, and those of coarse scores such as a forest's. So a row speaks for itself
-only if it occurs once in its file and does not hold the probabilities 0 and 1. Other rows are known by their sample
-ids, unless these only number the rows. And as many equal rows as chance explains are no leak.
+samples can be equal, though: saturated ones, and those of coarse scores such as a forest's. So a row is identified by
+its content only if it occurs once in its file and does not consist of zeros and a one. Other rows are identified by
+their sample ids, unless these only number the rows. As many equal rows as chance explains do not count as a leak.
 """
 
 import json
@@ -18,13 +18,13 @@ from torch import Tensor
 from softkin import SoftkinError, files
 from softkin.predictions import Predictions
 
-SHARE = 0.01  # of the samples: fewer prove nothing
-LEAST = 5  # likewise, unless all samples are common
+SHARE = 0.01  # of the samples: fewer common samples are not reported
+LEAST = 5  # samples: fewer are not reported, unless all samples are common
 SATURATED = 1 - 1e-6
 
 
 def row_digests(predictions: Predictions) -> NDArray[np.int64]:
-    """(N,) a 64-bit digest of each row's scores and label; equal rows of different files have equal ones."""
+    """A 64-bit digest of each row's scores and label, (N,); equal rows of different files have equal digests."""
     bits = predictions.scores.to(torch.float32).contiguous().numpy().view(np.uint32).astype(np.uint64)
     # A sum of products with fixed odd numbers, folded: linear time, and two rows collide about once in 2^63.
     generator = np.random.Generator(np.random.PCG64(0x50F7))
@@ -39,7 +39,7 @@ def row_digests(predictions: Predictions) -> NDArray[np.int64]:
 
 
 def row_keys(predictions: Predictions) -> NDArray[np.int64]:
-    """(N,) what the samples are known by: content, or content and sample id, or the place in this very file."""
+    """The keys of the samples, (N,): content, or content and sample id, or the position in this very file."""
     content = row_digests(predictions)
     _, place, count = np.unique(content, return_inverse=True, return_counts=True)
     is_alike = count[place] > 1
@@ -47,7 +47,7 @@ def row_keys(predictions: Predictions) -> NDArray[np.int64]:
         is_alike |= (predictions.probabilities.amax(dim=1) > SATURATED).numpy()
     ids = predictions.sample_ids
     if ids is None or (isinstance(ids, Tensor) and bool((ids.diff() == 1).all()) and int(ids[0]) in (0, 1)):
-        ids = [f"{predictions.digest} {row}" for row in range(len(content))]  # numbers of rows are no ids
+        ids = [f"{predictions.digest} {row}" for row in range(len(content))]  # row numbers do not identify samples
     named = [
         int.from_bytes(sha256(f"{key} {name}".encode()).digest()[:8], "little", signed=True) if alike else key
         for key, name, alike in zip(content.tolist(), ids, is_alike.tolist(), strict=True)
@@ -56,10 +56,10 @@ def row_keys(predictions: Predictions) -> NDArray[np.int64]:
 
 
 def overlap(fitted: Tensor | None, measured: Predictions) -> int:
-    """How many samples are among those that a calibrator was fitted on, beyond what chance explains.
+    """The number of samples that a calibrator was fitted on, beyond what chance explains.
 
     Args:
-        fitted: The calibrator's ``sample_digests_``: those of ``row_keys``.
+        fitted: The calibrator's ``sample_digests_``, which come from ``row_keys``.
         measured: Predictions with labels.
     """
     from softkin.calibrators.inputs import digests
@@ -76,18 +76,18 @@ def overlap(fitted: Tensor | None, measured: Predictions) -> int:
 
 
 def notice(common: int, num_samples: int, method: str | None, name: str) -> str | None:
-    """The sentence to warn with, or None where there is nothing to say; ``method`` is None for all of several."""
+    """The warning about common samples, or None; ``method`` is None if there are several methods."""
     if common < max(1, SHARE * num_samples) or LEAST > common != num_samples:
         return None
     fitted, whom = (f"the {method} was", "it") if method else ("the calibrators were", "them")
     return (
         f"{common:,} of the {num_samples:,} samples of {name} are among those that {fitted} fitted on; "
-        f"what is measured on these flatters {whom}: fit on other samples."
+        f"metrics measured on these make {whom} look better than it is: fit on other samples."
     )
 
 
 def between(fitted: Predictions, measured: Predictions) -> str | None:
-    """The notice of samples that are in both, or None."""
+    """The warning about samples that are in both sets, or None."""
     from softkin.calibrators.inputs import digests
 
     keys = digests(row_keys(fitted), num_samples=len(fitted))
@@ -100,7 +100,7 @@ def note(common: int, num_samples: int, method: str) -> dict[str, Any]:
 
 
 def warning(notes: dict[str, Any], name: str) -> str | None:
-    """The warning that a calibrated file's own record asks for, or None."""
+    """The warning that follows from a calibrated file's record of its calibration, or None."""
     try:
         kept = files.parse_json(notes["calibration"], name, "a note of its calibration")
         return notice(int(kept["common"]), int(kept["num_samples"]), str(kept["method"]), name)

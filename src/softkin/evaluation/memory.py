@@ -1,4 +1,4 @@
-"""One model whose predictions fit in memory."""
+"""The evaluation of one model whose predictions fit in memory."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -31,21 +31,21 @@ def evaluate(
     seed: int = 0,
     kde_interval: bool = False,
 ) -> dict[str, Any]:
-    """All metrics of one model, each with its interval, and beside errors what a calibrated model would show.
+    """All metrics of one model, each with its interval, and for errors the value that a calibrated model would have.
 
     Args:
-        predictions: With labels.
+        predictions: Predictions with labels.
         n_bins: The number of bins of each histogram.
         confidence: The level of the intervals.
-        resamples: How many resamples of the rows make an interval; the same rows for all metrics.
+        resamples: The number of resamples of the rows for an interval; all metrics share them.
         seed: The seed of the resampling.
         kde_interval: Also compute the interval of the KDE ECE of the output, which takes longer than all others.
 
     Returns:
         Plain data: ``metrics`` maps each key to ``value``, ``low``, ``high`` and, for errors, ``when_calibrated`` with
         the same three; ``ece_kde_output`` has its ``floor``. Where a number is missing, ``no_interval`` or ``absent``
-        says why; ``caveat`` says what a value cannot tell. ``verdict`` says it in words, ``reliability`` holds the
-        bins.
+        says why; ``caveat`` warns about a value's meaning. ``verdict`` puts the result in words, and ``reliability``
+        holds the bins.
     """
     settings = Settings(n_bins=n_bins, confidence=confidence, resamples=resamples, seed=seed, kde_interval=kde_interval)
     return measured(predictions, settings)
@@ -72,7 +72,7 @@ def measured(predictions: Predictions, settings: Settings) -> dict[str, Any]:
     return about | words | {"metrics": summary(made, ends, settings)}
 
 
-_lock, _blocks = threading.Lock(), [0, 0]  # how many blocks are open, and the threads that torch had before
+_lock, _blocks = threading.Lock(), [0, 0]  # the number of open blocks, and torch's thread count before
 
 
 @contextmanager
@@ -101,9 +101,9 @@ def statistics(p: Tensor, y: Tensor, settings: Settings) -> dict[str, Statistic]
 
 
 def measure(made: Mapping[str, Statistic], settings: Settings) -> dict[str, Measured]:
-    """Each metric with its interval, those that take long only if the settings ask for it.
+    """Each metric with its interval; slow ones only if the settings request them.
 
-    Two threads share them out, and torch's own threads: nearly all of the work is done outside of Python.
+    Two threads divide the metrics, and torch's threads, between them: nearly all work is done outside of Python.
     """
     chosen = {key: statistic for key, statistic in made.items() if no_interval(key, statistic, settings) is None}
     many = {key for key, statistic in chosen.items() if getattr(statistic, "columns", 1) > 1}
@@ -129,11 +129,11 @@ def no_interval(key: str, statistic: Statistic, settings: Settings) -> str | Non
 
 
 MOST_RESAMPLED = 2**27
-"""Numbers in all resamples of one metric: 1 GB of float64, which takes up to three times that on the way"""
+"""The maximum of numbers in all resamples of one metric: 1 GB of float64, and up to three times that at the peak"""
 
 
 def summary(made: Mapping[str, Statistic], ends: Mapping[str, Measured], settings: Settings) -> dict[str, Any]:
-    """The metrics as plain data; errors include what a calibrated model would show."""
+    """The metrics as plain data; errors include the value that a calibrated model would have."""
     data: dict[str, Any] = {}
     for key, statistic in made.items():
         metric = METRICS[key]
@@ -154,7 +154,7 @@ def summary(made: Mapping[str, Statistic], ends: Mapping[str, Measured], setting
     return data
 
 
-DRAWS = 200  # sets of labels where the interval needed none
+DRAWS = 200  # sets of redrawn labels, if the interval needed none
 
 
 def described(pool: scopes.Pool, ends: Mapping[str, Measured], settings: Settings) -> dict[str, Any]:

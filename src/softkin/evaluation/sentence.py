@@ -1,4 +1,4 @@
-"""What the numbers say, in words that need no training."""
+"""The verdict on a model in plain words."""
 
 from typing import Any
 
@@ -6,23 +6,23 @@ from softkin import binning
 from softkin.metrics import Interval
 from softkin.metrics.scopes import Pool
 
-CELLS = 300  # of the sums: windows of ten points have whole numbers of them
-ENOUGH = 30  # answers in a window: fewer do not carry a sentence
-TELLING = 0.03  # an interval of the gap that reaches further from 0 could hide what matters
-VISIBLE = 0.0005  # a gap that is printed as 0.0 points is none, however sure it is
+CELLS = 300  # cells of the sums: a window of ten points is a whole number of them
+ENOUGH = 30  # answers in a window: fewer are not worth a sentence
+TELLING = 0.03  # an interval of the gap that reaches further from 0 could hide a gap that matters
+VISIBLE = 0.0005  # a gap that is printed as 0.0 points does not count, however certain it is
 
 
 def verdict(gap: Interval, ece: Interval, cells: dict[str, Any]) -> dict[str, Any]:
-    """The headline and a sentence below it.
+    """The headline, and a sentence that explains it.
 
-    Over- or under-confident only where the gap's interval leaves out 0. Where neither interval tells anything, the
-    headline depends on how much the gap's interval could hide: "no evidence either way" if that is three points or
+    The model is called over- or under-confident only if the gap's interval excludes 0. If neither interval shows a
+    fault, the headline depends on how large a gap the interval allows: "no evidence either way" if three points or
     more, else "no sign that the confidences are wrong".
 
     Args:
         gap: Mean confidence minus accuracy (``signed_gap``), with its interval.
         ece: The histogram ECE of the prediction, with its interval.
-        cells: The prediction's sums.
+        cells: The sums of ``cells``.
 
     Returns:
         ``kind`` ("over", "under", "mixed", "unknown" or "calibrated"), ``headline``, ``detail``, and ``at``, the
@@ -51,15 +51,15 @@ def verdict(gap: Interval, ece: Interval, cells: dict[str, Any]) -> dict[str, An
 
 
 def cells(pool: Pool) -> dict[str, list[float]]:
-    """The sums of winning scores that ``verdict`` reads, in 300 cells."""
+    """The sums of winning scores in 300 cells, for ``verdict``."""
     curve = binning.curve(pool.scores, pool.hits, binning.equal_width(CELLS))
     return {part: getattr(curve, part).tolist() for part in ("count", "score_sum", "hit_sum")}
 
 
 def window(cells: dict[str, Any]) -> tuple[int, float, int] | None:
-    """(confidence in %, share right, answers) around 90 %, or the nearest step of 10 that has enough answers.
+    """Confidence in %, share right and number of answers around 90 %, or the nearest multiple of 10 with enough.
 
-    The window reaches 5 points to either side: from 85 to 95 % are just the cells 256 to 285 of 300.
+    The window reaches 5 points to either side: 85 to 95 % are exactly the cells 256 to 285 of 300.
     """
     for at in (90, 80, 70, 60, 50, 40, 30, 20):
         cut = slice((at - 5) * CELLS // 100, (at + 5) * CELLS // 100)
@@ -76,7 +76,7 @@ def points(share: float) -> str:
 
 
 def signed_points(share: float) -> str:
-    """A difference of shares in percentage points, with its sign and without the word."""
+    """A difference of shares in percentage points, with its sign and without the unit."""
     text = f"{100 * share:+.1f}"
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
 

@@ -1,7 +1,7 @@
 """Several files of predictions as one set, read by this process, by several processes, or on a Ray cluster.
 
 The files are taken in contiguous runs, at most 32, whatever the number of processes. Each run is one ``Stream``; the
-streams are merged in the order of the files. So the numbers are the same to the bit, whoever reads which file.
+streams are merged in the order of the files. So the results are the same to the bit, whichever process reads a file.
 """
 
 import glob
@@ -29,14 +29,14 @@ from softkin.predictions.formats import Block, PredictionFile, Reading
 from softkin.predictions.registry import by_suffix
 from softkin.progress import track
 
-RUNS = 32  # contiguous parts of a set: what they are must not depend on how many processes there are
-RETRIES = 3  # of a run whose node or process of a cluster died
+RUNS = 32  # contiguous parts of a set, which must not depend on the number of processes
+RETRIES = 3  # of a run after its node or process died
 
 
 def expand(path: str | Path) -> list[Path] | None:
     """The files that a folder or a pattern such as ``shards/*.parquet`` stands for, in the order of their names.
 
-    None where it is one file, or standard input. Numbers in names count as numbers: part-2 comes before part-10.
+    It is None for one file, or standard input. Numbers in names are sorted as numbers: part-2 comes before part-10.
 
     Raises:
         SoftkinError: The folder or the pattern has no file of predictions, or files of several formats.
@@ -58,10 +58,10 @@ def expand(path: str | Path) -> list[Path] | None:
     # An .npy file of labels belongs to one of scores.
     matches = [file for file in matches if file.suffix != ".npy" or formats.kind_in_words(file.stem) is not None]
     if not matches:
-        raise SoftkinError(f"{text} must stand for files of predictions, and there is none.")
+        raise SoftkinError(f"{text} must match files of predictions, but there is none.")
     kinds = sorted({by_suffix(file.suffix) or file.suffix for file in matches})
     if len(kinds) > 1:
-        raise SoftkinError(f"{text} must stand for files of one format, it has {' and '.join(kinds)}.")
+        raise SoftkinError(f"{text} must match files of one format, but matches {' and '.join(kinds)}.")
     return sorted(matches, key=lambda file: [(piece.isdigit(), int(piece) if piece.isdigit() else 0, piece)
                                            for piece in re.split(r"(\d+)", str(file))])  # fmt: skip
 
@@ -84,7 +84,7 @@ def opened(paths: Sequence[Path], reading: Reading) -> list[PredictionFile]:
 
 
 def runs_of(count: int) -> list[range]:
-    """The places of so many files in at most 32 contiguous runs, as equal as can be."""
+    """The indices of so many files in at most 32 contiguous runs of nearly equal size."""
     runs = min(RUNS, count)
     return [range(count * run // runs, count * (run + 1) // runs) for run in range(runs)]
 
@@ -98,7 +98,7 @@ class Task:
     """The fields of a ``Reading``"""
     num_classes: int
     start: int
-    """Rows before them; −1 where only the rows are to be counted"""
+    """The number of rows before these files; −1 to only count rows"""
     settings: dict[str, Any]
     metrics: list[str]
     """Keys of the metrics; every process must know the same ones"""
@@ -254,7 +254,7 @@ class _Process:
             said = self.errors.read().decode(errors="replace").strip().splitlines()
             reason = f"signal {-code}" if code < 0 else said[-1] if said else f"exit code {code}"
             raise SoftkinError(
-                f"a process that read {task.paths[0]} ended before it was done ({reason}); was memory short? "
+                f"a process that read {task.paths[0]} ended before it was done ({reason}); did it run out of memory? "
                 "Fewer --jobs need less."
             )
         for text in answer["warnings"]:
@@ -275,7 +275,7 @@ class _Process:
 class _Cluster:
     """The nodes of a Ray cluster, which must see the files under the same paths.
 
-    A task whose node dies, or whose result was lost with a node, is given to another node.
+    A task whose node dies, or whose result was lost with a node, is repeated on another node.
     """
 
     def __init__(self, address: str | None) -> None:
@@ -313,7 +313,7 @@ def _on_node(task: dict[str, Any]) -> bytes:
 
 def main() -> None:
     """Perform tasks until the standard input ends."""
-    output, sys.stdout = sys.stdout.buffer, sys.stderr  # nothing that prints may come between results
+    output, sys.stdout = sys.stdout.buffer, sys.stderr  # keeps other output from mixing with the results
     for line in sys.stdin:
         answer: dict[str, Any] = {}
         content = b""

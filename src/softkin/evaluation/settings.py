@@ -20,7 +20,7 @@ class Settings:
 
 
 def plain(value: float) -> dict[str, Any]:
-    """A metric as plain data: ``value``, and ``low`` and ``high`` where it has an interval."""
+    """A metric as plain data: ``value``, and ``low`` and ``high`` if it has an interval."""
     if not isinstance(value, Interval):
         return {"value": number(value)}
     return {"value": number(value), "low": number(value.low), "high": number(value.high)}

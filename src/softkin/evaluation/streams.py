@@ -1,4 +1,4 @@
-"""One model with more predictions than memory should hold: a few numbers for each row, and sums over groups of rows.
+"""The evaluation of one model with too many predictions for memory: a few numbers a row, and sums over groups of rows.
 
 Each row keeps its winning score, whether that was right, its label, and its term of each average (log loss, square
 loss …). All N·K scores are only summed, by bin and class. Values are exact. For intervals the rows are dealt at random
@@ -39,7 +39,7 @@ class Grouped(Statistic):
     kind: ClassVar[Kind] = "error"
 
     def __init__(self, whole: Statistic, groups: Statistic, calibrated: Statistic | None = None) -> None:
-        """``groups`` has a row for each group; so has ``calibrated``, with labels drawn from the scores."""
+        """``groups`` has a row for each group, and so has ``calibrated``, with labels drawn from the scores."""
         self.whole, self.groups, self.calibrated = whole, groups, calibrated
         self.num_samples, self.device = groups.num_samples, groups.device
         self.columns, self.width = getattr(whole, "columns", 1), getattr(groups, "width", 1)
@@ -98,7 +98,7 @@ class Grouped(Statistic):
 
 
 class GroupedMean(Grouped):
-    """An average."""
+    """An average, resampled by groups of rows."""
 
     kind: ClassVar[Kind] = "mean"
 
@@ -108,8 +108,8 @@ class GroupSums(Statistic):
 
     Args:
         rows: (groups, F) float64.
-        reader: Of a single row: what it makes of sums is divided by the number of rows.
-        num_rows: Rows in all groups together.
+        reader: A statistic of a single row, which reads sums divided by the number of rows.
+        num_rows: The number of rows in all groups together.
     """
 
     kind: ClassVar[Kind] = "error"
@@ -134,7 +134,7 @@ class GroupSums(Statistic):
 
 
 class ValueOnly(Statistic):
-    """A metric that has a value, perhaps a floor, and no interval."""
+    """A metric with a value, optionally a floor, and no interval."""
 
     kind: ClassVar[Kind] = "error"
 
@@ -159,7 +159,7 @@ class ValueOnly(Statistic):
 
 
 class Stream:
-    """The state of an evaluation whose rows come in blocks.
+    """The state of an evaluation whose rows arrive in blocks.
 
     Args:
         num_classes: K.
@@ -207,12 +207,12 @@ class Stream:
                 self.running[key].feed(statistic, dealt if self.readers[key].kept == "groups" else None)
 
     def require_room(self, num_rows: int) -> None:
-        """Refuse so many rows that what stays of them is more than may be held at once."""
+        """Refuse so many rows that the numbers kept of each would not fit the memory limit."""
         each = 13 + 8 * (len(self.rows) - 3)  # a winning score, a hit and a label, and a number for each average
         files.within("bytes", num_rows * each, f"what stays of {num_rows:,} rows")
 
     def _dealt(self, p: Tensor) -> Dealt:
-        """The group and the drawn label of each row, by a random number each: the sizes of the blocks do not matter."""
+        """The group and the drawn label of each row, which do not depend on the sizes of the blocks."""
         group, chance = torch.from_numpy(self.generator.random((len(p), 2))).unbind(dim=1)
         cumulative = p.cumsum(dim=1)
         drawn = torch.searchsorted(cumulative, (chance[:, None] * cumulative[:, -1:]), right=True)[:, 0]
@@ -255,7 +255,7 @@ class Stream:
     def finish(
         self, name: str, class_names: list[str] | None
     ) -> tuple[dict[str, Any], dict[str, Statistic], Tensor, tuple[Tensor, Tensor]]:
-        """(plain data, the statistics behind them, labels, (winning scores, whether each was right)) of all rows."""
+        """The result for all rows: plain data, statistics, labels, and (winning scores, whether each was right)."""
         settings = self.settings
         rows = {name: torch.cat(self.rows.pop(name)) for name in list(self.rows)}
         winning, right = rows["winning"], rows["right"]
@@ -278,7 +278,7 @@ class Stream:
     def _statistics(
         self, winners: Pool, right: Tensor, rows: Mapping[str, Tensor]
     ) -> tuple[dict[str, Statistic], dict[str, str]]:
-        """(each metric as a statistic that can be resampled, the reason for each absent one)."""
+        """Each metric as a statistic that can be resampled, and the reason for each absent one."""
         n, winning = self.num_samples, winners.scores
         generator = np.random.default_rng(self.settings.seed + 1)
         groups = min(self.groups, n)
@@ -337,7 +337,7 @@ class Stream:
         return Grouped(made[0], *made)
 
     def _of_totals(self, key: str) -> ValueOnly:
-        """A metric without an interval, and its floor where it declares one."""
+        """A metric without an interval, and its floor if it declares one."""
         reader, totals = self.readers[key], self._totals(key)
         value = reader.read(totals, self.num_samples)
         return ValueOnly(value, reader.read_floor(totals) if self.running[key].metric.floor else None)

@@ -1,7 +1,7 @@
-"""The paper's own study: its tables and figures as data, run, and put beside what it prints.
+"""The paper's study: its tables and figures as data, our runs of them, and both values side by side.
 
 - ``names``, ``load``: the specs, TOML files in this folder
-- ``run``: do the studies of one at a scale, or go on with them
+- ``run``: run or resume the studies of a spec at a scale
 - ``table``: the paper's values and ours, row by row; ``figure``: the paper's figures from our runs
 
 Example:

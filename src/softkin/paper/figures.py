@@ -20,7 +20,7 @@ SCOPES: dict[Literal["prediction", "output"], str] = {"prediction": "ece_hist", 
 def figure(
     spec: PaperSpec, folder: str | Path, *, scale: str = "small", options: Mapping[str, Any] | None = None
 ) -> "dict[str, Figure]":
-    """The figures of ``spec`` by file name, drawn from what is done in ``folder``.
+    """The figures of ``spec`` by file name, drawn from the finished runs in ``folder``.
 
     A sweep gives ECE over the parameter, a figure for prediction and one for output; an out-of-distribution figure one
     for each set; reliability one for each part, scope and group of methods. Samples of all seeds are pooled.

@@ -1,4 +1,4 @@
-"""Run the studies behind a table or a figure, and put the answers beside the paper's."""
+"""Run the studies behind a table or a figure, and compare the results with the paper's."""
 
 import csv
 import io
@@ -20,25 +20,25 @@ UNREFLECTED = {"ece_kde": "ece_kde_unreflected", "ece_kde_output": "ece_kde_outp
 
 @dataclass(frozen=True)
 class Line:
-    """One number of the paper and ours: all in %, deviations over seeds."""
+    """One number of the paper and ours, in %, with deviations over seeds."""
 
     row: str
-    """DN, RN or WRN"""
+    """The paper's row: DN, RN or WRN"""
     metric: str
     method: str
     paper: float | None
-    """None where the paper prints no number"""
+    """None if the paper prints no number"""
     ours: float | None
-    """None where it is not run"""
+    """None if it was not run"""
     std: float | None
     n: int
-    """Seeds"""
+    """The number of seeds"""
     calibrated: float | None
-    """What perfect calibration would show with as many samples"""
+    """The value under perfect calibration with as many samples"""
     unreflected: float | None
-    """KDE without mirroring at 0 and 1: the paper's formula as written"""
+    """The KDE ECE without mirroring at 0 and 1: the paper's formula as written"""
     floor: float | None
-    """What smoothing alone adds to KDE O"""
+    """The part of KDE O that smoothing alone adds"""
     parameter: str
     """The values that were chosen or fixed, such as α = 0.1, β = 2"""
     network: str
@@ -74,18 +74,18 @@ class PaperTable:
 
     @cached_property
     def shown(self) -> tuple[str, ...]:
-        """The columns that say something here."""
+        """The columns that are not empty."""
         always = ("row", "metric", "method", "parameter", "ours", "n", "network", "recipe")
         return tuple(
             name for name in HEADINGS if name in always or any(getattr(line, name) is not None for line in self.lines)
         )
 
     def texts(self, line: Line) -> list[str]:
-        """A line as people read it."""
+        """The cells of a line as text."""
         return [_text(line, name) for name in self.shown]
 
     def to_markdown(self) -> str:
-        """A line for each number."""
+        """A Markdown table with one line for each number."""
         right = {"paper", "ours", "n", "calibrated", "unreflected", "floor"}
         lines = [
             "| " + " | ".join(HEADINGS[name] for name in self.shown) + " |",
@@ -97,7 +97,7 @@ class PaperTable:
         )
 
     def to_csv(self) -> str:
-        """All columns, full precision."""
+        """CSV with all columns in full precision."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         names = [field.name for field in fields(Line)]
@@ -146,10 +146,10 @@ def run(
 
     Args:
         spec: A table or a figure.
-        folder: Studies that several specs share are kept, and done, once.
-        scale: "full", "small", or "trial" where there is one.
-        options: Of ``PaperSpec.parts``: ``data``, ``rows``, ``vectors``, ``seeds``.
-        how: Of ``study.run``: ``device``, ``workers``, ``engine``, ``progress``, ``force``, ``ray_options``.
+        folder: The parent folder; a study that several specs share is run once.
+        scale: "full", "small", or "trial" if the spec has one.
+        options: Options of ``PaperSpec.parts``: ``data``, ``rows``, ``vectors``, ``seeds``.
+        how: Options of ``study.run``: ``device``, ``workers``, ``engine``, ``progress``, ``force``, ``ray_options``.
     """
     for part in spec.parts(scale, **(options or {})):
         study.run(part.study, Path(folder) / part.folder, **how)
@@ -159,13 +159,13 @@ def run(
 def table(
     spec: PaperSpec, folder: str | Path, *, scale: str = "small", options: Mapping[str, Any] | None = None
 ) -> PaperTable:
-    """The paper's values beside ours, as far as they are done."""
+    """The paper's values beside those of the finished runs."""
     parts = spec.parts(scale, **(options or {}))
     lines: list[Line] = []
     notes = [f"{spec.reference}. Scale {scale}: {spec.about(scale)}."]
     notes.append(
         "In %: mean ± standard deviation over n seeds. P: winning scores, O: all scores, summed per sample. "
-        "Calibrated: what perfect calibration would show with as many samples. Not mirrored: the kernel density as the "
+        "Calibrated: the value under perfect calibration with as many samples. Not mirrored: the kernel density as the "
         "paper writes it. Floor: what smoothing alone adds to KDE O, from which no winner is derived."
     )
     for part in parts:
@@ -180,7 +180,7 @@ def table(
                     _line(spec, part, metric, method, [result for result in results if result.method == method])
                 )
     trained = spec.scales[scale].get("networks", {})
-    for row, printed in spec.values.items():  # what the paper has and this scale does not run
+    for row, printed in spec.values.items():  # the paper's values that this scale does not run
         if row not in {part.row for part in parts}:
             lines += [
                 Line(row, metric, method, spec.value(row, metric, method), None, None, 0, None, None, None, "",
@@ -193,7 +193,7 @@ def table(
 
 
 def of_part(part: Part, folder: str | Path) -> list[Result]:
-    """The results of a part that are done."""
+    """The finished results of a part."""
     path = Path(folder) / part.folder
     return study.results(path) if path.is_dir() else []
 
@@ -201,12 +201,12 @@ def of_part(part: Part, folder: str | Path) -> list[Result]:
 def done_parts(
     spec: PaperSpec, folder: str | Path, scale: str, options: Mapping[str, Any] | None
 ) -> list[tuple[Part, list[Result]]]:
-    """Parts with their results; refuses where nothing is done yet."""
+    """The parts with their results; an error if no run is finished."""
     done = [(part, of_part(part, folder)) for part in spec.parts(scale, **(options or {}))]
     done = [(part, results) for part, results in done if results]
     if not done:
         raise SoftkinError(
-            f"{folder} holds nothing of {spec.name} at scale {scale} yet; {_advice(spec, scale)} does it."
+            f"{folder} holds no finished run of {spec.name} at scale {scale}; {_advice(spec, scale)} makes them."
         )
     return done
 
@@ -248,7 +248,7 @@ def _line(spec: PaperSpec, part: Part, metric: str, method: str, results: Sequen
 
 
 def _values(results: Sequence[Result]) -> str:
-    """What was chosen: one text where all seeds agree, else seed by seed."""
+    """The chosen values: one text if all seeds agree, else seed by seed."""
     texts = [in_words(result.record["values"]) for result in results]
     return "; ".join(dict.fromkeys(texts))
 
@@ -276,7 +276,7 @@ def recipe_in_words(part: Part) -> str:
 
 
 def _findings(spec: PaperSpec, lines: Sequence[Line]) -> list[str]:
-    """For a sweep: where our curve is lowest."""
+    """For a sweep, the sentence about the minimum of our curve."""
     if spec.kind != "sweep":
         return []
     sentences = []

@@ -1,4 +1,4 @@
-"""The paper's tables and figures as data: what it prints, and the studies that answer it."""
+"""The paper's tables and figures as data: the printed values, and the studies that reproduce them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,11 +15,11 @@ from softkin.study.methods import check as check_method
 
 KINDS = ("table", "sweep", "ood", "reliability")
 SCALES = ("full", "small")
-"""Every table and figure has these two"""
+"""The scales that every table and figure has"""
 TRIAL = "trial"
-"""What a table may have besides: one seed at fixed values, for a first look"""
+"""An optional scale of tables: one seed at fixed values, for a first look"""
 METRICS = {metric.key: metric.short for metric in catalogue.shown("paper")}
-"""The rows of the paper's tables: what records call them, and what the tables do"""
+"""The rows of the paper's tables: their names in records, and in the tables"""
 PARAMETERS = ("alpha", "beta")
 KEYS = {
     "table": {"methods", "paper"},
@@ -27,7 +27,7 @@ KEYS = {
     "ood": {"methods", "sets"},
     "reliability": {"groups"},
 }
-"""What each kind has beside name, kind, title, reference and the scales"""
+"""The keys of each kind, besides name, kind, title, reference and the scales"""
 SCALE_KEYS = {
     "table": {"networks", "study"},
     "sweep": {"networks", "study", "values"},
@@ -42,16 +42,16 @@ class Part:
     """One study of a table or a figure."""
 
     row: str
-    """Which network of the paper it stands for: DN, RN or WRN"""
+    """The network of the paper that it corresponds to: DN, RN or WRN"""
     study: StudySpec
     value: float | None = None
     """The value of a sweep's parameter"""
     known_as: str = ""
-    """A digest of the study that does not depend on where its data are; part of the folder's name"""
+    """A digest of the study that does not depend on the path of its data; part of the folder's name"""
 
     @property
     def folder(self) -> str:
-        """Named by the study's content: a study that two figures share runs once, and a changed spec starts afresh."""
+        """A name from the study's content: a study that two figures share runs once, and a changed spec starts anew."""
         return f"{self.study.name}-{self.known_as}"
 
 
@@ -73,20 +73,20 @@ class PaperSpec:
     sets: tuple[str, ...] = ()
     groups: tuple[tuple[str, ...], ...] = ()
     claims: tuple[str, ...] = ()
-    """What the paper says of a figure that prints no numbers"""
+    """The paper's statements about a figure that prints no numbers"""
     notes: tuple[str, ...] = ()
     beside: Path | None = None
     """The folder of specs that this one refers to; None: softkin's own"""
     trust_model: tuple[str, ...] = ()
-    """Networks given as code that files there may name"""
+    """The networks as code that files in that folder may name"""
 
     def value(self, row: str, metric: str, method: str) -> float | None:
-        """What the paper prints, in %; None where it prints nothing."""
+        """The paper's value in %; None if it prints none."""
         printed = self.values.get(row, {}).get(metric)
         return None if printed is None else printed[self.methods.index(method)]
 
     def about(self, scale: str) -> str:
-        """What is trained at this scale, in words."""
+        """A description of what is trained at this scale."""
         return str(self._scale(scale)["about"])
 
     def _scale(self, scale: str) -> Mapping[str, Any]:
@@ -104,11 +104,11 @@ class PaperSpec:
         """The studies of this scale.
 
         Args:
-            scale: "full", "small", or "trial" where there is one.
-            data: Where data sets are, by the name that the spec has for them; others are found by that name.
-            rows: Only these networks of the paper, such as ("WRN",).
+            scale: "full", "small", or "trial" if the spec has one.
+            data: Paths of data sets by their names in the spec; others are found by name.
+            rows: Only use these networks of the paper, such as ("WRN",).
             vectors: A file of word vectors instead of GloVe, the paper's kind.
-            seeds: Instead of the spec's: how many, or which.
+            seeds: The number of seeds, or a list of seeds, instead of the spec's.
         """
         about = self._scale(scale)
         places = dict(data or {})
@@ -195,15 +195,15 @@ def _folder() -> Any:
 
 
 def load(name: str | Path, *, trust_model: str | Sequence[str] = ()) -> PaperSpec:
-    """A table or figure by name, or from a .toml file of one's own.
+    """A table or figure by name, or from a .toml file.
 
     Args:
         name: One of ``names()``, or the file.
         trust_model: A "package.module:callable" that the file may name as a network: building that runs code.
 
     Raises:
-        ValueError: A name that is not known.
-        SoftkinError: A file that cannot be read, or that is no valid spec.
+        ValueError: The name is unknown.
+        SoftkinError: The file cannot be read, or is not a valid spec.
     """
     path = Path(name)
     if path.suffix == ".toml":
@@ -274,7 +274,7 @@ def _checked(
         trust_model=trust_model,
     )
     for scale in scales:
-        for part in spec.parts(scale):  # a study that cannot be is refused here
+        for part in spec.parts(scale):  # refuses invalid studies
             if beside is not None and part.study.model is not None:
                 models.require_trust(part.study.model, trust_model, where=str(name))
     return spec

@@ -84,7 +84,7 @@ def _parsed(path: Path, file: IO[bytes], position: _Position) -> Iterator[Block]
             raise SoftkinError(f"{path}, after line 0: not UTF-8 text.")
         if start and dimension < 1:
             raise SoftkinError(
-                f"{path}, line 1: a word and its numbers are due, separated by spaces, got {text[:40]!r}."
+                f"{path}, line 1 must hold a word and its numbers, separated by spaces, got {text[:40]!r}."
             )
     count, ended = 0, True
     for block in _lines(file, start):
@@ -176,12 +176,12 @@ def _slow(path: Path, block: bytes, dimension: int, before: int) -> Block:
         # A line with more spaces than numbers: words may contain spaces (GloVe 840B has ". . ."), numbers may not.
         if spaces < dimension or (spaces > dimension and checks.is_number(word.rsplit(" ", 1)[-1])):
             raise SoftkinError(
-                f"{path}, line {number}: {dimension} numbers are due, got {spaces}; was the file cut off there?"
+                f"{path}, line {number} must hold {dimension} numbers, got {spaces}; was the file cut off there?"
             )
         values = text[len(word) + 1 :].split(" ")[-dimension:]
         for value in values:
             if not checks.is_number(value) or not abs(float(value)) <= float(np.finfo(np.float32).max):
-                raise SoftkinError(f"{path}, line {number}: finite numbers are due, got {value[:40]!r}.")
+                raise SoftkinError(f"{path}, line {number} must hold finite numbers, got {value[:40]!r}.")
         words.append(word)
         rows.append(np.array([float(value) for value in values], dtype=np.float32))
     return words, np.stack(rows)
