@@ -1,4 +1,4 @@
-"""Write docs/commands.md and the recorded choices of options, so that they cannot say anything but what is so.
+"""Write docs/commands.md and the recorded choices of options from the code, so that they always agree with it.
 
 The page comes from the commands' own help, the choices (src/softkin/cli/choices.json) from the registries.
 
@@ -16,9 +16,9 @@ from softkin.cli.arguments import subcommands
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
 HEAD = """# Commands
 
-Made by `scripts/commands_page.py` from `softkin … --help`. Results go to standard output, progress and warnings to
-standard error. The exit code is 0 when done, 2 for wrong usage, 1 for whatever else went wrong. `--json` prints the
-same numbers for machines; shares and errors in it are fractions, where tables for people show percent.
+This page is written by `scripts/commands_page.py` from `softkin … --help`. Results go to standard output, progress and
+warnings to standard error. The exit code is 0 for success, 2 for wrong usage and 1 for any other failure. `--json`
+prints the same numbers for machines; its shares and errors are fractions, where tables show percent.
 """
 
 

@@ -159,7 +159,7 @@ class Laplace(Posterior):
             for batch in loader:
                 seen.clear()
                 output, labels, _ = answer(self.network, batch, device_of(self.network))
-                features, own = self._one(seen, output)
+                features, own = self._features_and_logits(seen, output)
                 yield features, own, torch.as_tensor(labels).cpu().long()
         finally:
             hook.remove()
@@ -174,7 +174,7 @@ class Laplace(Posterior):
 
         return self.layer.register_forward_hook(note)
 
-    def _one(self, seen: list[tuple[Tensor, Tensor]], logits: Tensor) -> tuple[Tensor, Tensor]:
+    def _features_and_logits(self, seen: list[tuple[Tensor, Tensor]], logits: Tensor) -> tuple[Tensor, Tensor]:
         """The layer's input and the logits, which must be the layer's output."""
         features, own = (torch.cat([pair[part] for pair in seen]) if seen else torch.empty(0, 0) for part in (0, 1))
         if own.shape != logits.shape or not torch.allclose(own, logits.detach().cpu().double(), atol=1e-5):
@@ -238,7 +238,7 @@ class Laplace(Posterior):
         seen: list[tuple[Tensor, Tensor]] = []
         hook = self._watched(seen)
         try:
-            features, logits = self._one(seen, logits_of(self))
+            features, logits = self._features_and_logits(seen, logits_of(self))
         finally:
             hook.remove()
         if self.prediction == "probit":

@@ -1,4 +1,4 @@
-"""What callers pass to a calibrator: scores as float64 logits, labels, digests of sample ids, and the way back."""
+"""The inputs of calibrators: scores as float64 logits, labels and digests of sample ids; and outputs of that kind."""
 
 import hashlib
 import warnings

@@ -42,15 +42,15 @@ complete -F _softkin softkin
 # softkin in zsh
 _softkin() {
     local line tab=$'\t'
-    local -a found
+    local -a matches
     for line in ${(f)"$(softkin completion zsh --words "${(@)words[2,CURRENT]}" 2>/dev/null)"}; do
         case $line in
             ${tab}files) _files ;;
             ${tab}folders) _files -/ ;;
-            *) found+=("${${line%%${tab}*}//:/\\:}:${line#*${tab}}") ;;
+            *) matches+=("${${line%%${tab}*}//:/\\:}:${line#*${tab}}") ;;
         esac
     done
-    (( $#found )) && _describe softkin found
+    (( $#matches )) && _describe softkin matches
 }
 compdef _softkin softkin
 """,

@@ -223,7 +223,7 @@ def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> None:
     model.data["out_of_distribution"] = [evaluation.out_of_distribution(model.predictions, other) for other in unknown]
 
 
-def _told_apart(data: dict[str, Any]) -> list[str]:
+def _detection_lines(data: dict[str, Any]) -> list[str]:
     """How well the scores detect out-of-distribution samples: one line for each set and score."""
     titles = {"confidence": "the winning score", "mutual_information": "the members' mutual information"}
     return [
@@ -310,7 +310,7 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
         show(table)
         if any(_lies_above(measured) for measured in data["metrics"].values()):
             print("Chance inflates a measured error, so a value may lie above the interval for the true error.")
-        for line in (*absent, *caveats, *_told_apart(data)):
+        for line in (*absent, *caveats, *_detection_lines(data)):
             print(line)
         if "abstention" in data:
             _print_abstention(data["abstention"])

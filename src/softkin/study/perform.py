@@ -270,7 +270,7 @@ def _training(
         "data_digest": spec["data"]["digest"],
         "split_digest": parts.digest,
         "effective_target": trained.effective_target,
-        "found": _found(spec["values"], method, trained.history),
+        "found": _settled(spec["values"], method, trained.history),
         "training_seconds": trained.seconds,
         "cost": cost(trained),
         "resumed": trained.resumed,
@@ -298,7 +298,7 @@ def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> training.Meth
     )
 
 
-def _found(values: Mapping[str, Any], method: training.Method, history: list[dict[str, Any]]) -> dict[str, float]:
+def _settled(values: Mapping[str, Any], method: training.Method, history: list[dict[str, Any]]) -> dict[str, float]:
     """The values at which "auto" settled; for an α that moved, that of the last epoch."""
     ends = {**method.values, **({} if method.auto_alpha is None else {"alpha": history[-1]["alpha"]})}
     # A similarity from a file has its β in it already.

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def declared(
     name: str, title: str | None = None, *, loss: str | None = "objectives:Objective", **about: Any
 ) -> Callable[[Target], Target]:
-    """Declare the training method whose target the function below puts in words.
+    """Declare a training method; the decorated function describes its target in words.
 
     Args:
-        name: What people type.
-        title: What tables call it; by default the name.
+        name: Its name in commands and files.
+        title: Its name in tables; by default ``name``.
         loss: "module:class" of this package; None for a way to mix.
         about: Other fields of ``TrainingMethod``.
     """

@@ -13,7 +13,7 @@ EVALUATED = 512  # rows at a time without gradients
 
 
 def validation_numbers(logits: Tensor, labels: Tensor, stop_by: str | None = None) -> dict[str, float]:
-    """What the history says of a validation, with the number that ``stop_by`` (of ``training.STOPS``) looks at."""
+    """The validation metrics of an epoch for its history, including the one of ``stop_by`` (``training.STOPS``)."""
     p = logits.double().softmax(dim=1)
     numbers = {
         "validation_accuracy": metrics.accuracy(p, labels),
@@ -29,7 +29,7 @@ def validation_numbers(logits: Tensor, labels: Tensor, stop_by: str | None = Non
 
 
 def cost_of(numbers: dict[str, float], stop_by: str) -> float:
-    """The number that ``stop_by`` looks at, with a sign that makes the smallest the best."""
+    """The metric of ``stop_by``, with a sign that makes the smallest value the best."""
     key = {"ece_hist": "ece"}.get(stop_by, stop_by.replace("-", "_"))  # the history calls it ece, as old recipes do
     value = numbers[f"validation_{key}"]
     return -value if stop_by == "accuracy" else value
