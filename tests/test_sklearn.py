@@ -6,16 +6,23 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_iris, make_classification
+from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Perceptron
-from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.metrics import log_loss, make_scorer
+from sklearn.model_selection import (
+    GridSearchCV,
+    RepeatedStratifiedKFold,
+    StratifiedShuffleSplit,
+    cross_val_score,
+    cross_validate,
+    train_test_split,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -137,6 +144,36 @@ def test_best_is_chosen_and_what_is_refused():
         CalibratedClassifier(GaussianNB(), method="temprature", cv=3).fit(X, Y)
     with pytest.raises(ValueError, match="at least 2 classes, got 1 class"):
         CalibratedClassifier(GaussianNB(), cv=3).fit(X, np.zeros(150))
+
+
+def test_splitters_that_leave_out_some_rows_or_leave_them_out_twice():
+    shuffled = CalibratedClassifier(GaussianNB(), method="temperature", cv=StratifiedShuffleSplit(1, random_state=0))
+    train, held = next(StratifiedShuffleSplit(1, random_state=0).split(X, Y))
+    fold = GaussianNB().fit(X[train], Y[train])
+    by_hand = CalibratedClassifier(fold, method="temperature", cv="prefit").fit(X[held], Y[held])
+    np.testing.assert_allclose(shuffled.fit(X, Y).predict_proba(X), by_hand.predict_proba(X), atol=1e-12)
+    twice = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
+    assert len(CalibratedClassifier(GaussianNB(), method="temperature", cv=twice).fit(X, Y).estimators_) == 6
+
+
+def test_scores_of_pairs_of_classes_are_refused():
+    digits, labels = load_digits(return_X_y=True)
+    pairs = SVC(decision_function_shape="ovo")
+    with pytest.raises(ValueError, match=r"one score for each of its 10 classes, got shape \(\d+, 45\) from SVC"):
+        CalibratedClassifier(pairs, method="temperature", cv=2).fit(digits[:200], labels[:200])
+
+
+def test_make_scorer_is_told_what_to_take_instead():
+    scorer = make_scorer(metrics.ece_hist, response_method="predict_proba", greater_is_better=False)
+    with pytest.raises(ValueError, match=r"the other way round; for scikit-learn's `scoring` take softkin.sklearn"):
+        scorer(GaussianNB().fit(X, Y), X, Y)
+
+
+def test_all_scorers_at_once():
+    measured = cross_validate(GaussianNB(), X, NAMES[Y], scoring=scorers(), cv=3, error_score="raise")
+    assert {f"test_{name}" for name in scorers()} <= set(measured)
+    assert (measured["test_top_k_accuracy"] == 1).all()  # five of three classes
+    assert np.isfinite([measured[f"test_{name}"] for name in scorers()]).all()
 
 
 def test_scorers_are_the_metrics_with_scikit_learns_sign():

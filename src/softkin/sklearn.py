@@ -40,7 +40,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     The classifier is trained once for each fold, and one calibrator is fitted to the held-out scores of all folds. With
     ``ensemble`` the calibrated probabilities of the folds' classifiers are averaged; without it, a classifier trained
-    on all rows predicts.
+    on all rows predicts. Where ``cv`` holds out a row several times, its last score counts; rows that are never held
+    out are only trained on.
 
     Scores are from ``decision_function`` if there is one, else from ``predict_proba``. A probability of exactly 0, as
     forests give, is taken as a score below their resolution (``calibrators.floor_of``), so no NLL is infinite.
@@ -91,6 +92,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             if len(self.classes_) < 2:
                 raise ValueError(f"`y` must hold at least 2 classes, got 1 class: {self.classes_[0]!r}.")
             scores, kind, self.estimators_ = self._left_out(estimator, X, y, codes)
+            left_out = ~np.isnan(scores).all(axis=1)
+            scores, codes = scores[left_out], codes[left_out]
         self.calibrator_ = _fitted(self.method, scores, codes, kind)
         for attribute in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimators_[0], attribute):
@@ -100,7 +103,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     def _left_out(
         self, estimator: Any, X: Any, y: NDArray[Any], codes: NDArray[Any]
     ) -> tuple[NDArray[Any], "_Kind", list[Any]]:
-        """The held-out scores of each row, their kind (logits or probabilities), and the classifiers that predict."""
+        """The held-out scores of each row (NaN if there are none), their kind, and the classifiers that predict."""
         folds = check_cv(self.cv, y, classifier=True)
         count = folds.get_n_splits(X, y)
         rarest = int(np.bincount(codes).argmin())
@@ -118,8 +121,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             trained.append(fold)
         assert scores is not None
         assert kind is not None
-        if np.isnan(scores).any():
-            raise ValueError("`cv` must leave out each row once, and some rows were never left out.")
         return scores, kind, trained if self.ensemble else [clone(estimator).fit(X, y)]
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -221,6 +222,11 @@ def _scores(estimator: Any, X: Any, classes: NDArray[Any]) -> tuple[NDArray[Any]
             f"`estimator` must have `decision_function` or `predict_proba`, got {type(estimator).__name__} without."
         )
     own = np.asarray(estimator.classes_)
+    if scores.shape != (len(scores), len(own)):
+        raise ValueError(
+            f"`estimator` must give one score for each of its {len(own)} classes, got shape {scores.shape} from "
+            f"{type(estimator).__name__}; SVC does so with decision_function_shape='ovr'."
+        )
     if len(own) == len(classes):
         return scores, kind
     # A classifier whose fold lacks a class cannot predict that class.
@@ -260,10 +266,18 @@ class Scorer:
         p = np.asarray(estimator.predict_proba(X), dtype=np.float64)
         classes = np.asarray(getattr(estimator, "classes_", np.arange(p.shape[1])))
         checked = scopes.checked(p, _codes(np.asarray(y), classes))
+        if "k" not in self.options and self._default_k > p.shape[1]:
+            return 1.0  # the five likeliest of three classes are all three
         value = self.metric.statistic(*checked, **self.options).value()
         if self.metric.signed:
             return -abs(value)
         return value if self.metric.larger_is_better else -value
+
+    @property
+    def _default_k(self) -> int:
+        """How many classes a metric of the likeliest classes takes by default; 0 for other metrics."""
+        own = self.metric.parameters.get("k")
+        return int(self.metric.options.get("k", 0 if own is None else own.default))
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())

@@ -136,6 +136,11 @@ def pool(probabilities: Tensor, labels: Tensor, scope: Scope) -> Pool:
 
 def checked(probabilities: Any, labels: Any) -> tuple[Tensor, Tensor]:
     """Checked probabilities and labels on one device."""
+    if getattr(probabilities, "ndim", 2) == 1 and getattr(labels, "ndim", 1) == 2:  # as make_scorer calls a metric
+        raise ValueError(
+            "`probabilities` must come first and `labels` second, got them the other way round; for scikit-learn's "
+            "`scoring` take softkin.sklearn.scorers()."
+        )
     p = checks.probabilities(probabilities)
     y = checks.class_labels(labels, num_samples=len(p), num_classes=p.shape[1])
     return p, y.to(p.device)
