@@ -4,7 +4,7 @@
 
     trainer = Trainer(
         model=model, args=args, train_dataset=…, eval_dataset=…,
-        compute_loss_func=TrainerLoss.from_model(model, alpha=0.1),
+        compute_loss_func=TrainerLoss.from_model(model, alpha=0.1),  # or "auto", with eval_strategy="epoch"
         compute_metrics=compute_metrics,
     )
 
@@ -36,6 +36,10 @@ class TrainerLoss:
     With gradient accumulation ``Trainer`` passes the number of samples of all accumulated batches
     (``num_items_in_batch``), and the gradients are those of one large batch.
 
+    A loss with ``alpha="auto"`` moves when the training goes on after an evaluation, by the rows that were evaluated:
+    set ``eval_strategy="epoch"``. A checkpoint of ``Trainer`` holds the model only; to resume, keep
+    ``loss_fn.state_dict()`` yourself.
+
     Args:
         loss_fn: A loss such as ``losses.ClassSimilarityLoss``.
         evaluation: "nll" for the plain cross-entropy in evaluations, "smooth" for ``loss_fn``.
@@ -45,6 +49,7 @@ class TrainerLoss:
         self.loss_fn = loss_fn
         checks.option(evaluation, "evaluation", ("nll", "smooth"))
         self.evaluation = evaluation
+        self._evaluated: list[tuple[Tensor, Tensor]] = []
 
     @classmethod
     def from_model(cls, model: Any, *, evaluation: Literal["nll", "smooth"] = "nll", **options: Any) -> Self:
@@ -58,10 +63,26 @@ class TrainerLoss:
         if logits.ndim == 3 and labels.ndim == 2:  # a label for each token: a loss needs the classes second
             logits = logits.movedim(-1, 1)
         self.loss_fn.to(logits.device)
+        if self.loss_fn.moves_alpha:
+            self._move_alpha(logits, labels)
         if torch.is_grad_enabled() or self.evaluation == "smooth":
             loss: Tensor = self.loss_fn(logits, labels, num_items_in_batch)
             return loss
         return F.cross_entropy(logits.float(), labels, ignore_index=self.loss_fn.ignore_index)
+
+    def _move_alpha(self, logits: Tensor, labels: Tensor) -> None:
+        """Keep the rows of an evaluation, and move α by them when the training goes on. Collective."""
+        if not torch.is_grad_enabled():
+            self._evaluated.append((logits.detach().float().cpu(), labels.detach().cpu()))
+        elif self._evaluated:
+            scores, classes = zip(*(_flat(*batch) for batch in self._evaluated), strict=True)
+            self._evaluated = []
+            self.loss_fn.adjust(torch.cat(scores), torch.cat(classes))
+
+
+def _flat(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """(rows, K) and (rows,) of what may have a label for each token; batches differ in their lengths."""
+    return logits.movedim(1, -1).reshape(-1, logits.shape[1]), labels.reshape(-1)
 
 
 def class_names(model: Any) -> list[str]:
