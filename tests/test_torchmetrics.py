@@ -1,5 +1,9 @@
 """softkin's metrics as torchmetrics: equal to the functions, also in collections; two processes are in test_lightning.py."""
 
+import copy
+import pickle
+
+import matplotlib.pyplot as plt
 import pytest
 import torch
 from torchmetrics import MetricCollection
@@ -59,6 +63,24 @@ def test_a_collection_shares_no_state_by_chance():
     labels = torch.cat([P[:1].argmax(1), LABELS[1:]])
     assert float(values["top 1"]) == pytest.approx(metrics.accuracy(P, labels))
     assert float(values["top 2"]) == pytest.approx(metrics.top_k_accuracy(P, labels, k=2))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])
+def test_copies_go_on_where_the_metric_stood(again):
+    metric = ClasswiseCalibrationError(num_classes=5, n_bins=7)
+    metric.update(P[:100], LABELS[:100])
+    other = again(metric)
+    other.update(P[100:], LABELS[100:])
+    assert float(other.compute()) == pytest.approx(metrics.classwise_ece(P, LABELS, n_bins=7), abs=1e-12)
+    assert float(metric.compute()) == pytest.approx(metrics.classwise_ece(P[:100], LABELS[:100], n_bins=7), abs=1e-12)
+
+
+def test_the_value_is_drawn():
+    metric = CalibrationError(num_classes=5)
+    metric.update(P, LABELS)
+    _, axes = metric.plot()
+    assert axes.lines
+    plt.close("all")
 
 
 def test_what_is_refused():

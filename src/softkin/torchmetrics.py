@@ -57,15 +57,28 @@ class StreamedMetric(Metric):
         super().__init__(**{name: value for name, value in options.items() if name not in own})
         self.num_classes = checks.count(num_classes, "num_classes", least=2)
         self.from_logits = from_logits
-        self.running = Running(known, own, KDE_CELLS)
+        self.metric, self.options = known.key, own
+        self._prepare()
         self.running.check()
-        self.reader = self.running.reader(self.num_classes)
         empty = torch.zeros_like(self.reader.totals(KDE_CELLS))
         # torchmetrics lets metrics share one state if their states have the same names and once were equal: the name
         # says what was summed, so that two metrics that agree by chance do not.
         self.totals_of = f"totals_{known.key}_{'_'.join(f'{name}_{value}' for name, value in sorted(own.items()))}"
         self.add_state(self.totals_of, empty, dist_reduce_fx="sum")
         self.add_state("num_samples", torch.tensor(0, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def _prepare(self) -> None:
+        """Set up what sums and reads: it follows from the other attributes, and holds functions."""
+        self.running = Running(catalogue.named(self.metric), self.options, KDE_CELLS)
+        self.reader = self.running.reader(self.num_classes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what ``_prepare`` makes again: functions that a decorator has replaced cannot be pickled."""
+        return {name: value for name, value in super().__getstate__().items() if name not in ("running", "reader")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._prepare()
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: (N, K) probabilities (or logits, see ``from_logits``) and (N,) classes."""
@@ -89,6 +102,10 @@ class StreamedMetric(Metric):
         totals: Tensor = getattr(self, self.totals_of)
         value = self.reader.read(totals.cpu(), count)
         return torch.tensor(value, dtype=torch.float64).to(totals.device)
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """The value as torchmetrics draws it, or several values of ``compute`` over time: (figure, axes)."""
+        return self._plot(val, ax)
 
 
 class CalibrationError(StreamedMetric):
