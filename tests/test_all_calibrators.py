@@ -126,7 +126,7 @@ def test_certificate(make):
     assert c.nll_before == pytest.approx(float(nll), abs=1e-12)
     p = cal.predict_proba(z)
     assert c.nll_after == pytest.approx(float(-p.gather(1, y[:, None]).log().mean()), abs=1e-12)
-    assert c.argmax_changed == pytest.approx(float((p.argmax(dim=1) != z.argmax(dim=1)).double().mean()), abs=0.02)
+    assert c.argmax_changed == pytest.approx(float((p.argmax(dim=1) != z.argmax(dim=1)).double().mean()), abs=0.025)
     assert "200 samples of 4 classes" in str(c)
 
 

@@ -12,6 +12,7 @@ from command_line import run
 from softkin import SoftkinError, cli
 from softkin.cli import evaluate
 
+NUMPYS_OWN = getattr(np, "_core", None) or np.core  # numpy 1.26 calls it so
 TRY_AGAIN = "this is a bug in softkin, and SOFTKIN_TRACEBACK=1 shows where."
 
 
@@ -22,7 +23,7 @@ TRY_AGAIN = "this is a bug in softkin, and SOFTKIN_TRACEBACK=1 shows where."
         (ValueError("two\nlines\x1b[31m"), "two lines�[31m"),
         (MemoryError(), "there is not enough memory; is a size in the input right?"),
         (
-            np._core._exceptions._ArrayMemoryError((10**13,), np.dtype("f8")),
+            NUMPYS_OWN._exceptions._ArrayMemoryError((10**13,), np.dtype("f8")),
             "there is not enough memory: Unable to allocate 72.8 TiB",
         ),
         (
