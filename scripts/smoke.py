@@ -74,8 +74,25 @@ def main() -> None:
         limits = [] if arguments.constraints is None else ["-c", arguments.constraints.resolve()]
         run(python, "-m", "pip", "install", "--quiet", *limits, wheel)
         run(python, "-c", TRY, cwd=work)
-        run(python, "-m", "softkin", "evaluate", "smoke.npz", "--resamples", "100", cwd=work)
-        run(python, "-m", "softkin", "--version", cwd=work)
+        softkin = (python, "-m", "softkin")
+        run(*softkin, "evaluate", "smoke.npz", "--resamples", "100", "--report", "page.html", cwd=work)
+        run(*softkin, "calibrate", "fit", "smoke.npz", "--method", "temperature", "--output", "cal", cwd=work)
+        run(*softkin, "calibrate", "apply", "cal", "smoke.npz", "--output", "calibrated.npz", cwd=work)
+        run(
+            *softkin,
+            "compare",
+            "--methods",
+            "one-hot,ts,we",
+            "--seeds",
+            "1",
+            "--epochs",
+            "2",
+            "--output",
+            "study",
+            cwd=work,
+        )
+        run(*softkin, "--version", cwd=work)
+        run(python, "-m", "pip", "check", cwd=work)
 
 
 if __name__ == "__main__":
