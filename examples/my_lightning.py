@@ -1,6 +1,10 @@
-"""My Lightning module: one callback. ``python examples/my_lightning.py [FOLDER]`` draws ``my_lightning.png``."""
+"""My Lightning module: one callback. ``python examples/my_lightning.py [FOLDER]`` draws ``my_lightning.png``.
+
+With several processes, ``torchrun --nproc_per_node 2 examples/my_lightning.py [FOLDER]``, each row counts once.
+"""
 
 import logging
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -46,15 +50,18 @@ torch.manual_seed(0)
 train = DataLoader(TensorDataset(images[:300], labels[:300]), batch_size=32, shuffle=True)
 validation = DataLoader(TensorDataset(images[300:900], labels[300:900]), batch_size=100)
 calibration, module = CalibrationCallback(), Digits()
+processes = int(os.environ.get("WORLD_SIZE", 1))
 trainer = Trainer(
-    accelerator="cpu", max_epochs=5, logger=False, callbacks=[calibration], enable_checkpointing=False,
+    accelerator="cpu", devices=processes, strategy="ddp" if processes > 1 else "auto", max_epochs=5, logger=False,
+    callbacks=[calibration], enable_checkpointing=False,
     enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder,
 )  # fmt: skip
 trainer.fit(module, train, validation)
-for entry in calibration.history:
-    print({name: round(value, 3) for name, value in entry.items()})
-with torch.no_grad():
-    logits = module(images[900:])
-after = calibration.calibrator_.predict_proba(logits)
-models = {"as trained": logits.softmax(1), f"T = {calibration.calibrator_.temperature_:.2f}": after}
-diagrams.reliability(models, labels[900:]).savefig(folder / "my_lightning.png")
+if trainer.is_global_zero:
+    for entry in calibration.history:
+        print({name: round(value, 3) for name, value in entry.items()})
+    with torch.no_grad():
+        logits = module(images[900:])
+    after = calibration.calibrator_.predict_proba(logits)
+    models = {"as trained": logits.softmax(1), f"T = {calibration.calibrator_.temperature_:.2f}": after}
+    diagrams.reliability(models, labels[900:]).savefig(folder / "my_lightning.png")

@@ -3,7 +3,8 @@
 MkDocs loads this file as a hook (``mkdocs.yml``), and mkdocstrings the class ``RestMath``. Formulas become MathML while
 the pages are built: browsers draw it themselves, so that a page needs no script and no font from elsewhere.
 
-    python scripts/docs_site.py     runs every example of the gallery, and writes docs/gallery.md and its figures
+    python scripts/docs_site.py            runs every example of the gallery, and writes docs/gallery.md and its figures
+    python scripts/docs_site.py NAME …     runs these examples only; "none" writes the page alone
 """
 
 import ast
@@ -44,7 +45,9 @@ NAV: list[tuple[str, list[tuple[str, str]]]] = [
             ("Files", "files.md"),
             ("Evaluating", "evaluation.md"),
             ("The page", "report.md"),
+            ("Methods side by side", "compare.md"),
             ("Every command", "commands.md"),
+            ("What it costs", "cost.md"),
             ("Scaling and limits", "limits.md"),
         ],
     ),
@@ -54,7 +57,10 @@ NAV: list[tuple[str, list[tuple[str, str]]]] = [
             ("Labels and losses", "api/labels.md"),
             ("Predictions and calibrators", "api/calibration.md"),
             ("Metrics and diagrams", "api/metrics.md"),
+            ("Evaluating and reporting", "api/evaluation.md"),
             ("Decisions", "api/decisions.md"),
+            ("Data, networks, training", "api/training.md"),
+            ("Studies and the paper", "api/studies.md"),
             ("Frameworks", "api/frameworks.md"),
         ],
     ),
@@ -143,16 +149,20 @@ def as_markdown(text: str) -> str:
     return re.sub(r"^([ ]*)\.\. math::[ ]*(.*(?:\n\1[ ]+\S.*|\n(?=\n\1[ ]+\S))*)", block, text, flags=re.MULTILINE)
 
 
-def gallery() -> None:
-    """Run the examples, keep their figures, and write the page that shows them."""
+def gallery(chosen: list[str]) -> None:
+    """Run the examples, or those that are ``chosen``, keep their figures, and write the page that shows them all."""
     figures = DOCS / "figures" / "gallery"
     figures.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "ignore"}
     lines = ["# Gallery", "", "One script for each question; `make test` runs all of them on small data.", ""]
     for title, name in GALLERY:
         script = EXAMPLES / f"{name}.py"
-        subprocess.run([sys.executable, str(script), str(figures)], check=True, env=environment, cwd=figures)
+        if not chosen or name in chosen:
+            subprocess.run([sys.executable, str(script), str(figures)], check=True, env=environment, cwd=figures)
         about = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or ""
+        if about.startswith(f"{title}: "):  # the heading says it
+            about = about.removeprefix(f"{title}: ")
+            about = about[0].upper() + about[1:]
         code = script.read_text(encoding="utf-8").partition('"""\n\n')[2]
         lines += [f"## {title}", "", about, "", f"![{title}](figures/gallery/{name}.png)", ""]
         lines += [f'??? note "examples/{name}.py"', "", "    ```python"]
@@ -167,4 +177,4 @@ def gallery() -> None:
 
 
 if __name__ == "__main__":
-    gallery()
+    gallery(sys.argv[1:])

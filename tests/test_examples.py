@@ -1,7 +1,9 @@
 """Every script in examples/ runs on small data and draws its figure; what serves answers over HTTP."""
 
 import json
+import os
 import runpy
+import subprocess
 import sys
 import threading
 import urllib.error
@@ -33,6 +35,19 @@ def test_the_gallery(name, tmp_path, monkeypatch, capsys):
     run(name, tmp_path, monkeypatch)
     assert (tmp_path / f"{name}.png").stat().st_size > 2000
     assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("name", ["my_lightning", "two_gpus"])
+def test_the_gallery_in_two_processes(name, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone",
+         str(EXAMPLES / f"{name}.py"), str(tmp_path)],
+        capture_output=True, text=True, timeout=300, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / f"{name}.png").is_file()
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("{", "2 process"))]
+    assert len(lines) == {"my_lightning": 5, "two_gpus": 1}[name]  # one process speaks
 
 
 def test_the_gallery_is_all_there_is():
