@@ -1,6 +1,8 @@
 """The documentation builds strictly, asks nothing from elsewhere, and draws its formulas."""
 
+import importlib
 import importlib.util
+import inspect
 import os
 import re
 import subprocess
@@ -8,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import softkin
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -44,15 +48,46 @@ def test_formulas_are_drawn(site):
         assert 'class="arithmatex"' not in text, name
 
 
-def test_public_names_and_the_gallery_are_on_their_pages(site):
-    for name in ("ece_hist", "ece_kde", "smooth_ece", "compare"):
-        assert f"softkin.metrics.{name}" in site["api/metrics.html"] or name in site["api/metrics.html"]
-    assert "CalibratedClassifier" in site["api/frameworks.html"]
+FRAMEWORKS = ("lightning", "sklearn", "torchmetrics", "transformers", "trackers")
+
+
+def public(module):
+    """The classes and functions that a module exports, by name: those of ``__all__``, else its own."""
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+    names = getattr(module, "__all__", None) or [name for name in own if not name.startswith("_")]
+    values = [(name, getattr(module, name)) for name in names]
+    return [(name, value) for name, value in values if inspect.isclass(value) or inspect.isfunction(value)]
+
+
+def test_every_public_name_is_on_a_page(site):
+    anchors = {anchor for text in site.values() for anchor in re.findall(r'id="(softkin\.[\w.]*)"', text)}
+    listed = {*re.findall(r"``softkin\.(\w+)``", softkin.__doc__), "audition", "auto_alpha", "inspection", *FRAMEWORKS}
+    modules = [f"softkin.{name}" for name in sorted(listed)]
+    assert len(modules) >= 24
+    names = [
+        (f"{module}.{name}", f"{value.__module__}.{value.__qualname__}")  # `study.run` is a module, too
+        for module in modules
+        for name, value in public(importlib.import_module(module))
+    ]
+    assert [name for name, origin in names if not {name, origin} & anchors] == []
+
+
+def test_every_page_can_be_reached(site):
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert pages <= set(site)
+    links = {target.partition("#")[0] for target in re.findall(r'href="([^"]+)"', site["index.html"])}
+    assert pages - {"index.html"} <= links  # the navigation stands on every page
+    assert ">More<" not in site["index.html"]  # a page that nobody put into an order
+
+
+def test_the_gallery_is_on_its_page(site):
     spec = importlib.util.spec_from_file_location("docs_site", ROOT / "scripts" / "docs_site.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    for title, name in module.GALLERY:
-        assert title in site["gallery.html"]
+    headings = re.findall(r"<h2[^>]*>(.*?)<", site["gallery.html"])
+    assert headings == [title for title, _ in module.GALLERY]
+    assert site["gallery.html"].count("<img") == len(headings)
+    for _, name in module.GALLERY:
         assert (ROOT / "docs" / "figures" / "gallery" / f"{name}.png").is_file()
         code = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8").partition('"""\n\n')[2].strip()
         shown = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")

@@ -313,6 +313,7 @@ def similarity_heatmap(
 
 
 def clustered(s: Tensor) -> list[int]:
+    """The classes of a (K, K) similarity in an order that puts similar ones side by side."""
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
