@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin.audition.fits import Fit, Floats, Problem, mixed_distances
+from softkin.audition.fits import Fit, Floats, Problem
 
 TOP = 5  # number of largest entries whose overlap is counted
+TOGETHER = 8  # renamings that are multiplied at once, so that the candidates' rows are read less often
 
 
 class Agreement:
@@ -30,15 +31,12 @@ class Agreement:
 
         ranks, tops = [], []
         for fit in fits:
-            mixed = mixed_distances(torch.from_numpy(fit.direction), problem.z)
-            nearness = -parted(mixed).numpy()
+            nearness = -parted(problem.mixed(fit.direction)).numpy()
             ranks.append(back(_standardised_ranks(nearness)))
             tops.append(back(top_membership(nearness, TOP)))
         seen = parted(problem.target).numpy()
         self.ranks, self.tops = torch.stack(ranks), torch.stack(tops)
-        self.energies = torch.stack(
-            [mixed_distances(torch.from_numpy(fit.weights), problem.z).to(torch.float32) for fit in fits]
-        )
+        self.energies = torch.stack([problem.mixed(fit.weights).to(torch.float32) for fit in fits])
         self.seen_ranks, self.seen_tops = back(_standardised_ranks(seen)), back(top_membership(seen, TOP))
         self.target = problem.target.to(torch.float32)
 
@@ -59,23 +57,23 @@ class Agreement:
         """
         n, k = len(self.kept), self.k
         count = len(self.ranks)
-        energies, correlations, overlaps = (np.empty((count, permutations)) for _ in range(3))
-        flat = [part.view(count, -1) for part in (self.energies, self.ranks, self.tops)]
-        size = min(TOP, k - 1)
-        for renaming in range(permutations):
-            order = torch.from_numpy(rng.permutation(n))
-            # Only counted classes are permuted; the others keep their places, because they have no row.
-            columns = torch.arange(k)
-            columns[self.kept] = self.kept[order]
+        results = tuple(np.empty((count, permutations)) for _ in range(3))
+        parts = [part.view(count, -1) for part in (self.energies, self.ranks, self.tops)]
+        scales = (n, n, n * min(TOP, k - 1))
+        for start in range(0, permutations, TOGETHER):
+            orders = [torch.from_numpy(rng.permutation(n)) for _ in range(min(TOGETHER, permutations - start))]
+            renamed = torch.empty(len(orders), n, k)
             for result, part, seen, scale in zip(
-                (energies, correlations, overlaps),
-                flat,
-                (self.target, self.seen_ranks, self.seen_tops),
-                (n, n, n * size),
-                strict=True,
+                results, parts, (self.target, self.seen_ranks, self.seen_tops), scales, strict=True
             ):
-                renamed = seen.index_select(0, order).index_select(1, columns)
-                result[:, renaming] = (part @ renamed.view(-1)).double().numpy() / scale
+                for place, order in enumerate(orders):
+                    # Only counted classes are permuted; the others keep their places, because they have no row.
+                    columns = torch.arange(k)
+                    columns[self.kept] = self.kept[order]
+                    torch.index_select(seen.index_select(0, order), 1, columns, out=renamed[place])
+                products = part @ renamed.view(len(orders), -1).T
+                result[:, start : start + len(orders)] = products.double().numpy() / scale
+        energies, correlations, overlaps = results
         return energies, correlations, overlaps
 
 

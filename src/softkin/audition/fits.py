@@ -11,12 +11,17 @@ from torch import Tensor
 from softkin import similarity
 
 LARGEST_WEIGHT = 50.0
+CONVERGED = 1e-11  # nats a row that the next step would still gain
+MOST_STEPS = 100
+ELEMENTS = 2**17  # numbers in a block of rows: 1 MB stays in a processor's cache
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Fit:
+    """The weights of one candidate: a source or the mixture."""
+
     weights: Floats
     """(M,) weights over all sources, fitted to all classes; 0 for sources that are not included"""
     direction: Floats
@@ -44,6 +49,21 @@ class Fit:
         return lowest
 
 
+@dataclass(frozen=True)
+class Moments:
+    """For each of n rows, at some weights: the cross-entropy and its first two derivatives by the weights."""
+
+    values: Floats
+    """(n,) w·e + ln Σ exp(−w·z), with e the mean distances of what is confused"""
+    slopes: Floats
+    """(n, M) e less the mean of z under the prediction"""
+    curvatures: Floats
+    """(n, M, M) the covariance of z under the prediction"""
+
+    def of(self, rows: NDArray[np.bool_]) -> "Moments":
+        return Moments(self.values[rows], self.slopes[rows], self.curvatures[rows])
+
+
 class Problem:
     """The normalised distances of all sources, the confusions to predict, and the folds."""
 
@@ -52,60 +72,93 @@ class Problem:
     ) -> None:
         self.kept, self.target = kept, shares[kept]
         self.line = torch.arange(len(kept))
-        self.z = torch.stack([similarity.normalised_rows(d[kept], kept) for d in matrices.values()])
-        self.energy = torch.einsum("nk,mnk->mn", self.target, self.z)  # Σ_j c_k(j) z_k(j)
-        self.fold, self.folds = torch.from_numpy(fold), folds
+        self.z = torch.empty(len(kept), len(matrices), shares.shape[1], dtype=torch.float64)
+        for place, d in enumerate(matrices.values()):
+            self.z[:, place] = similarity.normalised_rows(d[kept], kept)
+        self.energy = torch.bmm(self.z, self.target[:, :, None])[:, :, 0].numpy()  # (n, M) Σ_j c_k(j) z_k(j)
+        self.fold, self.folds = fold, folds
+
+    def mixed(self, weights: Floats) -> Tensor:
+        """(n, K) weighted sum of the distances."""
+        return torch.matmul(torch.from_numpy(weights), self.z)
 
     def fit(self, places: list[int]) -> Fit:
         """Fit the weights of the sources at ``places``, with all others 0, on all classes and cross-validated."""
-        z, energy = self.z[places], self.energy[places]
+        everything = np.ones(len(self.kept), dtype=bool)
         start = np.full(len(places), 1.0 / len(places))
-        whole = self._weights(z, energy, torch.ones(len(self.kept), dtype=torch.float64), start)
+        whole = self._weights(places, everything, start, self._moments(places, everything, start))
+        at_whole = self._moments(places, everything, whole)
         rows = np.empty(len(self.kept))
         for fold in range(self.folds):
             inside = self.fold == fold
-            w = torch.from_numpy(self._weights(z, energy, (~inside).to(torch.float64), whole))
-            part = mixed_distances(w, z[:, inside])
-            rows[inside.numpy()] = (w @ energy[:, inside] + self._log_sum(part, self.kept[inside])).numpy()
-        weights = np.zeros(len(self.z))
+            w = self._weights(places, ~inside, whole, at_whole.of(~inside))
+            rows[inside] = self._moments(places, inside, w).values
+        weights = np.zeros(self.z.shape[1])
         weights[places] = whole
         direction = weights.copy()
         if whole.sum() <= 0:
             direction[places] = 1.0
-        mixed = mixed_distances(torch.from_numpy(whole), z)
-        return Fit(weights, direction, rows, lambda t: float(self._log_sum(t * mixed, self.kept).mean()))
+        mixed = self.mixed(weights)
+        mixed[self.line, self.kept] = float("inf")
 
-    @staticmethod
-    def _log_sum(mixed: Tensor, own: Tensor) -> Tensor:
-        """(n,) ln Σ_{j≠k} exp(−mixed)."""
-        mixed = mixed.clone()
-        mixed[torch.arange(len(own)), own] = float("inf")
-        return torch.logsumexp(-mixed, dim=1)
+        def mean_log_sum(t: float) -> float:
+            # 0 times infinity is not a number: at t = 0 each of the other classes adds 1
+            return float(torch.logsumexp(-t * mixed, dim=1).mean()) if t > 0 else float(np.log(mixed.shape[1] - 1))
 
-    def _weights(self, z: Tensor, energy: Tensor, counted: Tensor, start: Floats) -> Floats:
-        """The non-negative weights that minimise the mean cross-entropy of the counted rows."""
-        from scipy.optimize import minimize
+        return Fit(weights, direction, rows, mean_log_sum)
 
-        total, chosen = float(counted.sum()), counted > 0
-        z, energy, own = z[:, chosen], energy[:, chosen].sum(dim=1), self.kept[chosen]
-        line = torch.arange(len(own))
+    def _moments(self, places: list[int], rows: NDArray[np.bool_], w: Floats) -> Moments:
+        """The moments of the rows of a mask, for the sources at ``places``, computed in blocks."""
+        chosen = np.flatnonzero(rows)
+        many, k = len(places), self.z.shape[2]
+        energy = self.energy[chosen][:, places]
+        values, slopes, curvatures = energy @ w, energy, np.empty((len(chosen), many, many))
+        weights = torch.from_numpy(w)
+        step = max(1, ELEMENTS // (many * k))
+        for start in range(0, len(chosen), step):
+            part = slice(start, start + step)
+            numbers = torch.from_numpy(chosen[part])
+            z = self.z[numbers] if many == self.z.shape[1] else self.z[numbers[:, None], torch.tensor(places)]
+            scores = -torch.matmul(weights, z)
+            scores[torch.arange(len(numbers)), self.kept[numbers]] = -float("inf")
+            values[part] += torch.logsumexp(scores, dim=1).numpy()
+            predicted = torch.softmax(scores, dim=1)[:, None]
+            weighted = z * predicted
+            mean = weighted.sum(dim=2)
+            slopes[part] -= mean.numpy()
+            second = torch.bmm(weighted, z.transpose(1, 2))
+            curvatures[part] = (second - mean[:, :, None] * mean[:, None, :]).numpy()
+        return Moments(values, slopes, curvatures)
 
-        def loss(w: Floats) -> tuple[float, Floats]:
-            weights = torch.from_numpy(w)
-            mixed = mixed_distances(weights, z)
-            mixed[line, own] = float("inf")
-            log_sum = torch.logsumexp(-mixed, dim=1, keepdim=True)
-            predicted = torch.exp(-mixed - log_sum)
-            gradient = energy - z.reshape(len(z), -1) @ predicted.view(-1)
-            value = float(weights @ energy + log_sum.sum())
-            return value / total, (gradient / total).numpy()
+    def _weights(self, places: list[int], rows: NDArray[np.bool_], w: Floats, at_w: Moments) -> Floats:
+        """The weights from 0 to 50 that minimise the mean cross-entropy of the rows of a mask, from ``w`` on.
 
-        bounds = [(0.0, LARGEST_WEIGHT)] * len(start)
-        result = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-10})
-        solution: Floats = result.x
-        return solution
+        The problem is convex. Each step goes to the minimum of the quadratic model within the bounds, or as far towards
+        it as the cross-entropy falls.
+        """
+        for _ in range(MOST_STEPS):
+            value, slope = at_w.values.mean(), at_w.slopes.mean(axis=0)
+            direction = _bounded_minimum(w, slope, at_w.curvatures.mean(axis=0)) - w
+            gain = -float(slope @ direction)
+            if gain <= CONVERGED:
+                return np.clip(w + direction, 0, LARGEST_WEIGHT)
+            length = 1.0
+            while True:
+                trial = np.clip(w + length * direction, 0, LARGEST_WEIGHT)
+                at_trial = self._moments(places, rows, trial)
+                if at_trial.values.mean() <= value - 1e-4 * length * gain or length < 1e-6:
+                    break
+                length /= 2
+            w, at_w = trial, at_trial
+        return w
 
 
-def mixed_distances(weights: Tensor, z: Tensor) -> Tensor:
-    """(n, K) weighted sum of the distances (M, n, K)."""
-    return (weights @ z.reshape(len(z), -1)).view(z.shape[1:])
+def _bounded_minimum(w: Floats, slope: Floats, curvature: Floats) -> Floats:
+    """The v within the bounds that minimises slope·(v−w) + ½ (v−w)·curvature·(v−w)."""
+    from scipy.optimize import lsq_linear
+
+    ridge = 1e-10 * (float(np.trace(curvature)) / len(w) + 1e-6)  # for sources that are constant or the same
+    root = np.linalg.cholesky(curvature + ridge * np.eye(len(w)))
+    result = lsq_linear(root.T, root.T @ w - np.linalg.solve(root, slope), (0.0, LARGEST_WEIGHT), method="bvls")
+    solution: Floats = result.x
+    return solution
