@@ -20,6 +20,7 @@ from softkin.distances import WordVectors
 from softkin.distances.words import tokens
 from softkin.doubts import disagreement, doubts, too_sharp
 from softkin.losses import ClassSimilarityLoss
+from softkin.word_vectors import SortedWordVectors
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -367,6 +368,22 @@ def test_shipped_vectors():
         WordVectors.shipped("glov")
     with pytest.raises(SoftkinError, match="glov could not be read: there is no such file; did you mean 'glove'?"):
         distances.from_words(["cat", "dog"], "glov")
+
+
+def test_sorted_words_are_found_like_any_others():
+    words = ["", "a", "ab", "b", "z", "é"]
+    rows = np.arange(12.0).reshape(6, 2)
+    plain, by_bisection = WordVectors(words, rows), SortedWordVectors(words, rows)
+    for word in [*words, " ", "aa", "zz", "ê", "A"]:
+        assert plain.row(word) == by_bisection.row(word)
+        assert (word in plain) == (word in by_bisection)
+    assert dict(plain).keys() == dict(by_bisection).keys()
+    assert len(plain) == len(by_bisection) == 6
+    assert np.array_equal(plain.rows(["z", "a"]), by_bisection.rows(["z", "a"]))
+    assert 3 not in by_bisection
+    for vectors in (plain, by_bisection):
+        with pytest.raises(KeyError, match="'zz'"):
+            vectors.rows(["a", "zz"])
 
 
 def human_nats(rows, confused):

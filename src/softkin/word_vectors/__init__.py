@@ -10,6 +10,7 @@ The sets that come with softkin, each with its licence:
 """
 
 import functools
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,19 +67,26 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
         self.longest = longest
         self._categories = categories
         self._words = list(words)
+        self._place = self._indexed()
+
+    def _indexed(self) -> dict[str, int]:
+        """The row of each word; in reverse order, so that the first of equal words wins."""
         last = len(self._words) - 1
-        # In reverse order, so that the first of equal words wins.
-        self._place = dict(zip(reversed(self._words), range(last, -1, -1), strict=True))
+        return dict(zip(reversed(self._words), range(last, -1, -1), strict=True))
+
+    def row(self, word: str) -> int | None:
+        """The row of a word in ``vectors``; None if it has none."""
+        return self._place.get(word)
 
     def __getitem__(self, word: str) -> NDArray[np.floating[Any]]:
-        row: NDArray[np.floating[Any]] = self.vectors[self._place[word]]
-        return unit_length(row) if self.unit else row
+        vector: NDArray[np.floating[Any]] = self._taken([word])[0]
+        return unit_length(vector) if self.unit else vector
 
     def __contains__(self, word: object) -> bool:
-        return word in self._place
+        return isinstance(word, str) and self.row(word) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return (word for place, word in enumerate(self._words) if self._place[word] == place)
+        return (word for place, word in enumerate(self._words) if self.row(word) == place)
 
     def __len__(self) -> int:
         return len(self._place)
@@ -88,12 +96,23 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
 
     def rows(self, words: Sequence[str]) -> NDArray[np.float64]:
         """The vectors of known words as rows."""
-        matrix: NDArray[np.float64] = self.vectors[[self._place[word] for word in words]].astype(np.float64)
+        matrix = self._taken(words).astype(np.float64)
         return unit_length(matrix) if self.unit else matrix
+
+    def _taken(self, words: Sequence[str]) -> NDArray[Any]:
+        return self.vectors[self._rows(words)]
+
+    def _rows(self, words: Sequence[str]) -> list[int]:
+        """The rows of words, which must all be known."""
+        places = [self.row(word) for word in words]
+        known = [place for place in places if place is not None]
+        if len(known) < len(places):
+            raise KeyError(words[places.index(None)])
+        return known
 
     def categories(self, word: str) -> int:
         """The kinds of thing that a word may stand for, as bits; 0 means unknown."""
-        place = self._place.get(word)
+        place = self.row(word)
         return 0 if self._categories is None or place is None else int(self._categories[place])
 
     @staticmethod
@@ -137,6 +156,24 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
         return WordVectors(words, np.concatenate(rows), source=path.name)
 
 
+class SortedWordVectors(WordVectors):
+    """Word vectors whose words are sorted and distinct: found by bisection, they need no index to be built."""
+
+    def row(self, word: str) -> int | None:
+        """The row of a word in ``vectors``; None if it has none."""
+        place = bisect_left(self._words, word)
+        return place if place < len(self._words) and self._words[place] == word else None
+
+    def _indexed(self) -> dict[str, int]:
+        return {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._words)
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+
 class StoredWordVectors(WordVectors):
     """Word vectors in a memory-mapped file of the cache, read only where words are looked up."""
 
@@ -145,33 +182,18 @@ class StoredWordVectors(WordVectors):
         self.vectors, self.unit, self.longest = stored.vectors, False, 1
         self._categories = None
 
-    def __getitem__(self, word: str) -> NDArray[np.floating[Any]]:
-        row = self.stored.row(word)
-        if row is None:
-            raise KeyError(word)
-        vector: NDArray[np.floating[Any]] = self.stored.take([row])[0]
-        return vector
+    def row(self, word: str) -> int | None:
+        """The row of a word in ``vectors``; None if it has none."""
+        return self.stored.row(word)
 
-    def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and self.stored.row(word) is not None
+    def _taken(self, words: Sequence[str]) -> NDArray[Any]:
+        return self.stored.take(self._rows(words))
 
     def __iter__(self) -> Iterator[str]:
         return self.stored.words()
 
     def __len__(self) -> int:
         return self.stored.count
-
-    def rows(self, words: Sequence[str]) -> NDArray[np.float64]:
-        """The vectors of known words as rows."""
-        places = {word: self.stored.row(word) for word in dict.fromkeys(words)}
-        missing = next((word for word, row in places.items() if row is None), None)
-        if missing is not None:
-            raise KeyError(missing)
-        return self.stored.take([row for word in words if (row := places[word]) is not None]).astype(np.float64)
-
-    def categories(self, word: str) -> int:
-        """Always 0: the kinds of thing are not known."""
-        return 0
 
 
 def _selected(
@@ -222,7 +244,7 @@ def _shipped(name: str) -> WordVectors:
     if name == "glove":
         vectors = np.stack([arrays["low"], arrays["high"]], axis=-1).view("<f2")[..., 0]  # bytes of float16, kept apart
         return WordVectors(words, vectors, source="GloVe 6B, 100 dimensions, shipped with softkin")
-    return WordVectors(
+    return SortedWordVectors(
         words,
         arrays["vectors"],
         source="all-MiniLM-L6-v2, 128 dimensions, shipped with softkin",
