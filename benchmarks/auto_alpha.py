@@ -271,11 +271,13 @@ def _uniform(generator: torch.Generator, inputs: int, outputs: int) -> Tensor:
     return (torch.rand(inputs, outputs, generator=generator) * 2 - 1) / inputs**0.5
 
 
-def train(data: Data, setting: Setting, trainings: Sequence[Training]) -> list[dict[str, Any]]:
-    """Each training's path of α and of the validation gap, and its scores."""
+def train(
+    data: Data, setting: Setting, trainings: Sequence[Training], spread: Tensor | None
+) -> tuple[Networks, list[dict[str, Any]]]:
+    """The networks, and each training's path of α and of the validation gap; α is spread by ``spread``."""
     torch.manual_seed(0)  # of dropout
-    x, y, spread = data.train.x, data.train.y, similarities(data, setting.labels)
-    classes, n, count = len(data.names), len(y), len(trainings)
+    x, y = data.train.x, data.train.y
+    classes, n = len(data.names), len(y)
     networks = Networks([training.seed for training in trainings], x.shape[1], classes, setting.network)
     sgd = torch.optim.SGD(networks.parameters, LR, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY, nesterov=True)
     rules = [RULES[training.rule](**training.settings) for training in trainings]
@@ -307,18 +309,19 @@ def train(data: Data, setting: Setting, trainings: Sequence[Training]) -> list[d
             path["alpha"].append(round(float(torch.as_tensor(rule.alpha).mean()), 6))
             path["gap"].append(round(float((confidence[place, rows] - correct[place, rows]).mean()), 6))
             rule.update(confidence[place, rows], correct[place, rows], data.validation.y[rows])
+    return networks, paths
+
+
+def scored(data: Data, trainings: Sequence[Training], networks: Networks) -> list[dict[str, Any]]:
+    """The scores of each network on the test rows, as they are and after temperature scaling."""
     with torch.no_grad():
         held_out, test = networks(data.validation.x).double(), networks(data.test.x).double()
-    return [
-        paths[place]
-        | _scores(test[place], data.test.y)
-        | {
-            "after TS": _scores(
-                _scaled(held_out[place, seen[place]], data.validation.y[seen[place]], test[place]), data.test.y
-            )
-        }
-        for place in range(count)
-    ]
+    scores = []
+    for place, training in enumerate(trainings):
+        seen = _subset(len(data.validation.y), training)
+        scaled = _scaled(held_out[place, seen], data.validation.y[seen], test[place])
+        scores.append(_scores(test[place], data.test.y) | {"after TS": _scores(scaled, data.test.y)})
+    return scores
 
 
 def _subset(n: int, training: Training) -> Tensor:
@@ -375,8 +378,10 @@ class Results:
             part = missing[start : start + TOGETHER]
             if self.loaded is None or self.loaded[0] != setting.data:
                 self.loaded = setting.data, load(setting.data, self.features)
-            for key, run in zip(part, train(self.loaded[1], setting, [keys[key] for key in part]), strict=True):
-                self.known[key] = {"key": key, "torch": torch.__version__, **run}
+            data, together = self.loaded[1], [keys[key] for key in part]
+            networks, paths = train(data, setting, together, similarities(data, setting.labels))
+            for key, path, scores in zip(part, paths, scored(data, together, networks), strict=True):
+                self.known[key] = {"key": key, "torch": torch.__version__, **path, **scores}
                 self._write(self.known[key])
             self.batches = None if self.batches is None else self.batches - 1
         return [self.known[key] for key in keys]

@@ -34,7 +34,7 @@ PATHS = {
     "matrix": "distances, similarity or a taxonomy, for --distance file",
 }
 """The options that name files, and their help"""
-NAMES = ("tree", "measure", "encoder", "template", "outputs", "confusion", "weights", "matrix")
+NAMES = ("tree", "measure", "encoder", "template", "descriptions", "outputs", "confusion", "weights", "matrix")
 
 
 def add_source(command: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Class distances from files: matrices, taxonomies and confusions."""
+"""Class distances from files: matrices, taxonomies, confusions, descriptions and weights."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ from softkin import SoftkinError, array_files, checks, files, matrices, tensor_f
 from softkin.distances.taxonomy import from_taxonomy
 from softkin.distances.taxonomy_files import is_taxonomy
 from softkin.matrices import ClassMatrix, in_order_of
+from softkin.names import did_you_mean
 from softkin.similarity import from_confusion
 
 NESTED = (".json", ".yaml", ".yml")
@@ -65,6 +66,29 @@ def read_confusion(path: str | Path, class_names: Sequence[str]) -> Tensor:
     if matrix.kind != "confusion":
         raise SoftkinError(f"{path} holds {matrix.kind}, not a confusion matrix.")
     return in_order_of(matrix, class_names, path)
+
+
+def read_descriptions(path: str | Path, class_names: Sequence[str]) -> list[list[str]]:
+    """The descriptions of exactly these classes, in this order: lines of a class, a tab and a text.
+
+    A class may have several lines, whose texts count equally.
+    """
+    with files.reading(path, "UTF-8 text", hint="save it in that encoding"):
+        text = files.read_bytes(path, "descriptions").decode("utf-8-sig")
+    texts: dict[str, list[str]] = {name: [] for name in class_names}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        name, _, words = (part.strip() for part in line.partition("\t"))
+        if not name or not words:
+            raise SoftkinError(f"{path}, line {number}: a class, a tab and a description are due, got {line[:40]!r}.")
+        if name not in texts:
+            raise SoftkinError(f"{path}, line {number}: {name[:40]!r} is no class{did_you_mean(name, texts)}")
+        texts[name].append(words)
+    without = [name for name, lines in texts.items() if not lines]
+    if without:
+        raise SoftkinError(f"{path} must describe all {len(texts)} classes, but {without[0]!r} has no description.")
+    return list(texts.values())
 
 
 def read_weights(path: str | Path, num_classes: int) -> Tensor:

@@ -272,16 +272,28 @@ def _taxonomy(
 
 @source("encoder", title="Enc", needs=("names",), required=("encoder",))
 def _encoder(
-    data: ClassData, *, encoder: Encoder | str | Path | None = None, template: str | Sequence[str] | None = None
+    data: ClassData,
+    *,
+    encoder: Encoder | str | Path | None = None,
+    template: str | Sequence[str] | None = None,
+    descriptions: Sequence[str | Sequence[str]] | str | Path | None = None,
 ) -> ClassDistances:
-    """L2 distance between a text encoder's vectors of the class names."""
+    """L2 distance between a text encoder's vectors of the class names or of descriptions."""
     assert encoder is not None
-    names = [entry if isinstance(entry, str) else entry[0] for entry in data.synonyms]
-    names = names if len(set(names)) == len(names) else data.class_names
-    matrix = from_encoder(names, encoder, template or TEMPLATE)
+    if template is not None and descriptions is not None:
+        raise ValueError("`template` must be left out with `descriptions`: they are encoded as they stand.")
     model = (
         str(encoder) if isinstance(encoder, str | Path) else getattr(encoder, "__qualname__", type(encoder).__name__)
     )
+    if descriptions is not None:
+        origin = f" in {Path(descriptions).name}" if isinstance(descriptions, str | Path) else ""
+        if isinstance(descriptions, str | Path):
+            descriptions = readers.read_descriptions(descriptions, data.class_names)
+        matrix = from_encoder(data.class_names, encoder, descriptions=descriptions)
+        return ClassDistances(matrix, f"class descriptions{origin}: L2 of the encoder {model}")
+    names = [entry if isinstance(entry, str) else entry[0] for entry in data.synonyms]
+    names = names if len(set(names)) == len(names) else data.class_names
+    matrix = from_encoder(names, encoder, template or TEMPLATE)
     return ClassDistances(matrix, f"class names as {template or TEMPLATE!r}: L2 of the encoder {model}")
 
 
