@@ -249,10 +249,10 @@ def test_nearest_agree_with_brute_force(k, m, d, seed, scale):
         assert gaps[i].tolist() == pytest.approx(far[order].tolist(), rel=1e-12)
 
 
-def test_nearest_in_tiles_agree_with_scikit_learn(monkeypatch):
-    monkeypatch.setattr(similarity.vectors, "TILE", 64)
-    monkeypatch.setattr(similarity.vectors, "BLOCK", 64 * 50)
-    x = np.random.default_rng(0).normal(size=(500, 16)) + 100  # far from 0: cancellation
+@pytest.mark.parametrize("columns", [1, 2, 20])  # chunks in a tile: fewer than the neighbours, or more
+def test_nearest_in_tiles_agree_with_scikit_learn(monkeypatch, columns):
+    monkeypatch.setattr(similarity.vectors, "TILE", (64 * columns, 50))
+    x = np.random.default_rng(0).normal(size=(1500, 16)) + 100  # far from 0: cancellation
     gaps, places = NearestNeighbors(n_neighbors=9, algorithm="brute").fit(x).kneighbors(x)
     indices, ours = similarity.nearest(x, 8)
     assert np.array_equal(indices.numpy(), places[:, 1:])
@@ -379,7 +379,9 @@ def letters(texts):
 
 def test_descriptions_from_a_file(tmp_path):
     path = tmp_path / "descriptions.txt"
-    path.write_text("fox\ta red animal\n\ncar\ta thing with wheels\nfox\ta cousin of wolves\ntulip\ta flower\n", "utf-8")
+    path.write_text(
+        "fox\ta red animal\n\ncar\ta thing with wheels\nfox\ta cousin of wolves\ntulip\ta flower\n", "utf-8"
+    )
     names = ["car", "fox", "tulip"]
     measured = distances.measure("encoder", ClassNames(names, names), encoder=letters, descriptions=path)
     texts = [["a thing with wheels"], ["a red animal", "a cousin of wolves"], ["a flower"]]

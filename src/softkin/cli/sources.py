@@ -102,6 +102,13 @@ def add_options(command: Any, *, encoder: bool = True, several: Sequence[str] = 
             action="append",
             help="text for --distance encoder, with {} for the name; several are averaged",
         )
+        choices.path(
+            command.add_argument(
+                "--descriptions",
+                metavar="FILE",
+                help="for --distance encoder: texts to encode instead of names, as lines of a class, a tab and a text",
+            )
+        )
 
 
 def add_word_options(command: Any) -> None:

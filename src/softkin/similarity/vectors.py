@@ -13,7 +13,8 @@ from softkin.progress import track
 from softkin.similarity.formula import Beta, Outputs, SparseRows, chosen_beta, from_distances, softmax_of_rows
 
 BLOCK = 2**21  # distances at a time: 16 MB of float64, which still fit the caches
-TILE = 8192  # columns at a time in ``nearest``
+TILE = 16384, 512  # columns and rows at a time in ``nearest``: 32 MB of float32
+CHUNK = 64  # columns whose smallest distance decides whether any of them is looked at
 
 
 @overload
@@ -159,19 +160,25 @@ def nearest(vectors: Array, m: int, *, progress: bool | None = None) -> tuple[Te
     scale = 2.0 ** math.frexp(float(centred.abs().max()))[1]
     exact, v = exact / scale, (centred / scale).to(torch.float32)
     squares = v.square().sum(dim=1)
-    # |computed − true| ≤ γ·(|a| + |b|)² for a float32 sum of width products, and also for rounding the inputs
+    # |computed − true| ≤ γ·(|a| + |b|)² for a float32 sum of width + 1 products, and also for rounding the inputs
     gamma = (width + 8) * torch.finfo(torch.float32).eps
     slack = 2 * gamma * (squares.sqrt() + float(squares.max()) ** 0.5).square() + 1e-30
+    # One product gives |b|² − 2a·b, the squared distance less |a|², which does not change the order in a row of a.
+    left = torch.cat([-2 * v, torch.ones_like(v[:, :1])], dim=1)
+    right = torch.cat([v, squares[:, None]], dim=1)
+    padding = -k % CHUNK
+    right = torch.nn.functional.pad(right, (0, 0, 0, padding))
+    right[k:, -1] = float("inf")
     indices = torch.empty(k, m, dtype=torch.int64)
     distances = torch.empty(k, m, dtype=torch.float64)
-    step = max(1, BLOCK // min(k, TILE))
+    step = TILE[1]
     for start in track(range(0, k, step), "neighbours", total=-(-k // step), show=progress):
         own = torch.arange(start, min(start + step, k), device=v.device)
-        places, _ = _candidates(v, squares, own, slack[own], m)
+        places = _candidates(left, right, own, slack[own], m)
         gaps = torch.empty(places.shape, dtype=torch.float64, device=v.device)
         for part in torch.arange(len(own), device=v.device).split(max(1, 2**21 // (places.shape[1] * width))):
-            inside = places[part].clamp(min=0)
-            gaps[part] = (exact[own[part], None] - exact[inside]).square().sum(dim=2).sqrt()
+            apart = exact[places[part].clamp(min=0)].sub_(exact[own[part], None])
+            gaps[part] = torch.linalg.vector_norm(apart, dim=2)
         gaps[places < 0] = float("inf")
         by_place = torch.where(places < 0, k, places).argsort(dim=1)
         places, gaps = places.gather(1, by_place), gaps.gather(1, by_place)
@@ -181,29 +188,39 @@ def nearest(vectors: Array, m: int, *, progress: bool | None = None) -> tuple[Te
     return indices, distances
 
 
-def _candidates(v: Tensor, squares: Tensor, own: Tensor, slack: Tensor, m: int) -> tuple[Tensor, Tensor]:
-    """(r, c) indices of all that may be among the m nearest of ``own``, padded with −1, and their squares."""
-    k, line = len(v), torch.arange(len(own), device=v.device)
-    places = torch.empty(len(own), 0, dtype=torch.int64, device=v.device)
-    values = torch.empty(len(own), 0, device=v.device)
+def _candidates(left: Tensor, right: Tensor, own: Tensor, slack: Tensor, m: int) -> Tensor:
+    """(r, c) indices of all that may be among the m nearest of ``own``, padded with −1."""
+    rows, device = len(own), left.device
+    line = torch.arange(rows, device=device)
+    places = torch.empty(rows, 0, dtype=torch.int64, device=device)
+    values = torch.empty(rows, 0, device=device)
     limit: Tensor | None = None
-    for first in range(0, k, TILE):
-        columns = slice(first, min(first + TILE, k))
-        d = torch.addmm(squares[own, None] + squares[columns], v[own], v[columns].T, alpha=-2)
-        inside = (own >= columns.start) & (own < columns.stop)
-        d[line[inside], own[inside] - first] = float("inf")
-        if limit is None:  # the first tile gives an upper bound
-            limit = d.topk(min(m, d.shape[1]), largest=False).values.amax(dim=1) + slack
-            limit = limit if d.shape[1] > m else torch.full_like(limit, float("inf"))
-        row, column = (d <= limit[:, None]).nonzero(as_tuple=True)
-        if len(row) == 0:
+    mine = left[own]
+    tile = torch.empty(rows, min(TILE[0], len(right)), device=device)
+    for first in range(0, len(right), TILE[0]):
+        width = min(TILE[0], len(right) - first)
+        if width < tile.shape[1]:
+            tile = torch.empty(rows, width, device=device)
+        torch.mm(mine, right[first : first + width].T, out=tile)
+        inside = (own >= first) & (own < first + width)
+        tile[line[inside], own[inside] - first] = float("inf")
+        chunks = tile.view(rows, -1, CHUNK)
+        smallest = chunks.amin(dim=2)
+        if limit is None:  # m chunks of the first tile hold at least m vectors within the m-th of their smallest
+            enough = smallest.shape[1] >= m
+            limit = smallest.kthvalue(m, dim=1).values + slack if enough else torch.full_like(slack, float("inf"))
+        # Most chunks hold nothing near: only those whose smallest distance is within the limit are looked at.
+        row, chunk = (smallest <= limit[:, None]).nonzero(as_tuple=True)
+        near = chunks[row, chunk]
+        hit, offset = ((near <= limit[row, None]) & (near < float("inf"))).nonzero(as_tuple=True)
+        if len(hit) == 0:
             continue
-        hits = torch.bincount(row, minlength=len(own))
-        rank = torch.arange(len(row), device=v.device) - (hits.cumsum(0) - hits)[row]
-        more = torch.full((len(own), int(hits.max())), -1, dtype=torch.int64, device=v.device)
-        gaps = torch.full(more.shape, float("inf"), device=v.device)
-        more[row, rank], gaps[row, rank] = column + first, d[row, column]
-        gaps[more < 0] = float("inf")
+        row, column = row[hit], chunk[hit] * CHUNK + offset
+        hits = torch.bincount(row, minlength=rows)
+        rank = torch.arange(len(row), device=device) - (hits.cumsum(0) - hits)[row]
+        more = torch.full((rows, int(hits.max())), -1, dtype=torch.int64, device=device)
+        gaps = torch.full(more.shape, float("inf"), device=device)
+        more[row, rank], gaps[row, rank] = column + first, near[hit, offset]
         places, values = torch.cat([places, more], dim=1), torch.cat([values, gaps], dim=1)
         if values.shape[1] > m:
             kth = values.kthvalue(m, dim=1).values
@@ -213,7 +230,7 @@ def _candidates(v: Tensor, squares: Tensor, own: Tensor, slack: Tensor, m: int) 
             order = torch.where(keep, values, float("inf")).argsort(dim=1)[:, :width]
             places = torch.where(keep, places, -1).gather(1, order)
             values = torch.where(keep, values, float("inf")).gather(1, order)
-    return places, values
+    return places
 
 
 def _checked(vectors: Array) -> Tensor:
