@@ -26,7 +26,7 @@ class Browser:
         """Load a file as a double click would."""
         self.driver.get_log("browser"), self.driver.get_log("performance")
         self.driver.get(path.resolve().as_uri())
-        self.wait("performance.getEntriesByName('softkin-interactive').length > 0")
+        self.wait("performance.getEntriesByName('softkin-complete').length > 0")
         self.run("document.documentElement.style.scrollBehavior = 'auto'")  # or clicks would aim at what still moves
         return self
 

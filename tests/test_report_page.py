@@ -488,7 +488,7 @@ def test_the_address_keeps_the_state(page, path):
     )
     page.driver.get("about:blank")
     page.driver.get(path.resolve().as_uri() + hash_.replace("temperature", "ts"))
-    page.wait("performance.getEntriesByName('softkin-interactive').length > 0")
+    page.wait("performance.getEntriesByName('softkin-complete').length > 0")
     assert page.run("return document.querySelector('input[data-key=variant]:checked').value") == "1"
     assert page.run("return document.querySelectorAll('tr.detail').length") == 1
     assert page.text("button.disclose[aria-expanded='true']") == name

@@ -89,7 +89,7 @@ def test_an_open_page_is_loaded_again_when_its_file_changes(server, folder, brow
     frame = browser.driver.find_element("css selector", "iframe")
     browser.driver.switch_to.frame(frame)
     browser.wait("document.querySelector('h1') !== null")
-    browser.wait("performance.getEntriesByName('softkin-interactive').length > 0")
+    browser.wait("performance.getEntriesByName('softkin-complete').length > 0")
     browser.wait("document.querySelectorAll('#reliability .zone').length === 2 * 5")
     browser.driver.switch_to.default_content()
     browser.wait("new Promise((done) => setTimeout(() => done(true), 1500))")  # it has looked once

@@ -38,9 +38,8 @@ def _bins(scores: Tensor, n_bins: int, binning: Binning, rule: str | None) -> Bi
     chance=True,
     shown=["evaluate", "compare", "select", "record", "table", "paper", "card"],
     aliases=["ece_prediction"],
-    plain="Calibration error",
-    about="ECE of the answers, 15 bins",
-    winner="Best calibrated answers",
+    about="calibration error: how far confidence is from accuracy, bin by bin; 0 is calibrated",
+    winner="Best calibrated prediction",
 )
 def ece_hist(
     probabilities: Tensor,
@@ -107,8 +106,7 @@ declare(
     short="Hist O",
     shown=["evaluate", "compare", "select", "record", "table", "paper", "card"],
     aliases=["ece_output"],
-    plain="Error of the whole output",
-    about="ECE over all classes, per sample",
+    about="the same over the scores of all classes; about twice that of the prediction where a model is over-confident",
     winner="Best calibrated output",
 )
 
@@ -119,7 +117,7 @@ declare(
     chance=True,
     shown=["evaluate", "select", "record", "table", "paper", "page"],
     aliases=["kde_prediction"],
-    plain="KDE calibration error of the answers",
+    about="with smooth curves instead of bins",
 )
 def ece_kde(
     probabilities: Tensor,
@@ -185,7 +183,7 @@ declare(
     interval="asked",
     shown=["evaluate", "record", "table", "paper", "page"],
     aliases=["kde_output"],
-    plain="KDE calibration error of the whole output",
+    about="with smooth curves instead of bins; no winner, as smoothing alone adds its floor",
 )
 for _key, _scope in (("ece_kde", "prediction"), ("ece_kde_output", "output")):
     # The paper's formula as written, which loses the mass outside [0, 1].
@@ -229,8 +227,7 @@ def kde_floor(
     larger_is_better=None,
     signed=True,
     shown=["evaluate", "record", "table", "card"],
-    plain="Confidence minus accuracy",
-    about="above 0: too sure",
+    about="above 0: over-confident; below 0: under-confident",
 )
 def signed_gap(
     probabilities: Tensor,
@@ -288,7 +285,6 @@ for _part, _words in (("over", "over-confidence"), ("under", "under-confidence")
     short="class-wise",
     chance=True,
     shown=["evaluate", "record", "page"],
-    plain="Class-wise calibration error (mean over classes, 15 bins)",
 )
 def classwise_ece(
     probabilities: Tensor,

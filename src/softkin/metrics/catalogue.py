@@ -87,7 +87,7 @@ class Metric:
     """The least number of classes for which it is shown"""
     shown: frozenset[Place] = frozenset()
     plain: str = ""
-    """Its title on the page; by default ``title``"""
+    """Its title on the page; by default ``title``, as in the terminal"""
     about: str = ""
     """A few words below the page's title"""
     winner: str = ""
@@ -122,7 +122,7 @@ class Metric:
         """Plain data for a page that shows the metric."""
         return {
             "key": self.key,
-            "name": self.plain or self.title,
+            "name": self.plain or f"{self.title[0].upper()}{self.title[1:]}",
             "title": self.title,
             "short": self.short,
             "about": self.about,

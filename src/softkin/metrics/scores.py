@@ -18,8 +18,7 @@ from softkin.metrics.statistics import Mean, Share
     larger_is_better=True,
     at_most=1.0,
     shown=["evaluate", "compare", "select", "record", "table", "card"],
-    plain="Accuracy",
-    about="of the answers are right",
+    about="share of the answers that are right",
     winner="Most accurate",
 )
 def accuracy(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> Share:
@@ -56,9 +55,8 @@ declare(
     short="NLL",
     percent=False,
     shown=["evaluate", "compare", "select", "record", "table", "card"],
-    plain="Log loss",
-    about="NLL, in nats",
-    winner="Lowest log loss",
+    about="negative log-likelihood, or log loss",
+    winner="Lowest NLL",
 )
 def nll(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> Mean:
     """Negative log-likelihood: the mean of −ln p of the true class, in nats.
@@ -85,7 +83,7 @@ def squares(p: Tensor, y: Tensor) -> Tensor:
     short="Brier",
     percent=False,
     shown=["evaluate", "compare", "select", "record", "card"],
-    about="from 0 to 2",
+    about="0 is best, 2 is worst",
 )
 def brier(
     probabilities: Tensor,

@@ -39,11 +39,12 @@ function abstainSection() {
     f.root.append(svg("path", { class: "area", d: `${path(line)}L${line[line.length - 1][0]} ${f.base}L${line[0][0]} ${f.base}Z` }), svg("path", { class: "curve", d: path(line) }));
     const rule = certified();
     if (rule) {
-      const cx = f.X(rule.coverage), cy = f.Y(rule.risk), end = rule.coverage > 0.6;
+      const said = `certified: at most ${percent(data.abstain.target, data.abstain.target < 0.01 ? 1 : 0)} wrong`;
+      const cx = f.X(rule.coverage), cy = f.Y(rule.risk), end = f.width - cx < 7 * said.length; // no room to the right
       f.root.append(
         svg("line", { class: "rule truth", x1: cx, x2: cx, y1: f.top, y2: f.base, "data-certified": rule.threshold }),
         svg("path", { class: "certified", d: `M${cx} ${cy - 7}L${cx + 7} ${cy}L${cx} ${cy + 7}L${cx - 7} ${cy}Z` }),
-        svg("text", { class: "rule-text truth", x: cx + (end ? -8 : 8), y: f.top + 14, "text-anchor": end ? "end" : "start" }, `certified: at most ${percent(data.abstain.target, data.abstain.target < 0.01 ? 1 : 0)} wrong`),
+        svg("text", { class: "rule-text truth", x: cx + (end ? -8 : 8), y: f.top + 14, "text-anchor": end ? "end" : "start" }, said),
       );
     }
     const [x, y] = line[state.point];
@@ -97,7 +98,7 @@ function abstainSection() {
   watch(["variant"], () => {
     const c = curve();
     input.max = String(c.threshold.length - 1);
-    says.textContent = variant().abstention ? variant().abstention.text : "";
+    says.textContent = variant().abstention ? sentence(variant().abstention.text) : "";
     choose({ point: start() });
     figure.refresh();
   });

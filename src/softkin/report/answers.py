@@ -7,7 +7,7 @@ import html
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -16,6 +16,7 @@ from softkin.report import curves
 
 FEW = 10  # scores in a bin; a bin with fewer is drawn as a point, not as a bar
 WORST = 5  # classes to list
+NAMED = 4  # methods to list in a sentence
 _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -23,8 +24,9 @@ def header(data: Mapping[str, Any]) -> str:
     """The line above the headline: the name, and how many samples and classes there are."""
     facts = [f"{data[f'num_{what}']:,} {what}" for what in ("samples", "classes") if f"num_{what}" in data]
     if data["kind"] == "comparison":
-        seeds = len(data["seeds"])
-        facts = [f"{len(data['methods'])} {data['subject']}", *([_count(seeds, "seed")] if seeds else []), *facts]
+        seeds, count = len(data["seeds"]), f"{len(data['methods'])} {data['subject']}"
+        own = [] if data["name"].startswith(count) else [count]
+        facts = [*own, *([_count(seeds, "seed")] if seeds else []), *facts]
     elif data.get("source") and data["source"] != data["name"]:
         facts.append(_name(data["source"], 80))
     return f'<p class="eyebrow">{_name(data["name"], 120)}' + "".join(f"<span>{fact}</span>" for fact in facts) + "</p>"
@@ -44,7 +46,7 @@ def _of_model(data: Mapping[str, Any]) -> str:
     return (
         '<section class="hero" id="answers" aria-labelledby="headline">'
         f'<h1 id="headline" class="{verdict["kind"]}">{_text(verdict["headline"])}</h1>'
-        f'<p class="lead">{_text(verdict["detail"])}</p>'
+        f'<p class="lead">{_sentence(verdict["detail"])}</p>'
         f'<div class="answers">{_trust(data)}{_where(data)}{_what_to_do(data)}</div>'
         f"{_numbers(data, raw)}</section>"
     )
@@ -59,7 +61,7 @@ def _trust(data: Mapping[str, Any]) -> str:
         between = f", {_percent(ece['low'])} to {_percent(ece['high'])}" if "low" in ece else ""
         return (
             f"<figure>{reliability_svg(variant['prediction'], n_bins, name)}<figcaption><strong>{_text(name)}</strong>"
-            f" calibration error {_percent(ece['value'])}{between}</figcaption></figure>"
+            f" ECE of the prediction {_percent(ece['value'])}{between}</figcaption></figure>"
         )
 
     figures = figure(raw, "As it is") + ("" if after is None else figure(after, "After temperature scaling"))
@@ -143,10 +145,12 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
         action = f"Raise the probabilities to the power {1 / temperature:.3f} and rescale each row to sum to 1"
     lines = []
     if from_number(moved["high"]) < 0:
-        lines.append(f"<strong>{action}</strong>: calibration error {_number_pair(before, then)}, cross-fitted.")
+        lines.append(
+            f"<strong>{action}</strong>: calibration error (ECE) {_number_pair(before, then)}, cross-fitted."
+        )
     elif from_number(moved["low"]) > 0:
         lines.append(
-            f"Temperature scaling makes it worse: calibration error {_number_pair(before, then)}, cross-fitted."
+            f"Temperature scaling makes it worse: calibration error (ECE) {_number_pair(before, then)}, cross-fitted."
         )
     else:
         lines.append(
@@ -158,7 +162,7 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
         if from_number(gain["high"]) < 0:
             nlls = [from_number(variant["metrics"]["nll"]["value"]) for variant in (after, best)]
             lines.append(
-                f"{_text(best['name'])} does better still: log loss {nlls[0]:.3f} → {nlls[1]:.3f} (the best of "
+                f"{_text(best['name'])} does better still: NLL {nlls[0]:.3f} → {nlls[1]:.3f} (the best of "
                 f"{len(data['calibrators'])} on these samples; expect a little less)."
             )
     return lines
@@ -170,12 +174,12 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
     if certified is None:
         return []
     asked = data["abstain"]
-    limit = f"at most {100 * asked['target']:g} % wrong, with {100 * asked['confidence']:g} % confidence"
+    limit = f"at most {100 * asked['target']:g}\u202f% wrong, with {100 * asked['confidence']:g}\u202f% confidence"
     rule = certified["rule"]
     if rule is None:
         return [f"No threshold on the confidence keeps {limit}."]
     return [
-        f"Or answer only above {rule['threshold']:.6f} and pass the rest on: {100 * rule['coverage']:.1f} % are "
+        f"Or answer only above {rule['threshold']:.6f} and pass the rest on: {100 * rule['coverage']:.1f}\u202f% are "
         f'answered, {limit} (<a href="#abstain">curve</a>).'
     ]
 
@@ -190,8 +194,8 @@ def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
         ]
     near = alike["mistakes"]
     share = near["near"] / near["wrong"]
-    says = f"{100 * share:.0f} % of the wrong answers are among the {near['nearest']} classes most like the true one"
-    chance = f"(by chance {100 * near['chance']:.0f} %)"
+    says = f"{100 * share:.0f}\u202f% of the wrong answers are among the {near['nearest']} classes most like the true one"
+    chance = f"(by chance {100 * near['chance']:.0f}\u202f%)"
     low, _ = wilson(share, near["wrong"], data["quantile"])
     if low > near["chance"]:
         return [
@@ -291,12 +295,13 @@ def reliability_svg(cells: Mapping[str, Any], n_bins: int, name: str) -> str:
 
 
 def _of_comparison(data: Mapping[str, Any]) -> str:
-    advice = " ".join(_text(line, 400) for line in data["recommendation"])
+    lines = (_sentence(line, 600) for line in data["recommendation"])
+    advice = "".join(re.sub(r"<p>(Use [^:<]{1,80}):", r"<p><strong>\1</strong>:", f"<p>{line}</p>") for line in lines)
     source = f'<p class="note">{_name(data["source"], 300)}</p>' if data.get("source") else ""
     items = "".join(f"<li>{line}</li>" for line in findings(data))
     return (
         '<section class="hero" id="answers" aria-labelledby="headline">'
-        + (f'<p class="lead recommendation" id="recommendation">{advice}</p>' if advice else "")
+        + (f'<div class="lead recommendation" id="recommendation">{advice}</div>' if advice else "")
         + f'<h1 id="headline" class="calm-title">{headline(data)}</h1>{source}'
         + (f'<ul class="findings">{items}</ul>' if items else "")
         + f"{_verdicts(data)}{_table(data)}</section>"
@@ -321,22 +326,24 @@ def leader(data: Mapping[str, Any], key: str) -> dict[str, Any] | None:
 def headline(data: Mapping[str, Any]) -> str:
     """The result in a few words: which method is best calibrated, if the data show one."""
     lead = leader(data, "ece_hist")
-    names = {method["key"]: _name(method["name"], 40) for method in data["methods"]}
+    names = _short(data)
     if lead is None:
         return _name(data["name"], 120)
+    if len(lead["level"]) + 1 == len(data["methods"]):
+        return f"No {data['subject'][:-1]} is ahead in calibration beyond chance"
     if len(lead["level"]) > 2:
-        return f"{len(lead['level']) + 1} {data['subject']} are level in calibration"
+        return f"{len(lead['level']) + 1} {data['subject']} do not differ significantly in calibration, and are ahead of the others"
     if lead["level"]:
         together = " and ".join(names[key] for key in (lead["best"], *lead["level"]))
-        return f"Best calibrated: {together}, which are level"
+        return f"Best calibrated: {together}, without a significant difference"
     if not lead["proved"]:
-        return f"Lowest calibration error: {names[lead['best']]}, without evidence that it is lower"
+        return f"Lowest ECE: {names[lead['best']]}, without evidence that it is lower"
     return f"Best calibrated: {names[lead['best']]}"
 
 
 def findings(data: Mapping[str, Any]) -> list[str]:
     """A sentence for each metric that names a winner."""
-    names = {method["key"]: _name(method["name"], 40) for method in data["methods"]}
+    names = _short(data)
     lines = []
     for metric in data["metrics"]:
         lead = leader(data, metric["key"]) if metric["winner"] else None
@@ -348,9 +355,20 @@ def findings(data: Mapping[str, Any]) -> list[str]:
             else "; whether it is better than others is not known"
         )
         if lead["level"]:
-            tail = f", not significantly better than {', '.join(names[key] for key in lead['level'])}"
+            tail = f", not significantly better than {_listed([names[key] for key in lead['level']], len(names) - 1)}"
         lines.append(f"{_text(metric['winner'])}: {names[lead['best']]}{tail}.")
     return lines
+
+
+def _listed(names: Sequence[str], others: int) -> str:
+    """A few names, or how many there are."""
+    if len(names) > NAMED:
+        return f"{len(names)} others" if len(names) < others else f"any of the {others} others"
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def _short(data: Mapping[str, Any]) -> dict[str, str]:
+    return {method["key"]: _name(method["short"], 40) for method in data["methods"]}
 
 
 def _verdicts(data: Mapping[str, Any]) -> str:
@@ -374,21 +392,24 @@ def _table(data: Mapping[str, Any]) -> str:
         for column in columns:
             cell = row["cells"].get(column["key"])
             text = "–" if cell is None else _metric_text(column, cell["mean"])
+            if cell is not None and cell.get("low") is not None:
+                low, high = (_metric_text(column, cell[end]) for end in ("low", "high"))
+                text += f'<span class="note">{low} to {high}</span>'
             if cell is not None and cell.get("best"):
                 text = f"<strong>{text}</strong>"
             elif cell is not None and cell.get("tie"):
                 text += " ≈"
             cells.append(f"<td>{text}</td>")
         rows.append(f'<tr><th scope="row">{names[row["method"]]}</th>{"".join(cells)}</tr>')
-    notes = "".join(f'<li class="note">{_text(note, 600)}</li>' for note in data["notes"])
+    notes = "".join(f'<li class="note">{_sentence(note, 600)}</li>' for note in data["notes"])
     meanings = "".join(
         f"<dt>{_text(column['title'])}</dt><dd>{_text(column['explained'])}</dd>"
         for column in columns
         if column.get("explained")
     )
     return (
-        '<div class="no-script"><div class="scroll"><table class="results"><thead><tr><th scope="col">Method</th>'
-        f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        '<div class="no-script"><div class="scroll"><table class="results"><thead><tr><th scope="col">'
+        f"{'Model' if data['subject'] == 'models' else 'Method'}</th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
         f'<ul class="notes">{notes}</ul><dl class="meanings">{meanings}</dl></div>'
     )
 
@@ -396,7 +417,7 @@ def _table(data: Mapping[str, Any]) -> str:
 def _of_similarity(data: Mapping[str, Any]) -> str:
     odd = data["oddities"]
     headline = "No row looks wrong" if not odd else f"{_count(len(odd), 'row')} to look at"
-    lines = "".join(f"<li>{_text(oddity['words'], 400)}</li>" for oddity in odd[:WORST])
+    lines = "".join(f"<li>{_sentence(oddity['words'], 400)}</li>" for oddity in odd[:WORST])
     more = f'<p class="note">{len(odd) - WORST:,} more are below.</p>' if len(odd) > WORST else ""
     return (
         f'<section class="hero" id="answers" aria-labelledby="headline"><h1 id="headline">{headline}</h1>'
@@ -425,6 +446,11 @@ def _text(text: str, most: int = 300) -> str:
     keeps = "\n" if most > 1000 else ""
     clean = _UNSAFE.sub(lambda hit: hit[0] if hit[0] == keeps else "\ufffd", text[: 4 * most])
     return html.escape(clean if len(clean) <= most else clean[: most - 1] + "…")
+
+
+def _sentence(text: str, most: int = 300) -> str:
+    """A sentence of ours as HTML; its numbers keep their unit and their minus sign."""
+    return re.sub(r"(^|[\s(])-(?=\d)", "\\1−", re.sub(r"(\d) %", "\\1\u202f%", _text(text, most)))
 
 
 def _name(text: str, most: int) -> str:
@@ -460,5 +486,6 @@ def _metric_text(metric: Mapping[str, Any], value: Any) -> str:
     if not metric["percent"]:
         return f"{number:.3f}".replace("-", "−")
     if metric.get("signed"):
-        return f"{100 * number:+.1f}\u202fpts".replace("-", "−")
+        text = f"{100 * number:+.1f}\u202fpts"
+        return text.replace("-0.0", "0.0").replace("+0.0", "0.0").replace("-", "−")
     return _percent(number).replace("-", "−")

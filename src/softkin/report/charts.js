@@ -1,10 +1,15 @@
 // Plain SVG: axes, marks, and one way to look at a chart's parts by pointer, touch or arrow keys.
 
 // A chart is drawn for its current width, and again when the width changes or on request.
+const CHARTS = [];
 function chart(draw) {
   const node = el("div", { class: "chart" });
   let width = 0;
-  const run = () => width > 0 && node.replaceChildren(...[draw(width, node)].flat());
+  const run = () => {
+    width = width || Math.floor(node.clientWidth); // 0 outside the page
+    if (width) node.replaceChildren(...[draw(width, node)].flat());
+  };
+  CHARTS.push(node);
   new ResizeObserver((entries) => {
     const next = Math.floor(entries[0].contentRect.width);
     if (next !== width) {

@@ -1,6 +1,7 @@
 """A study's folder, or equivalent plain data → everything that the page of a comparison shows."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ PARTS = ("curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs
 NEEDED = ("name", "methods", "table", "num_samples", "num_classes")
 ALLOWED = (*NEEDED, *PARTS, "source", "notes", "recommendation", "seeds", "class_names", "subject")
 SCOPES: tuple[Scope, ...] = ("prediction", "output")
+SHORT = 24  # letters of a name on a chart
 LONGEST_HISTORY = 400  # points of a training curve; more than it has pixels
 
 
@@ -61,7 +63,7 @@ def build_comparison(
         "class_names": names,
         "bins": list(curves.BINS),
         "metrics": [metric.described() for metric in _swept()],
-        "methods": list(shown["methods"]),
+        "methods": _with_short_names(shown["methods"]),
         "table": shown["table"],
         **parts,
     }
@@ -88,6 +90,36 @@ def write_comparison(
         force: Whether to overwrite; True by default, because a study that continues writes its page again.
     """
     return render.write(path, build_comparison(content, table=table), force=force)
+
+
+def _with_short_names(methods: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    short = short_names([method["name"] for method in methods])
+    return [{**method, "short": name} for method, name in zip(methods, short, strict=True)]
+
+
+def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
+    """Names for charts, of at most ``most`` letters, that still differ where the names do.
+
+    If a name is too long, what all names begin with and end in is left out, then the middle of those that are still too
+    long. Names that would then be equal get their number.
+
+    Example:
+        >>> short_names(["runs/resnet-50-seed-1.npz", "runs/resnet-50-seed-2.npz"])
+        ['…seed-1', '…seed-2']
+    """
+    if all(len(name) <= most for name in names):
+        return list(names)
+    parts = [re.findall(r"[-_./ ]|[^-_./ ]+", name) or [name] for name in names]
+    fewest = min(len(part) for part in parts) - 1 if len(parts) > 1 else 0
+    first = next((i for i in range(fewest) if len({part[i] for part in parts}) > 1), fewest)
+    first = max(0, first - 2)  # the last word that they share says what differs
+    last = next((i for i in range(fewest - first - 1) if len({part[-1 - i] for part in parts}) > 1), max(0, fewest - first - 1))
+    short = ["…" * bool(first) + "".join(part[first : len(part) - last]) for part in parts]
+    half = most // 2
+    short = [name if len(name) <= most else f"{name[: half - 1]}…{name[half - most :]}" for name in short]
+    return [
+        name if short.count(name) == 1 else f"{place} {name[: most - 3]}" for place, name in enumerate(short, start=1)
+    ]
 
 
 def _check(content: Mapping[str, Any]) -> None:
@@ -136,7 +168,7 @@ def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) 
     return {
         "name": kept.spec.name if kept.spec.name != "compare" else f"Methods compared on {kept.spec.data}",
         "source": f"{kept.data.get('source', kept.spec.data)}, {kept.data.get('rows', '')}; network {kept.spec.model}",
-        "notes": list(shown["notes"]),
+        "notes": _without_meanings(shown["notes"], shown["columns"]),
         "recommendation": list(shown.get("recommendation") or ()),
         "seeds": list(kept.spec.seeds),
         "num_samples": len(first),
@@ -168,28 +200,35 @@ def _saved_table(folder: StudyFolder, results: Sequence[Result]) -> dict[str, An
     return saved if held == wanted else None
 
 
+def _without_meanings(notes: Sequence[str], columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The notes below a study's table without those that say what a column is: the page has a list of these."""
+    titles = "|".join(re.escape(column["title"]) for column in columns)
+    return [note for note in notes if not re.match(rf"({titles})[,:]", note, flags=re.IGNORECASE)]
+
+
 def column_data(metric: Metric) -> dict[str, Any]:
-    """A column of the table, with what it means in words."""
+    """A column of the models' table, named as ``softkin evaluate`` names it, with what it means in words."""
     return {
         "key": metric.key,
-        "title": metric.short,
+        "title": metric.title,
         "percent": metric.percent,
         "larger_is_better": metric.larger_is_better,
         "signed": metric.signed,
-        "explained": _explained(metric),
+        "explained": _explained(metric, metric.title),
     }
 
 
-def _explained(metric: Metric) -> str:
-    name = metric.plain or metric.title
-    return f"{name}: {metric.about}" if metric.about else name
+def _explained(metric: Metric, column: str) -> str:
+    """What a column means: the metric's title, unless that is the column's name, and what is said about the metric."""
+    parts = [part for part in (metric.title, metric.about) if part and part != column]
+    return "; ".join(parts)
 
 
 def _column(saved: Mapping[str, Any]) -> dict[str, Any]:
     """A column of a study's table; if a metric declares the column, the metric explains it."""
     metric = catalogue.METRICS.get(saved["key"])
     larger = saved["larger_is_better"] if "larger_is_better" in saved else saved.get("higher_is_better")
-    explained = UNKNOWN_DATA.get(saved["key"].partition(" ")[0], "") if metric is None else _explained(metric)
+    explained = UNKNOWN_DATA.get(saved["key"].partition(" ")[0], "") if metric is None else _explained(metric, saved["title"])
     kept = {part: saved[part] for part in ("key", "title", "percent", "signed") if part in saved}
     return {**kept, "larger_is_better": larger, "explained": explained}
 

@@ -1,5 +1,8 @@
 // What each decision rule would do: a slider for the level, the rules side by side, single samples, the tree.
 
+const MEMBERS = 6; // classes of a set to name; the count says how many more there are
+const FEW_DECIDED = 12; // samples to show at first
+
 function decisionsSection() {
   const content = data.decisions;
   const names = (node) => (content.tree && node < content.tree.names.length ? content.tree.names[node] : className(node));
@@ -17,7 +20,7 @@ function decisionsSection() {
     text: (place) => percent(content.errors[place], 0),
   });
   const rules = el("div", { "data-key": "rules" });
-  const samples = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Answers to single samples" });
+  const samples = el("div", { "data-key": "single-samples" });
   const tree = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "How often each node answered" });
   const cell = (level, name, digits) => {
     if (!level[name]) return "";
@@ -28,24 +31,28 @@ function decisionsSection() {
   const drawRules = () => {
     const rows = content.rules.map(({ title, about, levels }) => {
       const level = levels[state.decided];
-      if (level.failed) return [title, el("span", { class: "note" }, level.failed), "", "", "", ""];
-      return [title, about, cell(level, level.coverage ? "coverage" : "answered"), cell(level, "size", 2), cell(level, "error"), cell(level, "information", 2)];
+      const rule = el("span", {}, title, el("span", { class: "note" }, level.failed || `promised: ${about}`));
+      if (level.failed) return [rule, "", "", "", ""];
+      return [rule, cell(level, level.coverage ? "coverage" : "answered"), cell(level, "size", 2), cell(level, "error"), cell(level, "information", 2)];
     });
-    rules.replaceChildren(table(`With at most ${percent(content.errors[state.decided], 0)} errors`, ["rule", "what is promised", "covered or answered", "classes in a set", "wrong", "bits"], rows));
+    rules.replaceChildren(el("div", { class: "card flush" }, table(`With at most ${percent(content.errors[state.decided], 0)} errors`, ["rule", "covered or answered", "classes in a set", "wrong", "information, bits"], rows)));
   };
   const said = (answer) => {
     if (!Array.isArray(answer)) return answer < 0 ? el("span", { class: "note" }, "no answer") : named(names(answer), 40);
     if (!answer.length) return el("span", { class: "note" }, "nothing");
-    return answer.map((k, i) => [i ? ", " : "", k < 0 ? `and ${whole(-k)} more` : named(className(k), 24)]);
+    const members = answer.filter((k) => k >= 0), size = members.length + answer.filter((k) => k < 0).reduce((sum, k) => sum - k, 0);
+    return [...members.slice(0, MEMBERS).map((k, i) => [i ? ", " : "", named(className(k), 24)]), size > MEMBERS ? el("span", { class: "note inline" }, ` and ${whole(size - MEMBERS)} more`) : null];
   };
   const drawSamples = () => {
     const kept = content.rules.filter(({ levels }) => !levels[state.decided].failed);
     const rows = content.samples.map((row, place) => [
-      `row ${whole(row)}`,
-      named(className(content.labels[place]), 30),
+      el("span", {}, named(className(content.labels[place]), 30), el("span", { class: "note" }, `sample ${data.rows && data.rows.ids ? cut(String(data.rows.ids[row]), 24) : row}`)),
       ...kept.map(({ levels }) => el("span", { "data-row": row }, said(levels[state.decided].samples[place]))),
     ]);
-    samples.replaceChildren(table("Single samples, from doubtful to sure", ["sample", "truth", ...kept.map(({ title }) => title)], rows));
+    const every = state.allDecided ? rows : rows.filter((_, place) => place % 2 === 0).slice(0, FEW_DECIDED);
+    samples.replaceChildren(el("div", { class: "card flush" }, table("Single samples, from doubtful to sure", ["truth", ...kept.map(({ title }) => title)], every, { class: "words" })));
+    more.hidden = rows.length <= FEW_DECIDED;
+    more.textContent = state.allDecided ? `Show ${FEW_DECIDED}` : `Show all ${rows.length}`;
   };
   const climb = content.rules.find(({ levels }) => levels.some((level) => level.nodes));
   const drawTree = () => {
@@ -71,31 +78,38 @@ function decisionsSection() {
       if (!content.measured || !haveRows()) return ` ${text}`;
       return [" ", el("button", { type: "button", class: "link listed", "data-samples": v, "aria-label": `${text}: the samples of ${cut(names(v), 60)}`, click: list(v, own) }, text)];
     };
-    // No recursion: a dendrogram may be deep, and each level is a list inside a list.
+    // Children are made when their parent opens: a tree of a hundred classes has thousands of elements.
     const line = (v, depth) => {
       const own = used.get(v);
       const text = el("span", { "data-node": v, "data-rows": own ? own.rows : 0 }, named(names(v), 60), own ? count(v, own) : "");
       const children = (below.get(v) || []).sort((a, b) => total(b) - total(a));
       if (!children.length) return el("li", {}, text);
-      return el("li", {}, el("details", { open: depth < 2 }, el("summary", {}, text), el("ul", {}, children.map((child) => line(child, depth + 1)))));
+      const inside = el("ul"), opened = el("details", { open: depth < 2 }, el("summary", {}, text), inside);
+      const fill = () => opened.open && !inside.firstChild && inside.append(...children.map((child) => line(child, depth + 1)));
+      opened.addEventListener("toggle", fill);
+      fill();
+      return el("li", {}, opened);
     };
     tree.replaceChildren(el("ul", { class: "tree" }, line(parents.length - 1, 0)));
   };
+  const more = el("button", { type: "button", class: "more", "data-focus": "more-decided", click: () => choose({ allDecided: !state.allDecided }) });
   watch(["decided"], () => {
     range.set(state.decided);
     drawRules();
-    drawSamples();
     if (climb) drawTree();
   });
+  watch(["decided", "allDecided"], drawSamples);
   return section(
     "decisions",
     "Decisions",
     el("p", { class: "lead" }, "What to do with these probabilities: answer, answer more coarsely, offer a set of classes, or abstain. The slider sets the error rate: how often a set may miss the true class, and how often an answer may be wrong."),
     el("p", { class: "note" }, `Each rule was fitted on ${whole(content.fitted_on)} random samples and measured on ${whole(content.measured_on)} others. The guarantee of sets holds on average over such splits, that of answers with confidence ${percent(content.confidence, 0)}; intervals follow the numbers. Better calibration makes sets smaller and answers more frequent; the guarantees hold either way.`),
-    range,
+    el("div", { class: "controls" }, range),
     rules,
+    el("p", { class: "note" }, "Covered: the set holds the true class. Answered: the rule did not abstain. Information: by how many bits a right answer narrows the classes down; a coarser one tells less, a wrong one or none tells nothing."),
     samples,
-    climb ? el("div", {}, el("h3", {}, "Where on the tree it answered"), tree) : el("p", { class: "note" }, "With class distances the page also shows sets of similar classes, and answers that climb the tree of classes."),
+    more,
+    climb ? el("div", { class: "card" }, el("h3", {}, "Where on the tree it answered"), tree) : el("p", { class: "note" }, "With class distances the page also shows sets of similar classes, and answers that climb the tree of classes."),
   );
 }
 

@@ -17,38 +17,84 @@ function inspectorPage() {
 }
 addPage("similarity", inspectorPage);
 
+const FEW_ODD = 12; // rows to show at first
+
 function oddSection() {
   const fixes = Object.entries(data.fixes);
   const mended = fixes.length ? el("p", { class: "note" }, "Corrected by hand: ", fixes.map(([name, like], i) => [i ? "; " : "", named(name, 40), " is like ", named(like.join(", "), 120)])) : null;
   if (!data.oddities.length) return section("odd", "What looks wrong", el("p", { class: "lead" }, "No row looks wrong."), mended);
-  const rows = data.oddities.slice(0, 200).map((one) => [
-    el("button", { type: "button", class: "link", "data-odd": one.k, click: () => choose({ own: one.k }) }, named(className(one.k), 40)),
-    KINDS[one.kind],
-    named(one.words, 400),
-  ]);
+  state.allOdd = false;
+  const holder = el("div", { class: "card flush" });
+  const more = el("button", { type: "button", class: "more", "data-focus": "more-odd", click: () => choose({ allOdd: !state.allOdd }) });
+  const show = (k) => {
+    choose({ own: k });
+    document.getElementById("similarity").scrollIntoView();
+  };
+  const line = (oddity) => [
+    el("button", { type: "button", class: "link listed", "data-odd": oddity.k, click: () => show(oddity.k) }, named(className(oddity.k), 40)),
+    el("span", {}, sentence(cut(oddity.words, 400)), el("span", { class: "note" }, KINDS[oddity.kind])),
+  ];
+  watch(["allOdd"], () => {
+    const shown = data.oddities.slice(0, state.allOdd ? 200 : FEW_ODD);
+    holder.replaceChildren(table("Rows that look wrong", ["class", "why"], shown.map(line), { class: "words" }));
+    more.hidden = data.oddities.length <= FEW_ODD;
+    more.textContent = state.allOdd ? `Show ${FEW_ODD}` : `Show ${data.oddities.length > 200 ? "200 of" : "all"} ${whole(data.oddities.length)}`;
+  });
+  const save = el("button", { type: "button", class: "take", "aria-label": "CSV: save the rows that look wrong as a table", click: () => download(fileName("looks wrong", "csv"), csvText([["class", "kind", "why"], ...data.oddities.map(({ k, kind, words }) => [className(k), KINDS[kind], words])]), "text/csv") }, "CSV");
   return section(
     "odd",
     "What looks wrong",
-    el("p", { class: "lead" }, data.oddities.length === 1 ? "One row needs a look." : `${whole(data.oddities.length)} rows need a look.`),
-    table("Rows that look wrong", ["class", "why", "in words"], rows),
-    data.oddities.length > rows.length ? el("p", { class: "note" }, "The JSON beside this page has all of them.") : null,
+    el("p", { class: "lead" }, `${data.oddities.length === 1 ? "One row needs" : `${whole(data.oddities.length)} rows need`} a look. A class leads to its label below.`),
+    holder,
+    el("div", { class: "under" }, more, save),
     mended,
   );
 }
 
-// A dendrogram with one class a line, tall enough to need scrolling.
+// A dendrogram with one class a line.
 function groupsSection() {
-  const k = data.num_classes, line = 15, wide = 360, names = 190;
-  const at = new Map(data.similarity.order.map((own, place) => [own, { y: (place + 0.5) * line, x: 0 }]));
+  const k = data.num_classes, line = 15, order = data.similarity.order;
   const top = Math.max(...data.merges.map((merge) => merge[2]), 1e-12);
-  const paths = data.merges.map(([first, second, height], i) => {
-    const a = at.get(first), b = at.get(second), x = (wide * height) / top;
-    at.set(k + i, { y: (a.y + b.y) / 2, x });
-    return svg("path", { d: `M${names + a.x} ${a.y}H${names + x}V${b.y}H${names + b.x}`, fill: "none", stroke: "currentColor", "stroke-width": 1, opacity: 0.6 });
+  // Each group: its classes, in the order of the drawing.
+  const groups = data.merges.reduce((all, [first, second]) => [...all, [first, second].flatMap((node) => (node < k ? [node] : all[node - k]))], []);
+  const drawn = chart((width) => {
+    const names = width < 560 ? 110 : 200, wide = Math.min(640, width - names - 12), height = k * line + 4;
+    const at = new Map(order.map((own, row) => [own, { y: (row + 0.5) * line, x: 0 }]));
+    const marked = svg("circle", { class: "ring", r: 5, cx: -20, cy: -20 });
+    const paths = data.merges.map(([first, second, high], i) => {
+      const a = at.get(first), b = at.get(second), x = (wide * high) / top;
+      at.set(k + i, { y: (a.y + b.y) / 2, x });
+      return svg("path", { class: "branch", d: `M${names + a.x} ${a.y}H${names + x}V${b.y}H${names + b.x}` });
+    });
+    const texts = order.map((own, row) => svg("text", { x: names - 6, y: (row + 0.5) * line + 4, "text-anchor": "end" }, isolated(className(own), Math.floor(names / 7))));
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Dendrogram of ${k} classes. Arrow keys go through the groups.` }, paths, texts, marked);
+    const places = data.merges.map((_, i) => ({ x: names + at.get(k + i).x, y: at.get(k + i).y }));
+    const tip = inspect(root, {
+      count: () => places.length,
+      at: (i) => places[i],
+      pick: (x, y) => {
+        let best = -1, least = 30 ** 2;
+        places.forEach((p, i) => {
+          const far = (p.x - x) ** 2 + (p.y - y) ** 2;
+          if (far < least) [best, least] = [i, far];
+        });
+        return best;
+      },
+      describe: (i) => [`${groups[i].length} classes`, groups[i].slice(0, 6).map((own) => isolated(className(own), 24)).join(", ") + (groups[i].length > 6 ? " …" : ""), `join at ${fixed(data.merges[i][2], 2)}`],
+      mark: (i) => {
+        marked.setAttribute("cx", i < 0 ? -20 : places[i].x);
+        marked.setAttribute("cy", i < 0 ? -20 : places[i].y);
+      },
+    });
+    return [root, tip];
   });
-  const texts = data.similarity.order.map((own, place) => svg("text", { x: names - 6, y: (place + 0.5) * line + 4, "text-anchor": "end", "font-size": 11, fill: "currentColor" }, isolated(className(own), 28)));
-  const chart = svg("svg", { width: names + wide + 10, height: k * line + 4, viewBox: `0 0 ${names + wide + 10} ${k * line + 4}`, role: "img", "aria-label": `Dendrogram of ${k} classes` }, paths, texts);
-  return section("groups", "Groups", el("p", { class: "lead" }, "Classes that join further to the left are more similar (average linkage on minus the logarithm of the similarity, summed over both directions)."), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Dendrogram" }, chart));
+  const figure = figureOf({
+    title: "Dendrogram",
+    note: "Average linkage on minus the logarithm of the similarity, summed over both directions.",
+    drawn,
+    rows: () => table("Groups, the most similar first", ["group", "classes", "join at"], data.merges.map(([, , high], i) => [named(groups[i].slice(0, 8).map(className).join(", ") + (groups[i].length > 8 ? " …" : ""), 200), numeric(groups[i].length, whole(groups[i].length)), numeric(high, fixed(high, 3))])),
+  });
+  return section("groups", "Groups", el("p", { class: "lead" }, "Classes that join further to the left are more similar."), figure);
 }
 
 function rowsSection() {
@@ -56,11 +102,12 @@ function rowsSection() {
     "Classes",
     ["class", "entropy", "spread over", "equivalent ε"],
     data.rows.map((row, own) => [
-      el("button", { type: "button", class: "link", click: () => choose({ own }) }, named(className(own), 40)),
-      fixed(row.entropy, 2),
-      `${fixed(row.effective_classes, 1)} classes`,
-      fixed(row.uniform_epsilon_entropy, 3),
+      el("button", { type: "button", class: "link listed", click: () => choose({ own }) }, named(className(own), 40)),
+      numeric(row.entropy, fixed(row.entropy, 2)),
+      numeric(row.effective_classes, `${fixed(row.effective_classes, 1)} classes`),
+      numeric(row.uniform_epsilon_entropy, fixed(row.uniform_epsilon_entropy, 3)),
     ]),
   );
-  return section("classes", "Classes", el("p", { class: "lead" }, `At this α every label puts as much mass on other classes as uniform smoothing with ε = ${fixed(data.uniform_epsilon, 3)}.`), asTable("All classes as a table", make));
+  const save = el("button", { type: "button", class: "take", "aria-label": "CSV: save all classes as a table", click: () => download(fileName("classes", "csv"), csvOf(make()), "text/csv") }, "CSV");
+  return section("classes", "Classes", el("p", { class: "lead" }, `At this α every label puts as much mass on other classes as uniform smoothing with ε = ${fixed(data.uniform_epsilon, 3)}.`), el("div", { class: "under" }, asTable("All classes as a table", make), save));
 }

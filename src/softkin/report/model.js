@@ -62,7 +62,7 @@ function numbersSection() {
   watch(["variant"], () => {
     const v = variant();
     headline.textContent = state.variant ? `With ${v.name.charAt(0).toLowerCase()}${v.name.slice(1)}: ${v.verdict.headline.charAt(0).toLowerCase()}${v.verdict.headline.slice(1)}` : "The numbers";
-    detail.textContent = state.variant ? v.verdict.detail : "Each value with its interval. The frame shows what chance alone would give if the model were calibrated.";
+    detail.textContent = state.variant ? sentence(v.verdict.detail) : "Each value with its interval. The frame shows what chance alone would give if the model were calibrated.";
     made.forEach(({ show }) => show(v));
     more.refresh();
   });
@@ -140,11 +140,11 @@ function reliabilitySection() {
       scope === "prediction"
         ? showSamples(`Answers given with ${binName(b)}`, rowsWhere((answer, label, code) => binOf(code, state.bins) === b.bin))
         : showSamples(`Samples with a score of ${binName(b)}`, rowsScoring(b.bin, state.bins), b.low < 0.2 ? `Looked for among the ${decodedRows().most} best classes of each sample.` : null);
-    const drawn = chart((width) => reliabilityChart(width, live.bins, live.bands, scope, `Reliability of ${WORDS[scope].title.toLowerCase()}, ${state.bins} bins, calibration error ${percent(errorOf(live.bins, samples), 2)}. Arrow keys go through the bins, Enter lists the samples.`, list));
+    const drawn = chart((width) => reliabilityChart(width, live.bins, live.bands, scope, `Reliability of ${WORDS[scope].title.toLowerCase()}, ${state.bins} bins, ECE ${percent(errorOf(live.bins, samples), 2)}. Arrow keys go through the bins, Enter lists the samples.`, list));
     const node = figureOf({
       title: WORDS[scope].title,
       note: WORDS[scope].note,
-      before: el("p", { class: "readout" }, number, el("span", { class: "note" }, " calibration error with these bins")),
+      before: el("p", { class: "readout" }, number, el("span", { class: "note" }, scope === "output" ? " ECE with these bins, per sample" : " ECE with these bins")),
       drawn,
       rows: () => binTable(live.bins, scope, live.bands),
     });
@@ -297,7 +297,7 @@ function calibratorsSection() {
   return section(
     "calibrators",
     "What calibration would do",
-    el("p", { class: "lead" }, "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half, so no sample is judged by a fit that saw it. Sorted by log loss; the first was chosen by these numbers, so expect it to do slightly worse on new data."),
-    el("div", { class: "card flush" }, table("Calibrators, cross-fitted in two folds", ["calibrator", ...compared.map(({ name }) => name.toLowerCase()), "on the page"], [first, ...rows])),
+    el("p", { class: "lead" }, "Cross-fitted in two folds on this one file: each half is calibrated by a fit on the other half, so no sample is judged by a fit that saw it. Sorted by NLL; the first was chosen by these numbers, so expect it to do slightly worse on new data."),
+    el("div", { class: "card flush" }, table("Calibrators, cross-fitted in two folds", ["calibrator", ...compared.map(({ title }) => title), "on the page"], [first, ...rows])),
   );
 }

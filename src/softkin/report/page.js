@@ -72,6 +72,8 @@ function cut(text, most) {
 const isolated = (text, most) => `\u2068${cut(text, most)}\u2069`; // for SVG and sentences, where <bdi> cannot stand
 const named = (text, most = 60) => el("bdi", { class: "name", title: text.length > most ? cut(text, 600) : null }, cut(text, most));
 const className = (k) => data.class_names[k];
+// A sentence made in Python: its numbers keep their unit and their minus sign.
+const sentence = (text) => text.replace(/(\d) %/g, `$1${THIN}%`).replace(/(^|[\s(])-(?=\d)/g, "$1\u2212");
 
 // What the reader has chosen. Each part of the page watches the keys that it shows.
 const state = {};
@@ -247,9 +249,23 @@ function drawPage(kind, own, notes) {
   const all = arranged(kind, own);
   masthead(all.filter(({ link }) => link).map(({ id, link }) => [id, link]));
   document.querySelectorAll(".no-script, noscript").forEach((node) => node.remove());
-  document.getElementById("main").append(...all.map(({ make }) => make()).filter(Boolean));
   document.getElementById("foot").append(...notes.map((note) => el("p", {}, note)), el("p", {}, `Made with softkin ${data.softkin}. This file is complete and makes no network requests.`));
   copyButtons();
+  UNMADE.push(...all.map(({ make }) => () => document.getElementById("main").append(...[make()].filter(Boolean))));
+  UNMADE.splice(0, AT_ONCE).forEach((make) => make());
+}
+
+// The first screen is in the file, and what may show below it is made at once. Each later section is made in a task of its
+// own, so that the page answers the reader in between. Who needs all of them now calls makeAll: an address, the printer.
+const UNMADE = [];
+const AT_ONCE = 2;
+function makeAll() {
+  UNMADE.splice(0).forEach((make) => make());
+}
+function makeRest() {
+  if (!UNMADE.length) return performance.mark("softkin-complete");
+  UNMADE.shift()();
+  setTimeout(makeRest);
 }
 
 // Add a copy button to each code block of the first screen.

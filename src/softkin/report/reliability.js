@@ -29,8 +29,8 @@ function binsOf(cells, m) {
 const errorOf = (bins, samples) => bins.reduce((sum, b) => sum + Math.abs(b.score - b.hit), 0) / samples;
 
 const WORDS = {
-  prediction: { title: "The answers", what: "answers", x: "confidence of the answer", y: "share that is right", note: "The winning class of each sample." },
-  output: { title: "The whole output", what: "scores", x: "score of any class", y: "share that is the true class", note: "Every class of every sample; summed per sample." },
+  prediction: { title: "The prediction", what: "answers", x: "confidence of the answer", y: "share that is right", note: "The winning class of each sample." },
+  output: { title: "The output", what: "scores", x: "score of any class", y: "share that is the true class", note: "Every class of every sample; summed per sample." },
 };
 
 function binWords(b, scope, band) {
@@ -99,7 +99,7 @@ function countStrip(f, bins, base, height, scope) {
     svg("text", { class: "note", x: f.left - 7, y: base - height + 38, "text-anchor": "end" }, "many"),
     scope === "output" ? svg("text", { class: "note", x: f.left - 7, y: base - height + 51, "text-anchor": "end" }, "(log)") : "",
     ...sharesFor(f.width).map((v) => svg("text", { x: f.X(v), y: base + 16, "text-anchor": "middle" }, percent(v, 0))),
-    svg("text", { class: "title", x: (f.left + f.width - f.right) / 2, y: base + 32, "text-anchor": "middle" }, WORDS[scope].x),
+    svg("text", { class: "title", x: (f.left + f.width - f.right) / 2, y: base + 30, "text-anchor": "middle" }, WORDS[scope].x),
   );
   f.root.append(strip);
 }

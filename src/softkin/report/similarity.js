@@ -1,14 +1,15 @@
 // Class similarity: distances → similarity → smooth label, by the formula of softkin.similarity and softkin.smoothing.
 
+// A row is decoded when it is asked for: four letters of base64 are three bytes, and a row has 4·K bytes.
 function distancesOf(content) {
-  const text = atob(content.codes);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  const view = new DataView(bytes.buffer);
   const k = content.low.length;
   return (row) => {
+    const start = 4 * k * row, first = Math.floor(start / 3);
+    const text = atob(content.codes.slice(4 * first, 4 * Math.ceil((start + 4 * k) / 3)));
+    const bytes = Uint8Array.from({ length: 4 * k }, (_, i) => text.charCodeAt(start - 3 * first + i));
+    const view = new DataView(bytes.buffer);
     const line = new Float64Array(k);
-    for (let j = 0; j < k; j++) line[j] = content.low[row] + content.step[row] * view.getUint32(4 * (row * k + j), true);
+    for (let j = 0; j < k; j++) line[j] = content.low[row] + content.step[row] * view.getUint32(4 * j, true);
     line[row] = 0;
     return line;
   };
@@ -137,14 +138,14 @@ function labelBars(s, k) {
   const most = Math.min(10, k - 1);
   const numbers = asTable("The whole label as a table", () => {
     const similar = s(state.own), label = labelRow(similar, state.own, state.alpha);
-    const order = Array.from(label.keys()).sort((a, b) => label[b] - label[a]);
+    const order = Array.from(label.keys()).sort((a, b) => label[b] - label[a] || similar[b] - similar[a]);
     const rows = order.map((j) => [named(className(j)), el("span", { "data-class": j, "data-similarity": similar[j], "data-label": label[j] }, fixed(label[j], 6)), fixed(similar[j], 6)]);
     return table("Smooth label", ["class", "label", "similarity"], rows);
   });
   const draw = () => {
     const own = state.own;
     const similar = s(own), label = labelRow(similar, own, state.alpha);
-    const order = Array.from(label.keys()).filter((j) => j !== own).sort((a, b) => label[b] - label[a]).slice(0, most);
+    const order = Array.from(label.keys()).filter((j) => j !== own).sort((a, b) => similar[b] - similar[a]).slice(0, most); // also for α = 0, where all labels are 0
     const scale = Math.max(...order.map((j) => label[j]), 1e-12);
     title.replaceChildren("The label of ", named(className(own), 48));
     const line = (j, size, kind) => {
@@ -156,7 +157,8 @@ function labelBars(s, k) {
     bars.replaceChildren(line(own, label[own], "own"), ...order.map((j) => line(j, 0.6 * (label[j] / scale), "other")));
     const shown = order.reduce((sum, j) => sum + label[j], 0);
     const left = k - 1 - order.length;
-    rest.show(state.alpha - shown, left > 0 ? `The ${whole(left)} other classes share ${fixed(Math.max(0, state.alpha - shown), 4)}.` : "");
+    const others = left > 0 ? `The ${whole(left)} other classes share ${fixed(Math.max(0, state.alpha - shown), 4)}.` : "";
+    rest.show(state.alpha - shown, state.alpha ? others : "α is 0: the label is one-hot. The classes are listed by similarity.");
     numbers.refresh();
   };
   watch(["own", "alpha", "beta"], draw);
@@ -197,13 +199,15 @@ function heatMap(orders, s) {
     const step = Math.max(1, Math.ceil((room * n) / side));
     const wide = lines.parentElement.clientWidth, high = columns.parentElement.clientHeight;
     const most = Math.max(4, Math.floor(wide / 6.2));
-    for (const [node, w, h] of [[lines, wide, side], [columns, side, high]]) Object.entries({ viewBox: `0 0 ${w} ${h}`, width: w, height: h }).forEach(([key, value]) => node.setAttribute(key, value));
     const picked = shown.map((j, i) => [j, i]).filter(([j, i]) => i % step === 0 || j === state.own);
     const at = (i) => ((i + 0.5) * side) / n;
     const own = picked.find(([j]) => j === state.own);
     const clear = picked.filter(([j, i]) => j === state.own || !own || Math.abs(at(i) - at(own[1])) >= room - 1);
-    lines.replaceChildren(...clear.map(([j, i]) => svg("text", { class: j === state.own ? "own" : null, x: wide - 5, y: at(i) + 4, "text-anchor": "end" }, isolated(className(j), most))));
-    columns.replaceChildren(...clear.map(([j, i]) => svg("text", { class: j === state.own ? "own" : null, transform: `translate(${at(i) + 4} ${high - 4}) rotate(-90)` }, isolated(className(j), Math.max(4, Math.floor(high / 6.2))))));
+    // In percent of the square, so that the names stay beside their rows where the printer makes it smaller or larger.
+    const text = (j, attributes, room) => svg("text", { class: j === state.own ? "own" : null, ...attributes }, isolated(className(j), room));
+    const share = (i) => `${(100 * (i + 0.5)) / n}%`;
+    lines.replaceChildren(...clear.map(([j, i]) => text(j, { x: "100%", dx: -5, y: share(i), dy: 4, "text-anchor": "end" }, most)));
+    columns.replaceChildren(...clear.map(([j, i]) => svg("svg", { x: share(i), y: "100%", class: "heat-name" }, text(j, { transform: "translate(4 -4) rotate(-90)" }, Math.max(4, Math.floor(high / 6.2))))));
   };
   let drawn = "";
   const draw = () => {
@@ -306,7 +310,8 @@ function heatMap(orders, s) {
     const side = square.clientWidth, left = lines.parentElement.clientWidth, top = columns.parentElement.clientHeight;
     const part = (node, x, y) => {
       const copy = node.cloneNode(true);
-      Object.entries({ x, y }).forEach(([name, value]) => copy.setAttribute(name, value));
+      Object.entries({ x, y, width: node.parentElement.clientWidth, height: node.parentElement.clientHeight, overflow: "visible" }).forEach(([name, value]) => copy.setAttribute(name, String(value)));
+      copy.querySelectorAll("svg").forEach((inner) => inner.setAttribute("overflow", "visible"));
       return copy;
     };
     const root = svg("svg", { viewBox: `0 0 ${left + side} ${top + side}`, width: left + side, height: top + side });

@@ -1,9 +1,22 @@
 // Draw, go to what the address asks for, listen to the printer, and say when the page can be used.
 
+function followAddress() {
+  if (location.hash.length < 2) return;
+  makeAll();
+  readAddress();
+  if (!location.hash.includes("=")) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+}
+
 PAGES[data.kind]();
-readAddress();
-if (location.hash.length > 1 && !location.hash.includes("=")) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
-addEventListener("hashchange", readAddress);
-addEventListener("beforeprint", () => choose({ printing: true }));
+followAddress();
+addEventListener("hashchange", followAddress);
+addEventListener("beforeprint", () => {
+  makeAll();
+  choose({ printing: true });
+  CHARTS.forEach((node) => node.isConnected && !node.firstChild && node.redraw());
+});
 addEventListener("afterprint", () => choose({ printing: false }));
-requestAnimationFrame(() => performance.mark("softkin-interactive"));
+requestAnimationFrame(() => {
+  performance.mark("softkin-interactive");
+  setTimeout(makeRest);
+});

@@ -2,6 +2,9 @@
 
 const place = (method) => data.methods.findIndex((m) => m.key === method);
 const methodName = (method) => data.methods[place(method)].name;
+// A name of at most 24 letters that differs from the others', with the whole name where the pointer rests.
+const shortName = (method) => data.methods[place(method)].short || methodName(method);
+const shortly = (method) => el("bdi", { class: "name", title: shortName(method) === methodName(method) ? null : cut(methodName(method), 600) }, cut(shortName(method), 40));
 const shownMethods = () => data.methods.filter((m) => state.methods.has(m.key)).map((m) => m.key);
 
 function cellText(column, cell) {
@@ -70,7 +73,7 @@ function tableSection() {
     el("div", { class: "scroll card flush", tabindex: "0", role: "region", "aria-label": `Table of ${data.subject}` }, results),
     el("div", { class: "under" }, save),
     el("details", { class: "numbers", open: columns.length <= 12 }, el("summary", {}, "What the columns mean"), el("dl", { class: "meanings" }, meant.flatMap((column) => [el("dt", {}, cut(column.title, 40)), el("dd", {}, `${cut(column.explained, 400)} (${wish(column)})`)]))),
-    el("ul", { class: "notes" }, data.notes.map((note) => el("li", { class: "note" }, cut(note, 600)))),
+    el("ul", { class: "notes" }, data.notes.map((note) => el("li", { class: "note" }, sentence(cut(note, 600))))),
   );
 }
 
@@ -83,7 +86,7 @@ function methodBar() {
       else state.methods.delete(m.key);
       choose({ methods: state.methods });
     });
-    return { input, node: el("label", {}, input, swatch(i), named(m.name, 24)) };
+    return { input, node: el("label", {}, input, swatch(i), shortly(m.key)) };
   });
   const inputs = boxes.map(({ input }) => input);
   const move = (to) => {
