@@ -5,10 +5,13 @@
     python benchmarks/report.py --classes 100 --loads 9
 
 For each K: seconds to build the data and the page, megabytes, and of several loads the median of what Chromium's
-``performance`` says, in seconds since the navigation started: ``usable``, when everything is drawn, listening, and the
-first frame is due; ``interactive``, its ``domInteractive``; ``quiet``, the end of the last task of more than 50 ms that
-came with the load, after which nothing holds up the reader; ``slider``, from a new β to all that it changes.
-Needs chromium, chromedriver and selenium.
+``performance`` says, in seconds since the navigation started: ``usable``, when the first screen is drawn and listens;
+``parsed``, its ``domInteractive``; ``quiet``, the end of the last task of more than 50 ms that came with the load,
+after which nothing holds up the reader; ``interactive``, the latest of these three, to which the aim applies; ``all``,
+when the last section below is drawn; ``slider``, from a new β to all that it changes. Needs chromium, chromedriver and
+selenium.
+
+    python benchmarks/report.py --pages folder       # keep the pages there, and use those that are there already
 """
 
 import argparse
@@ -39,7 +42,8 @@ TIMES = """
     new PerformanceObserver((list) => tasks.push(...list.getEntries())).observe({ type: "longtask", buffered: true });
     setTimeout(() => {
       const end = Math.max(0, ...tasks.map((task) => task.startTime + task.duration));
-      done([performance.getEntriesByName("softkin-interactive")[0].startTime, navigation.domInteractive, end]);
+      const mark = (name) => performance.getEntriesByName(name)[0].startTime;
+      done([mark("softkin-interactive"), navigation.domInteractive, end, mark("softkin-complete")]);
     }, 800);
   });
 """
@@ -78,29 +82,34 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=10_000)
     parser.add_argument("--loads", type=int, default=5)
     parser.add_argument("--images", action="store_true")
+    parser.add_argument("--pages", type=Path)
     options = parser.parse_args()
     beside = "distances and thumbnails" if options.images else "distances"
     print(f"N={options.samples:,}, {beside} included; medians of {options.loads} loads\n")
-    print(
-        f"{'K':>6} {'build':>8} {'write':>8} {'size':>9}  {'usable':>8} {'interactive':>11} {'quiet':>8} {'slider':>8}"
-    )
-    with tempfile.TemporaryDirectory() as folder, report_browser.chromium() as browser:
+    heads = f"{'usable':>8} {'parsed':>8} {'quiet':>8} {'interactive':>11} {'all':>8} {'slider':>8}"
+    print(f"{'K':>6} {'build':>8} {'write':>8} {'size':>9}  {heads}")
+    with tempfile.TemporaryDirectory() as temporary, report_browser.chromium() as browser:
+        folder = options.pages or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         for k in options.classes:
-            start = time.perf_counter()
-            content = data(options.samples, k, pictures=options.images)
-            built = time.perf_counter()
-            path, _ = report.write(Path(folder) / f"{k}.html", content)
-            written = time.perf_counter()
+            path = folder / f"{k}{'-images' * options.images}.html"
+            start = built = written = time.perf_counter()
+            if not path.exists():
+                content = data(options.samples, k, pictures=options.images)
+                built = time.perf_counter()
+                report.write(path, content)
+                written = time.perf_counter()
             times = []
             for _ in range(options.loads):
                 browser.open(path)
                 times.append([item / 1000 for item in browser.run(TIMES)])
-            usable, interactive, quiet = (statistics.median(column) for column in zip(*times, strict=True))
+            usable, parsed, quiet, complete = (statistics.median(column) for column in zip(*times, strict=True))
+            interactive = statistics.median(max(load[:3]) for load in times)
             slider = browser.run(SLIDER) / 1000
             size = path.stat().st_size / 1e6
             print(
                 f"{k:>6,} {built - start:>6.1f} s {written - built:>6.2f} s {size:>6.2f} MB  {usable:>6.2f} s"
-                f" {interactive:>9.2f} s {quiet:>6.2f} s {slider:>6.3f} s",
+                f" {parsed:>6.2f} s {quiet:>6.2f} s {interactive:>9.2f} s {complete:>6.2f} s {slider:>6.3f} s",
                 end="",
             )
             if k in GOALS:

@@ -76,6 +76,14 @@ def test_few_samples_have_no_decisions_and_no_distances_no_tree(predictions):
     assert [rule["title"] for rule in content["rules"]] == ["Sets, smallest (LAC)", "Sets, adaptive (APS)", "Sets per class (LAC)", "Abstain"]  # fmt: skip
 
 
+def open_tree(page):
+    """Open each node; its children appear when it opens."""
+    page.wait(
+        "(() => { const closed = document.querySelectorAll('#decisions details:not([open])');"
+        "closed.forEach((node) => (node.open = true)); return closed.length === 0; })()"
+    )
+
+
 def test_the_page_shows_them(predictions, content, tmp_path, browser):
     data = report.build(predictions, distances=gaps(), resamples=100, candidates=[])
     assert data["decisions"] == content
@@ -84,7 +92,7 @@ def test_the_page_shows_them(predictions, content, tmp_path, browser):
         page.set("decided", place)
         rows = page.run(
             "return Array.from(document.querySelectorAll('#decisions [data-key=rules] tbody tr'), (row) => "
-            "[row.querySelector('th').textContent, ...Array.from(row.querySelectorAll('[data-measure]'), "
+            "[row.querySelector('th span').firstChild.textContent, ...Array.from(row.querySelectorAll('[data-measure]'), "
             "(cell) => [cell.dataset.measure, cell.dataset.value])])"
         )
         assert [row[0] for row in rows] == [rule["title"] for rule in content["rules"]]
@@ -95,13 +103,16 @@ def test_the_page_shows_them(predictions, content, tmp_path, browser):
                 assert value == "null" if expected is None else float(value) == pytest.approx(expected)
             assert len(row) > 1 or "failed" in level
         nodes = content["rules"][-1]["levels"][place].get("nodes", [])
+        open_tree(page)
         shown = page.run("return Array.from(document.querySelectorAll('#decisions [data-node]'), (node) => [node.dataset.node, node.dataset.rows])")  # fmt: skip
         assert {(int(node), int(rows)) for node, rows in shown if rows != "0"} == {
             (node, rows) for node, rows, _ in nodes
         }
     page.set("decided", 0)
+    assert len(page.texts("#decisions [data-row]")) == 12 * len(content["rules"])
+    page.click("[data-focus='more-decided']")
     texts = page.texts("#decisions [data-row]")
-    assert len(texts) % len(content["samples"]) == 0
+    assert len(texts) == len(content["samples"]) * len(content["rules"])
     assert any("<b>cat</b>" in text for text in texts)  # as text, not as markup
     assert page.run("return document.querySelectorAll('#decisions b').length") == 0
     assert page.console() == []
@@ -120,7 +131,7 @@ def test_a_node_of_the_tree_lists_the_samples_that_it_answered(predictions, cont
         used = rule.predict(predictions.logits[rest])
         nodes = used[used >= 0].unique().tolist()
         assert any(node >= K for node in nodes)  # not only classes
-        page.run("document.querySelectorAll('#decisions details').forEach((node) => (node.open = true))")
+        open_tree(page)
         for node in nodes:
             button = page.driver.find_element("css selector", f"#decisions [data-samples='{node}']")
             button.send_keys(Keys.ENTER)

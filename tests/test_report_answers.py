@@ -117,10 +117,10 @@ def comparison(p_values, ties=(False, False)):
 @pytest.mark.parametrize(
     ("p_values", "ties", "words"),
     [
-        ((0.01, 0.02), (False, False), "Best calibrated answers: A, ahead of all others beyond chance."),
-        ((None, None), (False, False), "Best calibrated answers: A; whether it is better than others is not known."),
-        ((0.01, None), (False, False), "Best calibrated answers: A; whether it is better than others is not known."),
-        ((0.01, 0.5), (False, True), "Best calibrated answers: A, not significantly better than C."),
+        ((0.01, 0.02), (False, False), "Best calibrated prediction: A, ahead of all others beyond chance."),
+        ((None, None), (False, False), "Best calibrated prediction: A; whether it is better than others is not known."),
+        ((0.01, None), (False, False), "Best calibrated prediction: A; whether it is better than others is not known."),
+        ((0.01, 0.5), (False, True), "Best calibrated prediction: A, not significantly better than C."),
     ],
 )
 def test_ahead_of_all_others_only_with_p_values(p_values, ties, words):
@@ -156,11 +156,11 @@ def test_three_answers_read_without_a_script(answered):
         "Where not?",
         "What to do",
         data["variants"][0]["verdict"]["headline"],
-        f"Divide the logits by {temperature:.3f} : calibration error {100 * before:.1f} → {100 * after:.1f} %",
+        f"Divide the logits by {temperature:.3f} : calibration error (ECE) {100 * before:.1f} → {100 * after:.1f} %",
         "calibrators.TemperatureScaling()",
         "softkin calibrate apply cal/ &#x27;my file&#x27;&quot;&#x27;&quot;&#x27;s.npz&#x27;",
         "of the wrong answers are among the 5 classes most like the true one",
-        "Log loss",
+        "NLL (nats)",
     ):
         assert words in text, words
     assert "<i>fox" not in render.page(data)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from softkin import report
+from softkin import inspection, report, similarity
 from softkin.predictions import Predictions
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,20 +40,28 @@ def pages(tmp_path_factory):
     d = np.linalg.norm(points[:, None] - points[None], axis=2)
     model = report.build(made("one"), distances=d, texts=["a text"] * 300, candidates=None, resamples=100)
     models = report.build_models([made(f"model {seed}", seed=0) for seed in range(6)], resamples=100)
+    seen = inspection.inspect(
+        similarity.from_distances(d, 2.0), made("one").class_names, alpha=0.1, source="a toy", others={"others": d.T**2}
+    )
+    shown = report.build_inspection(seen, torch.as_tensor(d), beta=2.0)
     return {
+        "similarity": report.write(folder / "show.html", shown)[0],
         "model": report.write(folder / "model.html", model)[0],
         "models": report.write(folder / "models.html", models)[0],
     }
 
 
-@pytest.mark.parametrize(("kind", "scheme"), [("model", "light"), ("model", "dark"), ("models", "light")])
+KINDS = [("model", "light"), ("model", "dark"), ("models", "light"), ("similarity", "light"), ("similarity", "dark")]
+
+
+@pytest.mark.parametrize(("kind", "scheme"), KINDS)
 def test_axe_finds_nothing_serious(modules, browser, pages, kind, scheme):
     browser.media(scheme=scheme)
     browser.resize(1280, 900)
     page = browser.open(pages[kind])
     if kind == "model":
         page.click("button.disclose")
-        page.run("document.querySelectorAll('details').forEach((node) => (node.open = true))")
+    page.run("document.querySelectorAll('details').forEach((node) => (node.open = true))")
     assert page.violations(modules) == []
     if kind == "model":
         page.click("[data-key='class-answers']")

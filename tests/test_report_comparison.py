@@ -63,7 +63,9 @@ def test_the_table_is_the_studys(made, data):
         for key, cell in row.cells.items():
             assert ours["cells"][key]["mean"] == cell.mean
             assert (ours["cells"][key]["best"], ours["cells"][key]["tie"]) == (cell.best, cell.tie)
-    assert data["notes"] == list(table.notes)
+    meanings = ("Hist P:", "Hist O:", "KDE P, KDE O:", "Gap:")  # said once, in the list of columns
+    assert data["notes"] == [note for note in table.notes if not note.startswith(meanings)]
+    assert all(column["explained"] for column in data["table"]["columns"])
     assert data["table"]["rows"][2]["chosen"].startswith("α = ")
 
 
@@ -143,7 +145,8 @@ def test_the_page_leads_with_the_recommendation_and_draws_the_path_of_alpha(brow
     for line in changed["histories"]:
         line["values"]["alpha"] = [0.02 + 0.01 * place for place in range(len(line["epochs"]))]
     page = browser.open(report.write_comparison(tmp_path / "page.html", changed)[0])
-    assert page.text("#answers p") == " ".join(said)
+    assert page.texts("#recommendation p") == said
+    assert page.run("return document.querySelector('#answers').firstElementChild.id") == "recommendation"
     assert "α, moved by the validation gap" in page.texts("#training h3")
     assert page.console() == []
 
@@ -316,3 +319,37 @@ def test_twenty_methods_stay_apart_in_small_charts_and_few_presses(browser, tmp_
     assert page.text(".wish") == "less is better"
     assert "ahead of all others" not in page.text("#answers")
     assert page.console() == []
+
+
+def test_long_names_stay_apart():
+    names = [f"a-rather-long-model-name-{place:02d}-of-one-family.npz" for place in range(20)]
+    short = comparison.short_names(names)
+    assert len(set(short)) == 20
+    assert all(len(name) <= comparison.SHORT for name in short)
+    assert short[7] == "…name-07"
+    assert comparison.short_names(["one", "another"]) == ["one", "another"]
+    for hostile in (
+        ["x" * 90],
+        ["x" * 90, "x" * 89 + "y" + "x" * 90],
+        ["", "a" * 90],
+        ["-" * 90, "-" * 91],
+        ["same" * 9] * 3,
+    ):
+        short = comparison.short_names(hostile)
+        assert len(set(short)) == len(hostile)
+        assert max(map(len, short)) <= comparison.SHORT
+
+
+def test_a_study_prints_on_a4(page, tmp_path):
+    """Nothing is wider than the paper, and the heads of a table that goes on are whole."""
+    page.media(kind="print")
+    page.resize(688, 1000)  # A4 less its margins, in CSS pixels
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    wide = page.run(
+        "return Array.from(document.querySelectorAll('main *'), (node) => [node.tagName, node.className.baseVal ?? "
+        "node.className, node.getBoundingClientRect().right]).filter(([, , right]) => right > 690)"
+    )
+    page.run("dispatchEvent(new Event('afterprint'))")
+    page.media()
+    page.resize(1280, 900)
+    assert wide == []

@@ -378,6 +378,9 @@ def test_it_prints_light_and_without_controls(page):
     assert page.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
     assert page.run("return document.querySelector('canvas.heat').width") == K  # also where nobody had scrolled to it
+    places = page.run("return Array.from(document.querySelectorAll('.heat-lines text'), (n) => n.getAttribute('y'))")
+    assert places
+    assert all(place.endswith("%") for place in places)  # paper has another width, and nothing is drawn again for it
     printed = page.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
     assert len(printed) > 50_000
     page.media()
@@ -572,7 +575,7 @@ def test_it_reads_without_its_script(browser, path, data):
         "What to do",
         data["variants"][0]["verdict"]["headline"],
         "Divide the logits by",
-        "Log loss",
+        "NLL (nats)",
     ):
         assert words in body
 

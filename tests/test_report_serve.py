@@ -2,15 +2,18 @@
 
 import http.client
 import os
+import re
 import threading
 
 import pytest
 import torch
 
 from command_line import run
-from softkin import SoftkinError, report
+from softkin import SoftkinError, report, study
 from softkin.predictions import Predictions
 from softkin.report import serve
+from softkin.study.perform import resolve
+from study_parts import quick
 
 
 @pytest.fixture
@@ -102,19 +105,45 @@ def test_an_open_page_is_loaded_again_when_its_file_changes(server, folder, brow
     browser.driver.switch_to.default_content()
 
 
-def test_the_page_of_a_study_that_runs_is_made_anew(tmp_path, monkeypatch):
-    study = tmp_path / "study"
-    (study / "runs" / "a").mkdir(parents=True)
-    (study / "study.json").write_text("{}")
-    made, said, done = [], [], {}
-    monkeypatch.setattr(serve, "write_comparison", lambda page, folder: made.append((page, folder)))
-    serve.refresh_studies(tmp_path, done, said.append)
-    assert made == []
-    (study / "runs" / "a" / "record.json").write_text("{}")
-    serve.refresh_studies(tmp_path, done, said.append)
-    serve.refresh_studies(tmp_path, done, said.append)
-    assert made == [(study / "report.html", study)]
-    assert said == [f"Wrote {study / 'report.html'}, 1 runs done"]
+def test_an_open_page_of_a_study_follows_its_results(tmp_path, browser):
+    """A real study: `refresh_studies` is called before each of its runs, as the server's other thread might."""
+    folder = tmp_path / "studies" / "study"
+    study.keep(folder, resolve(quick(methods=["one-hot", "ts"], beta=[2.0])))
+    server = serve.PageServer(folder.parent)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    said, done, unfinished = [], {}, []
+
+    def frame_says(condition):
+        browser.driver.switch_to.frame(browser.driver.find_element("css selector", "iframe"))
+        browser.wait(f"performance.getEntriesByName('softkin-complete').length > 0 && {condition}")
+        browser.driver.switch_to.default_content()
+
+    def between_runs(_):
+        before = len(said)
+        serve.refresh_studies(folder.parent, done, said.append)
+        if len(said) > before == 0:
+            browser.driver.get(f"{server.url}view/study/report.html")
+            frame_says("document.body.textContent.includes('Unfinished: ')")
+            browser.wait("new Promise((done) => setTimeout(() => done(true), 1500))")  # the frame has looked once
+            unfinished.append(True)
+
+    try:
+        study.work(folder, update=between_runs)
+        serve.refresh_studies(folder.parent, done, said.append)
+        serve.refresh_studies(folder.parent, done, said.append)
+        assert unfinished
+        browser.wait("document.querySelector('iframe').src.includes('?')")
+        frame_says("!document.body.textContent.includes('Unfinished: ')")
+    finally:
+        browser.driver.switch_to.default_content()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    counts = [int(re.search(r", (\d+) runs done$", sentence)[1]) for sentence in said]
+    assert len(counts) > 1
+    assert counts == sorted(set(counts))  # a page for each change, none for nothing
+    assert counts[-1] == len(list(folder.glob("runs/*/record.json")))
 
 
 def test_wrong_folders_and_ports_are_one_sentence(tmp_path, capsys, server):

@@ -145,9 +145,7 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
         action = f"Raise the probabilities to the power {1 / temperature:.3f} and rescale each row to sum to 1"
     lines = []
     if from_number(moved["high"]) < 0:
-        lines.append(
-            f"<strong>{action}</strong>: calibration error (ECE) {_number_pair(before, then)}, cross-fitted."
-        )
+        lines.append(f"<strong>{action}</strong>: calibration error (ECE) {_number_pair(before, then)}, cross-fitted.")
     elif from_number(moved["low"]) > 0:
         lines.append(
             f"Temperature scaling makes it worse: calibration error (ECE) {_number_pair(before, then)}, cross-fitted."
@@ -194,7 +192,9 @@ def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
         ]
     near = alike["mistakes"]
     share = near["near"] / near["wrong"]
-    says = f"{100 * share:.0f}\u202f% of the wrong answers are among the {near['nearest']} classes most like the true one"
+    says = (
+        f"{100 * share:.0f}\u202f% of the wrong answers are among the {near['nearest']} classes most like the true one"
+    )
     chance = f"(by chance {100 * near['chance']:.0f}\u202f%)"
     low, _ = wilson(share, near["wrong"], data["quantile"])
     if low > near["chance"]:
@@ -368,7 +368,7 @@ def _listed(names: Sequence[str], others: int) -> str:
 
 
 def _short(data: Mapping[str, Any]) -> dict[str, str]:
-    return {method["key"]: _name(method["short"], 40) for method in data["methods"]}
+    return {method["key"]: _name(method.get("short", method["name"]), 40) for method in data["methods"]}
 
 
 def _verdicts(data: Mapping[str, Any]) -> str:
@@ -409,7 +409,8 @@ def _table(data: Mapping[str, Any]) -> str:
     )
     return (
         '<div class="no-script"><div class="scroll"><table class="results"><thead><tr><th scope="col">'
-        f"{'Model' if data['subject'] == 'models' else 'Method'}</th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f"{'Model' if data['subject'] == 'models' else 'Method'}</th>{heads}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
         f'<ul class="notes">{notes}</ul><dl class="meanings">{meanings}</dl></div>'
     )
 

@@ -54,6 +54,7 @@ function methodCharts({ groups, height, axes, brief, empty = "Choose a method ab
   drawn.redraw = () => {
     together.hidden = many();
     small.hidden = !many();
+    (many() ? together : small).replaceChildren();
     (many() ? small : together).redraw();
   };
   return drawn;

@@ -93,8 +93,9 @@ def write_comparison(
 
 
 def _with_short_names(methods: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    short = short_names([method["name"] for method in methods])
-    return [{**method, "short": name} for method, name in zip(methods, short, strict=True)]
+    names = [method["name"] for method in methods]
+    short = ({"short": short} if short != name else {} for name, short in zip(names, short_names(names), strict=True))
+    return [{**method, **own} for method, own in zip(methods, short, strict=True)]
 
 
 def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
@@ -113,7 +114,8 @@ def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
     fewest = min(len(part) for part in parts) - 1 if len(parts) > 1 else 0
     first = next((i for i in range(fewest) if len({part[i] for part in parts}) > 1), fewest)
     first = max(0, first - 2)  # the last word that they share says what differs
-    last = next((i for i in range(fewest - first - 1) if len({part[-1 - i] for part in parts}) > 1), max(0, fewest - first - 1))
+    left = max(0, fewest - first - 1)
+    last = next((i for i in range(left) if len({part[-1 - i] for part in parts}) > 1), left)
     short = ["…" * bool(first) + "".join(part[first : len(part) - last]) for part in parts]
     half = most // 2
     short = [name if len(name) <= most else f"{name[: half - 1]}…{name[half - most :]}" for name in short]
@@ -228,7 +230,9 @@ def _column(saved: Mapping[str, Any]) -> dict[str, Any]:
     """A column of a study's table; if a metric declares the column, the metric explains it."""
     metric = catalogue.METRICS.get(saved["key"])
     larger = saved["larger_is_better"] if "larger_is_better" in saved else saved.get("higher_is_better")
-    explained = UNKNOWN_DATA.get(saved["key"].partition(" ")[0], "") if metric is None else _explained(metric, saved["title"])
+    explained = (
+        UNKNOWN_DATA.get(saved["key"].partition(" ")[0], "") if metric is None else _explained(metric, saved["title"])
+    )
     kept = {part: saved[part] for part in ("key", "title", "percent", "signed") if part in saved}
     return {**kept, "larger_is_better": larger, "explained": explained}
 

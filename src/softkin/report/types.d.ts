@@ -179,7 +179,7 @@ interface PageData {
   notes: string[];
   recommendation: string[];
   seeds: number[];
-  methods: { key: string; name: string; short: string }[];
+  methods: { key: string; name: string; short?: string }[];
   table: { columns: Column[]; rows: { method: string; cells: Record<string, Cell>; chosen: string | null; target: unknown }[] };
   curves: Record<string, { num_samples: number; prediction: Cells & { ece: Record<string, number[]> }; output: Cells & { ece: Record<string, number[]> } }> | null;
   sweep: { points: SweepPoint[] } | null;
