@@ -36,7 +36,7 @@ class Browser:
     def wait(self, condition):
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, 20, poll_frequency=0.02).until(lambda _: self.run(f"return {condition}"))
+        WebDriverWait(self.driver, 60, poll_frequency=0.02).until(lambda _: self.run(f"return {condition}"))
 
     def console(self):
         """Everything that the page or the browser complained of."""

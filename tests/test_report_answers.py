@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -407,9 +408,14 @@ def test_twenty_models_differ_and_the_legend_covers_none():
     assert len(lines) == len(looks) == 20
     for a in range(20):
         for b in range(a):
+            assert diagrams.series(a)[1:] != diagrams.series(b)[1:]  # also for those who see no colours
             if diagrams.series(a)[0] == diagrams.series(b)[0]:
                 assert diagrams.series(a)[1] != diagrams.series(b)[1]
                 assert diagrams.series(a)[2] != diagrams.series(b)[2]
+    style, script = (Path(report.__file__).with_name(name).read_text() for name in ("page.css", "charts.js"))
+    page = re.findall(r"--m\d: (#\w+);", style.split("@media", 1)[0])
+    assert [colour.lower() for colour in diagrams.COLOURS] == page
+    assert f"{len(diagrams.COLOURS)}" == re.search(r"const COLOURS = (\d+);", script)[1]
     figure.draw_without_rendering()
     legend, axes = ax.get_legend().get_window_extent(), ax.get_window_extent()
     assert legend.y0 >= axes.y1 - 1

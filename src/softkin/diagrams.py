@@ -1,8 +1,8 @@
 """Reliability diagrams and related figures, with matplotlib.
 
 This module only draws: bars, bands and the ECE in the legend all read the same ``ReliabilityCurve``. Figures are made
-without pyplot and do not touch its settings; pass ``ax`` to draw on axes of your own. Colours are those of Okabe and
-Ito, which colour-blind people can distinguish; several models also differ in marker and dash.
+without pyplot and do not touch its settings; pass ``ax`` to draw on axes of your own. Several models differ in colour,
+dash and marker, as on the report's page: its colours are those of Okabe and Ito, darkened until they can be read on white.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#767D87")
-MARKERS = "osD^vPX"
+COLOURS = ("#0072B2", "#C94F00", "#00805D", "#B0508A", "#1C1F24", "#9A6B00", "#767D87", "#6A4FA3")
+MARKERS = "osD^vXP"
 DASHES: tuple[Any, ...] = (
     "-",
     (0, (4, 1.5)),
@@ -49,10 +49,10 @@ Models = Array | Mapping[str, Array]
 def series(place: int) -> tuple[str, Any, str]:
     """Colour, dash and marker of one of several models, the same as on the report's page; the first 20 all differ.
 
-    Models that share a colour share neither dash nor marker, so colour is never the only difference.
+    No two share both dash and marker, so nobody has to tell colours apart.
 
     Example:
-        >>> len({series(place) for place in range(20)})
+        >>> len({series(place)[1:] for place in range(20)})
         20
     """
     turn = place // len(COLOURS)
