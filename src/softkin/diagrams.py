@@ -2,7 +2,7 @@
 
 This module only draws: bars, bands and the ECE in the legend all read the same ``ReliabilityCurve``. Figures are made
 without pyplot and do not touch its settings; pass ``ax`` to draw on axes of your own. Several models differ in colour,
-dash and marker, as on the report's page: its colours are those of Okabe and Ito, darkened until they can be read on white.
+dash and marker, as on the report's page; the colours are those of Okabe and Ito, dark enough to read on white.
 """
 
 from collections.abc import Mapping, Sequence

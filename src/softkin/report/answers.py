@@ -332,7 +332,8 @@ def headline(data: Mapping[str, Any]) -> str:
     if len(lead["level"]) + 1 == len(data["methods"]):
         return f"No {data['subject'][:-1]} is ahead in calibration beyond chance"
     if len(lead["level"]) > 2:
-        return f"{len(lead['level']) + 1} {data['subject']} do not differ significantly in calibration, and are ahead of the others"
+        ahead = f"{len(lead['level']) + 1} {data['subject']}"
+        return f"{ahead} do not differ significantly in calibration, and are ahead of the others"
     if lead["level"]:
         together = " and ".join(names[key] for key in (lead["best"], *lead["level"]))
         return f"Best calibrated: {together}, without a significant difference"
