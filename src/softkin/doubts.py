@@ -28,8 +28,8 @@ def doubts(
 ) -> list[str]:
     """Doubts about a similarity that was made from class names.
 
-    - Three or four classes: each row's distances are brought to mean 0 and deviation 1, so two or three of them always
-      come out far apart. A row is too sharp if its entropy is below half of ln(K−1).
+    - Three or four classes: each row's distances are normalised to mean 0 and deviation 1, so its two or three entries
+      are always far apart. A row is too sharp if its entropy is below half of ln(K−1).
     - A class whose nearest takes more than half of α, although no other source sees the two as near. The other sources
       are WordNet, where the two names may stand for things of one kind (animal, artifact, food, plant, …), and the
       other vectors that come with softkin, where the nearest should be among the first quarter. A source that does not

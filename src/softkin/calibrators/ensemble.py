@@ -18,8 +18,8 @@ from softkin.calibrators.base import Parametric, Solution
 from softkin.calibrators.temperature import BLOCK, Objective, below_top, best_temperature, row_dots
 from softkin.calibrators.zeros import TINY
 
-# The first member is tried first, and a face replaces another only if it is better by more than rounding: so where
-# T = 1 makes the first two columns equal, the mass goes to the first.
+# The first member is tried first, and a face replaces another only if it is better by more than rounding. So if T = 1
+# makes the first two members equal, the weight goes to the first.
 FACES = ((0,), (0, 2), (2,), (0, 1), (1,), (1, 2), (0, 1, 2))
 BETTER = 1e-15
 TOLERANCE = 1e-12

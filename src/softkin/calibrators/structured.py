@@ -10,8 +10,8 @@ of samples: v, b and M are the minimum of
 .. math:: \frac1n \sum_i -\ln q_{i y_i} + \frac{\lambda K}{n} \Big(\sum_k v_k^2 + \sum_k b_k^2
           + (K-1) \sum_{k \ne k'} \frac{m_{kk'}^2}{r_{kk'}}\Big).
 
-r is 1 without a similarity S, and else (1−ω) + ω(K−1)s_{kk'}, of mean 1 in each row: alike classes may trade
-probability for a smaller price. λ → ∞ is temperature scaling.
+Without a similarity S, r is 1; with one, r = (1−ω) + ω(K−1)s_{kk'}, of mean 1 in each row, so that entries of similar
+classes are penalised less. λ → ∞ is temperature scaling.
 """
 
 import math

@@ -3,8 +3,8 @@ r"""Temperature scaling: one number that softens or sharpens all logits.
 .. math:: p = \mathrm{softmax}(z / T) = \mathrm{softmax}(\beta z), \qquad \beta = 1/T
 
 The mean NLL is convex in β and has one minimum. The squared error can have several: a grid with bounds between its
-points finds every valley that may hold the least. Newton's method does the rest, from the solution on a few rows, so
-that large data are passed over two or three times.
+points finds every valley that may hold the global minimum. Newton's method does the rest, from the solution on a few
+rows, so that large data are read only two or three times.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Every metric is one subclass: ``value`` is the number itself, ``sums`` and ``of`` give it for many weightings of the
 rows at once, ``redrawn`` for many sets of labels drawn from the scores; ``totals`` of batches add up, and ``read``
-gives the number behind them. This file has the base and the averages; errors over bins are in ``binned``, smooth ones
+computes the metric from them. This file has the base and the averages; errors over bins are in ``binned``, smooth ones
 in ``kernels``.
 """
 

@@ -73,8 +73,8 @@ class Accumulator:
     for binned errors and averages, to 1e-6 for the KDE, whose bandwidth is known only at the end. Equal-mass bins,
     ``aurc``, ``auroc`` and ``fpr_at_95`` need all samples at once and are refused.
 
-    Under an initialised ``torch.distributed`` group ``compute`` sums the state of all ranks, each of which gets the
-    result of all the data; every rank must call it, also one that saw no batch. The state stays each rank's own.
+    Under an initialised ``torch.distributed`` group ``compute`` sums the states of all ranks, and every rank gets the
+    result for all data. It is collective: every rank must call it, even without a batch. States stay separate.
 
     Args:
         metrics: Names of metrics, or a mapping from names of your choice to a metric's name or to (name, options).

@@ -155,8 +155,8 @@ def _from_resamples(
     centre = float(statistic.of(base))  # θ̂ as the resampling computes it, perhaps on a coarser grid
     noise = sums.sub_(base)
     if not bool(noise.any()):
-        # Every resample is the same: equal scores, all right or all wrong. What a rare other case would change is
-        # bounded by how rare it must be not to have shown in N samples.
+        # All resamples are equal: equal scores, all right or all wrong. Another kind may exist, but must be rare
+        # enough not to occur in N samples, which bounds its effect.
         n = statistic.num_samples
         rare = n * statistic.of_one_row * (1 - tail ** (1 / n))
         high = min(value + rare, max(value, n * statistic.of_one_row))
@@ -277,8 +277,8 @@ def _errors_of_difference(
 ) -> list[Tensor]:
     """The errors of resampled differences around the difference of two known truths, (r,) for each pair of truths.
 
-    Averages have one truth each, the sums as they are. An error's spread and bias depend on its truth: of each model's
-    truths every pair is taken, and for the question whether both are equal also pairs in which they are.
+    An average has one possible truth, the observed sums. The spread and bias of an error depend on its truth, so every
+    pair of both models' possible truths is used, and, to test equality, also pairs of equal truths.
     """
     pairs = [(truth_a, truth_b) for truth_a in _truths(a, total_a, noise_a) for truth_b in _truths(b, total_b, noise_b)]
     if a.kind == b.kind == "error":
@@ -292,8 +292,8 @@ def _errors_of_difference(
 def _equal_truths(a: Statistic, b: Statistic, total_a: Tensor, total_b: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Sums of two populations with the same error: both scaled to the mean of their sizes.
 
-    Once as they are; and, where there are bins, once with a departure that is a straight line in the score. Chance
-    turns the sign of some bins, and such bins seem to err the other way than they do.
+    They are returned as observed and, if there are bins, also with a departure that is a straight line in the score:
+    chance flips the sign of some bins, which then seem to err in the wrong direction.
     """
     shapes = [(total_a, total_b), (a.straightened(total_a), b.straightened(total_b))]
     pairs = []
@@ -352,8 +352,8 @@ def compared_by_calls(
 def _exchanged(swapped: Tensor, seen: float, tolerance: float) -> float:
     """The share of swaps whose difference is at least as large as the observed one.
 
-    The data as they are count as one of the swaps, which makes the test exact. Where infinities leave no difference to
-    compare (NaN), the swap counts: nothing speaks for the models.
+    The observed data count as one of the swaps, which makes the test exact. A swap without a defined difference (NaN,
+    from infinities) counts as evidence for no difference.
     """
     smaller = int((swapped.abs() < abs(seen) - tolerance).sum())
     return (1 + len(swapped) - smaller) / (1 + len(swapped))

@@ -433,7 +433,7 @@ FIRST_SCREENS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "comparison": _of_comparison,
     "similarity": _of_similarity,
 }
-"""By kind of page, what it shows without JavaScript; a new kind adds its own function"""
+"""The function that draws the first screen without JavaScript, by kind of page; a new kind adds its own"""
 
 
 # Texts and numbers

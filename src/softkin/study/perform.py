@@ -146,7 +146,7 @@ def _resolved(spec: StudySpec) -> Kept:
     )
     contents: dict[str, str] = {}
     for name in spec.ood:  # otherwise they would be read only after the first training
-        # A single row says whether the set fits, and its digest follows from that of the whole.
+        # A single row shows whether the set fits, and its digest identifies the whole set.
         unknown = data.out_of_distribution(name, like=parts.train, rows=1, seed=0, progress=False)
         if name not in NOISE:
             contents[f"ood {name}"] = unknown.digest

@@ -78,17 +78,18 @@ def fit(
             penalties and the choice of ``stop_by``, and change nothing else in the training.
         method: The training method, which decides labels and loss.
         recipe: The optimizer, learning rate, batches and precision.
-        seed: Of the order of the rows, augmentation, mixing and dropout; not of the initial weights, which ``model``
-            brings.
+        seed: The seed of the order of the rows, augmentation, mixing and dropout. The initial weights are those of
+            ``model``.
         folder: The folder for checkpoints.
-        device: Such as "cuda:1"; by default the first accelerator that is there, else the CPU.
-        progress: True or False; by default where stderr is a terminal. Or a function that is called with each event.
+        device: A device such as "cuda:1"; by default the first accelerator of this machine, else the CPU.
+        progress: Whether to show a progress line, by default if stderr is a terminal; or a function that is called
+            with each event.
         log_json: A file that gets a JSON line for each step, epoch and checkpoint.
-        trackers: "tensorboard", "wandb", "mlflow".
+        trackers: Names among "tensorboard", "wandb", "mlflow".
         checkpoint_every: Minimum seconds between two checkpoints; 0 writes one after every epoch. The last epoch's is
             always written.
         validate_every: Epochs between two validations; the last epoch is always validated. Defaults to
-            ⌈validation rows / training rows⌉, so that validating never costs more than training; to 1 where α moves.
+            ⌈validation rows / training rows⌉, so that validating never costs more than training; to 1 if α is adjusted.
 
     Raises:
         SoftkinError: The loss became NaN or infinite; the folder belongs to another run; the device does not exist.

@@ -54,7 +54,7 @@ class Session:
     test: int | None = None
     max_per_class: int | None = None
     size: int | None = None
-    """As in ``softkin.data.split``"""
+    """Options of ``softkin.data.split``"""
     ood: Sequence[str] = ()
     """Out-of-distribution sets to predict as well"""
     recipe: str | None = None
