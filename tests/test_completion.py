@@ -63,7 +63,7 @@ def test_candidates(parser, line, expected):
 def test_commands_and_options_come_with_their_help(parser):
     assert dict(candidates(parser, [""]))["evaluate"].startswith("measure how far")
     completions = dict(candidates(parser, ["calibrate", "fit", "--me"]))
-    assert completions["--method"].startswith("one of temperature, ensemble-temperature")
+    assert completions["--method"].startswith("the calibrator: one of temperature, ensemble-temperature")
     assert dict(candidates(parser, ["calibrate", "apply", ""])) == {"": "folders"}
     assert dict(candidates(parser, ["evaluate", ""])) == {"": "files"}
     assert "--words" not in dict(candidates(parser, ["completion", "bash", "--"]))

@@ -359,7 +359,7 @@ class Breaks(nn.Module):
 def test_a_loss_that_is_no_number_stops_with_step_rate_and_checkpoint(split, tmp_path):
     words = (
         r"the loss became nan at step 7 \(epoch 2\) with learning rate 0.05; "
-        r"the last good checkpoint is .*step-00000004.json. Try a lower lr or a longer warm-up."
+        r"the last good checkpoint is .*step-00000004.json; try a lower lr or a longer warm-up."
     )
     with pytest.raises(SoftkinError, match=words):
         fit(split, Breaks(7), epochs=3, folder=tmp_path, schedule="constant")

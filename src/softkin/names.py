@@ -6,7 +6,7 @@ file formats. It knows the canonical names in the order of their declaration, an
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, NoReturn, TypeVar
 
 T = TypeVar("T")
@@ -25,8 +25,15 @@ def near(word: str, known: Iterable[str], *, most: int = 1, cutoff: float = CUTO
     return [by_lower[match] for match in difflib.get_close_matches(word.lower()[:200], by_lower, most, cutoff)]
 
 
-def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = CUTOFF) -> str:
-    """The end of a sentence that refused ``word``: the nearest known word, or only the full stop.
+def did_you_mean(
+    word: str,
+    known: Iterable[str],
+    *,
+    cutoff: float = CUTOFF,
+    otherwise: str = ".",
+    shown: Callable[[str], str] = repr,
+) -> str:
+    """The end of a sentence that refused ``word``: the nearest known word, or ``otherwise`` if none is near.
 
     Example:
         >>> "unknown metric 'acuracy'" + did_you_mean("acuracy", ["accuracy", "nll"])
@@ -35,7 +42,7 @@ def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = CUTOFF) -> 
         "unknown metric 'zzz'."
     """
     matches = near(word, known, cutoff=cutoff)
-    return f"; did you mean {matches[0]!r}?" if matches else "."
+    return f"; did you mean {shown(matches[0])}?" if matches else otherwise
 
 
 def require(word: str, known: Iterable[str], what: str) -> str:

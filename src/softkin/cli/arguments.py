@@ -55,8 +55,7 @@ class CommandParser(argparse.ArgumentParser):
             if option is None:
                 chosen.error(f"there is one argument too many: {unknown[0]!r}")
             known = {word.lstrip("-"): word for word in chosen._option_string_actions if word.startswith("--")}
-            guess = [known[word] for word in near(option.lstrip("-"), known)]
-            chosen.error(f"unknown option {option}" + (f"; did you mean {guess[0]}?" if guess else "."))
+            chosen.error(f"unknown option {option}" + did_you_mean(option.lstrip("-"), known, shown=known.__getitem__))
         return result
 
     def _chosen(self, result: argparse.Namespace) -> "CommandParser":

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from softkin import SoftkinError, checks
 from softkin.distances.words import tokens
-from softkin.names import near
+from softkin.names import did_you_mean
 
 TaxonomyMeasure: TypeAlias = Literal["lca", "path", "wu-palmer"]
 MEASURES: tuple[str, ...] = get_args(TaxonomyMeasure)
@@ -113,11 +113,10 @@ class Taxonomy:
             else:
                 missing.append(synonyms[0])
         if missing:
-            guess = near(missing[0], self.parents)
             raise SoftkinError(
                 f"{self.name} must reach every class, but {_listed(missing)} "
                 f"{'are' if len(missing) > 1 else 'is'} not in it"
-                + (f"; did you mean {guess[0]!r}?" if guess else ": are these its class names?")
+                + did_you_mean(missing[0], self.parents, otherwise=": are these its class names?")
             )
         twice = next((node for node in nodes if nodes.count(node) > 1), None) if len(set(nodes)) < len(nodes) else None
         if twice is not None:
