@@ -99,7 +99,10 @@ def test_every_metric_has_an_interval(metric, options):
     again = function(p, y, confidence=0.9, resamples=100, **options)
     assert (again.low, again.high) == (interval.low, interval.high)
     other = function(p, y, confidence=0.9, resamples=100, seed=1, **options)
-    by_formula = metric in ("accuracy", "top_k_accuracy") or (metric, options) == ("signed_gap", {})
+    by_formula = metric in ("accuracy", "top_k_accuracy", "nll", "brier", "aurc") or (metric, options) == (
+        "signed_gap",
+        {},
+    )
     assert by_formula == ((other.low, other.high) == (interval.low, interval.high))
 
 
@@ -679,3 +682,71 @@ def test_over_and_under_confidence_of_one_bin_have_the_gaps_interval():
     under = metrics.signed_gap(p, labels, part="under", confidence=0.95)
     assert (over.low, over.high) == (max(0, gap.low), gap.high)
     assert (under.low, under.high) == (0, max(0, -gap.low))
+
+
+LOSSES = {
+    "nll": lambda sure, truth: -truth * np.log(sure) - (1 - truth) * np.log(1 - sure),
+    "brier": lambda sure, truth: 2 * (truth * (1 - sure) ** 2 + (1 - truth) * sure**2),
+    "aurc": lambda sure, truth: 1 - truth,  # all rows tie
+}
+
+
+@pytest.mark.parametrize("metric", LOSSES)
+@pytest.mark.parametrize(
+    ("sure", "truth", "n"), [(0.97, 0.97, 40), (0.99, 0.98, 40), (0.97, 0.97, 200), (0.999, 0.97, 100), (0.7, 0.6, 40)]
+)
+def test_losses_that_few_wrong_answers_make_up_are_held(metric, sure, truth, n):
+    """Exactly, over all numbers of wrong answers; percentiles of resampled rows held 70 % in the first case."""
+    p, expected, held = np.tile([sure, 1 - sure], (n, 1)), LOSSES[metric](sure, truth), 0.0
+    for hits in range(n + 1):
+        chance = binom.pmf(hits, n, truth)
+        if chance > 1e-6:
+            interval = getattr(metrics, metric)(p, (np.arange(n) >= hits).astype(int), confidence=0.95)
+            held += chance * (interval.low - 1e-9 <= expected <= interval.high + 1e-9)
+    assert held > 0.93
+
+
+@pytest.mark.parametrize("metric", LOSSES)
+def test_losses_of_a_sure_and_right_model_are_held(metric):
+    """Scores of 95 to 99.5 %, 40 of them: percentiles held the Brier score in 68 %, the AURC in 59 %."""
+    rng = np.random.default_rng(99)
+    c = rng.uniform(0.95, 0.995, 200_000)
+    truth = {
+        "nll": -(c * np.log(c) + (1 - c) * np.log(1 - c)).mean(),
+        "brier": 2 * (c * (1 - c)).mean(),
+        "aurc": ((1 - np.sort(c)[::-1]).cumsum() / np.arange(1, len(c) + 1)).mean(),
+    }[metric]
+    held = 0
+    for r in range(300):
+        rng = np.random.default_rng(r)
+        c = rng.uniform(0.95, 0.995, 40)
+        interval = getattr(metrics, metric)(*two_classes(c, c, rng), confidence=0.95)
+        held += interval.low <= truth <= interval.high
+    assert held >= 280
+
+
+def test_the_interval_of_a_loss_of_0_and_1_is_wilsons():
+    wrong = torch.zeros(400)
+    wrong[:7] = 1
+    moments = shares.MeanLoss.of(7 / 400, float(wrong.var(correction=0)), wrong, torch.ones(400), torch.ones(400))
+    assert moments.ends(0.95) == pytest.approx(shares.wilson(7 / 400, 400, 0.95), rel=5e-3)  # Student's t for z
+
+
+def test_a_loss_that_no_label_changes_is_known():
+    p = np.full((30, 2), 0.5)
+    brier = metrics.brier(p, np.zeros(30, dtype=int), confidence=0.95)
+    assert (brier.low, brier.high) == pytest.approx((0.5, 0.5))
+
+
+def test_a_wrong_answer_of_score_1_would_make_the_log_loss_infinite():
+    p = np.tile([1.0, 0.0], (30, 1))
+    assert metrics.nll(p, np.zeros(30, dtype=int), confidence=0.95).high == np.inf
+    assert metrics.brier(p, np.zeros(30, dtype=int), confidence=0.95).high == pytest.approx(2 * 0.12, abs=0.02)
+    assert metrics.aurc(p, np.zeros(30, dtype=int), confidence=0.95).high == pytest.approx(0.12, abs=0.02)
+
+
+def test_equal_confidences_share_their_influence_on_the_risk_coverage_area():
+    """All rows tie: the area is the error rate, and its rows are the errors."""
+    p, y = np.tile([0.9, 0.1], (50, 1)), (np.arange(50) % 10 == 3).astype(int)
+    statistic = METRICS["aurc"].statistic(torch.from_numpy(p), torch.from_numpy(y))
+    assert statistic.influence().numpy() == pytest.approx(y)

@@ -101,7 +101,8 @@ def interval(
 
     Whole rows are resampled, also where a metric pools the K scores of a row, which depend on each other. By kind:
 
-    - averages (``nll``, ``brier``, ``aurc`` …): percentiles of the resampled values;
+    - losses (``nll``, ``brier``, ``aurc``): Wilson's interval for losses, as wide as wrong answers that did not occur
+      allow; other averages: percentiles of the resampled values;
     - shares (``accuracy``, ``top_k_accuracy``): Wilson's interval; ``signed_gap``: that and a t-interval of the mean
       score, combined;
     - calibration errors: the estimand is the error of the population over these same bins (or with this bandwidth).

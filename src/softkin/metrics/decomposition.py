@@ -14,8 +14,8 @@ from softkin.binning import ReliabilityCurve
 from softkin.checks import Array
 from softkin.metrics import scopes
 from softkin.metrics.binned import Classwise
-from softkin.metrics.scores import squares
-from softkin.metrics.statistics import Kind, Mean, Statistic
+from softkin.metrics.scores import square_loss
+from softkin.metrics.statistics import Kind, Statistic
 from softkin.metrics.uncertainty import (
     around,
     interval,
@@ -120,7 +120,7 @@ def brier_decomposition(
 
     With ``confidence`` each part is an ``Interval``, all from the same resampled rows:
 
-    - the Brier score and the part within bins: percentiles;
+    - the Brier score: as ``interval`` has it; the part within bins: percentiles;
     - the reliability: the value minus what chance adds to it, Σ lik(1 − lik)/n over the bins, plus and minus the spread
       of the resampled values about their mean; the lower end is 0 unless labels redrawn from the scores reject
       calibration;
@@ -138,7 +138,7 @@ def brier_decomposition(
     p, y = scopes.checked(probabilities, labels)
     n, num_classes = p.shape
     statistic = Reliability(p, y, checks.count(n_bins, "n_bins"))
-    losses = Mean(squares(p, y))
+    losses = square_loss(p, y)
     curves = binning.class_curves(p, y, statistic.bins)
     resolution, uncertainty = (float(part) for part in _other_parts(curves, n))
     total, reliability = losses.value(), float(statistic.of_curves(curves))
@@ -154,9 +154,9 @@ def brier_decomposition(
         rows = weights.to(p.device)
         sums = statistic.sums(rows).view(len(rows), 3, num_classes, n_bins)
         resampled = ReliabilityCurve(curves.edges, *sums.unbind(dim=1))
-        parts = [losses.of(losses.sums(rows)), statistic.of_curves(resampled), *_other_parts(resampled, n)]
-        drawn.append([*parts, parts[0] - parts[1] + parts[2] - parts[3]])
-    of_total, of_reliability, of_resolution, _, of_within = (torch.cat(part).cpu() for part in zip(*drawn, strict=True))
+        parts = [statistic.of_curves(resampled), *_other_parts(resampled, n)]
+        drawn.append([*parts, losses.of(losses.sums(rows)) - parts[0] + parts[1] - parts[2]])
+    of_reliability, of_resolution, _, of_within = (torch.cat(part).cpu() for part in zip(*drawn, strict=True))
     chance = _variance_of_hits(curves)
     low, high = _about(of_reliability, reliability - float(chance.sum()) / n, tail)
     if not rejects_calibration(statistic, reliability, level, resamples, generator)[0]:
@@ -164,7 +164,7 @@ def brier_decomposition(
     less = resolution - float((chance * (1 - curves.count / n)).sum()) / n
     imbalance, most = interval(Imbalance(y, num_classes), level, resamples, seed), 1 - 1 / num_classes
     return BrierParts(
-        around(total, *quantiles(of_total, tail), level),
+        interval(losses, level, resamples, seed),
         around(reliability, low, high, level),
         around(resolution, *_within_uncertainty(of_resolution, less, uncertainty, level), level),
         around(uncertainty, max(0.0, most - imbalance.high), most - imbalance.low, level),

@@ -11,7 +11,7 @@ from softkin.checks import Array
 from softkin.metrics import scopes
 from softkin.metrics.catalogue import Sureness, metric
 from softkin.metrics.scopes import Pool
-from softkin.metrics.shares import none_or_all
+from softkin.metrics.shares import MeanLoss, none_or_all
 from softkin.metrics.statistics import Kind, Statistic
 from softkin.metrics.uncertainty import Interval, multiplicities, quantiles
 
@@ -24,6 +24,7 @@ class RiskCoverage(Statistic):
     needs_all = "it ranks all samples by confidence, so it needs them all at once"
 
     def __init__(self, pool: Pool) -> None:
+        self.pool = pool
         winning, right = pool.scores, pool.is_hit[:, 0].to(torch.bool)
         order = winning.argsort(descending=True)
         ordered = winning[order]
@@ -44,8 +45,12 @@ class RiskCoverage(Statistic):
         one_over = 1 / torch.arange(1, len(winning) + 1, dtype=torch.float64, device=self.device)
         self.harmonic = torch.cat([one_over.new_zeros(1), one_over.cumsum(dim=0)])
 
+    @property
+    def at_most(self) -> float:
+        return 1.0
+
     def value(self) -> float:
-        return float(self.sums(torch.ones(1, self.num_samples, device=self.device)))
+        return min(1.0, float(self.sums(torch.ones(1, self.num_samples, device=self.device))))
 
     def sums(self, weights: Tensor) -> Tensor:
         r"""The area itself, (r, 1), as it is not a function of a few sums.
@@ -77,23 +82,38 @@ class RiskCoverage(Statistic):
     def on(self, pool: Pool) -> Self:
         return type(self)(pool)
 
+    def _shared(self, ordered: Tensor) -> Tensor:
+        """(N,) numbers in the order of confidence, those of equal confidence replaced by their mean."""
+        scores = self.pool.scores[self.order]
+        group = torch.cat([scores.new_zeros(1, dtype=torch.int64), (scores[1:] != scores[:-1]).cumsum(dim=0)])
+        size = torch.bincount(group)
+        return ordered.new_zeros(len(size)).index_add_(0, group, ordered).div_(size)[group]
+
+    def _costs(self) -> Tensor:
+        """(N,) what a wrong answer adds to N times the area, in the order of confidence: H_N − H_{j−1} at rank j."""
+        return self._shared(self.harmonic[-1] - self.harmonic[:-1])
+
     def influence(self) -> Tensor:
         r"""Values (N,) whose mean is the area and has its sampling variance.
 
         With weights w the area is :math:`\sum_k \frac{w_k}{W} \frac{E_k}{C_k}`, E and C the errors and rows up to k,
         the most confident first. Row j is the area plus N times its derivative in w_j:
-        :math:`\frac{E_j}{j} + e_j (H_N - H_{j-1}) - \sum_{k \ge j} \frac{E_k}{k^2}`.
+        :math:`\frac{E_j}{j} + e_j (H_N - H_{j-1}) - \sum_{k \ge j} \frac{E_k}{k^2}`. Rows of equal confidence come in
+        any order, so they share their errors and ranks.
         """
         wrong = self.wrong.to(torch.float64)
         rank = torch.arange(1, len(wrong) + 1, dtype=torch.float64, device=self.device)
-        errors = wrong.cumsum(dim=0)
-
-        def from_here(terms: Tensor) -> Tensor:
-            return terms.flip(0).cumsum(dim=0).flip(0)
-
+        errors = self._shared(wrong).cumsum(dim=0)
+        later = self._shared(errors / rank - (errors / rank**2).flip(0).cumsum(dim=0).flip(0))
         rows = torch.empty_like(wrong)
-        rows[self.order] = errors / rank + wrong * from_here(1 / rank) - from_here(errors / rank**2)
+        rows[self.order] = later + wrong * self._costs()
         return rows + (self.value() - rows.mean())
+
+    def ends(self, level: float) -> tuple[float, float]:
+        costs, variance = self._costs(), float(self.influence().var(correction=0))
+        excess, winning = costs * self.wrong, self.pool.scores[self.order]
+        low, high = MeanLoss.of(self.value(), variance, excess, costs, winning).ends(level)
+        return low, min(high, self.at_most)
 
 
 @metric(title="area under risk–coverage", short="AURC", shown=["evaluate", "record", "page"])

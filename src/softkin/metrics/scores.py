@@ -1,5 +1,6 @@
 """Accuracy and proper scores."""
 
+from collections.abc import Iterator
 from typing import Unpack
 
 import torch
@@ -9,7 +10,9 @@ from softkin import checks
 from softkin.metrics import conventions, scopes
 from softkin.metrics.catalogue import Sureness, declare, metric
 from softkin.metrics.scopes import PERS, Per
-from softkin.metrics.statistics import Mean, Share
+from softkin.metrics.statistics import Answers, Loss, Share
+
+AT_ONCE = 2**22  # scores in a block of rows: temporaries of 32 MB
 
 
 @metric(
@@ -33,10 +36,13 @@ def top_k_accuracy(probabilities: Tensor, labels: Tensor, *, k: int = 5, **_: Un
     k = checks.count(k, "k")
     if k > p.shape[1]:
         raise ValueError(f"`k` must be at most the number of classes, {p.shape[1]}, got {k}.")
-    own = p.gather(1, y[:, None])
-    before = torch.arange(p.shape[1], device=p.device) < y[:, None]
-    rank = ((p > own) | ((p == own) & before)).sum(dim=1)
-    return Share(rank < k)
+    column = torch.arange(p.shape[1], device=p.device)
+    is_among = []
+    for block, label in _blocks(p, y):
+        own = block.gather(1, label[:, None])
+        rank = ((block > own) | ((block == own) & (column < label[:, None]))).sum(dim=1)
+        is_among.append(rank < k)
+    return Share(torch.cat(is_among))
 
 
 declare(
@@ -58,7 +64,7 @@ declare(
     about="negative log-likelihood, or log loss",
     winner="Lowest NLL",
 )
-def nll(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> Mean:
+def nll(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> Loss:
     """Negative log-likelihood: the mean of −ln p of the true class, in nats.
 
     Nothing is clipped: a true class with probability 0 makes it infinite, by definition of the score. Such zeros are
@@ -68,14 +74,26 @@ def nll(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> Mean:
         >>> round(nll(torch.tensor([[0.5, 0.5], [0.25, 0.75]]), torch.tensor([0, 1])), 6)
         0.490415
     """
-    return Mean(-probabilities.gather(1, labels[:, None])[:, 0].to(torch.float64).log())
+    own = probabilities.gather(1, labels[:, None])[:, 0].to(torch.float64).log()
+
+    def answers() -> Answers:
+        winning = probabilities.amax(dim=1).to(torch.float64)
+        return Answers(winning, winning.log() - own, (winning.log() - (1 - winning).log()).clamp(min=0))
+
+    return Loss(-own, answers)
+
+
+def _blocks(p: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Rows and labels in blocks, so that temporaries stay small however many classes there are."""
+    rows = max(1, AT_ONCE // p.shape[1])
+    return zip(p.split(rows), y.split(rows), strict=True)
 
 
 def squares(p: Tensor, y: Tensor) -> Tensor:
     """Σ_k (p_k − [k = y])² of each row, float64."""
     own = p.gather(1, y[:, None])[:, 0].to(torch.float64)
-    total: Tensor = torch.linalg.vector_norm(p, dim=1, dtype=torch.float64).square()
-    return total - 2 * own + 1
+    norms = [torch.linalg.vector_norm(block, dim=1, dtype=torch.float64) for block, _ in _blocks(p, y)]
+    return torch.cat(norms).square() - 2 * own + 1
 
 
 @metric(
@@ -92,7 +110,7 @@ def brier(
     per: Per | None = None,
     convention: str | None = None,
     **_: Unpack[Sureness],
-) -> Mean:
+) -> Loss:
     """Brier score: the mean over samples of Σ_k (p_k − [k = y])², between 0 and 2.
 
     ``per="score"`` (or ``convention="kull2019"``) divides by K as well. For two classes the score of the positive
@@ -100,4 +118,15 @@ def brier(
     """
     chosen = conventions.resolve(convention, "brier", per=per)
     checks.option(chosen["per"], "per", PERS)
-    return Mean(squares(probabilities, labels) / (probabilities.shape[1] if chosen["per"] == "score" else 1))
+    return square_loss(probabilities, labels, probabilities.shape[1] if chosen["per"] == "score" else 1)
+
+
+def square_loss(p: Tensor, y: Tensor, divide_by: int = 1) -> Loss:
+    """The mean of ``squares``."""
+
+    def answers() -> Answers:
+        winning, own = p.amax(dim=1).to(torch.float64), p.gather(1, y[:, None])[:, 0].to(torch.float64)
+        # (1 − own)² − (1 − c)² + c² − own² = 2 (c − own), and a wrong class has at most what the winner leaves.
+        return Answers(winning, 2 * (winning - own) / divide_by, 2 * (2 * winning - 1).clamp(min=0) / divide_by)
+
+    return Loss(squares(p, y) / divide_by, answers, at_most=2 / divide_by)

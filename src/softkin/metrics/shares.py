@@ -1,8 +1,11 @@
-"""Intervals by formula: of a share, of a share of exactly 0 or 1, of a mean score minus a share, and of its size."""
+"""Intervals by formula: of a share, of a mean loss, of a mean score minus a share, and of its size."""
 
 import math
+from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Self
 
+import torch
 from torch import Tensor
 
 
@@ -21,6 +24,57 @@ def none_or_all(share: float, count: int, level: float) -> tuple[float, float]:
     """
     rare = 1 - ((1 - level) / 2) ** (1 / count)
     return (0.0, rare) if share == 0 else (1 - rare, 1.0) if share == 1 else (share, share)
+
+
+@dataclass(frozen=True)
+class MeanLoss:
+    r"""A mean loss of n rows and what its interval needs: Wilson's interval for losses that differ from row to row.
+
+    Let the loss be what a right answer costs plus, for a wrong answer, an excess x. More wrong answers raise the mean
+    μ of the losses and their variance together. With L̄ and s² the mean and variance of the rows and D their mean
+    excess (0 for right answers), populations with more or fewer wrong answers of the same kind have
+
+    .. math:: V(\mu) = s^2 + \kappa (\mu - \bar L) - \big[(D + \mu - \bar L)^2 - D^2\big],
+              \qquad \kappa = \mathrm{E}\,x^2 / \mathrm{E}\,x
+
+    and the interval holds every μ with :math:`(\bar L - \mu)^2 \le t^2 V(\mu) / n`, t Student's quantile. With x = 1
+    and nothing else this is Wilson's interval of the share of wrong answers (t for its z). Where no answer is wrong the
+    rows alone would show no spread; κ still does.
+    """
+
+    value: float
+    excess: float
+    variance: float
+    ratio: float
+    count: int
+
+    @classmethod
+    def of(cls, value: float, variance: float, excess: Tensor, possible: Tensor, winning: Tensor) -> Self:
+        """From (N,) excesses, 0 for right answers, what each row's would be if wrong, and the winning scores.
+
+        κ is that of the wrong answers seen and of one more, which each row gives with the model's own doubt, 1 − score,
+        and 1/N on top: models that are never in doubt are wrong too.
+        """
+        seen, count = excess[excess > 0], len(excess)
+        doubt = torch.where(possible.isfinite(), 1 - winning.double() + 1 / count, 0.0)
+        if not bool(doubt.any()):
+            return cls(value, float(excess.mean()), variance, math.inf, count)
+        believed = torch.where(doubt > 0, possible, 0.0)
+        first = float(seen.sum()) + float((doubt * believed).sum() / doubt.sum())
+        second = float(seen.square().sum()) + float((doubt * believed.square()).sum() / doubt.sum())
+        return cls(value, float(excess.mean()), variance, second / first if first > 0 else 0.0, count)
+
+    def ends(self, level: float) -> tuple[float, float]:
+        """Both ends, not below 0."""
+        from scipy.stats import t as student
+
+        factor = float(student.ppf((1 + level) / 2, max(1, self.count - 1))) ** 2 / self.count
+        if math.isinf(self.ratio):
+            return max(0.0, self.value - (factor * self.variance) ** 0.5), math.inf
+        slope = factor * (self.ratio - 2 * self.excess)
+        root = (slope**2 + 4 * (1 + factor) * factor * self.variance) ** 0.5
+        low, high = (self.value + (slope + sign * root) / (2 * (1 + factor)) for sign in (-1, 1))
+        return max(0.0, low), high
 
 
 def score_minus_share(scores: Tensor, is_hit: Tensor, level: float) -> tuple[float, float]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from softkin.metrics.scopes import ONE_WINNER, Pool
-from softkin.metrics.shares import wilson
+from softkin.metrics.shares import MeanLoss, wilson
 
 BLOCK = 2**23  # numbers in a temporary of the resampling: 64 MB of float64
 KEEP = 2**27  # the largest rows × width that is kept between blocks of resamples: half a gigabyte of float32
@@ -210,6 +210,41 @@ class Mean(Averaged):
 
     def of(self, sums: Tensor) -> Tensor:
         return sums[:, 0] / self.num_samples
+
+
+class Answers(NamedTuple):
+    """What wrong answers cost."""
+
+    winning: Tensor
+    """(N,) winning scores"""
+    excess: Tensor
+    """(N,) loss of each row less that of its winning class, so 0 for right answers"""
+    possible: Tensor
+    """(N,) the least excess of a wrong answer"""
+
+
+class Loss(Mean):
+    """A mean loss, which few wrong answers may make up. ``answers`` is called only for the interval."""
+
+    _answers: Callable[[], Answers] | None = None
+    _at_most: float = math.inf
+
+    def __init__(self, rows: Tensor, answers: Callable[[], Answers], *, at_most: float = math.inf) -> None:
+        super().__init__(rows)
+        self._answers, self._at_most = answers, at_most
+
+    @property
+    def at_most(self) -> float:
+        return self._at_most
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        if self._answers is None or not bool(self.rows.isfinite().all()):
+            return None  # rows of a stream, which are many; or an infinite loss, of which resampling shows how rare
+        answers = self._answers()
+        variance = float(self.rows.var(correction=0))
+        made = MeanLoss.of(self.value(), variance, answers.excess, answers.possible, answers.winning)
+        low, high = made.ends(level)
+        return low, min(high, self._at_most)
 
 
 class Share(Mean):

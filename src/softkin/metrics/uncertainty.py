@@ -88,7 +88,7 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
 
     - A share: Wilson's interval, which is valid also for shares of 0 and 1.
     - A mean score minus a share: Newcombe's combination of the intervals of both.
-    - A mean: percentiles of the resampled values.
+    - A mean loss: Wilson's interval for losses (``shares.MeanLoss``). Other means: percentiles of the resampled values.
     - A calibration error θ: its estimate θ̂ is biased upwards, and a resample's is biased again, so plain percentiles
       lie above the truth. Instead the interval holds every size of error that could well have shown θ̂: with S the
       sums behind θ̂, and S* those of a resample, τ·S + (S* − S) is a resample of data whose departure from calibration
