@@ -341,42 +341,75 @@ def _by_windows(
     scores: Tensor, own: Tensor, share: Tensor | None, size: int, radius: float, boundary: Boundary
 ) -> float:
     """``calibration_error`` on a grid too fine for memory: sorted scores, one window at a time, skipping empty ones."""
-    count = len(scores)
-    if boundary == "reflect":
-        scores, _ = _with_images(scores, None, radius)
-        own, share = _with_images(own, share, radius)
-    scores = scores.to(torch.float64).sort().values
-    own, order = own.to(torch.float64).sort()
-    share = None if share is None else share[order]
+    everyone = _Ordered.of(scores, None)
+    mine = _Ordered(everyone.scores, everyone.scores) if own is scores is share else _Ordered.of(own, share)
     halo = math.ceil(radius * size) + 2
     total, start = 0.0, 0
     while start < size:
         length = min(DENSE // 2, size - start)
-        ends = torch.tensor([start - halo, start + length + halo], dtype=torch.float64, device=scores.device) / size
-        a, b = torch.searchsorted(scores, ends).tolist()
-        if a == b:
-            if b == len(scores):
-                break
-            start = max(start + length, int(float(scores[b]) * size) - halo)
+        after = everyone.first_from((start - halo) / size)
+        if after == len(scores):
+            break
+        next_score = float(everyone.scores[after])
+        if next_score >= (start + length + halo) / size:
+            start = max(start + length, int(next_score * size) - halo)
             continue
-        c, d = torch.searchsorted(own, ends).tolist()
-        first, wide = start - halo, length + 2 * halo
-        everything = cells(scores[a:b], size, first=first, length=wide)
-        hits = cells(own[c:d], size, weights=None if share is None else share[c:d], first=first, length=wide)
-        field = _smoothed(torch.stack([everything, hits]), radius * size, halo)
+        sums = [part.cells(size, start - halo, length + 2 * halo, boundary) for part in (everyone, mine)]
+        field = _smoothed(torch.stack(sums), radius * size, halo)
         nodes = torch.arange(start - 1, start + length + 2, dtype=torch.float64, device=field.device) / size
         total += float(_absolute_integral(nodes * field[0] - field[1]))
         start += length
-    return total / (count * radius * size)
+    return total / (len(scores) * radius * size)
 
 
-def _with_images(scores: Tensor, share: Tensor | None, radius: float) -> tuple[Tensor, Tensor | None]:
-    """The scores, and those mirror images that reach [0, 1] with a kernel of this radius."""
-    reach = radius * (1 + 8 / CELLS_PER_RADIUS)
-    low, high = scores < min(reach, 0.5), scores >= max(1 - reach, 0.5)
-    exact = scores.to(torch.float64)
-    both = torch.cat([-exact[low], exact, 2 - exact[high]])
-    return both, None if share is None else torch.cat([share[low], share, share[high]])
+@dataclass(frozen=True)
+class _Ordered:
+    """Scores in ascending order, in their own dtype, and the share of a hit that each is; None where each is one."""
+
+    scores: Tensor
+    share: Tensor | None
+
+    @classmethod
+    def of(cls, scores: Tensor, share: Tensor | None) -> Self:
+        """Sorted; without shares by numpy on a CPU, which needs no second array for their order."""
+        if share is not None:
+            ordered, order = scores.sort()
+            return cls(ordered, share[order])
+        if scores.device.type == "cpu" and scores.dtype in (torch.float32, torch.float64):
+            return cls(torch.from_numpy(np.sort(scores.numpy())), None)
+        return cls(scores.sort().values, None)
+
+    def first_from(self, value: float) -> int:
+        """How many scores lie below ``value``, compared in float64."""
+        low, high = 0, len(self.scores)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if float(self.scores[middle]) < value else (low, middle)
+        return low
+
+    def cells(self, size: int, first: int, length: int, boundary: Boundary) -> Tensor:
+        """``cells`` of the scores from cell ``first`` on and, for "reflect", of the mirror images that fall there."""
+        low, high = first / size, (first + length) / size
+        parts = [(self.first_from(low), self.first_from(high), 0.0, 1.0)]
+        if boundary == "reflect" and low < 0:  # −p
+            parts.append((0, self.first_from(math.nextafter(min(-low, math.nextafter(0.5, 0)), 1)), 0.0, -1.0))
+        if boundary == "reflect" and high > 1:  # 2 − p
+            nearest = self.first_from(max(math.nextafter(2 - high, 2), 0.5))
+            parts.append((nearest, len(self.scores), 2.0, -1.0))
+        sums = torch.zeros(3, length, dtype=torch.float64, device=self.scores.device)
+        for begin, end, offset, sign in parts:
+            for start in range(begin, end, CHUNK):
+                piece = slice(start, min(start + CHUNK, end))
+                values = offset + sign * self.scores[piece].to(torch.float64)
+                cells(
+                    values,
+                    size,
+                    weights=None if self.share is None else self.share[piece],
+                    first=first,
+                    length=length,
+                    into=sums,
+                )
+        return sums
 
 
 def smooth_curve(
