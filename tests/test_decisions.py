@@ -319,3 +319,18 @@ def test_equal_costs_answer_with_the_winner_and_distances_become_costs():
     ):
         with pytest.raises(ValueError, match=words):
             bad()
+
+
+def test_forty_free_decisions_are_not_known_to_be_free():
+    """All answers are right, so no cost shows; a share of 1 − 0.025^(1/40) of dear mistakes would often not show."""
+    logits, labels = torch.tensor([[6.0, 0.0, 0.0]]).repeat(40, 1), torch.zeros(40, dtype=torch.int64)
+    costs = torch.tensor([[0.0, 5.0, 1.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    rare = 1 - 0.025 ** (1 / 40)
+    outcome = decisions.Costs(costs).fit(logits, labels).evaluate(logits, labels)
+    assert (outcome["cost"].low, outcome["cost"]) == (0, 0)
+    assert outcome["cost"].high == pytest.approx(5 * rare)
+    sets = decisions.PredictionSets(0.9).fit(logits, labels).evaluate(logits, labels)
+    assert (sets["size"], sets["size"].high) == pytest.approx((1, 1 + 2 * rare))
+    answered = decisions.Abstain(0.5, candidates=1).fit(logits, labels).evaluate(logits, labels, costs=costs)
+    assert answered["cost"].high == pytest.approx(5 * rare)
+    assert answered["information"].low == pytest.approx((1 - rare) * np.log2(3))

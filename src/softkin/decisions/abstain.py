@@ -83,18 +83,22 @@ class Selective(Rule):
         )
 
     def _counted(
-        self, answered: Tensor, right: Tensor, leaves: Tensor, level: float, costs: Tensor | None
+        self, answered: Tensor, right: Tensor, leaves: Tensor, level: float, costs: tuple[Tensor, Tensor] | None
     ) -> dict[str, Any]:
-        """The measures of single answers; ``leaves`` is the number of classes that each answer leaves open."""
+        """The measures of single answers.
+
+        ``leaves`` is the number of classes that each answer leaves open; ``costs`` are those of the answers, and all.
+        """
         n, count = len(answered), int(answered.sum())
         bits = torch.where(answered, information(right, leaves, self.num_classes_), 0.0)
         measures = {
             "answered": bounds.of_share(count, n, level),
             "error": bounds.of_share(count - int((right & answered).sum()), count, level),
-            "information": bounds.of_mean(bits, level),
+            "information": bounds.of_mean(bits, level, 0.0, math.log2(self.num_classes_)),
         }
         if costs is not None:
-            measures["cost"] = bounds.of_mean(costs, level)
+            paid, possible = costs
+            measures["cost"] = bounds.of_mean(paid, level, float(possible.min()), float(possible.max()))
         return measures
 
 
@@ -208,7 +212,9 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
         self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]
     ) -> Outcome:
         answered = answers >= 0
-        cost = options["costs"][labels[answered], answers[answered]] if "costs" in options else None
+        cost = None
+        if "costs" in options:
+            cost = options["costs"][labels[answered], answers[answered]], options["costs"]
         measures = self._counted(answered, answers == labels, torch.ones(len(rows)), level, cost)
         return Outcome(len(rows), measures, {"threshold": number(self.threshold_), "norm": self.norm_})
 

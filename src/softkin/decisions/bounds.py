@@ -70,15 +70,20 @@ def of_share(hits: float, count: int, level: float) -> Interval:
     return Interval(hits / count, *wilson(hits / count, count, level), level)
 
 
-def of_mean(values: Tensor, level: float) -> Interval:
-    """A mean over rows with Student's interval; NaN without rows, and no width with a single row."""
+def of_mean(values: Tensor, level: float, least: float, most: float) -> Interval:
+    """A mean over rows of numbers between ``least`` and ``most``, with Student's interval; NaN without rows.
+
+    Equal numbers show no spread, but another one may only be too rare to have shown: with n rows it has a share of at
+    most 1 − ((1 − level)/2)^(1/n), by Clopper and Pearson, and the interval reaches as far as that could move the mean.
+    """
     from scipy.stats import t as student
 
     n = len(values)
     if n == 0:
         return Interval(math.nan, math.nan, math.nan, level)
     mean = float(values.double().mean())
-    if n == 1:
-        return Interval(mean, mean, mean, level)
+    if float(values.min()) == float(values.max()):
+        rare = 1 - ((1 - level) / 2) ** (1 / n)
+        return Interval(mean, mean - rare * max(0.0, mean - least), mean + rare * max(0.0, most - mean), level)
     half = float(student.ppf((1 + level) / 2, n - 1)) * float(values.double().std()) / n**0.5
-    return Interval(mean, mean - half, mean + half, level)
+    return Interval(mean, max(least, mean - half), min(most, mean + half), level)

@@ -130,7 +130,8 @@ class Climb(Selective, name="climb", title="Climb"):
         cost = None
         if "costs" in options:  # a kind costs the mean of its classes' costs
             share = tree.members.double() / tree.leaves[:, None]
-            cost = (options["costs"] @ share.T)[labels, node][answered]
+            costs = options["costs"] @ share.T
+            cost = costs[labels, node][answered], costs
         measures = self._counted(answered, right, tree.leaves[node], level, cost)
         by_height = []
         for height in range(int(tree.heights.max())):

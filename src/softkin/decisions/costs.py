@@ -108,16 +108,17 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
             winners[place] = p.argmax(dim=1)
         is_class = actions < self.num_classes_
         count = int(is_class.sum())
+        least, most = float(matrix.min()), float(matrix.max())
         measures = {
-            "cost": bounds.of_mean(matrix[labels, actions], level),
-            "believed": bounds.of_mean(believed, level),
+            "cost": bounds.of_mean(matrix[labels, actions], level, least, most),
+            "believed": bounds.of_mean(believed, level, least, most),
             "answered": bounds.of_share(count, len(rows), level),
             "error": bounds.of_share(int((is_class & (actions != labels)).sum()), count, level),
         }
         if matrix.shape[1] >= self.num_classes_:
             plain = matrix[labels, winners]
-            measures["plain_cost"] = bounds.of_mean(plain, level)
-            measures["saving"] = bounds.of_mean(plain - matrix[labels, actions], level)
+            measures["plain_cost"] = bounds.of_mean(plain, level, least, most)
+            measures["saving"] = bounds.of_mean(plain - matrix[labels, actions], level, least - most, most - least)
         else:
             measures["plain_cost"] = Interval(math.nan, math.nan, math.nan, level)
         return measures

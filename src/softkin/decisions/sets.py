@@ -334,7 +334,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         covered = answers.gather(1, labels[:, None])[:, 0]
         measures = {
             "coverage": bounds.of_share(int(covered.sum()), n, level),
-            "size": bounds.of_mean(size, level),
+            "size": bounds.of_mean(size, level, 0.0, self.num_classes_),
             "answered": bounds.of_share(int((size > 0).sum()), n, level),
             "error": bounds.of_share(int((~covered).sum()), n, level),
         }
@@ -349,7 +349,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         if SUPERCLASSES in options:
             groups = options[SUPERCLASSES]
             shown = torch.zeros(n, int(groups.max()) + 1, dtype=torch.int32).index_add_(1, groups, answers.int())
-            measures["superclasses"] = bounds.of_mean((shown > 0).sum(dim=1), level)
+            measures["superclasses"] = bounds.of_mean((shown > 0).sum(dim=1), level, 0.0, shown.shape[1])
         by_size = []
         for value in size.unique().tolist():
             inside = size == value
