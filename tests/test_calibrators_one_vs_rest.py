@@ -471,3 +471,15 @@ def test_files_that_call_the_binning_bins_are_read(tmp_path):
     del about["checksum"]
     path.write_text(json.dumps(about | {"checksum": files.sha256_of_json(about)}))
     assert calibrators.load(tmp_path).binning == "mass"
+
+
+def test_bayesian_binning_keeps_the_classes_of_saturated_scores():
+    """Scores of exactly 0 and 1: a prior that a bin of zeros holds no hit made one bin of all scores the likeliest."""
+    rng = np.random.default_rng(4)
+    logits = 2 * rng.normal(size=(300, 4))
+    chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    labels = (chances.cumsum(axis=1) < rng.random((300, 1))).sum(axis=1)
+    p = BayesianBinning().fit(1e30 * logits, labels).predict_proba(1e30 * logits)
+    right = (logits.argmax(axis=1) == labels).mean()
+    assert (p.argmax(axis=1) == labels).mean() == pytest.approx(right, abs=0.01)
+    assert p.max(axis=1).mean() == pytest.approx(right, abs=0.05)

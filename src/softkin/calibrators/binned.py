@@ -12,6 +12,8 @@ from softkin.calibrators.base import Solution
 from softkin.calibrators.curves import comparable
 from softkin.calibrators.one_vs_rest import OneVsRest
 
+SUREST = 1e-15  # a prior nearer to 0 or 1 would make the first surprise in a bin decide against the whole histogram
+
 
 class HistogramBinning(OneVsRest, name="histogram"):
     """One-vs-rest histogram binning: a score becomes the share of hits among the fitting scores of its bin.
@@ -121,7 +123,7 @@ class BayesianBinning(OneVsRest, name="bayesian-binning", title="BBQ"):
             stop = torch.full((len(prior),), n)
             start[~is_first], stop[~is_last] = until, until
             size, hit = (stop - start).double(), hits[stop] - hits[start]
-            middle = ((low + high) / 2).clamp(1e-300, 1 - 1e-15)
+            middle = ((low + high) / 2).clamp(SUREST, 1 - SUREST)
             a, b = prior * middle, prior * (1 - middle)
             terms = torch.lgamma(prior) - torch.lgamma(size + prior) + torch.lgamma(hit + a) - torch.lgamma(a)
             terms += torch.lgamma(size - hit + b) - torch.lgamma(b)
