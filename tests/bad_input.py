@@ -394,7 +394,7 @@ COMMANDS = [
 2 | train digits --model rsnet18 | rsnet18
 2 | train digits --model wrn(unit=2) | 'unit'
 2 | train digits --model os:system( | os:system(
-1 | train digits --model nosuchpackage:model | model
+2 | train digits --model nosuchpackage:model | model
 2 | train digits --epochs 0 | epochs
 2 | train digits --epochs 100000000000000000000000 | epochs
 2 | train digits --batch-size 0 | batch_size
@@ -407,7 +407,7 @@ COMMANDS = [
 2 | train digits --schedule cosin | --schedule
 2 | train digits --warmup-epochs -1 | warmup_epochs
 2 | train digits --seed -1 | seed
-1 | train digits --device nonsense | device
+2 | train digits --device nonsense | device
 2 | train digits --recipe papr | recipe
 2 | train digits --validation 0 | validation
 2 | train digits --test 100000000000000000000 | test
@@ -485,7 +485,7 @@ COMMANDS = [
 2 | data get cifar10O | cifar10O
 2 | data show | SOURCE
 1 | data show absent | absent
-1 | data show digits --split nonsense | split
+2 | data show digits --split nonsense | split
 2 | data show digits --size 0 | --size
 1 | data show odd.xyz | odd.xyz is of no known format
 1 | data show pipe.npz | pipe.npz could not be read: it is a pipe, not a file

@@ -4,6 +4,7 @@ import argparse
 import json
 from typing import Any
 
+from softkin import SoftkinError
 from softkin.cli import choices
 
 SUMMARY = "list and download data sets, and show what a source holds"
@@ -105,9 +106,13 @@ def _about(arguments: argparse.Namespace) -> dict[str, Any]:
 
     from softkin import data
     from softkin.data import loading
-    from softkin.data.source import official
+    from softkin.data.source import chosen, official
 
     recognised = loading.recognise(arguments.source)
+    try:
+        chosen(recognised, arguments.split)
+    except SoftkinError as error:  # the option is wrong, not the file
+        raise ValueError(str(error)) from error
     shown = data.load(arguments.source, split=arguments.split, size=arguments.size)
     roles = official(recognised.parts)
     own = arguments.split or ("train" if "train" in roles else next(iter(roles)))

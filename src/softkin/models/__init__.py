@@ -5,7 +5,7 @@ floating-point inputs and return logits.
 """
 
 import ast
-import importlib
+import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -177,6 +177,13 @@ def check(name: str, **options: Any) -> tuple[str, dict[str, Any]]:
     name = NETWORKS.canonical(spelling)
     _known_options(name, NETWORKS[name].make, options)
     return name, options
+
+
+def require_package(name: str) -> None:
+    """Refuse "package.module:callable" if the package is not installed, without importing it."""
+    package = name.partition(":")[0].partition(".")[0]
+    if ":" in name and importlib.util.find_spec(package) is None:
+        raise SoftkinError(f"{name} could not be imported: there is no package {package!r}; is it installed?")
 
 
 def has_option(name: str, option: str) -> bool:

@@ -17,6 +17,7 @@ from softkin.data import distribution, loading
 from softkin.training import CHECKPOINT_EVERY
 from softkin.training.companions import fit_method
 from softkin.training.distances import known_distance, measured_distances
+from softkin.training.launch import named_device
 from softkin.training.loop import MOST_SEED, Trained
 from softkin.training.methods import SIMILARITY, Method, Value, parse
 from softkin.training.prediction import predict
@@ -78,7 +79,9 @@ class Session:
         for name in self.ood:
             distribution.check(name)
         if self.model is not None:
-            models.check(self.model)
+            models.require_package(models.check(self.model)[0])
+        if self.device is not None:
+            named_device(self.device)
         checks.count(self.seed, "seed", least=0, most=MOST_SEED)
         checks.at_least_zero(self.checkpoint_every, "checkpoint_every")
         for option in ("validation", "test", "max_per_class", "size"):
