@@ -555,7 +555,7 @@ def is_drawn(family: str, name: str, n: int) -> bool:
     return family != "metrics" or {SIZES[0]: name in SMALL, SIZES[-1]: name in LARGE}.get(n, True)
 
 
-def run(results: Path, only: str | None, draws: int, seconds: float, backwards: bool) -> None:
+def run(results: Path, only: str | None, draws: int, seconds: float = math.inf, backwards: bool = False) -> None:
     """Draw what is not yet in the file of results, round by round: first chunks of everything come first."""
     if results.exists() and not results.read_text().endswith("\n"):  # cut short by a kill
         with results.open("a") as file:
