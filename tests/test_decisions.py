@@ -59,8 +59,7 @@ def test_numpy_and_torch_float32_and_one_row_at_a_time(rule):
     assert isinstance(other, np.ndarray)
     assert (answers.numpy() == other).all()
     assert (rule.predict(z.float().double()) == rule.predict(z.float())).all()
-    if not getattr(rule, "is_random", False):
-        assert (torch.cat([rule.predict(z[i : i + 1]) for i in range(40)]) == answers[:40]).all()
+    assert (torch.cat([rule.predict(z[i : i + 1]) for i in range(40)]) == answers[:40]).all()
     assert len(rule.predict(z[:0])) == 0
     assert rule.guarantee().endswith(".")
     assert rule.name in rule.unfitted().name
@@ -76,12 +75,11 @@ def test_blocks_do_not_matter(rule, monkeypatch):
 
 
 def test_permuting_samples_changes_nothing(rule):
-    if getattr(rule, "is_random", False):
-        pytest.skip("uniform numbers belong to places")
     z, y = drawn()
     order = torch.randperm(len(z), generator=torch.Generator().manual_seed(5))
     t, _ = drawn(200, seed=1)
     assert (rule.unfitted().fit(z[order], y[order]).predict(t) == rule.predict(t)).all()
+    assert (rule.predict(z[order]) == rule.predict(z)[order]).all()
 
 
 def test_files(rule, tmp_path):
@@ -173,6 +171,8 @@ def test_the_module_answers_as_predict_does(rule):
     inputs = module_inputs(rule, z.float())
     options = {"uniforms": inputs[1]} if len(inputs) > 1 else {}
     assert (rule.as_module()(*inputs) == rule.predict(z.float(), **options)).all()
+    coarse = z.float().round()  # equal probabilities
+    assert (rule.as_module()(coarse, *inputs[1:]) == rule.predict(coarse, **options)).all()
 
 
 @pytest.mark.filterwarnings(  # from the exporter itself
@@ -197,6 +197,7 @@ def test_onnx_runtime_answers_10000_rows_as_predict_does(name, calibrated, tmp_p
     rule, calibrator = RULES[name](), None
     rows, _ = drawn(10_000, seed=1)
     rows = rows.float()
+    rows[:500] = rows[:500].round()  # equal probabilities
     scores, options = rows, {}
     if calibrated:
         calibrator = calibrators.VectorScaling().fit(*drawn(400, seed=3))

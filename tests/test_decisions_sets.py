@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from softkin import decisions, distances, similarity
 from softkin.decisions import bounds, kin
+from softkin.decisions.rows import Rows, pseudo_uniforms
 from softkin.decisions.set_scores import SCORES, Scoring
 
 
@@ -62,6 +63,10 @@ def test_scores_and_members_are_those_of_the_definition(seed, name, rounded, k, 
     assert (members == (expected + extra.numpy() <= limits.numpy()))[clear].all()
     clear = np.abs(expected - limits.numpy()) > 1e-9
     assert (scoring.within(t, v, limits, None).numpy() == (expected <= limits.numpy()))[clear].all()
+    alike = torch.full((k,), float(rng.choice([rng.uniform(0, 1.2), expected.min(), expected.max(), 0])))
+    clear = np.abs(expected - alike.numpy()) > 1e-9
+    assert (scoring.within(t, v, alike, None).numpy() == (expected <= alike.numpy()))[clear].all()
+    assert (scoring.within(t, v, alike, 0 * extra) == scoring.within(t, v, alike, None)).all()
 
 
 def test_the_limit_is_the_rank_that_the_theorem_names():
@@ -153,7 +158,8 @@ def test_similarity_of_weight_0_equals_plain_sets():
         assert (plain.predict(t) == weightless.predict(t)).all()
         penalised = decisions.PredictionSets(0.9, name, similarity=S, weight=0.5).fit(z, y)
         assert (plain.predict(t) != penalised.predict(t)).any()
-        p, u = torch.from_numpy(softmax(t)), penalised._uniforms(None, 200, 1)
+        p = torch.from_numpy(softmax(t))
+        u = penalised._randomised(Rows.of(t, False), None).uniforms
         total = penalised.scoring.all(p, u) + 0.5 * (p @ kin.unlikeness(S))
         assert (torch.from_numpy(penalised.predict(t)) == (total <= penalised.limits_ + 1e-12)).all()
 
@@ -201,6 +207,40 @@ def test_randomised_sets_follow_from_the_seed():
     assert (rule.predict(t) != decisions.PredictionSets(0.8, "aps", seed=1).fit(z, y).predict(t)).any()
     large = decisions.PredictionSets(0.8, "aps", randomised=False).fit(z, y).predict(t)
     assert large.sum() > rule.predict(t).sum()
+
+
+def test_randomised_sets_hold_row_by_row():
+    """A service asks for one row at a time: numbers drawn by position would all be the first, here 0.03 or 0.98."""
+    (z, y), (t, ty) = drawn(1000, 6, 0), drawn(1000, 6, 1)
+    for seed in (0, 1):
+        rule = decisions.PredictionSets(0.9, "aps", seed=seed).fit(z, y)
+        sets = np.concatenate([rule.predict(row[None]) for row in t])
+        assert sets[np.arange(1000), ty].mean() == pytest.approx(0.9, abs=0.035)
+        assert (sets == rule.predict(t)).all()
+
+
+@pytest.mark.parametrize("rounded", [None, 0.1, 1.0])
+def test_numbers_of_rows_are_uniform_and_unrelated(rounded):
+    from scipy.stats import kstest
+
+    values = torch.randn(20_000, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 4
+    if rounded is not None:
+        values = (values / rounded).round() * rounded
+    values = values.unique(dim=0)
+    u = pseudo_uniforms(values, 3)
+    assert kstest(u.numpy(), "uniform").pvalue > 1e-3
+    for other in (values[:, 0], values.amax(1), pseudo_uniforms(values, 4), pseudo_uniforms(values + 1, 3), u.roll(1)):
+        assert abs(np.corrcoef(u, other)[0, 1]) < 4 / len(u) ** 0.5
+    assert u.equal(pseudo_uniforms(values.float(), 3))
+    assert u[5:6].equal(pseudo_uniforms(values[5:6], 3))
+
+
+def test_saturated_outputs_are_said_to_be():
+    z, y = drawn(300, 5, 0)
+    for name in SCORES:
+        with pytest.warns(UserWarning, match="sets hold all 5 classes, because .* the outputs are saturated; calibrate"):
+            rule = decisions.PredictionSets(0.95, name).fit(1000 * z, y)
+        assert rule.predict(1000 * z).mean() > 0.99
 
 
 class Given:

@@ -80,6 +80,27 @@ class Rows:
             yield rows, self.values[rows].double()
 
 
+def pseudo_uniforms(values: Tensor, seed: int) -> Tensor:
+    """(N,) numbers in [0, 1) that look random, and depend only on ``seed`` and on each row's values as float32.
+
+    A row gets the same number in any batch and at any position. Numbers drawn by position would repeat: rows that are
+    asked for one at a time would all get the first.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    # Wrapping sums of products with random odd factors; int32, as int64 products take ten times as long.
+    factors = torch.randint(-(2**30), 2**30, (values.shape[1],), generator=generator, dtype=torch.int32) * 2 + 1
+    digests = torch.empty(len(values), dtype=torch.int64)
+    step = max(1, 2 * BLOCK // values.shape[1])
+    for start in range(0, len(values), step):
+        rows = slice(start, min(start + step, len(values)))
+        bits = values[rows].float().contiguous().view(torch.int32)
+        bits = bits ^ (bits >> 16)  # round numbers have zeros in the lower half, which products do not mix upwards
+        digests[rows] = bits.mul_(factors).sum(dim=1, dtype=torch.int32)
+    for shift, factor in ((16, 0x45D9F3B45D9F3B), (29, 0x1B03738712FAD5C9), (32, 0x2545F4914F6CDD1D)):
+        digests = (digests ^ (digests >> shift)) * factor  # so that nearby sums become unrelated numbers
+    return ((digests >> 11) & (2**53 - 1)).double() / 2**53
+
+
 def like(result: Tensor, original: Any) -> Any:
     """``result`` as an array of the caller's type, on the caller's device."""
     return result.to(original.device) if isinstance(original, Tensor) else np.asarray(result)

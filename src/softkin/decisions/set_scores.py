@@ -19,6 +19,7 @@ References:
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -58,9 +59,9 @@ class Scoring:
         if not self.score.cumulates:
             return 1 - own[:, 0]
         before = p > own
-        if int((p == own).sum()) > len(p):  # equal probabilities: lower classes come first
+        if int(torch.count_nonzero(p == own)) > len(p):  # equal probabilities: lower classes come first
             before |= (p == own) & (torch.arange(p.shape[1]) < y[:, None])
-        total = (p * before).sum(dim=1) + own[:, 0] * (1 if u is None else 1 - u)
+        total = torch.where(before, p, 0.0).sum(dim=1) + own[:, 0] * (1 if u is None else 1 - u)
         if self.score.penalised:
             total += self.penalty * (before.sum(dim=1) + 1 - self.k_reg).clamp(min=0)
         return total
@@ -92,6 +93,8 @@ class Scoring:
         if not self.score.cumulates:
             scores = 1 - p if extra is None else 1 - p + extra
             return scores <= limits
+        if extra is None and bool((limits == limits.flatten()[0]).all()):
+            return self._within_one_limit(p, u, limits.flatten()[0])
         first = min(FIRST, p.shape[1])
         ordered, classes = p.topk(first, dim=1)
         reachable = ordered.cumsum(dim=1) - ordered <= limits.max()
@@ -108,6 +111,21 @@ class Scoring:
             members[is_open] = (scores if extra is None else scores + extra[is_open]) <= limits
         return members
 
+    def _within_one_limit(self, p: Tensor, u: Tensor | None, limit: Tensor) -> Tensor:
+        """``within`` for one limit: scores grow with the rank, so the members are those at least as probable as the last.
+
+        So only the values are sorted, not their classes, which numpy does many times faster than torch sorts both.
+        """
+        ordered = torch.from_numpy(np.sort((-p).numpy(), axis=1)).neg_()
+        count = torch.searchsorted(self._ordered(ordered, u), limit.expand(len(p), 1).contiguous(), right=True)
+        last = p.shape[1] - 1
+        least = torch.where(count > 0, ordered.gather(1, (count - 1).clamp(min=0)), torch.inf)
+        members = p >= least
+        is_tied = ((count <= last) & (ordered.gather(1, count.clamp(max=last)) == least))[:, 0]
+        if bool(is_tied.any()):  # of equally probable classes the lower ones come first
+            members[is_tied] = self.all(p[is_tied], None if u is None else u[is_tied]) <= limit
+        return members
+
     def formula(self, unlike: bool) -> Callable[..., Tensor]:
         """A function (p, limits (K,), [λ · unlikeness (K, K)], [u (n, 1)]) → members, as one graph."""
         score, penalty, k_reg = self.score, self.penalty, self.k_reg
@@ -117,7 +135,10 @@ class Scoring:
             if not score.cumulates:
                 scores = 1 - p
             else:
-                ordered, classes = torch.topk(p, p.shape[1], dim=1)
+                if torch.onnx.is_in_onnx_export():  # of equal values ONNX's TopK puts the lower class first; torch's does not
+                    ordered, classes = p.topk(p.shape[1], dim=1)
+                else:
+                    ordered, classes = p.sort(dim=1, descending=True, stable=True)
                 total = ordered.cumsum(dim=1)
                 if len(rest) > unlike:
                     total = total - rest[-1] * ordered

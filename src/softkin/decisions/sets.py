@@ -1,6 +1,7 @@
 """Prediction sets, which contain the true class as often as promised."""
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -11,8 +12,8 @@ from softkin import checks
 from softkin.checks import Array
 from softkin.decisions import bounds, kin
 from softkin.decisions.base import SUPERCLASSES, Outcome, Rule, group_numbers
-from softkin.decisions.rows import Rows, like, set_apart
-from softkin.decisions.set_scores import SCORES, Scoring
+from softkin.decisions.rows import Rows, like, pseudo_uniforms, set_apart
+from softkin.decisions.set_scores import SCORES, SLACK, Scoring
 from softkin.similarity import SparseRows
 
 ROUNDING = 1e-5, 1e-8  # relative and absolute error of a float32 probability: values nearer to a limit are recomputed
@@ -45,7 +46,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         similarity: (K, K), such as that of ``softkin.similarity``.
         weight: λ of the penalty, or "auto" to choose it.
         randomised: Whether APS and RAPS count a random part of each class, from one uniform number per row; LAC ignores
-            it. Without randomisation, coverage is higher than requested and sets are larger.
+            it. The number follows from the row's values and ``seed``, so a row has one set, in any batch. Without
+            randomisation, coverage is higher than requested and sets are larger.
         penalty: λ of RAPS.
         k_reg: Number of ranks without RAPS's penalty.
         allow_empty: Whether a set may be empty. If not, every set contains the winning class, which raises coverage.
@@ -132,23 +134,25 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         uniforms: Array | None = None,
     ) -> Self:
         """Fit as ``Rule.fit`` does; ``uniforms`` (N,) replaces the uniform numbers of randomised sets."""
-        rows = Rows.of(logits, from_probabilities, least=1)
-        rows = Rows(rows.values, rows.are_probabilities, self._uniforms(uniforms, len(rows), 0))
+        rows = self._randomised(Rows.of(logits, from_probabilities, least=1), uniforms)
         return self._fit_to(rows, labels, sample_ids=sample_ids, class_names=class_names)
 
-    def _uniforms(self, uniforms: Array | None, num_samples: int, stream: int) -> Tensor | None:
-        """Uniform numbers, different for fitting and for predicting."""
+    def _randomised(self, rows: Rows, uniforms: Array | None) -> Rows:
+        """The rows with their uniform numbers, if the sets are randomised.
+
+        One function of a row gives its number in calibration and in prediction, so scores are exchangeable if rows are.
+        """
         if not self.is_random:
             if uniforms is not None:
                 raise ValueError("`uniforms` must be left out: these sets are not randomised.")
-            return None
+            return rows
+        num_samples = len(rows)
         if uniforms is None:
-            generator = torch.Generator().manual_seed(2 * self.seed + stream)
-            return torch.rand(num_samples, generator=generator, dtype=torch.float64)
+            return Rows(rows.values, rows.are_probabilities, pseudo_uniforms(rows.values, self.seed))
         u = checks.scores(uniforms, "uniforms").cpu() if num_samples else torch.zeros(0, dtype=torch.float64)
         if len(u) != num_samples or (num_samples and not 0 <= float(u.min()) <= float(u.max()) <= 1):
             raise ValueError(f"`uniforms` must be {num_samples} numbers from 0 to 1, one for each row.")
-        return u
+        return Rows(rows.values, rows.are_probabilities, u)
 
     def _groups(self) -> Tensor:
         """(K,) group of each class; each group has one limit."""
@@ -190,6 +194,16 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
                 scores[near] = self._own_scores(rows.take(near).exact(), labels[near], None)
                 limits[place] = bounds.conformal_limit(scores[inside], self.coverage)
         self.limits_ = limits[groups]
+        if unlike is None and bool((self.limits_ >= 1 - SLACK + self._largest_penalty()).any()):
+            warnings.warn(
+                f"sets hold all {self.num_classes_} classes, because the true classes of many rows have a probability of "
+                "0 to rounding: the outputs are saturated; calibrate them first.",
+                stacklevel=5,
+            )
+
+    def _largest_penalty(self) -> float:
+        """RAPS's penalty of the last class."""
+        return self.penalty * max(0, self.num_classes_ - self.k_reg) if SCORES[self.score].penalised else 0.0
 
     def _called(self, group: int) -> str:
         if self.conditional is None:
@@ -271,15 +285,14 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
     ) -> Any:
         """(N, K) booleans: whether each class is in the row's set.
 
-        ``uniforms`` (N,) replaces the uniform numbers of randomised sets, which otherwise depend on ``seed`` and the
-        row's position.
+        ``uniforms`` (N,) replaces the uniform numbers of randomised sets, which otherwise follow from each row's values
+        and ``seed``.
         """
         rows = self._rows(logits, from_probabilities, sample_ids)
-        rows = Rows(rows.values, rows.are_probabilities, self._uniforms(uniforms, len(rows), 1))
-        return like(self._predict(rows), logits)
+        return like(self._predict(self._randomised(rows, uniforms)), logits)
 
     def _answers(self, rows: Rows) -> Tensor:
-        return self._predict(Rows(rows.values, rows.are_probabilities, self._uniforms(None, len(rows), 1)))
+        return self._predict(self._randomised(rows, None))
 
     def _penalty_matrix(self) -> Tensor | None:
         """λ times the unlikeness, or None if there is no similarity or λ is 0."""
@@ -303,8 +316,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         """LAC's sets in float32, except for rows with a class near its limit."""
         least = 1 - self.limits_
         sure, possible = ((least + sign * _rounding(least)).float() for sign in (1, -1))
-        if bool((least == least[0]).all()):  # comparing with a scalar is faster than with a row of equal limits
-            sure, possible = sure[0], possible[0]
+        if bool((least == least[0]).all()):  # comparing with a number is faster than with a row of equal limits
+            sure, possible = float(sure[0]), float(possible[0])
         doubtful = []
         for place, p in rows.rough_blocks():
             inside = torch.ge(p, sure, out=members[place])
