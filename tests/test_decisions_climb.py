@@ -306,6 +306,16 @@ def test_normalised_logits_restore_what_smoothing_spoils(smoothed_and_not):
     assert norms[0.3, "logit-norm"] >= 2
 
 
+@pytest.mark.parametrize("score", ["entropy", "logit-norm", "margin", "probability"])
+def test_a_rule_that_may_answer_everything_answers_rows_of_any_score(score):
+    """Its binomial limit is that of all rows, so it must not leave out those below the lowest score of the fit."""
+    z = torch.eye(6, dtype=torch.float64).repeat(100, 1) * 9
+    rule = decisions.Abstain(0.1, score=score, **({"norm": 3} if score == "logit-norm" else {}))
+    rule.fit(z, z.argmax(1))
+    doubtful = torch.zeros(3, 6).fill_diagonal_(1e-3)
+    assert rule.predict(doubtful).tolist() == [0, 1, 2]
+
+
 def test_normalised_logits_fall_back_where_they_do_not_help():
     rng = np.random.default_rng(3)
     z, y = calibrated_rows(rng, 4000, 10, 3.0)

@@ -57,7 +57,7 @@ class Selection:
         limit = f"an error rate of at most {100 * self.target:g} % with confidence {100 * self.confidence:g} %"
         if self.chosen is None:
             best = min(self.candidates, key=lambda candidate: candidate.bound)
-            lowest = f"{100 * best.bound:.2f} %, above {_digits(best.threshold)}"
+            lowest = f"{100 * best.bound:.4g} %, above {_digits(best.threshold)}"
             return f"No threshold keeps {limit}: the lowest bound is {lowest}."
         return (
             f"Answer where the confidence is above {_digits(self.chosen.threshold)}, abstain elsewhere: {limit}. "
@@ -124,7 +124,9 @@ def learn_then_test(
     n, by_coverage = len(scores), candidates - fixed
     ordered = scores.sort(descending=True).values
     places = -(-torch.arange(1, by_coverage + 1) * n // by_coverage)
-    below_all = 0.0 if float(ordered[-1]) > 0 else float(ordered[-1]) - 1
+    # The last candidate answers everything. Either threshold is fixed beforehand, and both have the same errors among
+    # the same rows where all scores are above 0, so testing the one or the other costs no more than one test.
+    below_all = 0.0 if float(ordered[-1]) > 0 else -math.inf
     thresholds = torch.cat([ordered, ordered.new_tensor([below_all])])[places]
     levels = torch.linspace(*LOG_ODDS, fixed, dtype=torch.float64).sigmoid()
     thresholds = torch.cat([thresholds, levels]).unique().flip(0)
