@@ -220,6 +220,10 @@ def _apply(arguments: argparse.Namespace) -> None:
     if "measures" in result:
         known = [name for name in COLUMNS if name in result["measures"]]
         print("; ".join(f"{HEADINGS[name]} {_cell(name, result['measures'][name])}" for name in known))
+        for line in result["details"].get("by_height", []):
+            if line["rows"]:
+                kind = "the class itself" if line["height"] == 0 else f"a kind of {line['classes_left']:.1f} classes"
+                print(f"  {kind}: {100 * line['share']:.1f} % of the samples, {100 * line['error']:.1f} % of them wrong")
     print(f"Wrote {arguments.output}")
 
 
