@@ -40,6 +40,20 @@ def test_estimated_priors_maximise_the_likelihood():
     assert estimate.sum() == pytest.approx(1)
 
 
+def test_intervals_of_priors_hold_a_rare_class():
+    """Normal inputs with the exact posterior; of 200 rows one is of the rare class. Resampling alone held it in 75 %."""
+    rng = np.random.default_rng(1)
+    truth, means = np.array([0.6, 0.3, 0.095, 0.005]), 2 * np.eye(4)
+    held = np.zeros(4)
+    for _ in range(40):
+        y = rng.choice(4, 200, p=truth)
+        z = (rng.normal(size=(200, 4)) + means[y]) @ means.T - 2
+        p = np.exp(z - z.max(1, keepdims=True))
+        _, low, high = decisions.estimate_priors(p / p.sum(1, keepdims=True), confidence=0.95)
+        held += (low <= truth) & (truth <= high)
+    assert (held >= 36).all()
+
+
 @pytest.fixture(scope="module")
 def network(network_logits):
     """Calibrated probabilities of a ResNet-20 on 8,000 rows of CIFAR-10, the raw ones, and the labels."""

@@ -11,10 +11,12 @@ from softkin import checks
 from softkin.checks import Array
 from softkin.decisions.rows import like
 from softkin.metrics import Interval
+from softkin.metrics.shares import wilson
 
 LIMIT = 10_000
 TOLERANCE = 1e-7  # maximum loss of mean log-likelihood against the best priors
 RESAMPLES = 200
+BLOCK = 10**6  # rows of resamples at a time
 
 
 def _priors(values: Any, name: str, num_classes: int) -> Tensor:
@@ -82,7 +84,8 @@ def estimate_priors(
     Args:
         probabilities: (N, K), calibrated for the old frequencies.
         old: (K,) old frequencies; None for equal frequencies.
-        confidence: A level such as 0.95 adds an interval for each share, from resampled rows.
+        confidence: A level such as 0.95 adds an interval for each share, from resampled rows, and never narrower than
+            Wilson's for N rows with known classes: resamples of a class that hardly occurs all lack it.
         seed: Seed for the resampling.
 
     Returns:
@@ -99,37 +102,48 @@ def estimate_priors(
     weighted = p * _ratio(torch.ones_like(prior), torch.where(prior > 0, prior, 1.0)) * (prior > 0)
     if bool((weighted.sum(dim=1) <= 0).any()):
         raise ValueError("`old` must be above 0 for a class of each row that has probability.")
-    priors = _maximum_likelihood(weighted, prior)
+    n = len(p)
+    priors = _maximum_likelihood(weighted, torch.ones(1, n, dtype=torch.float64), prior, TOLERANCE)[0]
     if confidence is None:
         return like(priors, probabilities)
     level = checks.level(confidence)
     generator = torch.Generator().manual_seed(checks.count(seed, "seed", least=0, most=2**62))
-    n = len(p)
     draws = []
-    for _ in range(RESAMPLES):
-        rows = torch.randint(n, (n,), generator=generator)
-        draws.append(_maximum_likelihood(weighted[rows], priors.clamp(min=1e-6), tolerance=1e-5))
-    ends = torch.stack(draws).quantile(torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64), dim=0)
-    return like(torch.stack([priors, ends[0], ends[1]]), probabilities)
+    step = max(1, BLOCK // n)
+    for first in range(0, RESAMPLES, step):
+        rows = torch.stack([torch.randint(n, (n,), generator=generator) for _ in range(min(step, RESAMPLES - first))])
+        times = torch.zeros(rows.shape, dtype=torch.float64)
+        times.scatter_add_(1, rows, torch.ones_like(times))
+        draws.append(_maximum_likelihood(weighted, times, priors.clamp(min=1e-6), max(1e-5, 0.01 / n)))
+    ends = torch.cat(draws).quantile(torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64), dim=0)
+    known = torch.tensor([wilson(share, n, level) for share in priors.tolist()], dtype=torch.float64)
+    low, high = torch.minimum(ends[0], known[:, 0]), torch.maximum(ends[1], known[:, 1])
+    return like(torch.stack([priors, low, high]), probabilities)
 
 
-def _maximum_likelihood(weighted: Tensor, start: Tensor, tolerance: float = TOLERANCE) -> Tensor:
-    """Frequencies π that maximise Σ_i ln Σ_k w_ik π_k.
+def _maximum_likelihood(weighted: Tensor, times: Tensor, start: Tensor, tolerance: float) -> Tensor:
+    """(R, K) frequencies π that maximise Σ_i t_i ln Σ_k w_ik π_k, for each row t of ``times`` (R, N).
 
-    The gradient g_k = mean_i w_ik / Σ_j w_ij π_j has Σ_k π_k g_k = 1, and by concavity no point of the simplex lies
-    more than max_k g_k − 1 above π in mean log-likelihood.
+    The gradient g_k = Σ_i t_i w_ik / Σ_j w_ij π_j / Σ_i t_i has Σ_k π_k g_k = 1, and by concavity no point of the
+    simplex lies more than max_k g_k − 1 above π in mean log-likelihood.
     """
-    priors = start / start.sum()
+    priors = (start / start.sum()).repeat(len(times), 1)
+    is_open = torch.arange(len(times))  # samples whose frequencies can still become better
     for _ in range(LIMIT):
-        slope = weighted.T @ (1 / (weighted @ priors)) / len(weighted)
-        if float(slope.max()) - 1 <= tolerance:
+        current, count = priors[is_open], times[is_open]
+        likelihood = (current @ weighted.T).clamp(min=torch.finfo(weighted.dtype).tiny)
+        slope = (count / likelihood) @ weighted / count.sum(dim=1, keepdim=True)
+        gap = slope.amax(dim=1) - 1
+        is_far = gap > tolerance
+        is_open = is_open[is_far]
+        if not len(is_open):
             return priors
-        priors = priors * slope
-        priors = priors / priors.sum()
-    gap = float(slope.max()) - 1
-    if gap > 1e-3:
+        better = current[is_far] * slope[is_far]
+        priors[is_open] = better / better.sum(dim=1, keepdim=True)
+    if float(gap.max()) > 1e-3:
         warnings.warn(
-            f"the class frequencies were not found to the end: others may be better by {gap:.2g} a row.", stacklevel=3
+            f"the class frequencies were not found to the end: others may be better by {float(gap.max()):.2g} a row.",
+            stacklevel=3,
         )
     return priors
 
