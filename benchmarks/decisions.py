@@ -243,8 +243,8 @@ def main() -> None:
         child(options.child[0], int(options.child[1]), int(options.child[2]))
         return
     n, k = (1000, 100) if options.quick else (50_000, 1000)
-    jobs = speed(n, k, options.repeats, options.torchcp)
-    jobs |= {f"{name}, memory": functools.partial(memory, n, k, name) for name in ("lac", "aps", "raps")}
+    jobs = {f"{name}, memory": functools.partial(memory, n, k, name) for name in ("lac", "aps", "raps")}
+    jobs |= speed(n, k, options.repeats, options.torchcp)
     kept = json.loads(options.keep.read_text()) if options.keep is not None and options.keep.exists() else {}
     for what, job in jobs.items():
         if what not in kept:

@@ -1,6 +1,6 @@
 """Print the tables of docs/guarantees.md, "What it is worth": real networks, many splits.
 
-python scripts/decisions_worth.py      # needs ../shared/data; about ten minutes on one core
+python scripts/decisions_worth.py      # needs ../shared/data; a few minutes on one core
 """
 
 import json
@@ -53,7 +53,8 @@ def on_resnet() -> None:
     alike = similarity.from_distances(words)
     measured: dict[tuple[str, str], list[float]] = defaultdict(list)
     for seed in range(SPLITS):
-        scaling, fit, test = torch.randperm(10_000, generator=torch.Generator().manual_seed(seed)).split([1000, 4000, 5000])
+        order = torch.randperm(10_000, generator=torch.Generator().manual_seed(seed))
+        scaling, fit, test = order.split([1000, 4000, 5000])
         p = TemperatureScaling().fit(z[scaling], y[scaling]).predict_proba(z)
         calibration, new = (p[fit], y[fit]), (p[test], y[test])
         for error in (0.1, 0.05):

@@ -238,7 +238,9 @@ def test_numbers_of_rows_are_uniform_and_unrelated(rounded):
 def test_saturated_outputs_are_said_to_be():
     z, y = drawn(300, 5, 0)
     for name in SCORES:
-        with pytest.warns(UserWarning, match="sets hold all 5 classes, because .* the outputs are saturated; calibrate"):
+        with pytest.warns(
+            UserWarning, match="sets hold all 5 classes, because .* the outputs are saturated; calibrate"
+        ):
             rule = decisions.PredictionSets(0.95, name).fit(1000 * z, y)
         assert rule.predict(1000 * z).mean() > 0.99
 

@@ -128,17 +128,10 @@ def check(arguments: argparse.Namespace) -> None:
         from softkin.evaluation import decided
 
         kind = decided.rule_kind(arguments.rule)
-        stand_ins = {"tree": arguments.tree, "matrix": arguments.costs, "similarity": arguments.similarity}
-        taken = kind.option_names()
-        for name, value in (stand_ins | _stated(arguments)).items():
-            option = "costs" if name == "matrix" else name
-            if value is not None and name not in taken:
-                raise ValueError(f"--{option} is not for the rule {kind.name}.")
+        named = {"tree": arguments.tree, "matrix": arguments.costs, "similarity": arguments.similarity}
+        decided.check_options(kind, _stated(arguments) | named)
         if arguments.score is not None and kind.name in ("sets", "abstain"):
             kind(score=arguments.score)  # type: ignore[call-arg]
-        for name, option in (("tree", "--tree"), ("matrix", "--costs")):
-            if name in taken and stand_ins[name] is None:
-                raise ValueError(f"{option} must be given with the rule {kind.name}.")
     if arguments.action == "apply" and arguments.output.suffix not in (".csv", ".jsonl", ".npz"):
         raise ValueError(f"--output must end in .csv, .jsonl or .npz, got {arguments.output}.")
     if arguments.output is None:
@@ -185,7 +178,9 @@ def _fit(arguments: argparse.Namespace) -> None:
     held_out = read_labelled(arguments.file, arguments)
     sources = _sources(arguments, held_out)
     options = _stated(arguments) | {name: sources[name] for name in ("tree", "similarity", "conditional")}
-    rule = decided.made(decided.rule_kind(arguments.rule), options | {"matrix": sources["costs"]})
+    options["matrix"] = sources["costs"]
+    stated = {name: value for name, value in options.items() if value is not None}
+    rule: Rule = decided.rule_kind(arguments.rule)(**stated)
     decided.fit(rule, held_out)
     rule.save(arguments.output)
     if arguments.json:
@@ -223,7 +218,8 @@ def _apply(arguments: argparse.Namespace) -> None:
         for line in result["details"].get("by_height", []):
             if line["rows"]:
                 kind = "the class itself" if line["height"] == 0 else f"a kind of {line['classes_left']:.1f} classes"
-                print(f"  {kind}: {100 * line['share']:.1f} % of the samples, {100 * line['error']:.1f} % of them wrong")
+                share, wrong = (f"{100 * line[name]:.1f} %" for name in ("share", "error"))
+                print(f"  {kind}: {share} of the samples, {wrong} of them wrong")
     print(f"Wrote {arguments.output}")
 
 

@@ -112,7 +112,7 @@ class Scoring:
         return members
 
     def _within_one_limit(self, p: Tensor, u: Tensor | None, limit: Tensor) -> Tensor:
-        """``within`` for one limit: scores grow with the rank, so the members are those at least as probable as the last.
+        """``within`` for one limit: scores grow with the rank, so members are those at least as probable as the last.
 
         So only the values are sorted, not their classes, which numpy does many times faster than torch sorts both.
         """
@@ -135,7 +135,9 @@ class Scoring:
             if not score.cumulates:
                 scores = 1 - p
             else:
-                if torch.onnx.is_in_onnx_export():  # of equal values ONNX's TopK puts the lower class first; torch's does not
+                if (
+                    torch.onnx.is_in_onnx_export()
+                ):  # ONNX's TopK puts the lower of equal classes first, torch's does not
                     ordered, classes = p.topk(p.shape[1], dim=1)
                 else:
                     ordered, classes = p.sort(dim=1, descending=True, stable=True)

@@ -196,8 +196,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         self.limits_ = limits[groups]
         if unlike is None and bool((self.limits_ >= 1 - SLACK + self._largest_penalty()).any()):
             warnings.warn(
-                f"sets hold all {self.num_classes_} classes, because the true classes of many rows have a probability of "
-                "0 to rounding: the outputs are saturated; calibrate them first.",
+                f"sets hold all {self.num_classes_} classes, because the true classes of many rows have a probability "
+                "of 0 to rounding: the outputs are saturated; calibrate them first.",
                 stacklevel=5,
             )
 

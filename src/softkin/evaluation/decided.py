@@ -133,18 +133,17 @@ def _named(predictions: Predictions, what: str) -> list[str]:
     return predictions.class_names
 
 
-def made(kind: type[Rule], options: Mapping[str, Any]) -> Rule:
-    """A rule with the options that are not None; an option that the rule does not have is refused."""
-    stated = {name: value for name, value in options.items() if value is not None}
-    foreign = [name for name in stated if name not in kind.option_names()]
-    if foreign:
-        taken = ", ".join(f"--{name}" for name in options if name in kind.option_names())
-        raise ValueError(f"--{foreign[0]} is not for the rule {kind.name}, which takes {taken}.")
-    if kind is Climb and "tree" not in stated:
-        raise ValueError("--tree must be given with the rule climb: a file, or names.")
-    if kind is Costs and "matrix" not in stated:
-        raise ValueError("--costs must be given with the rule costs: a file of class distances or costs.")
-    return kind(**stated)
+def check_options(kind: type[Rule], options: Mapping[str, Any]) -> None:
+    """Refuse options that the rule does not take, and the lack of one that it needs; None is an option left out."""
+    spelled = {name: "--costs" if name == "matrix" else f"--{name}" for name in options}
+    taken = kind.option_names()
+    foreign = next((name for name, value in options.items() if value is not None and name not in taken), None)
+    if foreign is not None:
+        allowed = ", ".join(spelled[name] for name in options if name in taken)
+        raise ValueError(f"{spelled[foreign]} is not for the rule {kind.name}, which takes {allowed}.")
+    needed = next((name for name in options if name in kind.required_options() and options[name] is None), None)
+    if needed is not None:
+        raise ValueError(f"{spelled[needed]} must be given with the rule {kind.name}.")
 
 
 # Fitting, applying, comparing
