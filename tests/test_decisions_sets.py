@@ -235,6 +235,18 @@ def test_numbers_of_rows_are_uniform_and_unrelated(rounded):
     assert u[5:6].equal(pseudo_uniforms(values[5:6], 3))
 
 
+@pytest.mark.filterwarnings("ignore:sets hold all")
+@pytest.mark.parametrize("scale", [1, 4, 10])
+@pytest.mark.parametrize("coverage", [0.5, 0.9, 0.98])
+def test_float32_logits_have_the_sets_of_float64(scale, coverage):
+    """LAC compares float32 probabilities except near a limit, which may be as small as 1e-12."""
+    z, y = drawn(1500, 40, 0)
+    z = torch.from_numpy(scale * z).float()
+    rough, exact = (decisions.PredictionSets(coverage).fit(values, y) for values in (z, z.double()))
+    assert rough.limits_.equal(exact.limits_)
+    assert rough.predict(z).equal(exact.predict(z.double()))
+
+
 def test_saturated_outputs_are_said_to_be():
     z, y = drawn(300, 5, 0)
     for name in SCORES:

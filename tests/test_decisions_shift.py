@@ -45,13 +45,14 @@ def test_intervals_of_priors_hold_a_rare_class():
     rng = np.random.default_rng(1)
     truth, means = np.array([0.6, 0.3, 0.095, 0.005]), 2 * np.eye(4)
     held = np.zeros(4)
-    for _ in range(40):
+    for _ in range(24):
         y = rng.choice(4, 200, p=truth)
         z = (rng.normal(size=(200, 4)) + means[y]) @ means.T - 2
         p = np.exp(z - z.max(1, keepdims=True))
         _, low, high = decisions.estimate_priors(p / p.sum(1, keepdims=True), confidence=0.95)
         held += (low <= truth) & (truth <= high)
-    assert (held >= 36).all()
+    assert held[3] >= 22
+    assert (held >= 19).all()
 
 
 @pytest.fixture(scope="module")

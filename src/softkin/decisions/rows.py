@@ -61,9 +61,10 @@ class Rows:
         """Whether these are float32 logits, whose float32 softmax is accurate to about 1e-6."""
         return not self.are_probabilities and self.values.dtype == torch.float32
 
-    def exact(self) -> "Rows":
-        """The same rows in float64."""
-        return Rows(self.values.double(), self.are_probabilities, self.uniforms)
+    def exact_blocks(self, places: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Parts of ``places`` with the float64 probabilities of those rows."""
+        for part in places.split(max(1, BLOCK // self.num_classes)):
+            yield part, torch.softmax(self.values[part], dim=1, dtype=torch.float64)
 
     def rough_blocks(self) -> Iterator[tuple[slice, Tensor]]:
         """Slices of rows with their probabilities in float32."""
