@@ -317,9 +317,9 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
     def _predict_roughly(self, rows: Rows, members: Tensor) -> Tensor:
         """LAC's sets in float32, except for rows with a class near its limit."""
         least = 1 - self.limits_
-        sure, possible = ((least + sign * _rounding(least)).float() for sign in (1, -1))
-        if bool((least == least[0]).all()):  # comparing with a number is faster than with a row of equal limits
-            sure, possible = float(sure[0]), float(possible[0])
+        ends = [(least + sign * _rounding(least)).float() for sign in (1, -1)]
+        has_one_limit = bool((least == least[0]).all())  # comparing with a number is faster than with a row
+        sure, possible = (float(end[0]) if has_one_limit else end for end in ends)
         doubtful = []
         for place, p in rows.rough_blocks():
             inside = torch.ge(p, sure, out=members[place])
