@@ -30,12 +30,12 @@ function pairsSection() {
     if (!all.length) return el("p", { class: "note" }, "Nothing to draw: these values are not finite.");
     const most = Math.max(...all.flatMap((line) => [Math.abs(line.low), Math.abs(line.high)]), 1e-9) * 1.08;
     const left = width < 560 ? 104 : 190, step = 30, c = column(state.pairMetric);
-    const f = frame(width, 58 + step * all.length, { x: [-most, most], y: [0, all.length], left, bottom: 44, xTicks: niceTicks(-most, most, width < 560 ? 4 : 6), xFormat: (v) => `${v > 0 ? "+" : ""}${fixed((c.percent ? 100 : 1) * v, c.percent ? (most < 0.02 ? 1 : 0) : most < 0.02 ? 3 : 2)}`, xLabel: `minus ${isolated(shortName(state.pairModel), 24)}${c.percent ? ", points" : ""}`, label: `Paired differences of ${c.title} to ${cut(methodName(state.pairModel), 40)}, ${all.length} models. Arrow keys go through them.` });
+    const f = frame(width, 58 + step * all.length, { x: [-most, most], y: [0, all.length], left, bottom: 44, xTicks: niceTicks(-most, most, 6), xFormat: (v) => `${v > 0 ? "+" : ""}${fixed((c.percent ? 100 : 1) * v, c.percent ? (most < 0.02 ? 1 : 0) : most < 0.02 ? 3 : 2)}`, xLabel: `minus ${width < 560 ? "the chosen one" : isolated(shortName(state.pairModel), 24)}${c.percent ? ", points" : ""}`, label: `Paired differences of ${c.title} to ${cut(methodName(state.pairModel), 40)}, ${all.length} models. Arrow keys go through them.` });
     f.root.append(svg("line", { class: "rule claimed", x1: f.X(0), x2: f.X(0), y1: f.top, y2: f.base }));
     all.forEach((line, i) => {
       const y = f.Y(all.length - i - 0.5);
       f.root.append(
-        svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, isolated(shortName(line.other), Math.floor(left / 7))),
+        svg("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, isolated(shortName(line.other), Math.floor(left / 7.8))),
         svg("line", { class: line.significant ? "whisker significant" : "whisker", x1: f.X(line.low), x2: f.X(line.high), y1: y, y2: y }),
         marker(place(line.other), f.X(line.difference), y, 4),
       );
@@ -95,7 +95,7 @@ function winsSection() {
     wins.forEach((w, i) => {
       const y = f.Y(wins.length - i) + 5, h = step - 10;
       f.root.append(
-        svg("text", { x: left - 10, y: y + h / 2 + 4, "text-anchor": "end" }, isolated(shortName(w.key), Math.floor(left / 7))),
+        svg("text", { x: left - 10, y: y + h / 2 + 4, "text-anchor": "end" }, isolated(shortName(w.key), Math.floor(left / 7.8))),
         svg("rect", { class: "bar pale", x: left, y, height: h, width: f.X(w.all) - left }),
         svg("rect", { class: "bar", x: left, y, height: h, width: f.X(w.sure) - left }),
       );
@@ -150,7 +150,7 @@ function agreementSection() {
     }));
     data.methods.forEach((m, i) => {
       group.append(
-        svg("text", { class: "tick", x: left - 7, y: top + (i + 0.5) * cell + 4, "text-anchor": "end" }, isolated(shortName(m.key), Math.floor(left / 7))),
+        svg("text", { class: "tick", x: left - 7, y: top + (i + 0.5) * cell + 4, "text-anchor": "end" }, isolated(shortName(m.key), Math.floor(left / 7.8))),
         svg("text", { class: "tick", transform: `translate(${left + (i + 0.5) * cell + 4} ${top + side + 8}) rotate(-90)`, "text-anchor": "end" }, isolated(shortName(m.key), width < 560 ? 13 : 20)),
       );
     });
