@@ -619,19 +619,33 @@ def _percent(entry: dict[str, float] | None, key: str = "held") -> str:
     return "–" if not entry or key not in entry else f"{100 * entry[key] / entry['n']:.0f}"
 
 
+def _draws(summed: Totals, family: str, size: int | None = None) -> str:
+    """How many draws each cell of a table has, and what chance leaves of a coverage of 95 %."""
+    numbers = [
+        int(entry["n"])
+        for (kind, name, n, _), entry in summed.items()
+        if kind == family and size in (None, n) and is_drawn(family, name, n)
+    ]
+    if not numbers:
+        return "no draws yet"
+    few, many = min(numbers), max(numbers)
+    error = 100 * (0.95 * 0.05 / few) ** 0.5
+    return f"{few if few == many else f'{few} to {many}'} draws (standard error up to {error:.1f} points)"
+
+
 def tables(summed: Totals) -> str:
     """All tables as Markdown."""
-    most = {
-        family: max((int(e["n"]) for c, e in summed.items() if c[0] == family), default=0) for family in SIMULATIONS
-    }
     lines: list[str] = []
     for n in SIZES:
-        number = max((int(e["n"]) for c, e in summed.items() if c[0] == "metrics" and c[2] == n), default=0)
-        lines += [f"Metrics, n = {n:,}, {number} draws: 95 % intervals that hold the truth, in %:", ""]
+        number = _draws(summed, "metrics", n)
+        lines += [f"Metrics, n = {n:,}, {number}: 95 % intervals that hold the truth, in %:", ""]
         names = [name for name in POPULATIONS if is_drawn("metrics", name, n)]
         rows = [(f"`{q}`", [_percent(summed.get(("metrics", name, n, q))) for name in names]) for q in QUANTITIES]
         lines += _grid("interval", names, rows)
-    lines += [f"Two models, {most['pairs']} draws: intervals that hold the true difference, and p ≤ 0.05, in %:", ""]
+    lines += [
+        f"Two models, {_draws(summed, 'pairs')}: intervals that hold the true difference, and p ≤ 0.05, in %:",
+        "",
+    ]
     heads = [f"n = {n:,}{what}" for n in SIZES for what in (", held", ", p ≤ 0.05")]
     rows = []
     for pair, (_, _, quantities) in PAIRS.items():
@@ -649,7 +663,7 @@ def tables(summed: Totals) -> str:
     ):
         simulation = SIMULATIONS[family]
         quantities = list(dict.fromkeys(c[3] for c in summed if c[0] == family))
-        lines += [f"{title}, {most[family]} draws, held in %:", ""]
+        lines += [f"{title}, {_draws(summed, family)}, held in %:", ""]
         heads = [f"`{q}`, n = {n:,}" for q in quantities for n in simulation.sizes]
         rows = [
             (name, [_percent(summed.get((family, name, n, q))) for q in quantities for n in simulation.sizes])
