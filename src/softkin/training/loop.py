@@ -478,7 +478,8 @@ class _Run:
 
     def release(self) -> None:
         """Remove accelerate's wrappers from the model."""
-        self.accelerator.unwrap_model(self.net, keep_fp32_wrapper=False, keep_torch_compile=False)
+        # The network inside of torch.compile's, as accelerate 1.0 has no `keep_torch_compile=False`.
+        self.accelerator.unwrap_model(getattr(self.net, "_orig_mod", self.net), keep_fp32_wrapper=False)
         vars(self.model).pop("_is_accelerate_prepared", None)
         if not self.had_forward:
             vars(self.model).pop("forward", None)
