@@ -211,7 +211,7 @@ def test_killed_at_any_moment_it_ends_in_the_same_table(done, tmp_path):
 def test_killed_in_mid_training_it_resumes(tmp_path, done, monkeypatch):
     """A long training is killed after a checkpoint: the next one starts from there, and ends the same."""
     monkeypatch.setitem(loop.fit.__kwdefaults__, "checkpoint_every", 0)
-    spec = quick(methods=["one-hot"], seeds=[0], recipe={"name": "small", "epochs": 400})
+    spec = quick(methods=["one-hot"], seeds=[0], recipe={"name": "small", "epochs": 200})
     child = start(tmp_path / "s", spec)
     while not list((tmp_path / "s").rglob("step-*.json")):
         assert child.is_alive()
