@@ -11,16 +11,15 @@ import json
 import math
 import os
 import re
-import secrets
 import stat
-import struct
-import tomllib
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from softkin import SoftkinError
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
 
 # Writing
 
@@ -87,7 +86,7 @@ def _target(path: Path) -> Path:
 def _write_beside(target: Path, content: bytes | str) -> str:
     """The name of a new synced file beside ``target`` that holds ``content``."""
     rest = memoryview(content.encode("utf-8") if isinstance(content, str) else content).cast("B")
-    temporary = os.path.join(target.parent, f".{target.name[:100]}.{secrets.token_hex(6)}")
+    temporary = os.path.join(target.parent, f".{target.name[:100]}.{os.urandom(6).hex()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(temporary, flags, 0o666)  # reduced by the user's umask
     try:
@@ -232,15 +231,17 @@ def read_bytes(path: str | Path, what: str, *, bounded: bool = True) -> bytes:
         return file.read()
 
 
-def open_zip(file: IO[bytes], name: str | Path) -> zipfile.ZipFile:
+def open_zip(file: IO[bytes], name: str | Path) -> "ZipFile":
     """A .zip archive, refused if its directory lists fewer entries than it declares.
 
     zipfile reads the directory without counting, so one damaged length hides all following entries.
     """
+    import zipfile  # here, and tomllib below: help and completions load this module, and read no such files
+
     archive = zipfile.ZipFile(file)
     file.seek(max(0, file.seek(0, os.SEEK_END) - 2**16 - 22))
     _, mark, record = file.read().rpartition(b"PK\x05\x06")
-    stated = struct.unpack_from("<H", record, 6)[0] if mark and len(record) >= 18 else 0
+    stated = int.from_bytes(record[6:8], "little") if mark and len(record) >= 18 else 0
     infos = archive.infolist()
     if stated not in (len(infos), 2**16 - 1):  # the maximum of the field stands for any larger number
         raise SoftkinError(f"{name} is damaged: it must list {stated:,} entries, and lists {len(infos):,}.")
@@ -358,6 +359,8 @@ def _shallow(content: bytes) -> None:
 
 def parse_toml(content: bytes, name: str | Path, what: str) -> dict[str, Any]:
     """The tables of TOML text that may be damaged or hostile; ``name`` and ``what`` are as for ``reading``."""
+    import tomllib
+
     with reading(name, what):
         within("bytes", len(content), f"{name} ({what})", share=2**9)  # tomllib is slow, and nobody types 4 MiB
         tables = tomllib.loads(content.decode("utf-8-sig"))

@@ -5,7 +5,6 @@ file formats. It knows the canonical names in the order of their declaration, an
 "did you mean" of softkin comes from ``did_you_mean``.
 """
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -19,6 +18,8 @@ CUTOFF = 0.55  # of difflib's ratio: "evalute" and "evaluate" have 0.93, "ts" an
 
 def near(word: str, known: Iterable[str], *, most: int = 1, cutoff: float = CUTOFF) -> list[str]:
     """The known words that look most like ``word``, the nearest first; case does not count."""
+    import difflib  # here: help loads this module, and seldom has to guess
+
     by_lower: dict[str, str] = {}
     for candidate in known:
         by_lower.setdefault(candidate.lower(), candidate)
