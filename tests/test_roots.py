@@ -61,3 +61,17 @@ def test_it_takes_few_steps():
 
     roots.bracket(counted, START, END, tolerance=2.0**-16)
     assert len(calls) <= 12  # halving alone takes 18
+
+
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-7, 1e-11])
+def test_a_steep_function_ends_where_its_excess_is_small(tolerance):
+    wanted, calls = torch.linspace(0.001, 0.999, 200, dtype=torch.float64), {False: 0, True: 0}
+    for steep in calls:
+
+        def excess(x, steep=steep):
+            calls[steep] += 1
+            return x - wanted + torch.tanh(3 * (x - wanted))
+
+        low, high = roots.bracket(excess, 0 * wanted, 0 * wanted + 1, tolerance=tolerance, steep=steep)
+        torch.testing.assert_close((low + high) / 2, wanted, rtol=0, atol=1.01 * tolerance)
+    assert calls[True] <= calls[False]

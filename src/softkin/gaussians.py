@@ -67,8 +67,13 @@ def _field(spectrum: Tensor, frequency: Tensor, sigma: Tensor) -> Tensor:
     return field[..., : steps + 1]
 
 
-def fixed_point(error: Callable[[Tensor], Tensor], like: Tensor, *, tolerance: float = 1e-11) -> Tensor:
-    """The σ in [0, 1] with smECE_σ = σ for each line; smECE_σ does not grow with σ, so there is one."""
+def fixed_point(
+    error: Callable[[Tensor], Tensor], like: Tensor, *, tolerance: float = 1e-11, steep: bool = False
+) -> Tensor:
+    """The σ in [0, 1] with smECE_σ = σ for each line; smECE_σ does not grow with σ, so there is one.
+
+    ``steep`` ends the search where σ − smECE_σ, which rises at least as fast as σ, is within the tolerance.
+    """
     start, end = torch.zeros_like(like), torch.ones_like(like)
-    low, high = roots.bracket(lambda sigma: sigma - error(sigma), start, end, tolerance=tolerance)
+    low, high = roots.bracket(lambda sigma: sigma - error(sigma), start, end, tolerance=tolerance, steep=steep)
     return (low + high) / 2

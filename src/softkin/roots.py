@@ -17,6 +17,7 @@ def bracket(
     tolerance: float,
     most: float = -math.inf,
     strict: bool = False,
+    steep: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """A bracket (low, high), about ``tolerance`` wide, of the smallest x ≥ ``low`` where the excess is 0 or more.
 
@@ -30,6 +31,8 @@ def bracket(
         tolerance: The final width of the bracket, relative to the initial one.
         most: While the excess at ``high`` is below 0, the search doubles ``high``, up to this limit.
         strict: Look for the smallest x where the excess is above 0.
+        steep: The excess rises at least as fast as x, so an excess within the tolerance ends the search: no root is
+            further away. Both ends are then that point.
 
     Example:
         >>> start, end = torch.tensor([0.0, 1.0], dtype=torch.float64)
@@ -65,4 +68,7 @@ def bracket(
         above = reached(at_middle)
         low, at_low = torch.where(above, low, middle), torch.where(above, at_low, at_middle)
         high, at_high = torch.where(above, middle, high), torch.where(above, at_middle, at_high)
+        if steep:
+            is_close = at_middle.abs() <= enough
+            low, high = torch.where(is_close, middle, low), torch.where(is_close, middle, high)
     return low, high

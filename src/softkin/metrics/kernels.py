@@ -264,7 +264,8 @@ class Smooth(PooledSums):
         return _shared(scores, scores - self.pool.is_hit[part], self.STEPS)
 
     def of(self, sums: Tensor) -> Tensor:
-        return gaussians.fixed_point(gaussians.smoothed_error(sums, self.denominator), sums[:, 0], tolerance=1e-7)
+        error = gaussians.smoothed_error(sums, self.denominator)
+        return gaussians.fixed_point(error, sums[:, 0], tolerance=1e-7, steep=True)
 
     def probe(self, value: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
         # smECE_σ decreases in σ and meets the diagonal once, so smECE ≥ v exactly if smECE_v ≥ v.
