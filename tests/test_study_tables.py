@@ -317,9 +317,8 @@ def test_labels_drawn_one_by_one_show_what_labels_drawn_together_do(tmp_path):
         assert slow["low"] < slow["mean"] < slow["high"]
 
 
-def test_scores_that_are_nearly_equal_have_no_winner_by_kde(tmp_path, monkeypatch):
+def test_scores_that_are_nearly_equal_have_no_winner_by_kde(tmp_path):
     """Their bandwidth is too narrow for resampling, and another one would mark another number than is printed."""
-    monkeypatch.setattr(measure, "FEW_DRAWS", 2)  # each takes half a second
     records = results(tmp_path, {"one-hot": (1.0, 0.0), "ts": (1e-3, 0.0)}, (0,))
     table = build(kept(methods=("one-hot", "ts"), seeds=1).spec, records, resamples=50)
     for row in table.rows:
