@@ -12,7 +12,7 @@ from softkin.metrics.catalogue import Sureness, declare, metric
 from softkin.metrics.scopes import PERS, Per
 from softkin.metrics.statistics import Answers, Loss, Share
 
-AT_ONCE = 2**22  # scores in a block of rows: temporaries of 32 MB
+AT_ONCE = 2**19  # scores in a block of rows: temporaries of 4 MB, which stay in a cache
 
 
 @metric(
