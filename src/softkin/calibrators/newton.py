@@ -7,11 +7,11 @@ costs, so the method is Newton's with the steps found by preconditioned conjugat
 fast. The preconditioner is the Hessian's block of each class, built from the few samples that are unsure of that
 class, together with the direction that softmax cannot see (the same row added to every class), where only the penalty
 has curvature and its inverse is known. The inner products are in float32, as a step need not be exact; function,
-gradient and end are in float64. And a line search moves along logits that are linear in the step, without products.
+gradient and end are in float64. And all passes go over blocks of rows that stay in the cache.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +21,10 @@ from torch import Tensor
 TOLERANCE = 1e-7  # of the gradient's largest entry
 UNSURE = 1e-3  # p(1−p) from which a sample counts by itself in a class's block of the Hessian
 BLOCKS_UP_TO = 256  # classes; a block for each class takes K³ numbers
+LEAST_ROWS, ROWS_PER_CLASS = 2048, 25  # from which the coupling of classes is computed
+COUPLED_UP_TO = 1024  # classes; the matrix that couples them takes 9K² numbers
+BLOCK = 2**17  # scores at a time: one megabyte, so that the operations of a pass find them in the cache
+MILD = 300.0  # exp(±300) is far from the ends of float64
 INNER_LIMIT = 250
 OUTER_LIMIT = 100
 
@@ -47,6 +51,9 @@ class Minimum:
 class Problem(ABC):
     """How parameters become logits, and how changes of logits become changes of parameters."""
 
+    x: Tensor
+    """What multiplies the parameters, float64"""
+    x32: Tensor
     y: Tensor
     penalty: Tensor
     """R, of the shape of the parameters"""
@@ -54,12 +61,27 @@ class Problem(ABC):
     """C"""
 
     @abstractmethod
-    def logits(self, parameters: Tensor) -> Tensor:
-        """The logits (N, K), in the dtype of the parameters."""
+    def logits(self, parameters: Tensor, x: Tensor, out: Tensor) -> Tensor:
+        """The logits (rows, K) of some rows of ``x``, written into ``out``."""
 
     @abstractmethod
-    def pull(self, changes: Tensor) -> Tensor:
+    def pull(self, changes: Tensor, x: Tensor) -> Tensor:
         """The adjoint of ``logits``: Σ_i of changes_i times what multiplies each parameter."""
+
+    def blocks_of_rows(self) -> Iterator[slice]:
+        """All rows, a block at a time."""
+        step = max(1, BLOCK // len(self.centre))
+        return (slice(start, start + step) for start in range(0, len(self.y), step))
+
+    @property
+    @abstractmethod
+    def label_sums(self) -> Tensor:
+        """``pull`` of the one-hot labels: all that the gradient needs of them."""
+
+    @cached_property
+    def reach(self) -> float:
+        """The largest |x|."""
+        return float(self.x.abs().max())
 
     @abstractmethod
     def curvature(self, p: Tensor) -> object:
@@ -68,6 +90,21 @@ class Problem(ABC):
     @abstractmethod
     def preconditioner(self, curvature: object) -> Preconditioner:
         """An approximate inverse of the Hessian, in float32."""
+
+    def newton_step(self, p: Tensor, gradient: Tensor) -> Tensor | None:
+        """Newton's step itself, where the whole Hessian costs less than products with it."""
+        return None
+
+    def own_blocks(self, x: Tensor, p: Tensor) -> Tensor:
+        """The Hessian's entries ww, wb, bb, (K, 3), for the own weight and the offset of each class."""
+        total = torch.zeros(3, p.shape[1], dtype=torch.float64)
+        for rows in self.blocks_of_rows():
+            weight = p[rows] * (1 - p[rows])
+            total[2] += weight.sum(dim=0)
+            weighted = weight.mul_(x[rows])
+            total[1] += weighted.sum(dim=0)
+            total[0] += weighted.mul_(x[rows]).sum(dim=0)
+        return total.T / len(p)
 
     def common(self) -> Tensor:
         """1/Σ_j 2R_j: the inverse curvature of adding the same row to every class, 0 where there is no penalty."""
@@ -91,23 +128,26 @@ class Affine(Problem):
     @cached_property
     def principal(self) -> tuple[Tensor, Tensor]:
         """The eigenvalues and eigenvectors of the gram matrix that are not 0, at most N."""
-        _, s, v = torch.linalg.svd(self.x32 / len(self.x) ** 0.5, full_matrices=False)
-        kept = s > 1e-5 * s[0]
-        return s[kept].square(), v[kept].T.contiguous()
+        values, vectors = torch.linalg.eigh(self.x.T @ self.x / len(self.x))
+        kept = values > 1e-10 * values[-1]
+        return values[kept].float(), vectors[:, kept].float()
 
-    def logits(self, parameters: Tensor) -> Tensor:
-        return (self.x32 if parameters.dtype == torch.float32 else self.x) @ parameters.T
+    def logits(self, parameters: Tensor, x: Tensor, out: Tensor) -> Tensor:
+        return torch.mm(x, parameters.T, out=out)
 
-    def pull(self, changes: Tensor) -> Tensor:
-        x = self.x32 if changes.dtype == torch.float32 else self.x
+    def pull(self, changes: Tensor, x: Tensor) -> Tensor:
         product: Tensor = changes.T @ x
         return product
+
+    @cached_property
+    def label_sums(self) -> Tensor:
+        return torch.zeros_like(self.centre).index_add_(0, self.y, self.x)
 
     def curvature(self, p: Tensor) -> Tensor:
         """The (K, K+1, K+1) blocks of the Hessian, or the blocks of ``own_blocks``."""
         n, k = p.shape
         if not self.blocks:
-            return own_blocks(self.x[:, :-1], p)
+            return self.own_blocks(self.x[:, :-1], p)
         weight = (p * (1 - p)).float()
         sure = torch.where(weight < UNSURE, weight, weight.new_zeros(())).mean(dim=0)
         blocks = sure[:, None, None] * ((self.x32.T @ self.x32) / n)
@@ -153,6 +193,82 @@ class Affine(Problem):
         return by_blocks
 
 
+class Coupled(Affine):
+    r"""``Affine`` for penalties that outweigh the curvature of the data in nearly all directions.
+
+    The preconditioner is the Hessian of three directions for each class, together with those of all other classes: its
+    own weight, its offset, and the direction u in which all samples are alike. In all others it is the penalty with
+    the diagonal of the data's curvature, D. With Q the three directions and C the curvature of the data along them,
+
+    .. math:: (D + Q C Q^T)^{-1} = D^{-1} - D^{-1} Q (C^{-1} + G)^{-1} Q^T D^{-1}, \qquad G = Q^T D^{-1} Q
+
+    and G is diagonal.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, penalty: Tensor, centre: Tensor) -> None:
+        super().__init__(x, y, penalty, centre, blocks=False)
+        x32 = self.x32[:, :-1]
+        gram = x32.T @ x32 / len(x32)
+        u = gram.sum(dim=0)
+        for _ in range(3):  # the power method: one eigenvalue is far above all others
+            u = gram @ (u / u.norm())
+        self.u = u / u.norm()
+        self.length = (1 - self.u.square()).clamp(min=1e-6).sqrt()  # of u without the own weight
+        self.along = x32 @ self.u
+        self.beside = (gram.diagonal() - self.u.square() * self.along.square().mean()).clamp(min=0)
+
+    def curvature(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        """C, with 3K rows, and the mean p(1 − p) of each class."""
+        k = p.shape[1]
+        sums = torch.zeros(3, 3, k)
+        gram = torch.zeros(3 * k, 3 * k)
+        stride = max(
+            1, len(p) // max(LEAST_ROWS, ROWS_PER_CLASS * k)
+        )  # evenly among the rows: a preconditioner need not be exact
+        few = torch.arange(0, len(p), stride)
+        for rows in few.split(max(1, BLOCK // k)):
+            q, x = p[rows].float(), self.x32[rows, :-1]
+            third = torch.addcmul(self.along[rows, None], x, self.u, value=-1).div_(self.length)
+            weighted = torch.stack([q * x, q, q * third], dim=1)  # (rows, 3, K)
+            sums[:, 0] += (weighted * x[:, None]).sum(dim=0)
+            sums[:, 1] += weighted.sum(dim=0)
+            sums[:, 2] += (weighted * third[:, None]).sum(dim=0)
+            flat = weighted.flatten(1)
+            gram.addmm_(flat.T, flat)
+        coupling = -gram.view(3, k, 3, k)
+        weight = sums[1, 1] + coupling[1, :, 1].diagonal()
+        coupling.diagonal(dim1=1, dim2=3).add_(sums)
+        return coupling.reshape(3 * k, 3 * k) / len(few), weight / len(few)
+
+    def preconditioner(self, curvature: object) -> Preconditioner:
+        assert isinstance(curvature, tuple)
+        coupling, weight = curvature
+        k = len(weight)
+        penalty = 2 * self.penalty.float()
+        d = penalty.clone()
+        d[:, :-1] += weight[:, None] * self.beside
+        d.diagonal().copy_(penalty.diagonal())
+        inverse = 1 / d
+        third = (self.u / self.length[:, None]).fill_diagonal_(0)
+        root = torch.cat([inverse.diagonal(), inverse[:, -1], (third.square() * inverse[:, :-1]).sum(dim=1)]).sqrt()
+        # (C⁻¹ + G)⁻¹ = G^-½ (I − (I + G^½ C G^½)⁻¹) G^-½: no eigenvalue of what is inverted is below 1.
+        system = coupling * root[:, None] * root + torch.eye(3 * k)
+        middle = torch.eye(3 * k) - torch.cholesky_inverse(torch.linalg.cholesky_ex(system).L)
+        middle = middle / root[:, None] / root
+        third *= inverse[:, :-1]
+
+        def solve(g: Tensor) -> Tensor:
+            solved = g * inverse
+            parts = torch.cat([solved.diagonal(), solved[:, -1], (g[:, :-1] * third).sum(dim=1)])
+            own, offset, rest = (middle @ parts).view(3, k)
+            solved[:, :-1].addcmul_(third, rest[:, None], value=-1)
+            solved.diagonal().addcmul_(own, inverse.diagonal(), value=-1)
+            solved[:, -1].addcmul_(offset, inverse[:, -1], value=-1)
+            return solved
+
+        return solve
+
+
 class Diagonal(Problem):
     """ℓ_j = w_j z_j + b_j, A of shape (K, 2)."""
 
@@ -160,16 +276,19 @@ class Diagonal(Problem):
         self.x, self.x32 = x, x.float()
         self.y, self.penalty, self.centre = y, penalty, centre
 
-    def logits(self, parameters: Tensor) -> Tensor:
-        x = self.x32 if parameters.dtype == torch.float32 else self.x
-        return torch.addcmul(parameters[:, 1], x, parameters[:, 0])
+    def logits(self, parameters: Tensor, x: Tensor, out: Tensor) -> Tensor:
+        return torch.addcmul(parameters[:, 1], x, parameters[:, 0], out=out)
 
-    def pull(self, changes: Tensor) -> Tensor:
-        x = self.x32 if changes.dtype == torch.float32 else self.x
+    def pull(self, changes: Tensor, x: Tensor) -> Tensor:
         return torch.stack([(changes * x).sum(dim=0), changes.sum(dim=0)], dim=1)
 
+    @cached_property
+    def label_sums(self) -> Tensor:
+        own = self.x.gather(1, self.y[:, None])
+        return torch.zeros_like(self.centre).index_add_(0, self.y, torch.cat([own, torch.ones_like(own)], dim=1))
+
     def curvature(self, p: Tensor) -> Tensor:
-        return own_blocks(self.x, p)
+        return self.own_blocks(self.x, p)
 
     def preconditioner(self, curvature: object) -> Preconditioner:
         assert isinstance(curvature, Tensor)
@@ -179,11 +298,29 @@ class Diagonal(Problem):
         return lambda g: own(g) + g.sum(dim=0, keepdim=True) * common
 
 
-def own_blocks(x: Tensor, p: Tensor) -> Tensor:
-    """The Hessian's entries ww, wb, bb, (K, 3), for the own weight and the offset of each class."""
-    weight = (p * (1 - p)) / len(p)
-    wx = weight * x
-    return torch.stack([(wx * x).sum(dim=0), wx.sum(dim=0), weight.sum(dim=0)], dim=1)
+class HeldDiagonal(Diagonal):
+    """``Diagonal`` with a penalty on every parameter, solved by its whole Hessian of 2K rows, up to 256 classes."""
+
+    def newton_step(self, p: Tensor, gradient: Tensor) -> Tensor | None:
+        n, k = p.shape
+        if k > BLOCKS_UP_TO:
+            return None
+        gram, own = torch.zeros(2 * k, 2 * k), torch.zeros(3, k)
+        for rows in self.blocks_of_rows():
+            q, x = p[rows].float(), self.x32[rows]
+            both = torch.cat([q * x, q], dim=1)
+            gram.addmm_(both.T, both)
+            own[0] += (both[:, :k] * x).sum(dim=0)
+            own[1:] += both.sum(dim=0).view(2, k)
+        hessian = -gram.double().view(2, k, 2, k)
+        for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            hessian[a, :, b].diagonal().add_(own[a + b])
+        hessian = hessian.view(2 * k, 2 * k).div_(n)
+        hessian.diagonal().add_(2 * self.penalty.T.flatten())
+        factor, failed = torch.linalg.cholesky_ex(hessian)
+        if bool(failed):
+            return None
+        return -torch.cholesky_solve(gradient.T.reshape(-1, 1), factor).view(2, k).T.contiguous()
 
 
 def solve_own(blocks: Tensor, penalty: Tensor) -> Preconditioner:
@@ -209,56 +346,73 @@ def minimise(
     curvature: object = None,
 ) -> Minimum:
     """Minimise f from ``start``; ``curvature`` may be that of a neighbouring problem."""
-    a = start.clone()
-    logits = problem.logits(a)
-    value, p = _objective(problem, a, logits)
+    at = _evaluated(problem, start.clone())
     passes = 1
     norm = gap = float("inf")
     precondition = None if curvature is None else problem.preconditioner(curvature)
     inner, inner_before = 0, 1
     exact = False  # whether products are in float64, which is needed only where float32 fails
     for _ in range(limit):
-        gradient = _gradient(problem, a, p)
-        passes += 1
+        gradient = at.gradient
         norm = float(gradient.abs().max())
         gap = float((gradient.square() / (4 * problem.penalty)).nan_to_num(0.0, torch.inf).sum())
         if norm <= tolerance:
-            return Minimum(a, value, norm, passes, True, curvature, gap)
-        if precondition is None or inner > inner_before + 5:
-            curvature = problem.curvature(p)
-            precondition = problem.preconditioner(curvature)
-        inner_before = max(inner, 1)
-        # Superlinear convergence, but never more exact than the tolerance needs or float32 allows.
-        forcing = max(min(0.1, norm**0.5), 0.3 * tolerance / norm, 1e-8 if exact else 1e-4)
-        step, inner = _conjugate_gradients(problem, p, gradient, precondition, forcing, exact)
-        passes += inner
-        moved = _line_search(problem, a, logits, value, gradient, step)
+            return Minimum(at.parameters, at.value, norm, passes, True, curvature, gap)
+        step = None if exact else problem.newton_step(at.p, gradient)
+        if step is not None:
+            passes += 1
+        else:
+            if precondition is None or inner > inner_before + 5:
+                curvature = problem.curvature(at.p)
+                precondition = problem.preconditioner(curvature)
+            inner_before = max(inner, 1)
+            # Superlinear convergence, but never more exact than the tolerance needs or float32 allows.
+            forcing = max(min(0.1, norm**0.5), 0.3 * tolerance / norm, 1e-8 if exact else 1e-4)
+            step, inner = _conjugate_gradients(problem, at.p, gradient, precondition, forcing, exact)
+            passes += inner
+        moved, trials = _line_search(problem, at, step)
+        passes += trials
         if moved is None:
             if exact:
                 break
             exact = True
             precondition = None
             continue
-        a, value, p, logits = moved
-        passes += 1
-    return Minimum(a, value, norm, passes, norm <= tolerance, curvature, gap)
+        at = moved
+    return Minimum(at.parameters, at.value, norm, passes, norm <= tolerance, curvature, gap)
 
 
-def _objective(problem: Problem, a: Tensor, logits: Tensor) -> tuple[float, Tensor]:
-    """The value of f, and the probabilities."""
-    log_p = torch.log_softmax(logits, dim=1)
-    nll = float(-log_p.gather(1, problem.y[:, None]).mean())
-    return nll + _penalty(problem, a), log_p.exp_()
+@dataclass(frozen=True)
+class _Point:
+    """f at some parameters, its gradient, and the probabilities."""
+
+    parameters: Tensor
+    value: float
+    gradient: Tensor
+    p: Tensor
 
 
-def _penalty(problem: Problem, a: Tensor) -> float:
-    return float((problem.penalty * (a - problem.centre).square()).sum())
-
-
-def _gradient(problem: Problem, a: Tensor, p: Tensor) -> Tensor:
-    n = len(p)
-    error = p.scatter_add(1, problem.y[:, None], p.new_full((n, 1), -1.0))
-    return problem.pull(error).div_(n) + 2 * problem.penalty * (a - problem.centre)
+def _evaluated(problem: Problem, a: Tensor) -> _Point:
+    """One pass over the data, with one exponential for each score."""
+    n, k = len(problem.y), len(problem.centre)
+    p = torch.empty(n, k, dtype=torch.float64)
+    nll, pulled = 0.0, torch.zeros_like(a)
+    # No logit is beyond this: where exp cannot overflow or vanish, the largest of a row need not be taken off first.
+    is_mild = float(a.abs().sum(dim=1).max()) * max(problem.reach, 1.0) < MILD
+    for rows in problem.blocks_of_rows():
+        x = problem.x[rows]
+        block = problem.logits(a, x, out=p[rows])
+        own = block.gather(1, problem.y[rows, None])
+        if not is_mild:
+            top = block.amax(dim=1, keepdim=True)
+            block.sub_(top)
+            own.sub_(top)
+        total = block.exp_().sum(dim=1, keepdim=True)
+        nll += float((total.log() - own).sum())
+        pulled += problem.pull(block.div_(total), x)
+    away = a - problem.centre
+    value = nll / n + float((problem.penalty * away.square()).sum())
+    return _Point(a, value, (pulled - problem.label_sums).div_(n) + 2 * problem.penalty * away, p)
 
 
 def _conjugate_gradients(
@@ -276,10 +430,14 @@ def _conjugate_gradients(
     direction = solved.clone()
     rho = start = float((residual.double() * solved.double()).sum())
     count = 0
+    x = problem.x if exact else problem.x32
+    changes = torch.empty_like(p)
     while count < INNER_LIMIT and rho > 0:
-        changes = problem.logits(direction).mul_(p)
-        changes.addcmul_(p, changes.sum(dim=1, keepdim=True), value=-1)
-        product = problem.pull(changes).div_(n).addcmul_(penalty, direction)
+        product = penalty * direction
+        for rows in problem.blocks_of_rows():
+            block = problem.logits(direction, x[rows], out=changes[rows]).mul_(p[rows])
+            block.addcmul_(p[rows], block.sum(dim=1, keepdim=True), value=-1)
+            product.add_(problem.pull(block, x[rows]), alpha=1 / n)
         count += 1
         bend = float((direction.double() * product.double()).sum())
         if not bend > 0:
@@ -296,23 +454,20 @@ def _conjugate_gradients(
     return step.double() * size, count
 
 
-def _line_search(
-    problem: Problem, a: Tensor, logits: Tensor, value: float, gradient: Tensor, step: Tensor
-) -> tuple[Tensor, float, Tensor, Tensor] | None:
-    """The point along the step where f has decreased enough: parameters, value, probabilities, logits."""
-    slope = float((gradient * step).sum())
+def _line_search(problem: Problem, at: _Point, step: Tensor) -> tuple[_Point | None, int]:
+    """The point along the step where f has decreased enough, if there is one, and how many were tried."""
+    slope = float((at.gradient * step).sum())
     if not slope < 0:
-        return None
-    along = problem.logits(step)
+        return None, 0
     length = 1.0
-    for _ in range(40):
-        trial, moved = a + length * step, logits + length * along
-        reached, p = _objective(problem, trial, moved)
+    for trials in range(1, 41):
+        new = _evaluated(problem, at.parameters + length * step)
+        rise = new.value - at.value
         # Rounding of the sum over samples hides decreases below about 1e-14: such a step is accepted unchecked.
-        if reached <= value + 1e-4 * length * slope or abs(length * slope) < 1e-13 * (1 + abs(value)):
-            return trial, reached, p, moved
-        if reached < float("inf") and reached - value > slope * length:
-            length = max(0.1 * length, min(0.5 * length, -slope * length**2 / (2 * (reached - value - slope * length))))
+        if rise <= 1e-4 * length * slope or abs(length * slope) < 1e-13 * (1 + abs(at.value)):
+            return new, trials
+        if new.value < float("inf") and rise > slope * length:
+            length = max(0.1 * length, min(0.5 * length, -slope * length**2 / (2 * (rise - slope * length))))
         else:
             length *= 0.5
-    return None
+    return None, trials

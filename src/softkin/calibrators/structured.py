@@ -25,7 +25,7 @@ from torch import Tensor
 from softkin import checks
 from softkin.calibrators.base import Parametric, Solution
 from softkin.calibrators.linear import SEARCH_TOLERANCE
-from softkin.calibrators.newton import Affine, Diagonal, Minimum, Problem, minimise
+from softkin.calibrators.newton import COUPLED_UP_TO, Affine, Coupled, HeldDiagonal, Minimum, Problem, minimise
 from softkin.calibrators.selection import folds_of
 from softkin.calibrators.temperature import below_top, best_temperature
 from softkin.checks import Array
@@ -70,7 +70,7 @@ class Scaled:
 def log_mixture(z: Tensor, temperature: float | Tensor, mixing: float | Tensor) -> Tensor:
     """The logarithm of softmax(z/T) mixed with a share of the uniform distribution, so no score is below share/K."""
     p = torch.softmax(z / temperature, dim=1)
-    return ((1 - mixing) * p + mixing / z.shape[1]).log()
+    return p.mul(1 - mixing).add_(mixing / z.shape[1]).log()
 
 
 class _Structured(Parametric):
@@ -78,6 +78,7 @@ class _Structured(Parametric):
 
     _fitted: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_", "strength_", "sweep_")
     _parameters = ("temperature_", "mixing_", "weight_", "bias_")
+    _strengths: ClassVar[tuple[float, ...]] = STRENGTHS
     _identity: ClassVar[int]
     """The number of dimensions of ``weight_``"""
     temperature_: float
@@ -104,8 +105,8 @@ class _Structured(Parametric):
         """The similarities (K, K) times K−1, if there are any."""
         return None
 
-    def _problem(self, scaled: Scaled, *, blocks: bool | None = None) -> Problem:
-        """The problem for ``newton``, without a penalty yet."""
+    def _problem(self, scaled: Scaled, *, even: bool = False) -> Problem:
+        """The problem for ``newton``, without a penalty yet; ``even``: a strong prior, alike for all pairs."""
         raise NotImplementedError
 
     def _penalty(self, shape: torch.Size, strength: float, relative: Tensor | None, kinship: float, n: int) -> Tensor:
@@ -131,8 +132,7 @@ class _Structured(Parametric):
         if math.isinf(self.strength_):
             end = Minimum(start, 0.0, 0.0, 0, True, None)
         else:
-            # Blocks of the Hessian pay off where the prior is weak, or differs between pairs.
-            problem = self._problem(scaled, blocks=None if kinship or self.strength_ < PUBLISHED else False)
+            problem = self._problem(scaled, even=not kinship and self.strength_ >= PUBLISHED)
             problem.penalty = self._penalty(start.shape, self.strength_, self._relative(scaled), kinship, n)
             end = minimise(problem, start, tolerance=TOLERANCE)
             notes.append(f"at most {end.gap:.0e} above the least objective")
@@ -193,7 +193,7 @@ class _Structured(Parametric):
         problem, relative = self._problem(scaled), self._relative(scaled)
         for kinship in sorted(self._kinships(k)):
             at, curvature = start, None
-            for strength in sorted(STRENGTHS, reverse=True):
+            for strength in sorted(self._strengths, reverse=True):
                 problem.penalty = self._penalty(start.shape, strength, relative, kinship, n)
                 end = minimise(problem, at, tolerance=SEARCH_TOLERANCE, curvature=curvature)
                 at, curvature = end.parameters, end.curvature
@@ -256,9 +256,9 @@ class StructuredVectorScaling(
     def _start(self, num_classes: int) -> Tensor:
         return torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(num_classes, 1)
 
-    def _problem(self, scaled: Scaled, *, blocks: bool | None = None) -> Problem:
+    def _problem(self, scaled: Scaled, *, even: bool = False) -> Problem:
         centre = self._start(scaled.x.shape[1])
-        return Diagonal(scaled.x, scaled.y, torch.zeros_like(centre), centre)
+        return HeldDiagonal(scaled.x, scaled.y, torch.zeros_like(centre), centre)
 
     def _penalty(self, shape: torch.Size, strength: float, relative: Tensor | None, kinship: float, n: int) -> Tensor:
         return torch.full(shape, strength * shape[0] / n, dtype=torch.float64)
@@ -356,9 +356,11 @@ class StructuredMatrixScaling(
     def _start(self, num_classes: int) -> Tensor:
         return torch.eye(num_classes, num_classes + 1, dtype=torch.float64)
 
-    def _problem(self, scaled: Scaled, *, blocks: bool | None = None) -> Problem:
-        centre = self._start(scaled.x.shape[1])
-        return Affine(scaled.x, scaled.y, torch.zeros_like(centre), centre, blocks=blocks)
+    def _problem(self, scaled: Scaled, *, even: bool = False) -> Problem:
+        k = scaled.x.shape[1]
+        centre = self._start(k)
+        kind = Coupled if even and k <= COUPLED_UP_TO else Affine
+        return kind(scaled.x, scaled.y, torch.zeros_like(centre), centre)
 
     def _penalty(self, shape: torch.Size, strength: float, relative: Tensor | None, kinship: float, n: int) -> Tensor:
         k = shape[0]
