@@ -148,7 +148,9 @@ function oodSection() {
     });
     const rows = () => {
       const known = shownMethods().filter((method) => set.count[method]);
-      return table("Mean over seeds", ["method", "mean confidence", "AUROC", "FPR@95"], known.map((method) => [shortly(method), ...[set.mean, set.auroc, set.fpr_at_95].map((values) => numeric(values[method], percent(values[method])))]));
+      const columns = [set.mean, set.auroc, set.fpr_at_95, ...(set.auroc_mutual_information ? [set.auroc_mutual_information] : [])];
+      const titles = ["method", "mean confidence", "AUROC", "FPR@95", "AUROC by disagreement"].slice(0, columns.length + 1);
+      return table("Mean over seeds", titles, known.map((method) => [shortly(method), ...columns.map((values) => (values[method] === undefined ? "–" : numeric(values[method], percent(values[method]))))]));
     };
     const holder = el("div");
     watch(["methods", "bins"], () => {
@@ -157,7 +159,7 @@ function oodSection() {
     });
     return figureOf({ title: cut(set.name, 60), note: "From left to right the confidence of the answer, upwards the share of samples, in %.", drawn, rows, after: holder });
   });
-  return section("ood", "On data of no class", el("p", { class: "lead" }, `How confident each method is on samples that belong to none of its classes; it should not be. AUROC: how often a known sample scores above an unknown one. FPR@95: the share of unknown samples accepted at the threshold that accepts 95${THIN}% of the known ones.`), el("div", { class: "multiples" }, figures));
+  return section("ood", "On data of no class", el("p", { class: "lead" }, `How confident each method is on samples that belong to none of its classes; it should not be. AUROC: how often a known sample scores above an unknown one. FPR@95: the share of unknown samples accepted at the threshold that accepts 95${THIN}% of the known ones.${data.ood.some((set) => set.auroc_mutual_information) ? " By disagreement: the same AUROC by the mutual information of methods that average over members, in place of the winning score." : ""}`), el("div", { class: "multiples" }, figures));
 }
 
 // Training curves

@@ -308,9 +308,11 @@ def _ood(sets: Sequence[str], by_method: Mapping[str, Sequence[Result]]) -> list
             pool = scopes.Pool(winning, torch.empty(0, dtype=torch.int64), len(winning), 1)
             about["count"][method] = curves.of_pool(pool)["count"]
             about["mean"][method] = float(winning.mean())
-            for metric in ("auroc", "fpr_at_95"):
-                values = [float(result.metrics[f"{metric} {name}"]) for result in have]
-                about[metric][method] = sum(values) / len(values)
+            for metric in ("auroc", "fpr_at_95", "auroc_mutual_information"):
+                key = f"{metric} {name}"
+                if all(key in result.metrics for result in have):  # only members disagree
+                    values = [float(result.metrics[key]) for result in have]
+                    about.setdefault(metric, {})[method] = sum(values) / len(values)
         sections.append(about)
     return sections or None
 
