@@ -246,6 +246,30 @@ def test_the_prior_has_the_highest_marginal_likelihood_there_is():
     assert max(grid) <= laplace.log_marginal_likelihood() + 1e-12
 
 
+def test_held_out_rows_choose_the_prior_with_their_lowest_nll():
+    """A network that is certain of its few training rows: the marginal likelihood makes it far too unsure."""
+    model, train, held = network(dropout=0.0), rows(12, batch=6), rows(40, seed=5)
+    with torch.no_grad():
+        model[-1].weight *= 30
+    labelled = [(x, model(x).argmax(1)) for x, _ in train]  # all of them right
+    held = [(x, torch.where(torch.arange(len(y)) % 8 == 0, y, model(x).argmax(1))) for x, y in held]
+    laplace = bayes.Laplace(model).fit(labelled)
+    y = torch.cat([labels for _, labels in held])
+
+    def nll(delta):
+        laplace.precision.fill_(delta)
+        return F.nll_loss(laplace.predict(held).probabilities.log(), y).item()
+
+    before = nll(float(laplace.precision))
+    tuned = nll(float(laplace.tune(held).precision))
+    assert tuned <= min(nll(delta) for delta in np.geomspace(1e-8, 1e8, 97)) + 1e-6
+    assert tuned < before
+    with pytest.raises(ValueError, match="`validation_loader` must give at least one batch"):
+        laplace.tune([])
+    with pytest.raises(ValueError, match="call `fit` with the training rows"):
+        bayes.Laplace(model).tune(held)
+
+
 def test_the_variances_are_those_of_the_full_matrices():
     """A brute-force twin: H as a whole matrix, inverted."""
     laplace = golden(GOLDEN["cases"][0], prior_precision=0.7)

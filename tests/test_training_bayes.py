@@ -1,6 +1,11 @@
 """Training methods that average over networks, measure distances or hold confidence back: formulas, resuming, columns."""
 
 import math
+import multiprocessing
+import os
+import random
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -8,7 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from softkin import bayes, data, metrics, models, smoothing, study, training
+from softkin import bayes, data, metrics, models, report, smoothing, study, training
+from softkin.study import notes
 from softkin.training import Method, Recipe
 from softkin.training.companions import cost
 from softkin.training.objectives import objective
@@ -306,6 +312,17 @@ def test_costs_are_counted():
 METHODS = ["one-hot", "ts", "mc-dropout", "swag", "laplace", "ensemble", "distance", "swag+ts"]
 
 
+def test_a_laplace_column_that_is_far_too_unsure_is_explained():
+    row = {"chosen": (), "found": ()}
+    cells = [{"signed_gap": study.tables.Cell(mean, None, 1, (mean,))} for mean in (-0.62, -0.03)]
+    rows = [study.tables.Row("laplace", "Laplace", each, **row) for each in cells]
+    (note,) = notes.too_wide(rows)
+    assert note.startswith(
+        "Laplace is under-confident by 62 points. The network is nearly certain of its training rows"
+    )
+    assert note.endswith("laplace+ts corrects the scale.")
+
+
 @pytest.mark.usefixtures("without_pictures")
 def test_a_study_has_a_column_for_each_and_says_what_it_costs(tmp_path):
     spec = quick(methods=METHODS, seeds=[0], ood=["uniform"], ood_rows=40)
@@ -314,6 +331,9 @@ def test_a_study_has_a_column_for_each_and_says_what_it_costs(tmp_path):
     costs = next(note for note in table.notes if note.startswith("Cost relative to one-hot"))
     assert "MC-dropout 30 passes, 1 × memory; SWAG 30 passes, 23 × memory; Laplace 1 pass" in costs
     assert "ensemble 5 passes, 5 × memory, 5 trainings" in costs
+    gap = 100 * table.row("laplace").cells["signed_gap"].mean
+    explained = [note for note in table.notes if note.startswith("Laplace is under-confident by")]
+    assert bool(explained) == (gap < -10)
     assert study.tables.times(tmp_path / "s").startswith("Time relative to one-hot's ")
     by_method = {result.method: result for result in study.results(tmp_path / "s")}
     for name in ("mc-dropout", "swag", "ensemble"):
@@ -321,6 +341,44 @@ def test_a_study_has_a_column_for_each_and_says_what_it_costs(tmp_path):
         assert result.test().mutual_information is not None
         assert 0 <= result.metrics["auroc_mutual_information uniform"] <= 1
     assert by_method["laplace"].test().mutual_information is None
+    (unknown,) = report.build_comparison(tmp_path / "s")["ood"]
+    shown = unknown["auroc_mutual_information"]
+    assert set(shown) == {"mc-dropout", "swag", "ensemble", "swag+ts"}
+    assert shown["swag"] == pytest.approx(by_method["swag"].metrics["auroc_mutual_information uniform"])
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_killed_at_random_moments_all_columns_end_in_the_same_table(tmp_path, monkeypatch):
+    monkeypatch.setitem(training.loop.fit.__kwdefaults__, "checkpoint_every", 0)
+    methods = ["mc-dropout", "swag", "laplace", "laplace+ts", "ensemble", "distilled", "distance", "cals"]
+    spec = quick(methods=methods, seeds=[0], ood=["uniform"], ood_rows=40)
+
+    def alone(folder):
+        torch.set_num_threads(1)  # a forked process has lost its parent's threads
+        study.run(spec, folder, workers=1, progress=False)
+
+    def child(folder):
+        process = multiprocessing.get_context("fork").Process(target=alone, args=(folder,))
+        process.start()
+        return process
+
+    started = time.monotonic()
+    undisturbed = child(tmp_path / "whole")
+    undisturbed.join()
+    assert undisturbed.exitcode == 0
+    whole, moments, kills = time.monotonic() - started, random.Random(0), 0
+    while True:
+        process = child(tmp_path / "killed")
+        process.join(timeout=moments.uniform(0.05, 0.3) * whole if kills < 4 else None)
+        if process.exitcode is not None:
+            break
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        kills += 1
+    assert process.exitcode == 0
+    assert kills >= 2
+    for name in ("table.md", "table.csv", "table.json"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 @pytest.mark.usefixtures("without_pictures")

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, Self
 
 import torch
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from softkin import SoftkinError, checks
 from softkin.bayes.posterior import (
@@ -25,6 +26,7 @@ from softkin.predictions.collecting import answer
 
 PREDICTIONS = ("probit", "sampled")
 LAYERS = ("last", "all")
+DECADES = 8  # of δ on either side of 1 that ``tune`` looks at
 WIDEST = 80.0  # bound of |ln δ| in the search for the prior's precision
 
 
@@ -44,7 +46,7 @@ class Laplace(Posterior):
 
     The precision δ of the prior N(0, I/δ) maximises the marginal likelihood
     ln p(D|δ) = ln p(D|θ) − ½(ln det H − P ln δ + δ‖θ‖²). The only maximum solves δ‖θ‖² = Σ λ/(λ+δ), where λ runs over
-    the eigenvalues of the curvature.
+    the eigenvalues of the curvature. ``tune`` chooses δ by held-out rows instead.
 
     Args:
         model: A trained network that ends in an ``nn.Linear``.
@@ -215,6 +217,35 @@ class Laplace(Posterior):
             return 1.0
         return math.exp(brentq(excess, -WIDEST, WIDEST, xtol=1e-12, rtol=1e-12))
 
+    def tune(self, validation_loader: Iterable[Any]) -> Self:
+        """Choose δ by the NLL of held-out rows in place of the marginal likelihood.
+
+        Where a network fits its training rows with certainty, which few rows allow, the curvature is near 0, the
+        marginal likelihood prefers a wide Gaussian, and predictions are far too unsure. Held-out rows know better. The
+        NLL is that of "probit", whatever ``prediction`` says.
+
+        Args:
+            validation_loader: Batches as for ``fit``, of rows that were not trained on.
+        """
+        self.ready()
+        if self._peer is not None:
+            raise ValueError("`tune` is for layers='last'; pass `prior_precision` for all layers.")
+        batches = list(self._passed(validation_loader))
+        if not batches:
+            raise ValueError("`validation_loader` must give at least one batch, got none.")
+        features, logits, labels = (torch.cat(part) for part in zip(*batches, strict=True))
+
+        def nll(log_delta: float) -> float:
+            return float(F.cross_entropy(self._probit(features, logits, math.exp(log_delta)), labels))
+
+        # The NLL may have several minima: the best of a grid, two places a factor of 10, is refined.
+        grid = [math.log(10) * place / 2 for place in range(-2 * DECADES, 2 * DECADES + 1)]
+        best = min(grid, key=nll)
+        step = grid[1] - grid[0]
+        refined = float(minimize_scalar(nll, bounds=(best - step, best + step), method="bounded").x)
+        self.precision.fill_(math.exp(min(best, refined, key=nll)))
+        return self
+
     # Predictions
 
     def ready(self) -> None:
@@ -223,13 +254,20 @@ class Laplace(Posterior):
 
     def variances(self, features: Tensor) -> Tensor:
         """(N, K, K) covariance of the logits of samples with these features (N, d)."""
-        delta, g, a = float(self.precision), self.output_values, self.input_values
-        squares = (features.double() @ self.input_vectors) ** 2
-        along = squares @ (1 / (g[:, None] * a[None, :] + delta)).T  # (N, K): the variance along each eigenvector of G
-        if self.layer.bias is not None:
-            along = along + 1 / (g + delta)
         u = self.output_vectors
-        return torch.einsum("ik,nk,jk->nij", u, along, u)
+        return torch.einsum("ik,nk,jk->nij", u, self._along(features, float(self.precision)), u)
+
+    def _along(self, features: Tensor, delta: float) -> Tensor:
+        """(N, K): the variance of the logits along each eigenvector of G."""
+        g, a = self.output_values, self.input_values
+        squares = (features.double() @ self.input_vectors) ** 2
+        along = squares @ (1 / (g[:, None] * a[None, :] + delta)).T
+        return along if self.layer.bias is None else along + 1 / (g + delta)
+
+    def _probit(self, features: Tensor, logits: Tensor, delta: float) -> Tensor:
+        """(N, K) logits whose softmax is the prediction; needs only the diagonal of ``variances``."""
+        v = self._along(features, delta) @ self.output_vectors.square().T
+        return logits / (1 + math.pi / 8 * v).sqrt()
 
     def averaged(self, logits_of: LogitsOf, *, members: bool = False) -> Averaged:
         self.ready()
@@ -242,8 +280,7 @@ class Laplace(Posterior):
         finally:
             hook.remove()
         if self.prediction == "probit":
-            v = self.variances(features).diagonal(dim1=1, dim2=2)
-            return Averaged((logits / (1 + math.pi / 8 * v).sqrt()).softmax(dim=1))
+            return Averaged(self._probit(features, logits, float(self.precision)).softmax(dim=1))
         return Averaged.over(self._sampled(features, logits), keep=members)
 
     def _sampled(self, features: Tensor, logits: Tensor) -> Iterator[Tensor]:

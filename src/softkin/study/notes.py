@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TIE = "≈"
 NOT_RANKED = "†"
+WIDE = 0.1  # gap of confidence and accuracy from which a note explains Laplace's
 INTERVALS = ("nll", "ece_hist")
 """The columns whose intervals a table of one seed spells out"""
 
@@ -79,6 +80,17 @@ def costs(rows: "Sequence[Row]") -> list[str]:
         trained = f", {cost['networks']:g} trainings" if cost["networks"] > 1 else ""
         words.append(f"{row.title} {passes}, {cost['memory']:.3g} × memory{trained}")
     return [f"Cost relative to one-hot (passes through the network for a prediction, memory): {'; '.join(words)}."]
+
+
+def too_wide(rows: "Sequence[Row]") -> list[str]:
+    """Why Laplace's approximation is under-confident, where it is by far."""
+    return [
+        f"{row.title} is under-confident by {-100 * row.cells['signed_gap'].mean:.0f} points. The network is nearly "
+        "certain of its training rows, so that the loss has little curvature, and the marginal likelihood chooses a "
+        "wide Gaussian: that is the method, and happens with few rows. laplace+ts corrects the scale."
+        for row in rows
+        if row.method == "laplace" and "signed_gap" in row.cells and row.cells["signed_gap"].mean < -WIDE
+    ]
 
 
 def of_one_seed(spec: StudySpec, shown: "Sequence[Column]", verdicts: Mapping[str, Verdict]) -> list[str]:

@@ -186,6 +186,7 @@ def build(
         *notes.of_one_seed(spec, shown, verdicts),
         *notes.values(rows),
         *notes.costs(rows),
+        *notes.too_wide(rows),
     )
     advice = recommend(rows) if finished else ()
     return Table(tuple(shown), rows, sentences, spec, data or {}, finished, advice)
