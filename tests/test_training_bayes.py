@@ -313,9 +313,8 @@ METHODS = ["one-hot", "ts", "mc-dropout", "swag", "laplace", "ensemble", "distan
 
 
 def test_a_laplace_column_that_is_far_too_unsure_is_explained():
-    row = {"chosen": (), "found": ()}
     cells = [{"signed_gap": study.tables.Cell(mean, None, 1, (mean,))} for mean in (-0.62, -0.03)]
-    rows = [study.tables.Row("laplace", "Laplace", each, **row) for each in cells]
+    rows = [study.tables.Row("laplace", "Laplace", each) for each in cells]
     (note,) = notes.too_wide(rows)
     assert note.startswith(
         "Laplace is under-confident by 62 points. The network is nearly certain of its training rows"

@@ -143,7 +143,7 @@ class Affine(Problem):
     def label_sums(self) -> Tensor:
         return torch.zeros_like(self.centre).index_add_(0, self.y, self.x)
 
-    def curvature(self, p: Tensor) -> Tensor:
+    def curvature(self, p: Tensor) -> object:
         """The (K, K+1, K+1) blocks of the Hessian, or the blocks of ``own_blocks``."""
         n, k = p.shape
         if not self.blocks:
