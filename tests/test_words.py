@@ -307,9 +307,12 @@ def test_a_very_long_word_is_refused_at_once():
 
 def test_other_languages_are_refused_by_name():
     with pytest.raises(
-        ValueError, match=r"'katze' \(close: .*`vectors` that hold more words \(those of softkin are Engl"
-    ):
+        ValueError, match=r"'katze' \(close: .*are English: are these names in another language"
+    ) as error:
         distances.from_words(["katze", "hund", "vogel"])
+    assert "pass aliases={'katze': '…'} (--alias 'katze=…')" in str(error.value)  # and not katz
+    with pytest.raises(ValueError, match=r"aliases=\{'katze': 'katz'\}.*\(those of softkin are English\)\.$"):
+        distances.from_words(["katze", "dog", "bird"])
 
 
 def test_few_classes_are_sharp_whatever_the_distances():

@@ -238,7 +238,7 @@ def _word_entries(
     whole = [[name for name in names if name in vectors][:1] for names in synonyms]
     if all(whole):
         return whole
-    raise ValueError(_explain(unknown, vectors))
+    raise ValueError(_explain(unknown, vectors, len(synonyms)))
 
 
 def _parts(
@@ -297,7 +297,7 @@ def _titles(name: str) -> list[str]:
     return [ENTITY + title for title in dict.fromkeys(titles)]
 
 
-def _explain(unknown: Mapping[str, str], vectors: WordVectors | Mapping[str, Any]) -> str:
+def _explain(unknown: Mapping[str, str], vectors: WordVectors | Mapping[str, Any], num_classes: int) -> str:
     """One sentence about all words without a vector."""
     known = list(vectors)
     parts: list[str] = []
@@ -311,12 +311,16 @@ def _explain(unknown: Mapping[str, str], vectors: WordVectors | Mapping[str, Any
             example[word] = close[0]
     if len(unknown) > SHOWN:
         parts.append(f"and {len(unknown) - SHOWN} more")
-    word, other = next(iter(example.items()), (shortened(next(iter(unknown))), "…"))
     ours = isinstance(vectors, WordVectors) and any(vectors is WordVectors.shipped(name) for name in SHIPPED)
+    foreign = ours and 3 <= num_classes < 2 * len(set(unknown.values()))
+    if foreign:  # "katz" for "katze": words of like spelling do not translate; digits do
+        example = {word: close for word, close in example.items() if len(word) == 1}
+    word, other = next(iter(example.items()), (shortened(next(iter(unknown))), "…"))
+    english = " (those of softkin are English" + (": are these names in another language?)" if foreign else ")")
     return (
         f"{len(unknown)} word{'s have' if len(unknown) > 1 else ' has'} no vector: {'; '.join(parts)}; pass "
         f"aliases={example or {word: other}} (--alias {f'{word}={other}'!r}) to look up a word that has one, "
-        "or `vectors` that hold more words" + (" (those of softkin are English)." if ours else ".")
+        f"or `vectors` that hold more words{english if ours else ''}."
     )
 
 
