@@ -63,7 +63,9 @@ def study_table(study: str) -> str:
     ]
     for row in rows_of(study).values():
         cells = [
-            cell(row["cells"][key], factor, digits) for key, (_, factor, digits) in COLUMNS.items() if key in row["cells"]
+            cell(row["cells"][key], factor, digits)
+            for key, (_, factor, digits) in COLUMNS.items()
+            if key in row["cells"]
         ]
         lines.append(f"| {row['title']} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -52,6 +52,25 @@ def test_groups_are_those_of_average_linkage():
     assert [merge[2] for merge in seen.merges] == pytest.approx(tree[:, 2].tolist())
 
 
+def test_a_neighbour_that_another_source_confirms_is_no_surprise():
+    names = CIFAR.read_text().split("\n")[:100]
+    for vectors, surprising, confirmed in (("glove", "fox", "crab"), ("minilm", "tank", "lobster")):
+        s = similarity.from_distances(distances.from_words(names, vectors=vectors), 2.0)
+        others = inspection.other_sources(names, vectors=vectors)
+        alone, beside = (
+            {
+                names[oddity.k]
+                for oddity in inspection.inspect(s, names, others=sources).oddities
+                if oddity.kind == "dominated"
+            }
+            for sources in (None, others)
+        )
+        assert {surprising, confirmed} <= alone
+        assert surprising in beside
+        assert confirmed not in beside
+        assert len(beside) < len(alone) / 2
+
+
 def test_rows_that_look_wrong():
     S = torch.full((8, 8), 1 / 7, dtype=torch.float64).fill_diagonal_(0)
     S[:, 7] = 0.001
@@ -67,7 +86,7 @@ def test_rows_that_look_wrong():
     assert ("dominated", "fox") in kinds
     assert ("alone", "oak") in kinds
     words = [oddity.words for oddity in seen.oddities if oddity.kind == "dominated"]
-    assert words == ["'television' takes 0.80 of the α of 'fox'"]
+    assert words == ["'television' takes 0.80 of the α of 'fox', but is not the nearest by another"]
 
 
 def test_homographs_are_found_by_disagreement(capsys):

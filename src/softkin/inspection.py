@@ -23,6 +23,9 @@ DOMINATES = 0.5  # share of α on one class above which it dominates
 ALONE = 0.2  # fraction of the even share: a class that gets less from the others is unlike all of them
 DISAGREES = 0.35  # share of the other classes that another source ranks nearer than a row's three nearest
 NEAREST = 3  # classes of a row that are compared with other sources
+AGREES = (
+    5  # a class that dominates a row is no surprise if another source has it among so many nearest, of few a quarter
+)
 KINDS = ("disagreement", "dominated", "alone")
 MOST_CLUSTERED = 3000  # classes: average linkage needs K² memory and time
 
@@ -124,7 +127,8 @@ def inspect(
 
     The kinds of suspicious rows are
 
-    - "dominated": one class takes more than half of α,
+    - "dominated": one class takes more than half of α, and no other source has it among the five
+      nearest (among the nearest quarter of fewer than 21 classes),
     - "alone": all other classes together give this class less than a fifth of an even share, so it is unlike them all,
     - "disagreement": the three nearest classes are far in every other source, as for a name with several meanings.
 
@@ -158,9 +162,17 @@ def _oddities(s: Tensor, names: list[str], others: Mapping[str, Array]) -> list[
     odd: list[Oddity] = []
     if k < 3:
         return odd
+    apart = {name: checks.square(d, f"others[{name!r}]").fill_diagonal_(float("inf")) for name, d in others.items()}
+    agreed = max(1, min(AGREES, (k - 1) // 4))
     most, nearest = s.max(dim=1)
     for row in (most > DOMINATES).nonzero()[:, 0].tolist():
-        words = f"{names[int(nearest[row])]!r} takes {float(most[row]):.2f} of the α of {names[row]!r}"
+        neighbour = int(nearest[row])
+        if any(int((d[row] < d[row, neighbour]).sum()) < agreed for d in apart.values()):
+            continue
+        words = f"{names[neighbour]!r} takes {float(most[row]):.2f} of the α of {names[row]!r}"
+        if apart:
+            place = "the nearest" if agreed == 1 else f"among the nearest {agreed}"
+            words += f", but is not {place} by {' or '.join(apart)}"
         odd.append(Oddity("dominated", row, words))
     received = s.sum(dim=0)
     for row in (received < ALONE).nonzero()[:, 0].tolist():
@@ -168,11 +180,10 @@ def _oddities(s: Tensor, names: list[str], others: Mapping[str, Array]) -> list[
             f"no class is much like {names[row]!r}: together they give it {float(received[row]):.2f} of an even share"
         )
         odd.append(Oddity("alone", row, words))
-    if others and k > 2 * NEAREST:
+    if apart and k > 2 * NEAREST:
         places = s.topk(NEAREST, dim=1).indices
         seen = {}
-        for name, matrix in others.items():
-            d = checks.square(matrix, f"others[{name!r}]").fill_diagonal_(float("inf"))
+        for name, d in apart.items():
             closer = (d[:, None, :] < d.gather(1, places)[:, :, None]).sum(dim=2) if k <= 500 else _closer(d, places)
             seen[name] = closer.double().mean(dim=1) / (k - 2)
         least = torch.stack(list(seen.values())).amin(dim=0)
