@@ -24,8 +24,8 @@ import pytest
 from PIL import Image
 
 from command_line import run
-from softkin import SoftkinError, data, distances
-from softkin.data import pickles
+from softkin import SoftkinError, data, distances, parquet_files
+from softkin.data import pickles, tables
 from softkin.predictions import formats
 
 MEBIBYTE = 2**20
@@ -315,6 +315,28 @@ def test_a_huge_text_in_a_parquet_dictionary_is_refused_by_size(tmp_path, monkey
     with pytest.raises(SoftkinError, match=r"p.parquet(: its texts)? would have .* bytes, more than the 16,777,216"):
         formats.read(path)
     assert pa.total_allocated_bytes() - largest < 16 * MEBIBYTE
+
+
+def test_an_image_that_every_row_repeats_is_decoded_for_few_rows_at_a_time(tmp_path, monkeypatch):
+    """A dictionary inside a struct cannot stay encoded, so a batch must be small before its size is known."""
+    monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(16 * MEBIBYTE))
+    monkeypatch.setattr(tables, "BATCH_BYTES", 4 * MEBIBYTE)
+    image = {"bytes": b"\0" * MEBIBYTE, "path": "a.png"}
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = pa.table({"img": pa.array([image] * 64, kind), "label": [0, 1] * 32})
+    pq.write_table(rows, tmp_path / "i.parquet", compression="zstd", dictionary_pagesize_limit=2**30)
+    assert (tmp_path / "i.parquet").stat().st_size < 10_000
+    sizes = []
+
+    def watched(column):
+        sizes.append(column.nbytes)
+        return cells(column)
+
+    cells = parquet_files.cells
+    monkeypatch.setattr(parquet_files, "cells", watched)
+    with pytest.raises(SoftkinError, match="i.parquet: image 0 could not be read as an image"):
+        data.load(tmp_path / "i.parquet")
+    assert max(sizes) < 5 * MEBIBYTE
 
 
 def test_texts_that_repeat_are_read_as_they_are(tmp_path):

@@ -23,6 +23,7 @@ IMAGE_COLUMNS = ("image", "img", "images")
 TEXT_COLUMNS = ("text", "sentence", "query", "utterance", "question", "review", "content")
 BLOCK = 2**26  # bytes: the maximum length of a CSV or JSONL row
 BATCH = 64  # rows of a parquet file read at a time, few because images may be large
+BATCH_BYTES = 2**30  # and so few that they stay below this, even if each repeats all that a row group holds
 
 _SHARD = re.compile(r"-\d+-of-\d+$")  # train-00003-of-00017.parquet is a shard of train
 
@@ -197,11 +198,17 @@ def _cells(path: Path, name: str) -> Iterator[Any]:
             return
         table, total = _parquet(path), 0
         files.unpacked_within(files.require_regular(path), table.metadata.num_rows * 8, str(path))
-        for batch in table.iter_batches(BATCH, columns=[name], use_threads=False):
+        for batch in table.iter_batches(_rows_at_a_time(table), columns=[name], use_threads=False):
             cells, nbytes = parquet_files.cells(batch.column(0))
             total += nbytes
             files.unpacked_within(files.require_regular(path), total, f"{path}: `{name}`")
             yield from cells
+
+
+def _rows_at_a_time(table: Any) -> int:
+    """Rows of a batch: a cell that is stored once can recur in every row, and is decoded for each."""
+    groups = [int(table.metadata.row_group(place).total_byte_size) for place in range(table.metadata.num_row_groups)]
+    return max(1, min(BATCH, BATCH_BYTES // max([1, *groups])))
 
 
 def _known_names(path: Path, label: str) -> list[str] | None:
