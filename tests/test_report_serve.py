@@ -150,7 +150,7 @@ def test_wrong_folders_and_ports_are_one_sentence(tmp_path, capsys, server):
     code, _, err = run(capsys, "report", "serve", tmp_path / "absent")
     assert (code, err.strip()) == (
         2,
-        f"softkin report: FOLDER must be a folder of pages, and {tmp_path / 'absent'} is none.",
+        f"softkin report: FOLDER must be a folder of pages, but {tmp_path / 'absent'} is not a folder.",
     )
     with pytest.raises(SoftkinError, match="cannot be used"):
         serve.PageServer(tmp_path, port=server.server_address[1])
