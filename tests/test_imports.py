@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-HEAVY = ("torch", "numpy", "pyarrow", "PIL", "sklearn", "rich", "matplotlib", "safetensors")
+HEAVY = ("torch", "numpy", "pyarrow", "PIL", "sklearn", "rich", "matplotlib", "safetensors", "scipy.stats")
 
 
 def loaded(code):
@@ -42,6 +42,13 @@ def test_a_loss_loads_few_of_our_modules(module, most):
 
 def test_this_test_can_fail():
     assert "torch" in loaded("import softkin; softkin.losses")
+
+
+def test_evaluating_loads_no_scipy_stats():
+    """It takes most of a second to import, for quantiles that scipy.special has too."""
+    file = ROOT / "examples" / "digits-test.npz"
+    script = f"from softkin.cli import main; main(['evaluate', {str(file)!r}, '--json'])"
+    assert "scipy.stats" not in loaded(script)
 
 
 def test_the_core_needs_no_extras():

@@ -76,7 +76,7 @@ def of_mean(values: Tensor, level: float, least: float, most: float) -> Interval
     Equal numbers show no spread, but another one may only be too rare to have shown: with n rows it has a share of at
     most 1 − ((1 − level)/2)^(1/n), by Clopper and Pearson, and the interval reaches as far as that could move the mean.
     """
-    from scipy.stats import t as student
+    from scipy.special import stdtrit
 
     n = len(values)
     if n == 0:
@@ -85,5 +85,5 @@ def of_mean(values: Tensor, level: float, least: float, most: float) -> Interval
     if float(values.min()) == float(values.max()):
         rare = 1 - ((1 - level) / 2) ** (1 / n)
         return Interval(mean, mean - rare * max(0.0, mean - least), mean + rare * max(0.0, most - mean), level)
-    half = float(student.ppf((1 + level) / 2, n - 1)) * float(values.double().std()) / n**0.5
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * float(values.double().std()) / n**0.5
     return Interval(mean, max(least, mean - half), min(most, mean + half), level)

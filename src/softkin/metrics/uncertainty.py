@@ -396,12 +396,12 @@ def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> 
     curve = binned.curve()
     tail = (1 - level) / 2
     if binned.pool.columns == 1:
-        from scipy.stats import beta
+        from scipy.special import betaincinv
 
         count, hit = curve.count.numpy(), curve.hit_sum.numpy()
         with np.errstate(invalid="ignore"):
-            low = np.where(hit > 0, beta.ppf(tail, hit, count - hit + 1), 0.0)
-            high = np.where(hit < count, beta.ppf(1 - tail, hit + 1, count - hit), 1.0)
+            low = np.where(hit > 0, betaincinv(hit, count - hit + 1, tail), 0.0)
+            high = np.where(hit < count, betaincinv(hit + 1, count - hit, 1 - tail), 1.0)
         low[count == 0] = high[count == 0] = np.nan
         return torch.from_numpy(low), torch.from_numpy(high)
     parts = Binned(binned.pool, binned.bins, norm=2)  # norm=2 sums counts, scores and hits separately

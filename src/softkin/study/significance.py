@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.stats import t as student_t
+from scipy.special import stdtr
 from torch import Tensor
 
 from softkin.metrics.scopes import blocks
@@ -128,8 +128,8 @@ class Resamples:
             return 1 / (1 + self.times)
         spread, strays = self._spread(seen), self._strays(seen, resampled)
         if spread > 0:
-            above = student_t.sf((size - strays) / spread, self.seeds - 1)
-            below = student_t.cdf((-size - strays) / spread, self.seeds - 1)
+            above = stdtr(self.seeds - 1, (strays - size) / spread)
+            below = stdtr(self.seeds - 1, (-size - strays) / spread)
             # NaN, from two infinite losses, counts as evidence for no difference.
             return float(np.nan_to_num(above + below, nan=1.0).mean(axis=0).max())
         as_far = (~(np.abs(strays) < size - 1e-12)).sum(axis=0)
