@@ -47,6 +47,19 @@ def test_the_legend_is_the_metric(two_models, scope, binning):
     drawn(both)
 
 
+@pytest.mark.parametrize("count", [6, 8, 20])
+def test_many_models_have_axes_each(two_models, count):
+    p, q, labels = two_models
+    models = {f"model {number}": q if number % 2 else p for number in range(count)}
+    figure = diagrams.reliability(models, labels)
+    assert [ax.get_title().partition("\n")[0] for ax in figure.axes] == list(models)
+    for ax, values in zip(figure.axes, models.values(), strict=True):
+        assert f"ECE {100 * metrics.ece_hist(values, labels):.2f} %" in ax.get_title()
+        assert sum(line.get_color() == "#C8CCD2" for line in ax.lines) == count - 1  # the others, in grey
+    drawn(figure)
+    assert len(diagrams.reliability(models, labels, ax=Figure().add_subplot()).axes) == 1
+
+
 def test_bars_and_bands_are_those_of_the_bins(two_models):
     p, _, labels = two_models
     figure = diagrams.reliability(p, labels, n_bins=5)

@@ -42,6 +42,8 @@ SMALL = 7  # points of the smallest text: readable when the figure is 3 inches w
 LINE = 0.2  # inches of height for each line of the legend
 RESAMPLES = 200
 FEW = 10  # scores; a bin with fewer is a hollow point
+TOGETHER = 5  # models that share axes; more get axes each, with the others in grey
+ACROSS = 4  # such axes side by side
 
 Models = Array | Mapping[str, Array]
 
@@ -81,8 +83,9 @@ def reliability(
 
     Each bin of scores is drawn at its mean score (horizontal) and its share of hits (vertical). The two agree on the
     dashed diagonal; below it a network is overconfident. One model is drawn as bars, with the gap to the diagonal
-    hatched; several models are drawn as lines. Bins with fewer than 10 scores show little and are hollow points. A
-    histogram below shows how many scores each bin holds. The legend stands above the axes; its ECE is over all bins.
+    hatched; two to five models are drawn as lines. Of more, each has axes of its own, with the others in grey. Bins
+    with fewer than 10 scores show little and are hollow points. A histogram below shows how many scores each bin holds,
+    for up to five models. The legend stands above the axes; its ECE is over all bins.
 
     Args:
         probabilities: (N, K), or a mapping from models' names to theirs, on the same samples.
@@ -97,15 +100,23 @@ def reliability(
         kde: Draw the kernel-density curve too, with the paper's bandwidth.
         counts: Draw the histogram beneath.
         seed: The seed of the resampling of rows.
-        ax: Draw here instead of on a new figure.
+        ax: Draw all models here instead of on a new figure.
 
     Returns:
         The figure, to show or to save with ``savefig``.
     """
     models = _models(probabilities)
     level = None if confidence is None else checks.level(confidence)
-    figure, ax, beneath = _with_counts(ax) if counts else (*_canvas(ax, (3.4, 3.4)), None)
+    apart = ax is None and len(models) > TOGETHER
+    if apart:
+        figure, axes = _small_axes(len(models))
+        beneath = None
+    else:
+        figure, ax, beneath = _with_counts(ax) if counts else (*_canvas(ax, (3.4, 3.4)), None)
+        axes = [ax] * len(models)
+    curves = []
     for place, (name, values) in enumerate(models.items()):
+        ax = axes[place]
         p, y = checked(values, labels)
         scores = pool(p, y, scope)
         statistic = Binned(scores, for_scores(scores.scores, n_bins, binning), per=per)
@@ -123,7 +134,13 @@ def reliability(
             _smooth(ax, scores, colour)
         if beneath is not None:
             _counts(beneath, curve, colour, alone=len(models) == 1, log=scope == "output")
-    _dress(ax, scope, beneath)
+        if apart:
+            ax.set_title(label.replace(": ECE", "\nECE"), fontsize=SMALL, color=colour)
+        curves.append(curve)
+    if apart:
+        _dress_small(figure, axes, curves, scope)
+    else:
+        _dress(axes[0], scope, beneath)
     return figure
 
 
@@ -375,13 +392,46 @@ def _with_counts(ax: "Axes | None") -> "tuple[Figure, Axes, Axes]":
     return figure, ax, beneath
 
 
+def _small_axes(count: int) -> "tuple[Figure, list[Axes]]":
+    """A figure with ``count`` small square axes in rows of four."""
+    rows = -(-count // ACROSS)
+    figure = _figure((1.6 * ACROSS, 1.75 * rows))
+    grid = figure.subplots(rows, ACROSS, sharex=True, sharey=True).ravel()
+    for ax in grid[count:]:
+        ax.remove()
+    for above in grid[max(0, count - ACROSS) : count]:  # the lowest of each column, also where the last row is short
+        above.tick_params(labelbottom=True)
+    return figure, list(grid[:count])
+
+
+def _dress_small(figure: "Figure", axes: "Sequence[Axes]", curves: Sequence[ReliabilityCurve], scope: Scope) -> None:
+    """Add to each of several axes the other models in grey, the diagonal and the limits."""
+    for place, ax in enumerate(axes):
+        for other in (curve for number, curve in enumerate(curves) if number != place):
+            many = (other.count >= FEW).numpy()
+            ax.plot(
+                other.confidence.numpy()[many], other.likelihood.numpy()[many], color="#C8CCD2", linewidth=0.6, zorder=1
+            )
+        ax.plot([0, 1], [0, 1], color="black", linestyle=(0, (3, 2)), linewidth=0.9, zorder=2)
+        ax.set(xlim=(0, 1), ylim=(0, 1), box_aspect=1)
+        _words(ax, None, None, None, legend=False)
+    across, up = _axis_titles(scope)
+    figure.supxlabel(across, fontsize=SMALL + 1)
+    figure.supylabel(up, fontsize=SMALL + 1)
+
+
+def _axis_titles(scope: Scope) -> tuple[str, str]:
+    if scope == "prediction":
+        return "confidence", "accuracy"
+    return "score of any class", "share of true classes"
+
+
 def _dress(ax: "Axes", scope: Scope, beneath: "Axes | None") -> None:
     """Add the diagonal, limits and labels of a reliability diagram."""
     ax.plot([0, 1], [0, 1], color="black", linestyle=(0, (3, 2)), linewidth=0.9, label="calibrated", zorder=2)
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
-    across = "confidence" if scope == "prediction" else "score of any class"
-    up = "accuracy" if scope == "prediction" else "share of true classes"
+    across, up = _axis_titles(scope)
     _words(ax, None if beneath is not None else across, up, None)
     if beneath is not None:
         ax.tick_params(labelbottom=False)
