@@ -399,11 +399,9 @@ def test_twenty_models_differ_and_the_legend_covers_none():
     generator = torch.Generator().manual_seed(0)
     y = torch.randint(3, (300,), generator=generator)
     logits = torch.randn(300, 3, generator=generator)
-    figure = diagrams.reliability(
-        {f"model {place}": (logits * (0.3 + place / 5)).softmax(1) for place in range(20)}, y, confidence=None
-    )
-    ax = figure.axes[0]
-    lines = [line for line in ax.get_lines() if str(line.get_label()).startswith("model")]
+    models = {f"model {place}": (logits * (0.3 + place / 5)).softmax(1) for place in range(20)}
+    figure = diagrams.reliability(models, y, confidence=None)
+    lines = [line for ax in figure.axes for line in ax.get_lines() if str(line.get_label()).startswith("model")]
     looks = {(line.get_color(), str(line._dash_pattern), line.get_marker()) for line in lines}
     assert len(lines) == len(looks) == 20
     for a in range(20):
@@ -417,6 +415,12 @@ def test_twenty_models_differ_and_the_legend_covers_none():
     assert [colour.lower() for colour in diagrams.COLOURS] == page
     assert f"{len(diagrams.COLOURS)}" == re.search(r"const COLOURS = (\d+);", script)[1]
     figure.draw_without_rendering()
+    for ax in figure.axes:
+        assert ax.get_legend() is None
+        assert ax.title.get_window_extent().y0 >= ax.get_window_extent().y1
+    figure = diagrams.reliability({name: models[name] for name in list(models)[:5]}, y, confidence=None)
+    figure.draw_without_rendering()
+    ax = figure.axes[0]
     legend, axes = ax.get_legend().get_window_extent(), ax.get_window_extent()
     assert legend.y0 >= axes.y1 - 1
     assert legend.y1 <= figure.bbox.y1 + 1
