@@ -59,10 +59,12 @@ def folder_source(path: Path) -> DataSource | None:
         return None
 
     def read(part: str, _size: int | None, _progress: bool | None) -> Content:
-        content, training = _read(parts[part]), _read(parts["train"]).class_names
-        if (
-            content.class_names != training[: len(content.class_names)]
-        ):  # a file without names may lack the last classes
+        content = _read(parts[part])
+        if part == "train":
+            return content
+        training = _read(parts["train"]).class_names
+        # A file without names may lack the last classes.
+        if content.class_names != training[: len(content.class_names)]:
             raise SoftkinError(f"{parts[part]} must have the class names of {parts['train'].name}, in the same order.")
         return replace(content, class_names=training)
 

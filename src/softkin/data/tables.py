@@ -207,8 +207,7 @@ def _cells(path: Path, name: str) -> Iterator[Any]:
 
 def _rows_at_a_time(table: Any) -> int:
     """Rows of a batch: a cell that is stored once can recur in every row, and is decoded for each."""
-    groups = [int(table.metadata.row_group(place).total_byte_size) for place in range(table.metadata.num_row_groups)]
-    return max(1, min(BATCH, BATCH_BYTES // max([1, *groups])))
+    return max(1, min(BATCH, BATCH_BYTES // max([1, *parquet_files.group_sizes(table)])))
 
 
 def _known_names(path: Path, label: str) -> list[str] | None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from softkin import checks
 from softkin.metrics import Interval
-from softkin.metrics.shares import wilson
+from softkin.metrics.shares import student, wilson
 
 
 def share(value: float, name: str, example: float = 0.05) -> float:
@@ -76,8 +76,6 @@ def of_mean(values: Tensor, level: float, least: float, most: float) -> Interval
     Equal numbers show no spread, but another one may only be too rare to have shown: with n rows it has a share of at
     most 1 − ((1 − level)/2)^(1/n), by Clopper and Pearson, and the interval reaches as far as that could move the mean.
     """
-    from scipy.special import stdtrit
-
     n = len(values)
     if n == 0:
         return Interval(math.nan, math.nan, math.nan, level)
@@ -85,5 +83,5 @@ def of_mean(values: Tensor, level: float, least: float, most: float) -> Interval
     if float(values.min()) == float(values.max()):
         rare = 1 - ((1 - level) / 2) ** (1 / n)
         return Interval(mean, mean - rare * max(0.0, mean - least), mean + rare * max(0.0, most - mean), level)
-    half = float(stdtrit(n - 1, (1 + level) / 2)) * float(values.double().std()) / n**0.5
+    half = student(n - 1, level) * float(values.double().std()) / n**0.5
     return Interval(mean, max(least, mean - half), min(most, mean + half), level)

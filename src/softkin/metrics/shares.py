@@ -66,15 +66,20 @@ class MeanLoss:
 
     def ends(self, level: float) -> tuple[float, float]:
         """Both ends, not below 0."""
-        from scipy.special import stdtrit  # scipy.stats takes most of a second to import
-
-        factor = float(stdtrit(max(1, self.count - 1), (1 + level) / 2)) ** 2 / self.count
+        factor = student(max(1, self.count - 1), level) ** 2 / self.count
         if math.isinf(self.ratio):
             return max(0.0, self.value - (factor * self.variance) ** 0.5), math.inf
         slope = factor * (self.ratio - 2 * self.excess)
         root = (slope**2 + 4 * (1 + factor) * factor * self.variance) ** 0.5
         low, high = (self.value + (slope + sign * root) / (2 * (1 + factor)) for sign in (-1, 1))
         return max(0.0, low), high
+
+
+def student(degrees: int, level: float) -> float:
+    """The quantile of Student's t that bounds a two-sided interval of this level."""
+    from scipy.special import stdtrit  # scipy.stats takes most of a second to import
+
+    return float(stdtrit(degrees, (1 + level) / 2))
 
 
 def score_minus_share(scores: Tensor, is_hit: Tensor, level: float) -> tuple[float, float]:
@@ -92,8 +97,6 @@ def score_minus_share(scores: Tensor, is_hit: Tensor, level: float) -> tuple[flo
         Newcombe, Improved Confidence Intervals for the Difference Between Binomial Proportions Based on Paired Data,
         1998; Zou and Donner, Construction of Confidence Limits About Effect Measures, 2008.
     """
-    from scipy.special import stdtrit
-
     n = len(scores)
     score, hit = scores.double(), is_hit.double()
     c, a = float(score.mean()), float(hit.mean())
@@ -101,7 +104,7 @@ def score_minus_share(scores: Tensor, is_hit: Tensor, level: float) -> tuple[flo
     if n == 1:
         return c - high, c - low
     deviation = float(score.var(correction=0)) ** 0.5
-    half = float(stdtrit(n - 1, (1 + level) / 2)) * deviation / (n - 1) ** 0.5
+    half = student(n - 1, level) * deviation / (n - 1) ** 0.5
     spread = deviation * math.sqrt(a * (1 - a))
     correlation = float(((score - c) * (hit - a)).mean()) / spread if spread > 1e-12 else 0.0
 
