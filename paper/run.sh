@@ -5,7 +5,8 @@
 #
 # DATA holds cifar100/, tiny-imagenet/ and taxonomy/ as their makers publish them. FOLDER receives the studies; paper/features.py
 # puts features/ there first. GROUP is one of intents, transfer, small, regime, scratch, tiny, sweeps; default: all.
-# The environment variable WORKERS says how many runs go at a time (default: 1), SOFTKIN how softkin is called.
+# Environment variables: WORKERS, how many runs go at a time (default: 1); SEEDS instead of the number in each study; SOFTKIN, how
+# softkin is called.
 set -eu
 data=$1 folder=$2
 shift 2
@@ -18,7 +19,8 @@ tree="--tree $data/taxonomy/cifar100-parent-child.csv"
 study() { # NAME CONFIG OPTIONS…
   name=$1 config=$2
   shift 2
-  $softkin compare --config "$here/studies/$config.toml" --output "$folder/$name" --workers "${WORKERS:-1}" --device cpu "$@" >"$folder/$name.txt"
+  # --force: with more seeds or methods than before, a study goes on in its folder and keeps the runs that both have.
+  $softkin compare --config "$here/studies/$config.toml" --output "$folder/$name" --force --workers "${WORKERS:-1}" --device cpu "$@" ${SEEDS:+--seeds $SEEDS} >"$folder/$name.txt"
   echo "$name: done"
 }
 
@@ -67,11 +69,11 @@ small() {
   study fashion-mnist small --data fashion-mnist --max-per-class 500 --validation 5000
 }
 
-# Which schedule and weight decay make one-hot training as over-confident as the paper's.
+# Which schedule and weight decay make one-hot training as over-confident as the paper's; "scratch" adds the other methods.
 regime() {
   for schedule in step cosine; do
     for decay in 1e-4 5e-4; do
-      study "regime-$schedule-$decay" "scratch-$schedule-$decay" --data "$data/cifar100" --methods one-hot,ts
+      study "scratch-$schedule-$decay" "scratch-$schedule-$decay" --data "$data/cifar100" --methods one-hot,ts
     done
   done
 }
@@ -79,7 +81,7 @@ regime() {
 scratch() {
   for regime in step-1e-4 cosine-5e-4; do
     shared "scratch-$regime" "$here/../examples/cifar100.txt" "$data/cifar100" --model "wrn(units=2)" --size 16 --max-per-class 100 \
-      --validation 5000 --recipe paper --epochs 60 --augmentation flip --schedule "${regime%%-*}" --weight-decay "${regime#*-}"
+      --validation 5000 --recipe paper --epochs 30 --batch-size 64 --augmentation flip --schedule "${regime%%-*}" --weight-decay "${regime#*-}"
     smoothings "scratch-$regime" "scratch-$regime" $words,l1,l1+ts,ae,ae+ts,tree,tree+ts --data "$data/cifar100" $tree $sources
   done
 }
