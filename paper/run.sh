@@ -5,8 +5,8 @@
 #
 # DATA holds cifar100/, tiny-imagenet/ and taxonomy/ as their makers publish them. FOLDER receives the studies; paper/features.py
 # puts features/ there first. GROUP is one of intents, transfer, small, regime, scratch, tiny, sweeps; default: all.
-# Environment variables: WORKERS, how many runs go at a time (default: 1); SEEDS instead of the number in each study; SOFTKIN, how
-# softkin is called.
+# Environment variables: WORKERS, how many runs go at a time (default: 1); SEEDS, instead of the number in each study; ROWS of a
+# class in "transfer" (default: 100 10 400); SOFTKIN, how softkin is called.
 set -eu
 data=$1 folder=$2
 shift 2
@@ -54,7 +54,7 @@ intents() {
 }
 
 transfer() {
-  for rows in 100 10 400; do
+  for rows in ${ROWS:-100 10 400}; do
     epochs=$((rows == 10 ? 100 : rows == 100 ? 30 : 10))
     name=cifar100-features-$rows
     shared $name "$here/../examples/cifar100.txt" "$folder/features/cifar100" --model "$head" $frozen --epochs $epochs \
