@@ -15,6 +15,7 @@ softkin=${SOFTKIN:-softkin}
 head="mlp(hidden=256,layers=1)"
 frozen="--recipe paper --lr 0.05 --schedule one-cycle --warmup-epochs 0 --augmentation none"
 tree="--tree $data/taxonomy/cifar100-parent-child.csv"
+unknown="--ood uniform,$data/tiny-imagenet"
 
 study() { # NAME CONFIG OPTIONS…
   name=$1 config=$2
@@ -73,7 +74,7 @@ small() {
 regime() {
   for schedule in step cosine; do
     for decay in 1e-4 5e-4; do
-      study "scratch-$schedule-$decay" "scratch-$schedule-$decay" --data "$data/cifar100" --methods one-hot,ts
+      study "scratch-$schedule-$decay" "scratch-$schedule-$decay" --data "$data/cifar100" --methods one-hot,ts $unknown
     done
   done
 }
@@ -82,7 +83,7 @@ scratch() {
   for regime in step-1e-4 cosine-5e-4; do
     shared "scratch-$regime" "$here/../examples/cifar100.txt" "$data/cifar100" --model "wrn(units=2)" --size 16 --max-per-class 100 \
       --validation 5000 --recipe paper --epochs 30 --batch-size 64 --augmentation flip --schedule "${regime%%-*}" --weight-decay "${regime#*-}"
-    smoothings "scratch-$regime" "scratch-$regime" $words,l1,l1+ts,ae,ae+ts,tree,tree+ts --data "$data/cifar100" $tree $sources
+    smoothings "scratch-$regime" "scratch-$regime" $words,l1,l1+ts,ae,ae+ts,tree,tree+ts --data "$data/cifar100" $unknown $tree $sources
   done
 }
 
