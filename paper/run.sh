@@ -4,9 +4,9 @@
 #   sh paper/run.sh DATA FOLDER [GROUP…]
 #
 # DATA holds cifar100/, tiny-imagenet/ and taxonomy/ as their makers publish them. FOLDER receives the studies; paper/features.py
-# puts features/ there first. GROUP is one of intents, transfer, small, regime, scratch, tiny, sweeps; default: all.
+# puts features/ there first. GROUP is one of intents, transfer, small, regime, scratch, tiny, sweeps, after; default: all.
 # Environment variables: WORKERS, how many runs go at a time (default: 1); SEEDS, instead of the number in each study; ROWS of a
-# class in "transfer" (default: 100 10 400); SOFTKIN, how softkin is called.
+# class in "transfer" (default: 100 10 400); VARIANTS of smoothing (default: auto fixed top5); SOFTKIN, how softkin is called.
 set -eu
 data=$1 folder=$2
 shift 2
@@ -38,9 +38,13 @@ shared() { # NAME NAMES TRAINING…
 smoothings() { # NAME CONFIG METHODS OPTIONS…
   name=$1 config=$2 methods=$3
   shift 3
-  study "$name" "$config" "$@"
-  study "$name-fixed" "$config" "$@" --methods "$methods" --alpha 0.1
-  study "$name-top5" "$config" "$@" --methods "$methods" --top-m 5
+  for variant in ${VARIANTS:-auto fixed top5}; do
+    case $variant in
+      auto) study "$name" "$config" "$@" ;;
+      fixed) study "$name-fixed" "$config" "$@" --methods "$methods" --alpha 0.1 ;;
+      top5) study "$name-top5" "$config" "$@" --methods "$methods" --top-m 5 ;;
+    esac
+  done
 }
 
 words=one-hot,ts,uniform,uniform+ts,l2,l2+ts,we,we+ts,file,file+ts,out,out+ts
@@ -100,7 +104,12 @@ sweeps() {
   done
 }
 
+# Decisions with the networks of the studies that are there.
+after() {
+  ${PYTHON:-python} "$here/after.py" "$folder"
+}
+
 mkdir -p "$folder"
-for group in ${*:-intents transfer small regime sweeps scratch tiny}; do
+for group in ${*:-intents transfer small regime sweeps scratch tiny after}; do
   $group
 done
