@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from softkin import SoftkinError, bayes, models, predictions, smoothing
 from softkin.bayes.posterior import draw_seed, normal
-from softkin.bayes.prototypes import distance_loss
+from softkin.bayes.prototypes import distance_loss, distances
 from softkin.predictions import Predictions
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "laplace.json").read_text())
@@ -393,6 +393,13 @@ def test_all_of_them_take_mappings_as_hugging_face_has_them():
 
 
 # Distances
+
+
+def test_distances_to_centres_are_exact_far_from_the_origin():
+    points = 1000 + torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
+    points[0] = points[1]
+    wanted = (points.double()[:, None] - points.double()[None]).square().sum(dim=2).sqrt()
+    torch.testing.assert_close(distances(points, points).double(), wanted, rtol=1e-4, atol=2e-4)
 
 
 def test_the_distance_loss_is_its_formula():

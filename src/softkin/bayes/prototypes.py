@@ -95,8 +95,13 @@ class Prototypes(Companion):
 
 
 def distances(points: Tensor, centres: Tensor) -> Tensor:
-    """‖z_i − c_k‖, shape (N, K)."""
-    return ((points[:, None, :] - centres[None, :, :]).square().sum(dim=2) + NEAR).sqrt()
+    """‖z_i − c_k‖, shape (N, K).
+
+    Through a matrix product, which in float64 cancels nothing that float32 has; MPS, without float64, subtracts.
+    """
+    if points.device.type == "mps":
+        return ((points[:, None, :] - centres[None, :, :]).square().sum(dim=2) + NEAR).sqrt()
+    return (torch.cdist(points.double(), centres.double()).square() + NEAR).sqrt().to(points.dtype)
 
 
 def distance_loss(outputs: Tensor, labels: Tensor, num_classes: int, noise: Tensor) -> Tensor:
