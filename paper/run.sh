@@ -30,7 +30,7 @@ shared() { # NAME NAMES TRAINING…
   name=$1 names=$2
   shift 2
   [ -e "$folder/$name-glove" ] || $softkin similarity measure "$names" --vectors glove --output "$folder/$name-glove" >/dev/null
-  $softkin train "$@" --seed 1000 --device cpu --output "$folder/$name-baseline" >/dev/null
+  [ -e "$folder/$name-baseline/record.json" ] || $softkin train "$@" --seed 1000 --device cpu --output "$folder/$name-baseline" >/dev/null
   sources="--matrix $folder/$name-glove/distances.safetensors --outputs $folder/$name-baseline/validation.safetensors"
 }
 
