@@ -3,7 +3,8 @@
 python paper/after.py FOLDER   the studies that paper/run.sh left there; writes FOLDER/decisions.json
 
 Of each network's validation rows a fifth fits a temperature and the rest a rule; the test rows measure it. So all
-networks are calibrated alike, and what differs is how well their scores rank answers and classes.
+networks are calibrated alike, and what differs is how well their scores rank answers and classes. The confidence on
+unknown data is that of the network as it was trained.
 """
 
 import sys
@@ -20,7 +21,16 @@ from softkin.decisions import Tree
 from softkin.evaluation.decided import similarity_of, tree_of
 from softkin.predictions import Predictions
 
-STUDIES = ("cifar100-features-100", "cifar100-features-10", "clinc150", "banking77", "scratch-step-1e-4")
+STUDIES = (
+    "cifar100-features-10",
+    "cifar100-features-100",
+    "cifar100-features-400",
+    "banking77",
+    "clinc150",
+    "clinc150-oos",
+    "scratch-step-1e-4",
+    "scratch-cosine-5e-4",
+)
 METHODS = (
     "one-hot",
     "uniform",
@@ -68,6 +78,9 @@ def measured(result: study.Result, climbed: dict[str, Tree], alike: Tensor) -> I
             outcome = sets.fit(*rows, from_probabilities=True).evaluate(p, labels, from_probabilities=True)
             yield f"{key}_size", float(outcome["size"])
             yield f"{key}_coverage", float(outcome["coverage"])
+    for name in result.record["ood"]:
+        winning = result.ood(name).probabilities.amax(dim=1)
+        yield f"confidence {Path(name).stem}", float(winning.mean())
 
 
 def main(folder: Path) -> None:

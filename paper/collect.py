@@ -3,8 +3,8 @@
 python paper/collect.py FOLDER   what paper/run.sh left there: copies specs, tables and records, without weights
 python paper/collect.py          only writes the tables again, from paper/records/
 
-In docs/results.md a table stands between <!-- table NAME … --> and <!-- end -->. NAME is a study, or "pairs" for paired
-differences: the mean over seeds of what one method has more than another, with Student's 95 % interval.
+In docs/results.md a table stands between <!-- table KIND … --> and <!-- end -->; KIND is a function in TABLES, and what
+follows are its arguments.
 """
 
 import gzip
@@ -13,6 +13,7 @@ import math
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -45,30 +46,68 @@ def collect(folder: Path) -> None:
         (kept / "records.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
         print(f"{table.parent.name}: {len(records)} records")
 
+    if (folder / "decisions.json").exists():
+        shutil.copyfile(folder / "decisions.json", RECORDS / "decisions.json")
+
 
 # The tables
 
+STUDIES = {
+    "cifar100-features": "CIFAR-100, frozen features",
+    "scratch-step-1e-4": "CIFAR-100 from scratch, steps, decay 1e-4",
+    "scratch-step-5e-4": "CIFAR-100 from scratch, steps, decay 5e-4",
+    "scratch-cosine-1e-4": "CIFAR-100 from scratch, cosine, decay 1e-4",
+    "scratch-cosine-5e-4": "CIFAR-100 from scratch, cosine, decay 5e-4",
+    "clinc150-oos": "CLINC150 with queries out of scope",
+    "clinc150": "CLINC150",
+    "banking77": "banking77",
+    "fashion-mnist": "Fashion-MNIST",
+    "digits": "digits",
+}
+METHODS = {
+    "we": "names",
+    "file": "names, GloVe",
+    "tree": "WordNet",
+    "out": "outputs",
+    "l2": "inputs, L2",
+    "l1": "inputs, L1",
+}
+
+
+def study_title(study: str) -> str:
+    """A study in words."""
+    key = next((key for key in STUDIES if study.startswith(key)), study)
+    rest = [part for part in study.removeprefix(key).split("-") if part]
+    words = {"fixed": "α = 0.1", "top5": "5 nearest classes"}
+    return ", ".join([STUDIES.get(key, key), *(words.get(part, f"{part} a class") for part in rest)])
+
+
+def method_title(row: dict[str, Any]) -> str:
+    """A method in words."""
+    base, plus, calibrator = row["method"].partition("+")
+    return f"{METHODS[base]}{plus}{calibrator.upper()}" if base in METHODS else str(row["title"])
+
 
 def rows_of(study: str) -> dict[str, Any]:
-    """The rows of a study's table by method."""
-    table = json.loads((RECORDS / study / "table.json").read_text())
-    return {row["method"]: row for row in table["rows"]}
+    """The rows of a study's table by method; none if there is no such study yet."""
+    path = RECORDS / study / "table.json"
+    return {row["method"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
 
 
-def study_table(study: str) -> str:
-    """All methods of a study: mean over seeds, and the standard deviation for error and NLL."""
-    lines = [
-        "| method | " + " | ".join(title for title, _, _ in COLUMNS.values()) + " |",
-        "| --- |" + " ---: |" * len(COLUMNS),
+def markdown(heads: list[str], words: int, rows: list[list[str]]) -> str:
+    """A table whose first ``words`` columns are text."""
+    lines = [heads, ["---"] * words + ["---:"] * (len(heads) - words), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def study_table(study: str, *methods: str) -> str:
+    """The methods of a study, or some of them: mean and standard deviation over seeds."""
+    rows = [
+        [method_title(row), *(cell(row["cells"][key], factor, digits) for key, (_, factor, digits) in COLUMNS.items())]
+        for row in rows_of(study).values()
+        if not methods or row["method"] in methods
     ]
-    for row in rows_of(study).values():
-        cells = [
-            cell(row["cells"][key], factor, digits)
-            for key, (_, factor, digits) in COLUMNS.items()
-            if key in row["cells"]
-        ]
-        lines.append(f"| {row['title']} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return markdown(["method", *(title for title, _, _ in COLUMNS.values())], 1, rows)
 
 
 def cell(value: dict[str, Any], factor: float, digits: int) -> str:
@@ -80,48 +119,163 @@ def cell(value: dict[str, Any], factor: float, digits: int) -> str:
     return f"{text} ± {factor * value['std']:.{digits}f}" if value["std"] is not None else text
 
 
-def difference(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float]:
+def interval(first: list[float], second: list[float]) -> tuple[float, float]:
     """Mean over seeds of the paired differences, and half of Student's 95 % interval."""
-    pairs = [a - b for a, b in zip(one["values"], other["values"], strict=True)]
+    pairs = [a - b for a, b in zip(first, second, strict=True)]
     half = student.ppf(0.975, len(pairs) - 1) * stdev(pairs) / math.sqrt(len(pairs)) if len(pairs) > 1 else math.inf
     return fmean(pairs), float(half)
 
 
-def pairs_table(pairs: str) -> str:
-    """For each "study:method-other" of a list, what the method has more than the other."""
-    lines = [
-        "| study | method | against | " + " | ".join(title for title, _, _ in COLUMNS.values()) + " |",
-        "| --- | --- | --- |" + " ---: |" * len(COLUMNS),
-    ]
-    for pair in pairs.split():
+def difference(first: list[float], second: list[float], factor: float, digits: int) -> str:
+    """The paired differences with their interval, bold if it excludes 0; without an interval if there is one seed."""
+    mean, half = interval(first, second)
+    text = f"{factor * mean:+.{digits}f}"
+    if math.isfinite(half):
+        text = f"{text} ± {factor * half:.{digits}f}"
+    return (f"**{text}**" if abs(mean) > half else text).replace("-", "−")
+
+
+def pairs_table(*pairs: str) -> str:
+    """For each "study:method/other", what the method has more than the other."""
+    lines = []
+    for pair in pairs:
         study, _, methods = pair.partition(":")
         first, _, second = methods.partition("/")
         rows = rows_of(study)
         if first not in rows or second not in rows:
             continue
+        cells = [
+            difference(rows[first]["cells"][key]["values"], rows[second]["cells"][key]["values"], factor, digits)
+            for key, (_, factor, digits) in COLUMNS.items()
+        ]
+        lines.append([study_title(study), method_title(rows[first]), method_title(rows[second]), *cells])
+    return markdown(["study", "method", "against", *(title for title, _, _ in COLUMNS.values())], 3, lines)
+
+
+def rows_table(methods: str, *studies: str) -> str:
+    """The same methods ("one-hot,ts") of several studies."""
+    lines = [
+        [study_title(study), method_title(row)]
+        + [cell(row["cells"][key], factor, digits) for key, (_, factor, digits) in COLUMNS.items()]
+        for study in studies
+        for row in rows_of(study).values()
+        if row["method"] in methods.split(",")
+    ]
+    return markdown(["study", "method", *(title for title, _, _ in COLUMNS.values())], 2, lines)
+
+
+MEASURES = {
+    "aurc": ("AURC", 100, 2),
+    "abstain_answered": ("answered, abstaining", 100, 1),
+    "climb_taxonomy_answered": ("answered, climbing WordNet", 100, 1),
+    "climb_names_answered": ("answered, climbing the names", 100, 1),
+    "lac_size": ("LAC", 1, 2),
+    "aps_size": ("APS", 1, 2),
+    "aps_kin_size": ("APS of kin", 1, 2),
+}
+
+
+def decisions() -> list[dict[str, Any]]:
+    """What paper/after.py measured, a row for each network."""
+    path = RECORDS / "decisions.json"
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def decisions_table(study: str) -> str:
+    """One-hot's mean, and what every other method has more."""
+    rows = [row for row in decisions() if row["study"] == study]
+    keys = [key for key in MEASURES if rows and key in rows[0]]
+
+    def values(method: str, key: str) -> list[float]:
+        return [row[key] for row in rows if row["method"] == method]
+
+    titles = rows_of(study)
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in rows):
         cells = []
-        for key, (_, factor, digits) in COLUMNS.items():
-            mean, half = difference(rows[first]["cells"][key], rows[second]["cells"][key])
-            text = f"{factor * mean:+.{digits}f} ± {factor * half:.{digits}f}".replace("-", "−")
-            cells.append(f"**{text}**" if abs(mean) > half else text)
-        lines.append(f"| {study} | {rows[first]['title']} | {rows[second]['title']} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        for key in keys:
+            _, factor, digits = MEASURES[key]
+            own, plain = values(method, key), values("one-hot", key)
+            mean = f"{factor * fmean(own):.{digits}f}"
+            cells.append(mean if method == "one-hot" else difference(own, plain, factor, digits))
+        lines.append([method_title(titles[method]), *cells])
+    return markdown(["method", *(MEASURES[key][0] for key in keys)], 1, lines)
 
 
-def write_tables() -> None:
-    """Every marked table of docs/results.md, from paper/records/."""
+def unknown_table(study: str) -> str:
+    """Confidence on the known and on each unknown set, and how well it tells them apart."""
+    titles = rows_of(study)
+    names = [key.removeprefix("auroc ") for key in next(iter(titles.values()))["cells"] if key.startswith("auroc ")]
+    lines = []
+    for method, row in titles.items():
+        own = [measured for measured in decisions() if measured["study"] == study and measured["method"] == method]
+        if not own:
+            continue
+        known = [
+            a + b for a, b in zip(*(row["cells"][key]["values"] for key in ("accuracy", "signed_gap")), strict=True)
+        ]
+        cells = [f"{100 * fmean(known):.1f}"]
+        for name in names:
+            confidence = [measured[f"confidence {Path(name).stem}"] for measured in own]
+            cells += [f"{100 * fmean(confidence):.1f}", f"{100 * row['cells'][f'auroc {name}']['mean']:.1f}"]
+        lines.append([method_title(row), *cells])
+    heads = [f"{what} {Path(name).stem}" for name in names for what in ("confidence,", "AUROC,")]
+    return markdown(["method", "confidence, test", *heads], 1, lines)
+
+
+def advice_table(*studies: str) -> str:
+    """What ``compare`` recommends in each study, beside one-hot's gap and the number of classes."""
+    lines = []
+    for study in studies:
+        path = RECORDS / study / "table.json"
+        if path.exists():
+            table = json.loads(path.read_text())
+            gap = rows_of(study)["one-hot"]["cells"]["signed_gap"]["mean"]
+            use = next(text for text in table["recommendation"] if text.startswith("Use "))
+            title = use.removeprefix("Use ").partition(":")[0].partition(" (")[0]
+            row = next((row for row in table["rows"] if row["title"] == title), None)
+            gap_text = f"{100 * gap:+.1f}".replace("-", "−")
+            lines.append([study_title(study), gap_text, method_title(row) if row else title])
+    return markdown(["study", "one-hot's gap", "recommended"], 1, lines)
+
+
+def cost_table() -> str:
+    """Trainings and core-hours of each study."""
+    lines, whole = [], 0.0
+    for path in sorted(RECORDS.glob("*/records.jsonl.gz")):
+        records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+        trainings = [record for record in records if record["kind"] == "training"]
+        hours = sum(record["seconds"] for record in records) / 3600
+        whole += hours
+        seeds = len({record["seed"] for record in trainings})
+        lines.append([study_title(path.parent.name), str(len(trainings)), str(seeds), f"{hours:.2f}"])
+    lines.append(["all", "", "", f"{whole:.1f}"])
+    return markdown(["study", "trainings", "seeds", "core-hours"], 1, lines)
+
+
+TABLES: dict[str, Callable[..., str]] = {
+    "study": study_table,
+    "pairs": pairs_table,
+    "rows": rows_table,
+    "decisions": decisions_table,
+    "unknown": unknown_table,
+    "advice": advice_table,
+    "cost": cost_table,
+}
+
+
+def with_tables(page: str) -> str:
+    """The page with every marked table written again from paper/records/."""
 
     def table(match: re.Match[str]) -> str:
-        name, _, rest = match[1].strip().partition(" ")
-        text = pairs_table(rest) if name == "pairs" else study_table(name)
-        return f"<!-- table {match[1].strip()} -->\n\n{text}\n\n<!-- end -->"
+        kind, *arguments = match[1].split()
+        return f"<!-- table {match[1].strip()} -->\n\n{TABLES[kind](*arguments)}\n\n<!-- end -->"
 
-    page = PAGE.read_text()
-    PAGE.write_text(re.sub(r"<!-- table (.*?) -->.*?<!-- end -->", table, page, flags=re.DOTALL))
+    return re.sub(r"<!-- table (.*?) -->.*?<!-- end -->", table, page, flags=re.DOTALL)
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         collect(Path(sys.argv[1]))
     if PAGE.exists():
-        write_tables()
+        PAGE.write_text(with_tables(PAGE.read_text()))
