@@ -1,6 +1,6 @@
 """Decisions with networks that were trained on smooth labels, against the same with one-hot networks.
 
-python paper/after.py FOLDER   the studies that paper/run.sh left there; writes FOLDER/decisions.json
+python paper/after.py FOLDER   the studies that paper/run.sh left there; writes FOLDER/decisions.json and curves.json
 
 Of each network's validation rows a fifth fits a temperature and the rest a rule; the test rows measure it. So all
 networks are calibrated alike, and what differs is how well their scores rank answers and classes. The confidence on
@@ -45,7 +45,8 @@ METHODS = (
     "laplace",
     "ensemble",
 )
-ERROR, COVERAGE = 0.1, 0.9
+CURVES = ("one-hot", "ts", "uniform", "we", "we+ts", "out")
+ERROR, COVERAGE, BINS = 0.1, 0.9, 15
 
 
 def trees(folder: study.StudyFolder, predictions: Predictions) -> dict[str, Tree]:
@@ -83,14 +84,31 @@ def measured(result: study.Result, climbed: dict[str, Tree], alike: Tensor) -> I
         yield f"confidence {Path(name).stem}", float(winning.mean())
 
 
+def curve(results: list[study.Result]) -> dict[str, list[float]]:
+    """The reliability of one method over all its seeds: mean score, share of hits and number in each bin."""
+    tests = [result.test() for result in results]
+    scores, winners = torch.cat([test.probabilities for test in tests]).max(dim=1)
+    hits = (winners == torch.cat([test.known_labels for test in tests])).double()
+    places = (BINS * scores).ceil().long().clamp(1, BINS) - 1
+    count = torch.bincount(places, minlength=BINS)
+    sums = (torch.bincount(places, weights=weights, minlength=BINS) for weights in (scores.double(), hits))
+    score, share = ((total / count.clamp_min(1)).tolist() for total in sums)
+    return {"score": score, "share": share, "count": count.tolist()}
+
+
 def main(folder: Path) -> None:
     """All studies that are there."""
     rows: list[dict[str, Any]] = []
+    curves: dict[str, dict[str, Any]] = {}
     for name in STUDIES:
         if not (folder / name / "table.json").exists():
             continue
         content = study.StudyFolder(folder / name)
-        results = [result for result in content.results() if result.method in METHODS]
+        everything = content.results()
+        curves[name] = {
+            method: curve(seeds) for method in CURVES if (seeds := [r for r in everything if r.method == method])
+        }
+        results = [result for result in everything if result.method in METHODS]
         first = results[0].test()
         climbed, alike = trees(content, first), similarity_of("names", first)
         for result in results:
@@ -98,6 +116,7 @@ def main(folder: Path) -> None:
             rows.append({"study": name, "method": result.method, "seed": result.seed, **values})
         print(f"{name}: {len(results)} networks", flush=True)
     files.write_json(folder / "decisions.json", rows)
+    files.write_json(folder / "curves.json", curves)
 
 
 if __name__ == "__main__":

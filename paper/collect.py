@@ -46,8 +46,9 @@ def collect(folder: Path) -> None:
         (kept / "records.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
         print(f"{table.parent.name}: {len(records)} records")
 
-    if (folder / "decisions.json").exists():
-        shutil.copyfile(folder / "decisions.json", RECORDS / "decisions.json")
+    for name in ("decisions.json", "curves.json"):
+        if (folder / name).exists():
+            shutil.copyfile(folder / name, RECORDS / name)
 
 
 # The tables
