@@ -85,8 +85,8 @@ regime() {
 
 scratch() {
   for regime in step-1e-4 cosine-5e-4; do
-    shared "scratch-$regime" "$here/../examples/cifar100.txt" "$data/cifar100" --model "wrn(units=1)" --size 16 --max-per-class 100 \
-      --validation 5000 --recipe paper --epochs 20 --batch-size 64 --augmentation flip --schedule "${regime%%-*}" --weight-decay "${regime#*-}"
+    shared "scratch-$regime" "$here/../examples/cifar100.txt" "$data/cifar100" --model "wrn(units=1)" --size 16 --max-per-class 50 \
+      --validation 2500 --recipe paper --epochs 40 --batch-size 64 --augmentation flip --schedule "${regime%%-*}" --weight-decay "${regime#*-}"
     smoothings "scratch-$regime" "scratch-$regime" $words,l1,l1+ts,ae,ae+ts,tree,tree+ts --data "$data/cifar100" $unknown $tree $sources
   done
 }
