@@ -27,7 +27,6 @@ STUDIES = (
     "cifar100-features-400",
     "banking77",
     "clinc150",
-    "clinc150-oos",
     "scratch-step-1e-4",
     "scratch-cosine-5e-4",
 )

@@ -59,7 +59,6 @@ STUDIES = {
     "scratch-step-5e-4": "CIFAR-100 from scratch, steps, decay 5e-4",
     "scratch-cosine-1e-4": "CIFAR-100 from scratch, cosine, decay 1e-4",
     "scratch-cosine-5e-4": "CIFAR-100 from scratch, cosine, decay 5e-4",
-    "clinc150-oos": "CLINC150 with queries out of scope",
     "clinc150": "CLINC150",
     "banking77": "banking77",
     "fashion-mnist": "Fashion-MNIST",
