@@ -34,16 +34,32 @@ COLUMNS = {
 # From a folder of studies
 
 
+def paths(text: str, ending: str) -> list[str]:
+    """The texts in JSON that end so."""
+    return [quoted for quoted in re.findall(r'"([^"]*)"', text) if quoted.endswith(ending)]
+
+
 def collect(folder: Path) -> None:
-    """Copy what a reader can check: spec, table with the values of every seed, and one line for each run."""
+    """Copy what a reader can check: spec, table with the values of every seed, and one line for each run.
+
+    Paths become those of paper/run.sh's DATA and FOLDER, and what only tells of one machine is left out.
+    """
     for table in sorted(folder.glob("*/table.json")):
         kept = RECORDS / table.parent.name
         kept.mkdir(parents=True, exist_ok=True)
-        for name in ("study.json", "table.json"):
-            shutil.copyfile(table.parent / name, kept / name)
+        texts = {name: (table.parent / name).read_text() for name in ("study.json", "table.json")}
+        data = next((text.removesuffix("/cifar100") for text in paths(texts["study.json"], "/cifar100")), None)
         records = [json.loads(path.read_text()) for path in sorted(table.parent.glob("runs/*/record.json"))]
-        lines = "".join(json.dumps(record, sort_keys=True) + "\n" for record in records)
-        (kept / "records.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
+        for record in records:
+            for key in ("host", "pid"):
+                record.pop(key, None)
+        texts["records.jsonl.gz"] = "".join(json.dumps(record, sort_keys=True) + "\n" for record in records)
+        for name, text in texts.items():
+            text = text.replace(str(folder), "FOLDER")
+            if data is not None and not data.startswith("FOLDER"):
+                text = text.replace(data, "DATA")
+            content = text.encode()
+            (kept / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
         print(f"{table.parent.name}: {len(records)} records")
 
     for name in ("decisions.json", "curves.json"):

@@ -15,6 +15,7 @@ here=$(dirname "$0")
 softkin=${SOFTKIN:-softkin}
 head="mlp(hidden=256,layers=1)"
 frozen="--recipe paper --lr 0.05 --schedule one-cycle --warmup-epochs 0 --augmentation none"
+aliases="--alias 401k=pension" # GloVe has no "401k", which one of CLINC150's intents is about
 tree="--tree $data/taxonomy/cifar100-parent-child.csv"
 unknown="--ood uniform,$data/tiny-imagenet"
 
@@ -30,7 +31,7 @@ study() { # NAME CONFIG OPTIONS…
 shared() { # NAME NAMES TRAINING…
   name=$1 names=$2
   shift 2
-  [ -e "$folder/$name-glove" ] || $softkin similarity measure "$names" --vectors glove --output "$folder/$name-glove" >/dev/null
+  [ -e "$folder/$name-glove" ] || $softkin similarity measure "$names" --vectors glove $aliases --output "$folder/$name-glove" >/dev/null
   [ -e "$folder/$name-baseline/record.json" ] || $softkin train "$@" --seed 1000 --device cpu --output "$folder/$name-baseline" >/dev/null
   sources="--matrix $folder/$name-glove/distances.safetensors --outputs $folder/$name-baseline/validation.safetensors"
 }
