@@ -24,6 +24,7 @@ FOREST = (
     "digits",
 )
 COMPARED = {"ts": "one-hot, then temperature", "uniform": "uniform smoothing", "we": "similarity of names"}
+LOOKS = ("one-hot", *COMPARED)  # a method looks the same on both sides
 SMALL = 7
 
 
@@ -31,9 +32,9 @@ def reliability(ax: Axes) -> None:
     """Confidence against accuracy, over all seeds of a study."""
     curves = json.loads((RECORDS / "curves.json").read_text())[SHOWN]
     ax.plot([0, 1], [0, 1], color="black", linestyle=(0, (3, 2)), linewidth=0.9)
-    for place, (method, title) in enumerate(LINES.items()):
+    for method, title in LINES.items():
         bins = [bin_ for bin_ in zip(*curves[method].values(), strict=True) if bin_[2] >= 10]
-        colour, dash, marker = diagrams.series(place)
+        colour, dash, marker = diagrams.series(LOOKS.index(method))
         error = 100 * rows_of(SHOWN)[method]["cells"]["ece_hist"]["mean"]
         ax.plot(
             [bin_[0] for bin_ in bins],
@@ -55,9 +56,9 @@ def reliability(ax: Axes) -> None:
 
 def forest(ax: Axes) -> None:
     """NLL of each method less one-hot's, with 95 % intervals over seeds."""
-    studies = [study for study in FOREST if rows_of(study)]
+    studies = [study for study in FOREST if COMPARED.keys() <= rows_of(study).keys()]
     for place, (method, title) in enumerate(COMPARED.items(), start=1):
-        colour, _, marker = diagrams.series(place)
+        colour, _, marker = diagrams.series(LOOKS.index(method))
         for level, study in enumerate(studies):
             rows = rows_of(study)
             mean, half = interval(rows[method]["cells"]["nll"]["values"], rows["one-hot"]["cells"]["nll"]["values"])

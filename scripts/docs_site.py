@@ -30,6 +30,7 @@ NAV: list[tuple[str, list[tuple[str, str]]]] = [
             ("How to read a reliability diagram", "reading.md"),
             ("Which ECE to quote", "which_ece.md"),
             ("When smoothing helps, and when not", "when.md"),
+            ("Results", "results.md"),
             ("Choosing a similarity", "choosing.md"),
             ("Distances, similarities, labels", "labels.md"),
             ("α that tunes itself", "auto_alpha.md"),
