@@ -306,8 +306,37 @@ def test_all_layers_go_through_laplace_torch():
         return
     x, y = (torch.cat(parts) for parts in zip(*rows(), strict=True))
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=16)
-    preds = bayes.Laplace(network(), layers="all").fit(loader).predict(loader)
-    assert torch.allclose(preds.probabilities.sum(1), torch.ones(len(x), dtype=torch.float64))
+    for prediction in ("probit", "sampled"):
+        laplace = bayes.Laplace(network(), layers="all", prediction=prediction, samples=5).fit(loader)
+        preds = laplace.predict(loader, members=True)
+        assert torch.allclose(preds.probabilities.sum(1), torch.ones(len(x), dtype=torch.float64))
+        assert (preds.members is None) == (prediction == "probit")
+        assert torch.equal(laplace.predict(loader).logits, preds.logits)
+
+
+class Peer:
+    """Stands for laplace-torch: draws of the probabilities, by torch's own generator."""
+
+    def predictive_samples(self, x, *, n_samples):
+        return torch.randn(n_samples, len(x), 3).softmax(dim=2)
+
+
+def test_draws_over_all_layers_are_members_and_depend_on_the_seed_alone():
+    model, loader = network(), rows()
+    laplace = bayes.Laplace(model, layers="all", prediction="sampled", samples=4, seed=3)
+    laplace._peer = Peer()
+    state = torch.get_rng_state()
+    preds = laplace.predict(loader, members=True)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert preds.members.shape == (4, 40, 3)
+    torch.testing.assert_close(preds.probabilities, preds.members.mean(0))
+    assert torch.equal(preds.mutual_information, bayes.Averaged.over(preds.members).mutual_information)
+    again = laplace.predict(loader)
+    assert again.members is None
+    assert torch.equal(again.logits, preds.logits)
+    laplace.seed = 4
+    assert not torch.equal(laplace.predict(loader).logits, preds.logits)
+    assert laplace.passes == 1
 
 
 # Ensembles

@@ -19,6 +19,8 @@ from softkin.bayes.posterior import (
     check_count,
     check_network,
     device_of,
+    draw_seed,
+    drawing,
     last_layer,
     normal,
 )
@@ -89,6 +91,7 @@ class Laplace(Posterior):
         self.prior_precision, self.prediction, self.layers, self.seed = prior_precision, prediction, layers, seed
         self.samples = check_count(samples, "samples")
         self._peer: Any = None
+        self._drawn: Callable[[Tensor], None] | None = None
         self._layer = [last_layer(model, layer=layer)]  # in a list, or it would be registered a second time
         k, d = self.layer.weight.shape
         shapes = {
@@ -119,7 +122,7 @@ class Laplace(Posterior):
 
     @property
     def passes(self) -> int:
-        return 1 if self.layers == "last" or self.prediction == "probit" else self.samples
+        return 1  # all draws are of the logits' Gaussian, or of the last layer
 
     def fit(self, train_loader: Iterable[Any]) -> Self:
         """Compute the curvature at the trained weights, in one pass over the training rows, and choose δ.
@@ -272,7 +275,7 @@ class Laplace(Posterior):
     def averaged(self, logits_of: LogitsOf, *, members: bool = False) -> Averaged:
         self.ready()
         if self._peer is not None:
-            return Averaged(logits_of(self).double().softmax(dim=1))
+            return self._averaged_by_peer(logits_of, members=members)
         seen: list[tuple[Tensor, Tensor]] = []
         hook = self._watched(seen)
         try:
@@ -315,12 +318,27 @@ class Laplace(Posterior):
                 peer.optimize_prior_precision(method="marglik", link_approx="probit")
         self._peer = peer
 
+    def _averaged_by_peer(self, logits_of: LogitsOf, *, members: bool) -> Averaged:
+        parts: list[Averaged] = []
+        self._drawn = lambda draws: parts.append(Averaged.over(draws, keep=members))
+        try:
+            with drawing(draw_seed(self.seed, "laplace all layers"), device_of(self.network)):
+                p = logits_of(self).double().softmax(dim=1)
+        finally:
+            self._drawn = None
+        return Averaged.joined(parts) if parts else Averaged(p)
+
     def forward(self, *inputs: Any, **named: Any) -> Any:
         if self._peer is None or self.training or named:
             return super().forward(*inputs, **named)
-        link = "probit" if self.prediction == "probit" else "mc"
-        p: Tensor = self._peer(*inputs, link_approx=link, n_samples=self.samples)
-        return p.detach().clamp_min(torch.finfo(p.dtype).tiny).log()
+        if self.prediction == "probit":
+            p: Tensor = self._peer(*inputs, link_approx="probit").detach()
+        else:
+            draws = self._peer.predictive_samples(*inputs, n_samples=self.samples).detach()  # (samples, N, K)
+            if self._drawn is not None:
+                self._drawn(draws)
+            p = draws.mean(dim=0)
+        return p.clamp_min(torch.finfo(p.dtype).tiny).log()
 
     # During training
 

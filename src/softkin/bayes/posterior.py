@@ -2,7 +2,7 @@
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -59,6 +59,17 @@ class Averaged:
         mean = total / count
         information = (_entropy(mean) - entropy / count).clamp_min(0.0)  # rounding may leave −1e-17
         return cls(mean, information, torch.stack(kept) if keep else None)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The averages of successive batches as one."""
+        information = [part.mutual_information for part in parts if part.mutual_information is not None]
+        members = [part.members for part in parts if part.members is not None]
+        return cls(
+            torch.cat([part.probabilities for part in parts]),
+            torch.cat(information) if information else None,
+            torch.cat(members, dim=1) if members else None,
+        )
 
     @property
     def logits(self) -> Tensor:
