@@ -100,7 +100,10 @@ def lagrangian_slope(h: Tensor, multipliers: Tensor, rho: float) -> Tensor:
 
 
 class ClassAdaptiveObjective(Objective):
-    """Cross-entropy plus Σ_k P(h_ik; λ_k, ρ), λ_k a multiplier for each class, updated at every validation."""
+    """Cross-entropy plus Σ_k P(h_ik; λ_k, ρ), λ_k a multiplier for each class, updated at every validation.
+
+    docs/mathematics.md says where the authors' code differs.
+    """
 
     table: Tensor
     rho = 1.0
