@@ -3,6 +3,7 @@
 python benchmarks/study.py overhead     the runner beside the same trainings without it
 python benchmarks/study.py kills 200    kill -9 at random moments, each time resumed: the same results, bit for bit?
 python benchmarks/study.py default      softkin compare without options, as a user starts it
+python benchmarks/study.py bayes        the same with the columns that average over networks or measure distances
 """
 
 import argparse
@@ -19,6 +20,8 @@ import torch
 from softkin import data, models, report, study, training
 from softkin.study import perform
 from softkin.study.plan import Plan
+
+BAYES = ("--methods", "one-hot,ts,mc-dropout,swag,laplace,ensemble,distance,we")
 
 
 def spec(**changes: Any) -> study.StudySpec:
@@ -107,20 +110,24 @@ def kills(times: int, seed: int) -> int:
     return done.returncode
 
 
-def default() -> None:
+def default(*options: str) -> None:
     """Seconds of the whole command, imports included."""
     with tempfile.TemporaryDirectory() as place:
         begin = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "softkin", "compare", "--output", f"{place}/s"], check=True)
-        print(f"softkin compare: {time.perf_counter() - begin:.1f} s on {os.cpu_count()} cores")
+        subprocess.run([sys.executable, "-m", "softkin", "compare", *options, "--output", f"{place}/s"], check=True)
+        seconds = time.perf_counter() - begin
+        print(f"{' '.join(('softkin compare', *options))}: {seconds:.1f} s on {os.cpu_count()} cores")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["overhead", "kills", "default"])
+    parser.add_argument("what", choices=["overhead", "kills", "default", "bayes"])
     parser.add_argument("times", type=int, nargs="?", default=200)
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     if chosen.what == "kills":
         sys.exit(1 if kills(chosen.times, chosen.seed) else 0)
-    {"overhead": overhead, "default": default}[chosen.what]()
+    if chosen.what == "overhead":
+        overhead()
+    else:
+        default(*(BAYES if chosen.what == "bayes" else ()))
