@@ -79,7 +79,8 @@ def _bare(plan: Plan, jobs: list[Any]) -> None:
     from softkin import distances
 
     for job in jobs:
-        parts = data.split("digits", **job.spec["split"])
+        options = dict(job.spec["split"])
+        parts = data.split("digits", max_per_class=options.pop("per_class"), **options)
         network = models.build("small", num_classes=10, input_shape=(1, 8, 8), seed=job.spec["seed"])
         values = dict(job.spec["values"])
         if job.spec["method"] == "we":
