@@ -205,6 +205,9 @@ def test_the_state_of_swag_is_all_that_it_needs():
     again = bayes.Swag(network(norm=True, seed=9), samples=2)
     again.load_state_dict(swag.state_dict())
     assert torch.equal(again.predict(loader).logits, swag.predict(loader).logits)
+    swag.collect()  # other draws, which need batch statistics of their own
+    with pytest.raises(ValueError, match="batch statistics, which each member needs of its own"):
+        swag.predict(loader)
 
 
 # Laplace

@@ -113,6 +113,7 @@ class Swag(Posterior):
         if self.rank:
             self.deviations[seen % self.rank] = theta - self.mean
         self.collected += 1
+        self.statistics.zero_()  # they belong to draws around the former mean
         self._settled_at = -1
         return self
 
