@@ -462,6 +462,10 @@ def test_scores_tell_samples_of_no_class_apart(tmp_path, capsys):
     assert evaluated["mutual_information"]["mean"] == pytest.approx(float(information[0].mean()))
     assert set(evaluated["mutual_information"]["auroc_of_errors"]) == {"confidence", "mutual_information"}
     assert "by the members' mutual information AUROC" in run(capsys, *command)[1]
+    run(capsys, *command, "--report", tmp_path / "page.html")
+    page = json.loads((tmp_path / "page.json").read_text())
+    assert page["out_of_distribution"] == evaluated["out_of_distribution"]
+    assert page["mutual_information"] == evaluated["mutual_information"]
 
 
 def test_samples_of_no_class_go_with_one_model(tmp_path, capsys):

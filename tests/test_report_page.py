@@ -636,3 +636,28 @@ def test_few_samples_no_names_and_no_extras_make_a_page_too(browser, tmp_path):
     page.open(report.write(tmp_path / "infinite.html", report.build(never, candidates=[], resamples=100))[0])
     assert page.console() == []
     assert page.text("output[data-key='nll']") == "∞"
+
+
+def test_unknown_data_and_members_have_a_section(browser, predictions, tmp_path):
+    noise = torch.rand(3, N, K, generator=torch.Generator().manual_seed(1), dtype=torch.float64).softmax(2)
+    members = 0.9 * predictions.probabilities + 0.1 * noise
+    known = Predictions.from_probabilities(members.mean(0), predictions.labels, members=members)
+    unknown = Predictions.from_probabilities(noise.mean(0), members=noise, name="<b>noise</b>")
+    plain = report.build(known, candidates=[], resamples=100)
+    page = browser.open(report.write(tmp_path / "members.html", plain)[0])
+    assert page.text("#unknown h2") == "Where the members disagree"
+    data = report.build(known, unknown=[unknown], candidates=[], resamples=100)
+    page.open(report.write(tmp_path / "unknown.html", data)[0])
+    assert page.console() == []
+    (measured,) = data["out_of_distribution"]
+    cells = page.run(
+        "return [...document.querySelectorAll('#unknown tbody tr')].map((row) => [...row.children].map((cell) => "
+        "cell.querySelector('[data-value]') ? Number(cell.querySelector('[data-value]').dataset.value) : cell.textContent))"
+    )
+    scores = measured["scores"]
+    assert cells[0] == ["<b>noise</b>", N, "the winning score", *scores["confidence"].values()]
+    assert cells[1] == ["<b>noise</b>", N, "the members' disagreement", *scores["mutual_information"].values()]
+    errors = data["mutual_information"]["auroc_of_errors"]
+    assert [row[3] for row in cells[2:]] == [errors["confidence"], errors["mutual_information"]]
+    page.open(report.write(tmp_path / "none.html", report.build(predictions, candidates=[], resamples=100))[0])
+    assert page.run("return document.getElementById('unknown')") is None

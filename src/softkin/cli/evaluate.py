@@ -158,8 +158,7 @@ def run(arguments: argparse.Namespace) -> None:
     compared = compare_files(models, **settings) if len(models) > 1 else []
     if arguments.abstain is not None:
         _abstain(models, arguments)
-    if arguments.ood:
-        _unknown(models[0], arguments)
+    unknown = _unknown(models[0], arguments) if arguments.ood else []
     result = {"models": [model.data for model in models], "comparisons": compared}
     text = json.dumps(result, ensure_ascii=False, indent=1, allow_nan=False)
     if arguments.json:
@@ -170,7 +169,7 @@ def run(arguments: argparse.Namespace) -> None:
         files.write(arguments.output, text.encode())
         _wrote(arguments.output, arguments)
     if arguments.report is not None:
-        _report(models, compared, arguments)
+        _report(models, compared, unknown, arguments)
 
 
 def _wrote(path: Path, arguments: argparse.Namespace) -> None:
@@ -202,8 +201,8 @@ def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
         model.data["abstention"] = certificate.to_dict() | {"text": str(certificate)}
 
 
-def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> None:
-    """Add how well the model's scores detect out-of-distribution samples."""
+def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predictions]":
+    """Read out-of-distribution samples, and add how well the model's scores detect them."""
     from softkin import SoftkinError, evaluation
     from softkin.predictions import formats
 
@@ -221,6 +220,7 @@ def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> None:
                 "they must be from the same model."
             )
     model.data["out_of_distribution"] = [evaluation.out_of_distribution(model.predictions, other) for other in unknown]
+    return unknown
 
 
 def _detection_lines(data: dict[str, Any]) -> list[str]:
@@ -234,7 +234,12 @@ def _detection_lines(data: dict[str, Any]) -> list[str]:
     ]
 
 
-def _report(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
+def _report(
+    models: "list[Evaluated]",
+    compared: list[dict[str, Any]],
+    unknown: "list[Predictions]",
+    arguments: argparse.Namespace,
+) -> None:
     from softkin import SoftkinError, report
 
     for model in models:
@@ -259,6 +264,7 @@ def _report(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments
             abstain_confidence=arguments.abstain_confidence,
             images=images,
             texts=texts,
+            unknown=unknown,
             distances=None if arguments.distances is None else _distances(arguments.distances, first),
             asymmetric=True,
             **settings,

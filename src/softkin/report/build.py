@@ -14,7 +14,7 @@ from softkin import __version__, abstention, binning, calibrators, checks, metri
 from softkin.calibrators import Calibrator, TemperatureScaling
 from softkin.calibrators.selection import cross_fit
 from softkin.checks import Array
-from softkin.evaluation import sentence, settings
+from softkin.evaluation import distribution, sentence, settings
 from softkin.files import number
 from softkin.metrics import catalogue, scopes, uncertainty
 from softkin.metrics.catalogue import Metric
@@ -35,6 +35,7 @@ def build(
     distances: Array | None = None,
     images: Any = None,
     texts: Sequence[str] | None = None,
+    unknown: Sequence[Predictions] = (),
     name: str | None = None,
     source: str | None = None,
     n_bins: int = 15,
@@ -61,6 +62,7 @@ def build(
         images: (N, H, W) or (N, H, W, C) uint8, or ``report.attach.images``, for thumbnails; by default those that the
             predictions carry.
         texts: The samples' texts; by default those that the predictions carry.
+        unknown: The same model's predictions for samples of none of its classes, one for each set.
         name: The model's name; by default that of the predictions.
         source: Where the numbers come from, such as a file's name; shown as text.
         n_bins: The number of bins of the histograms, and the start of the page's slider of bins.
@@ -133,6 +135,8 @@ def build(
         "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
         "rows": rows.encoded(all_probabilities, y, predictions.sample_ids),
         "similarity": alike,
+        "out_of_distribution": [distribution.out_of_distribution(predictions, each) for each in unknown],
+        "mutual_information": distribution.spread(predictions),
         "decisions": decisions.build(predictions, distances=distances, confidence=level, seed=seed),
     }
 

@@ -23,6 +23,7 @@ SCRIPTS = (
     "classes.js",
     "abstain.js",
     "model.js",
+    "unknown.js",
     "decisions.js",
     "lines.js",
     "table.js",

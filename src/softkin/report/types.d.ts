@@ -171,6 +171,8 @@ interface PageData {
   variants: Variant[];
   calibrators: any[];
   samples: Record<string, Sample>;
+  out_of_distribution: { name: string | null; num_samples: number; scores: Record<string, { auroc: number; fpr_at_95: number }> }[];
+  mutual_information: { mean: number; auroc_of_errors: Record<string, number | null> } | null;
   /** Of a model `ModelRows`, of a similarity's page its own. */
   rows: any;
 
