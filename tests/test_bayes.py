@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -318,7 +319,16 @@ def test_all_layers_go_through_laplace_torch():
 
 
 class Peer:
-    """Stands for laplace-torch: draws of the probabilities, by torch's own generator."""
+    """Stands for laplace-torch: weights flattened by a view, and draws of probabilities by torch's own generator."""
+
+    def __init__(self, model=None, *rest, **options):
+        self.model = model
+
+    def fit(self, loader):
+        nn.utils.parameters_to_vector(self.model.parameters())
+
+    def optimize_prior_precision(self, **options):
+        """Leave the prior alone."""
 
     def predictive_samples(self, x, *, n_samples):
         return torch.randn(n_samples, len(x), 3).softmax(dim=2)
@@ -340,6 +350,16 @@ def test_draws_over_all_layers_are_members_and_depend_on_the_seed_alone():
     laplace.seed = 4
     assert not torch.equal(laplace.predict(loader).logits, preds.logits)
     assert laplace.passes == 1
+
+
+def test_all_layers_take_a_network_in_channels_last(monkeypatch):
+    monkeypatch.setitem(sys.modules, "laplace", SimpleNamespace(Laplace=Peer))
+    model = nn.Sequential(nn.Conv2d(2, 3, 2), nn.Flatten(), nn.Linear(3, 3)).to(memory_format=torch.channels_last)
+    loader = [(torch.rand(4, 2, 2, 2), torch.tensor([0, 1, 2, 0]))]
+    before = model[0].weight.detach().clone()
+    preds = bayes.Laplace(model, layers="all", prediction="sampled", samples=2).fit(loader).predict(loader)
+    assert preds.probabilities.shape == (4, 3)
+    assert torch.equal(model[0].weight, before)
 
 
 # Ensembles

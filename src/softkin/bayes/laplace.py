@@ -310,6 +310,7 @@ class Laplace(Posterior):
                 f"layers='all' needs laplace-torch: pip install 'softkin[laplace]' ({error})."
             ) from error
         self.network.eval()
+        self.network.to(memory_format=torch.contiguous_format)  # laplace-torch flattens weights by a view
         peer = Peer(self.network, "classification", "all", "kron", prior_precision=self.prior_precision or 1.0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
