@@ -310,7 +310,8 @@ class Laplace(Posterior):
                 f"layers='all' needs laplace-torch: pip install 'softkin[laplace]' ({error})."
             ) from error
         self.network.eval()
-        self.network.to(memory_format=torch.contiguous_format)  # laplace-torch flattens weights by a view
+        # laplace-torch flattens the weights by a view.
+        self.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         peer = Peer(self.network, "classification", "all", "kron", prior_precision=self.prior_precision or 1.0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
