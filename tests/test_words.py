@@ -101,6 +101,14 @@ def test_case_aliases_and_synonyms():
     assert torch.equal(distances.from_words(["cat", ["respirator", "gas mask", "dog"]], TOY), expected)
 
 
+def test_senses_of_wordnet_are_no_words():
+    names = ["crane", "heron", "tower"]
+    plain = distances.from_words(names)
+    for sense in ("crane.n.05", "n02012849"):
+        assert torch.equal(distances.from_words(names, aliases={"Crane": sense}), plain)
+    assert not torch.equal(distances.from_words(names, aliases={"crane": "stork"}), plain)
+
+
 def test_single_characters_are_left_out_only_beside_others():
     assert float(distances.from_words(["cat", "dog x"], TOY)[0, 1]) == 5
     assert float(distances.from_words(["cat", "s"], TOY)[0, 1]) == pytest.approx(np.hypot(9, 9))  # it has a vector

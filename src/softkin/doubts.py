@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin.distances.words import class_vectors, tokens
+from softkin.distances.words import aliases_of_words, class_vectors, tokens
 from softkin.similarity import SparseRows
 from softkin.word_vectors import SHIPPED, WordVectors, opened
 
@@ -114,7 +114,7 @@ def disagreement(
 def _in_wordnet(names: Sequence[str], aliases: Mapping[str, str]) -> list[int]:
     """A bit for each kind of thing that a name may mean, as a whole or by its last word ("oak tree": a tree)."""
     shipped = WordVectors.shipped()
-    lower = {key.lower(): value for key, value in aliases.items()}
+    lower = aliases_of_words(aliases)
     kinds = []
     for name in names:
         words = tokens(lower.get(name.lower(), name))

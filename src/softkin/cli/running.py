@@ -31,7 +31,7 @@ def add_alias(options: argparse._ActionsContainer) -> None:
         action="append",
         default=[],
         metavar="WORD=OTHER",
-        help="look up OTHER instead of WORD; may be repeated",
+        help="look up OTHER instead of WORD; a sense such as crane.n.05 counts for WordNet only; may be repeated",
     )
 
 

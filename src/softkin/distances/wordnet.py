@@ -2,7 +2,6 @@
 
 import mmap
 import os
-import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -10,11 +9,10 @@ from pathlib import Path
 
 from softkin import SoftkinError, files
 from softkin.distances.taxonomy import Taxonomy
+from softkin.distances.words import SENSE, WNID
 from softkin.names import near
 
 FOLDERS = ("/usr/share/wordnet", "/usr/local/share/wordnet", "~/nltk_data/corpora/wordnet")
-_WNID = re.compile(r"n(\d{8})")
-_SENSE = re.compile(r"(.+)\.n\.(\d{1,3})")
 _PLURALS = (
     ("ies", "y"),
     ("ves", "f"),
@@ -75,9 +73,9 @@ class WordNet:
         For a lemma this is the first sense that is a kind of thing, not a single person or place (for "crane", not the
         poet). A plural is looked up as its singular.
         """
-        if _WNID.fullmatch(name):
+        if WNID.fullmatch(name):
             return name if self._line(name) is not None else None
-        sense = _SENSE.fullmatch(name)
+        sense = SENSE.fullmatch(name)
         if sense is not None:
             wnids = self.senses(sense[1])
             place = int(sense[2])

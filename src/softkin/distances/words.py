@@ -22,6 +22,8 @@ _POSSESSIVE = re.compile(r"['’]s\b", re.IGNORECASE)
 _HUMP = re.compile(r"(?<=[a-z0-9]{2})(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BETWEEN = re.compile(r"[\W_]+")  # anything that is neither a letter nor a digit
 _COUNTER = re.compile(r"[0-9]+|[a-z]")  # the distinguishing part of numbered classes: class_0, group b
+WNID = re.compile(r"n(\d{8})")
+SENSE = re.compile(r"(.+)\.n\.(\d{1,3})")  # of WordNet: "crane.n.05"
 
 NEAR_LENGTH = 64  # characters: longer words are no typing errors, so similar words are not searched
 SHOWN = 20  # maximum number of words without a vector in a message
@@ -63,7 +65,8 @@ def from_words(
         vectors: None for the default vectors that come with softkin (a sentence encoder's, of English words); "glove"
             for the GloVe vectors that come with softkin (the paper's kind, not normalised); a ``WordVectors``; a
             mapping from words to arrays; or the path of a file for ``WordVectors.load``.
-        aliases: Replacements for names or words in look-ups, such as {"gasmask": "gas mask"}.
+        aliases: Replacements for names or words in look-ups, such as {"gasmask": "gas mask"}. A replacement that is a
+            sense of WordNet ("crane.n.05", a wnid) is meant for ``from_taxonomy`` and is ignored here.
         prefer: "entity" uses each class's whole-name entity vector (Wikipedia2Vec's ``ENTITY/…`` rows) if every class
             has one, and otherwise warns and uses words for all classes: the two kinds never share a matrix.
 
@@ -116,13 +119,22 @@ def class_vectors(
     if len(synonyms) < 2:
         raise ValueError(f"`class_names` must name at least 2 classes, got {len(synonyms)}.")
     vectors = opened(vectors)
-    aliases = {key.lower(): value for key, value in (aliases or {}).items()}
+    aliases = aliases_of_words(aliases)
     entries = _entities(synonyms, vectors, aliases) if prefer == "entity" else None
     if entries is None:
         entries = _word_entries(synonyms, vectors, aliases)
     rows = _rows(entries, vectors)
     checks.finite(rows, "vectors")
     return rows
+
+
+def aliases_of_words(aliases: Mapping[str, str] | None) -> dict[str, str]:
+    """The aliases by lower-cased name, without those that are WordNet's identifiers, which no word vector knows."""
+    return {
+        name.lower(): other
+        for name, other in (aliases or {}).items()
+        if not (WNID.fullmatch(other) or SENSE.fullmatch(other))
+    }
 
 
 def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
