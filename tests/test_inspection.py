@@ -106,7 +106,7 @@ def test_a_correction_makes_a_class_like_others():
     torch.testing.assert_close(fixed[0, rest], (D[1, rest] + D[2, rest]) / 2)
     others = D.clone().fill_diagonal_(float("inf"))
     others[:, 0] = float("inf")
-    assert float(fixed[0, 1]) == float(others[1].min())
+    assert float(fixed[0, 1]) == min(float(others[1].min()), float(fixed[0, rest].min()))
     untouched = torch.tensor([1, 2, *rest])
     assert torch.equal(fixed[untouched][:, untouched], D[untouched][:, untouched])
     S = similarity.from_distances(D, 2.0)
@@ -121,6 +121,19 @@ def test_a_correction_makes_a_class_like_others():
         with pytest.raises(ValueError) as error:
             inspection.fixed(D, NAMES, fixes)
         assert words in str(error.value)
+
+
+def test_a_class_is_nearest_to_those_that_it_was_made_like():
+    names = CIFAR.read_text().split()
+    fox, leopard = names.index("fox"), names.index("leopard")
+    D = distances.from_words(names, "glove")
+    D = inspection.fixed(D, names, {"fox": ["wolf", "leopard"]})  # bears are nearer to wolves than anything to leopards
+    assert torch.equal(D, D.T)
+    far = D[fox].clone()
+    far[fox] = float("inf")
+    assert far[leopard] == far.kthvalue(2).values
+    every = inspection.fixed(torch.ones(3, 3), ["a", "b", "c"], {"a": ["b", "c"]})
+    assert torch.equal(every, 1 - torch.eye(3, dtype=torch.float64))
 
 
 def test_show_mends_and_keeps_the_provenance(capsys, tmp_path):

@@ -282,7 +282,8 @@ def fixed(matrix: Array, class_names: Sequence[str], fixes: Fixes) -> Tensor:
     """Corrected distances: a class becomes as far from the rest as the classes that it is like are on average.
 
     With T the classes that class k should be like, d(k, j) and d(j, k) become the means of d(t, j) and d(j, t) over t
-    in T. The distance of k to t in T becomes the smallest distance of t to any class, so that t is among k's nearest.
+    in T. The distance of k to t in T becomes the smallest distance of t to any class, or of k to the classes outside T
+    if that is smaller, so that no class outside T is nearer to k than those of T.
 
     Args:
         matrix: D, (K, K).
@@ -304,6 +305,8 @@ def fixed(matrix: Array, class_names: Sequence[str], fixes: Fixes) -> Tensor:
         without[:, k] = without[k] = float("inf")
         d[k, rest], d[rest, k] = d[t][:, rest].mean(dim=0), d[rest][:, t].mean(dim=1)
         d[k, t], d[t, k] = without[t].amin(dim=1), without[:, t].amin(dim=0)
+        if len(rest):
+            d[k, t], d[t, k] = d[k, t].clamp(max=d[k, rest].min()), d[t, k].clamp(max=d[rest, k].min())
     return d.fill_diagonal_(0)
 
 
