@@ -98,6 +98,17 @@ def test_homographs_are_found_by_disagreement(capsys):
     assert not {"dolphin", "bicycle", "wolf"} & set(odd)
 
 
+def test_homographs_are_found_by_a_tree(capsys, shared_data):
+    tree = shared_data / "taxonomy" / "cifar100-parent-child.csv"
+    code, output, errors = run(capsys, "similarity", "show", CIFAR, "--compare-with", tree, "--json")
+    assert (code, errors) == (0, "")
+    odd = [oddity for oddity in json.loads(output)["oddities"] if oddity["kind"] == "disagreement"]
+    assert [oddity["class"] for oddity in odd] == ["ray", "seal"]
+    assert odd[0]["words"].startswith(
+        "'ray' is nearest to 'television', 'lamp', 'oak_tree', and cifar100-parent-child.csv sees 57 %"
+    )
+
+
 def test_a_correction_makes_a_class_like_others():
     D = matrix(2)
     fixed = inspection.fixed(D, NAMES, {"fox": ["wolf", "dog"]})

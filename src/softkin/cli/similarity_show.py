@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import files
-from softkin.cli import running, sources
+from softkin.cli import choices, running, sources
 from softkin.cli.text import shown
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from softkin.inspection import Inspection
 
 SUMMARY = "inspect a similarity (labels, groups, rows that look wrong) and correct it"
@@ -33,6 +35,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--beta", type=float, help="sharpness of the similarity (default: the file's, or 2)")
     sources.add_measuring(command)
     command.add_argument("--asymmetric", action="store_true", help="allow distances that differ by direction")
+    choices.path(
+        command.add_argument(
+            "--compare-with",
+            action="append",
+            default=[],
+            metavar="FILE",
+            help="distances, a similarity, a taxonomy or wordnet, in which to look for names with another meaning; may "
+            "be repeated (default: softkin's other word vectors)",
+        )
+    )
     command.add_argument(
         "--fix",
         action="append",
@@ -113,7 +125,7 @@ def run(arguments: argparse.Namespace) -> None:
     if measured.similarity is None:
         about["beta"] = beta
     source = read.matrix.source + (f"; corrected: {inspection.in_words(fixes)}" if fixes else "")
-    others = inspection.other_sources(read.synonyms, vectors=read.vectors, aliases=running.aliases(arguments))
+    others = _others(read, arguments)
     seen = inspection.inspect(s, names, alpha=alpha, source=source, others=others, about=about)
     _show(seen, arguments, beta if measured.similarity is None else None)
     written: list[Path] = []
@@ -132,6 +144,26 @@ def run(arguments: argparse.Namespace) -> None:
         written.append(arguments.output)
     if not arguments.json:
         print("\n".join(f"Wrote {path}" for path in written), end="\n" if written else "")
+
+
+def _others(read: sources.SourceRead, arguments: argparse.Namespace) -> "dict[str, Tensor]":
+    """Distances from other sources, by name: those of --compare-with, or softkin's other word vectors."""
+    from softkin import distances, inspection
+
+    aliases = running.aliases(arguments)
+    if not arguments.compare_with:
+        return inspection.other_sources(read.synonyms, vectors=read.vectors, aliases=aliases)
+    classes = distances.ClassNames(read.matrix.class_names, read.synonyms)
+    others = {}
+    for path in arguments.compare_with:
+        tree = path == "wordnet"
+        measured = (
+            distances.measure("taxonomy", classes, tree=path, aliases=aliases)
+            if tree
+            else distances.measure("file", classes, matrix=path)
+        )
+        others[path if tree else Path(path).name] = measured.matrix
+    return others
 
 
 def _show(seen: "Inspection", arguments: argparse.Namespace, beta: float | None) -> None:
