@@ -137,7 +137,7 @@ def test_weights_are_those_of_a_general_solver():
     )
     constant = torch.ones(k, k, dtype=torch.float64)
     sources = {"a": a, "b": b, "c": asymmetric(k, 3), "constant": constant, "twin": a.clone()}
-    result = audition.audition(sources, audition.Confusions(C, "a toy"), folds=2, permutations=1, resamples=100)
+    result = audition.audition(sources, audition.Confusions(C, "a toy"), folds=2, permutations=19, resamples=100)
     mixed = next(candidate for candidate in result.candidates if candidate.name == "mixture")
     weights = np.array([mixed.weights[name] for name in sources])
 
@@ -150,7 +150,7 @@ def test_weights_are_those_of_a_general_solver():
     assert weights.min() >= 0
     assert weights[0] == pytest.approx(weights[4], abs=1e-4)
     nearest = similarity.from_distances(a, 1e6, asymmetric=True)  # no finite weight is best
-    result = audition.audition({"a": a}, audition.Confusions(nearest, "a toy"), folds=2, permutations=1, resamples=100)
+    result = audition.audition({"a": a}, audition.Confusions(nearest, "a toy"), folds=2, permutations=19, resamples=100)
     assert result.chosen.beta == pytest.approx(50)
 
 
@@ -240,7 +240,7 @@ def test_glove_and_minilm_mixed_as_in_the_reference(shared_data):
         confusions = audition.confusions_of_labels(file["clean_label"], file["noisy_label"], num_classes=100)
     glove, minilm = distances.from_words(names, "glove"), distances.from_words(names)
     mixed = distances.mixture([glove, minilm])
-    result = audition.audition({"mixed": mixed}, confusions, permutations=10)
+    result = audition.audition({"mixed": mixed}, confusions, permutations=19)
     assert result.candidates[0].cross_entropy.value == pytest.approx(4.01, abs=0.005)
 
 

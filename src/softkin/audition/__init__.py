@@ -32,6 +32,7 @@ from softkin.audition.suggestion import MIXTURE, starting_alpha, suggestion
 from softkin.checks import Array
 
 __all__ = [
+    "FEWEST_RENAMINGS",
     "LARGEST_WEIGHT",
     "MIXTURE",
     "TOP",
@@ -47,6 +48,7 @@ __all__ = [
 ]
 
 FEW = 10  # minimum number of classes with confusions for cross-validation
+FEWEST_RENAMINGS = 19  # the source itself counts too, so with fewer no p-value could be 0.05
 
 
 def audition(
@@ -69,7 +71,8 @@ def audition(
         mixture: Also learn a mixture of all sources, if there are several.
         folds: Number of folds of the classes; the rows of a fold are predicted with the β or weights of the others.
         resamples: Number of bootstrap resamples of the classes, for the intervals.
-        permutations: Number of random renamings of the classes, for the controls.
+        permutations: Number of random renamings of the classes, for the controls; at least 19, because with fewer no
+            p-value could be 0.05.
         confidence: The level of the intervals.
         seed: Seed for folds, resamples and renamings.
 
@@ -99,7 +102,7 @@ def audition(
         )
     folds = checks.count(folds, "folds", least=2, most=len(kept))
     checks.count(resamples, "resamples", least=100, most=1_000_000)
-    checks.count(permutations, "permutations", least=1, most=1_000_000)
+    checks.count(permutations, "permutations", least=FEWEST_RENAMINGS, most=1_000_000)
     tail = (1 - checks.level(confidence)) / 2
     rng = np.random.default_rng(seed)
     problem = Problem(matrices, shares, kept, rng.permutation(len(kept)) % folds, folds)
