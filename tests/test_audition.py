@@ -244,6 +244,33 @@ def test_glove_and_minilm_mixed_as_in_the_reference(shared_data):
     assert result.candidates[0].cross_entropy.value == pytest.approx(4.01, abs=0.005)
 
 
+def test_options_reach_the_sources_that_have_them(capsys, tmp_path):
+    names = CIFAR.read_text().split()[:12]
+    images = np.random.default_rng(0).integers(0, 255, (60, 4, 4, 3), dtype=np.uint8)
+    np.savez(tmp_path / "data.npz", images=images, labels=np.arange(60) % 12, class_names=np.array(names))
+    S = similarity.from_distances(distances.from_words(names), 2.0)
+    P = predictions.Predictions.from_probabilities(0.8 * torch.eye(12) + 0.2 * S, torch.arange(12), class_names=names)
+    P.save(tmp_path / "p.npz")
+    audition_of = ("similarity", "audition", tmp_path / "data.npz", "--against", tmp_path / "p.npz")
+    (tmp_path / "tree.csv").write_text("\n".join(f"thing,{name}" for name in names).replace("bed", "cradle"))
+    code, output, errors = run(
+        capsys, *audition_of, "--json", "--distances", "l1", "--max-per-class", "3", "--outputs", tmp_path / "p.npz",
+        "--tree", tmp_path / "tree.csv", "--alias", "bed=cradle",
+    )  # fmt: skip
+    assert (code, errors) == (0, "")
+    result = json.loads(output)
+    assert result["sources"]["l1"].endswith("mean L1, 3 a class at most")
+    assert set(result["sources"]) == {"minilm", "glove", "l1", "outputs", "taxonomy"}
+    for options, words in (
+        (["--max-per-class", "3"], "--max-per-class must be left out: it is for --distances l1 or l2."),
+        (["--distances", "taxonomy"], "the distance 'taxonomy' needs `tree` (--tree)."),
+        (["--permutations", "18"], "`--permutations` must be at least 19, got 18."),
+    ):
+        code, _, errors = run(capsys, *audition_of, *options)
+        assert code == 2
+        assert words in errors
+
+
 def test_against_a_confusion_matrix_and_outputs(capsys, tmp_path):
     names = CIFAR.read_text().split()[:15]
     (tmp_path / "names.txt").write_text("\n".join(names))

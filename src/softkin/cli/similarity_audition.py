@@ -71,14 +71,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin import checks, distances
+    from softkin import audition, checks, distances
 
     sources.check(arguments)
-    for name in _distances(arguments):
-        distances.SOURCES.canonical(name, "--distances")
+    listed = [distances.SOURCES.canonical(name, "--distances") for name in _distances(arguments)]
+    sampled = any("max_per_class" in distances.SOURCES[name].options for name in listed)
+    if arguments.max_per_class is not None and not sampled:
+        raise ValueError("--max-per-class must be left out: it is for --distances l1 or l2.")
     checks.count(arguments.folds, "--folds", least=2, most=10**6)
     checks.count(arguments.resamples, "--resamples", least=100, most=10**6)
-    checks.count(arguments.permutations, "--permutations", least=1, most=10**6)
+    checks.count(arguments.permutations, "--permutations", least=audition.FEWEST_RENAMINGS, most=10**6)
     checks.level(arguments.confidence)
     if arguments.output is not None and arguments.output.suffix != ".safetensors":
         raise ValueError(f"--output must end in .safetensors, got {arguments.output}.")
@@ -129,7 +131,7 @@ def _candidates(
     left_out: dict[str, str] = {}
 
     def add(name: str, source: str, chosen: dict[str, Any], vectors: Any = None) -> None:
-        measured = sources.measure(source, classes, arguments, chosen, vectors=vectors)
+        measured = sources.measure(source, classes, arguments, chosen, vectors=vectors, only_its_own=True)
         label = name
         while label in matrices:
             label += "'"
@@ -147,11 +149,12 @@ def _candidates(
                 if vectors == arguments.vectors:
                     raise
                 left_out[vectors] = str(error)
+    typed = sources.options(arguments)
     for name in _distances(arguments):
         canonical = distances.SOURCES.canonical(name, "--distances")
-        if distances.SOURCES[canonical].uses_samples:
+        source = distances.SOURCES[canonical]
+        if source.uses_samples or not set(source.required) <= set(typed):  # refused where an option is lacking
             add(canonical, canonical, {})
-    typed = sources.options(arguments)
     for path in typed.pop("matrix", []):
         add(Path(path).stem, "file", {"matrix": path})
     for name, source in distances.SOURCES.items():

@@ -171,23 +171,40 @@ def read(arguments: argparse.Namespace) -> SourceRead:
 
 
 def measure(
-    name: str, classes: "ClassData", arguments: argparse.Namespace, chosen: dict[str, Any], *, vectors: Any = None
+    name: str,
+    classes: "ClassData",
+    arguments: argparse.Namespace,
+    chosen: dict[str, Any],
+    *,
+    vectors: Any = None,
+    only_its_own: bool = False,
 ) -> "ClassDistances":
-    """Measure the classes with a distance source and the user's options."""
+    """Measure the classes with a distance source and the user's options.
+
+    Args:
+        name: The source.
+        classes: The classes to measure.
+        arguments: The user's options.
+        chosen: The options of ``add_options`` for this source.
+        vectors: Word vectors.
+        only_its_own: Leave out options of other sources, because several sources are measured; by default they are
+            refused.
+    """
     from softkin import distances
     from softkin.training.distances import opened
 
-    return distances.measure(
-        name,
-        classes,
-        vectors=vectors,
-        aliases=running.aliases(arguments),
-        prefer=arguments.prefer,
-        max_per_class=arguments.max_per_class,
-        seed=arguments.seed,
-        device=arguments.device,
-        **opened(chosen, classes.class_names),
-    )
+    options: dict[str, Any] = {
+        "vectors": vectors,
+        "aliases": running.aliases(arguments),
+        "prefer": arguments.prefer,
+        "max_per_class": arguments.max_per_class,
+        "seed": arguments.seed,
+        "device": arguments.device,
+    }
+    if only_its_own:
+        known = distances.SOURCES[name].options
+        options = {option: value for option, value in options.items() if option in known}
+    return distances.measure(name, classes, **options, **opened(chosen, classes.class_names))
 
 
 def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str | None]":
