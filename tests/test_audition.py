@@ -195,9 +195,29 @@ def test_confusions_of_people_and_models():
     of_outputs = audition.confusions_of_outputs(P, [0, 0, 0, 1])
     assert of_outputs.gap == pytest.approx(0.05)
     assert of_outputs.shares[0].tolist() == pytest.approx([0, 0.75, 0.25])
+    votes = np.array([[40, 8, 2], [3, 7, 0], [0, 1, 9]])
+    of_votes = audition.confusions_of_votes(votes)
+    assert of_votes.shares.tolist() == [[0, 0.8, pytest.approx(0.2)], [1, 0, 0], [0, 1, 0]]
+    assert audition.confusions_of_votes(votes, labels=[0, 0, 2]).shares[0].tolist() == [0, 15 / 17, 2 / 17]
+    with pytest.raises(ValueError, match=r"`votes` must have shape \(N, K\)"):
+        audition.confusions_of_votes([1, 2])
 
 
 # On real data
+
+
+def test_votes_of_people_on_cifar10h(capsys, tmp_path, shared_data):
+    names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+    (tmp_path / "names.txt").write_text("\n".join(names))
+    votes = shared_data / "human" / "cifar10h_human_softlabels.npz"
+    code, output, errors = run(capsys, "similarity", "audition", tmp_path / "names.txt", "--against", votes, "--json")
+    assert (code, errors) == (0, "")
+    result = json.loads(output)
+    assert result["against"] == "the human votes of cifar10h_human_softlabels.npz (true is what most chose)"
+    assert result["candidates"][0]["cross_entropy"]["value"] < result["uniform"] - 0.2
+    code, _, errors = run(capsys, "similarity", "audition", CIFAR, "--against", votes)
+    assert code == 1
+    assert "must hold votes for the 100 classes of SOURCE, got shape (10000, 10)" in errors
 
 
 def test_reference_values_on_cifar100n(capsys, tmp_path, shared_data):

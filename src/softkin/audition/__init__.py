@@ -25,6 +25,7 @@ from softkin.audition.confusions import (
     confusions_of_counts,
     confusions_of_labels,
     confusions_of_outputs,
+    confusions_of_votes,
 )
 from softkin.audition.fits import LARGEST_WEIGHT, Floats, Problem
 from softkin.audition.results import Audition, Candidate, Judged
@@ -44,6 +45,7 @@ __all__ = [
     "confusions_of_counts",
     "confusions_of_labels",
     "confusions_of_outputs",
+    "confusions_of_votes",
     "top_membership",
 ]
 

@@ -13,7 +13,8 @@ from softkin.checks import Array
 class Confusions:
     """Observed confusions between classes, and their origin.
 
-    They are made by ``confusions_of_outputs``, ``confusions_of_labels`` or ``confusions_of_counts``.
+    They are made by ``confusions_of_outputs``, ``confusions_of_labels``, ``confusions_of_votes`` or
+    ``confusions_of_counts``.
     """
 
     shares: Tensor
@@ -45,6 +46,23 @@ def confusions_of_labels(true: Array, assigned: Array, *, num_classes: int, sour
     second = checks.class_labels(assigned, num_samples=len(first), num_classes=num_classes).cpu()
     counts = torch.bincount(first * num_classes + second, minlength=num_classes**2).view(num_classes, num_classes)
     return confusions_of_counts(counts, source=source)
+
+
+def confusions_of_votes(votes: Array, *, labels: Array | None = None, source: str = "human votes") -> Confusions:
+    """Confusions of people of whom several judged each sample, as in CIFAR-10H.
+
+    Args:
+        votes: (N, K) number, or share, of the people who chose each class.
+        labels: (N,) true classes; by default the class that most people chose.
+        source: A description of their origin.
+    """
+    chosen = checks.as_tensor(votes, "votes").to("cpu", torch.float64)
+    if chosen.ndim != 2 or chosen.shape[1] < 2 or not bool((chosen >= 0).all() & torch.isfinite(chosen).all()):
+        raise ValueError(f"`votes` must have shape (N, K) and hold numbers of people, got shape {tuple(chosen.shape)}.")
+    k = chosen.shape[1]
+    true = chosen.argmax(dim=1) if labels is None else labels
+    first = checks.class_labels(true, num_samples=len(chosen), num_classes=k).cpu()
+    return confusions_of_counts(torch.zeros(k, k, dtype=torch.float64).index_add_(0, first, chosen), source=source)
 
 
 def confusions_of_counts(counts: Array, *, source: str = "a confusion matrix") -> Confusions:

@@ -41,7 +41,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             required=True,
             metavar="FILE",
             help="confusions to predict: a baseline's held-out predictions, a .csv confusion matrix, or an .npz of "
-            "human labels (`clean_label` and `noisy_label`)",
+            "human labels (`clean_label` and `noisy_label`, or `counts` of votes and optional `labels`)",
         )
     )
     listed = command.add_argument("--distances", metavar="A,B,…")
@@ -185,6 +185,15 @@ def _confusions(path: str, class_names: list[str]) -> "Confusions":
                 true, seen = (archive.array(key).all() for key in ("clean_label", "noisy_label"))
                 source = f"the human labels of {name}"
                 return audition.confusions_of_labels(true, seen, num_classes=len(class_names), source=source)
+            if "counts" in archive.keys:
+                votes = archive.array("counts").all()
+                if votes.ndim != 2 or votes.shape[1] != len(class_names):
+                    raise SoftkinError(
+                        f"{path} must hold votes for the {len(class_names)} classes of SOURCE, got shape {votes.shape}."
+                    )
+                labels = archive.array("labels").all() if "labels" in archive.keys else None
+                source = f"the human votes of {name}" + (" (true is what most chose)" if labels is None else "")
+                return audition.confusions_of_votes(votes, labels=labels, source=source)
     outputs = predictions.load(path)
     if outputs.num_classes != len(class_names) or outputs.class_names not in (None, list(class_names)):
         raise SoftkinError(f"{path} must have the classes of SOURCE, in the same order, but they differ.")
