@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import files
-from softkin.cli import running, sources
+from softkin.cli import choices, running, sources
 from softkin.cli.text import shown
 
 if TYPE_CHECKING:
@@ -41,6 +41,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="held-out predictions of a network trained on one-hot labels, to say whether smoothing will help",
     )
     sources.add_measuring(command)
+    choices.path(
+        command.add_argument(
+            "--mix",
+            action="append",
+            default=[],
+            metavar="FILE=WEIGHT",
+            help="mix in the distances, similarity or taxonomy of FILE; each is normalised, and SOURCE has weight 1; "
+            "may be repeated",
+        )
+    )
     command.add_argument(
         "--check", action="store_true", help="check sharp labels against WordNet and softkin's other word vectors"
     )
@@ -67,6 +77,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.beta not in (None, "auto"):
         checks.beta(arguments.beta)
     checks.count(arguments.top, "--top", most=10**6)
+    _weights(arguments.mix)
     if arguments.output is not None and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
     if arguments.output is not None:
@@ -78,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
     from softkin import SoftkinError, doubts, similarity, smoothing
 
     read = sources.read(arguments)
-    matrix, measured = read.matrix, read.measured
+    matrix, measured = _mixed(read, arguments.mix)
     baseline = None if arguments.baseline is None else _baseline(arguments.baseline, matrix)
     if measured.similarity is not None and arguments.beta is not None:
         raise ValueError(
@@ -118,6 +129,37 @@ def run(arguments: argparse.Namespace) -> None:
         files.write_together(contents)
         if not arguments.json:
             print("\n".join(f"Wrote {path}" for path in contents))
+
+
+def _weights(mix: list[str]) -> list[tuple[str, float]]:
+    """The files of --mix and their weights."""
+    from softkin import checks
+
+    weights = []
+    for text in mix:
+        path, _, weight = text.rpartition("=")
+        if not path or not checks.is_number(weight):
+            raise ValueError(f"--mix must be FILE=WEIGHT, got {text!r}.")
+        weights.append((path, checks.at_least_zero(float(weight), "--mix")))
+    return weights
+
+
+def _mixed(read: sources.SourceRead, mix: list[str]) -> "tuple[ClassMatrix, ClassDistances]":
+    """The distances of SOURCE, or their mixture with those of --mix."""
+    if not mix:
+        return read.matrix, read.measured
+    from softkin import distances
+
+    classes = distances.ClassNames(read.matrix.class_names, read.synonyms)
+    matrices, weights, parts = [read.matrix.values], [1.0], [f"1 × ({read.matrix.source})"]
+    for path, weight in _weights(mix):
+        measured = distances.measure("file", classes, matrix=path)
+        matrices.append(measured.matrix)
+        weights.append(weight)
+        parts.append(f"{weight:g} × ({measured.how})")
+    values, how = distances.mixture(matrices, weights), " + ".join(parts)
+    matrix = distances.ClassMatrix(values, classes.class_names, "distances", how)
+    return matrix, distances.ClassDistances(values, how, asymmetric=True)
 
 
 def _baseline(path: Path, matrix: "ClassMatrix") -> dict[str, Any]:
