@@ -35,6 +35,7 @@ bench: .venv/dev
 	$(RUN) benchmarks/metrics.py
 	$(RUN) benchmarks/calibrators.py
 	$(RUN) benchmarks/decisions.py
+	$(RUN) benchmarks/similarity.py
 	$(RUN) benchmarks/data.py
 	$(RUN) benchmarks/training.py
 	$(RUN) benchmarks/alpha_cost.py
