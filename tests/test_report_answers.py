@@ -174,11 +174,30 @@ def test_worst_classes_stand_out_beyond_chance_only(answered):
     named = answers.worst_classes(data)
     for k in range(6):
         hits, sure = (y[answer == k] == k).sum().item(), float(score[answer == k].mean())
-        interval = binomtest(hits, int((answer == k).sum())).proportion_ci(1 - 0.05 / 6, method="wilson")
+        interval = binomtest(hits, int((answer == k).sum())).proportion_ci(1 - 0.05 / 6, method="exact")
         assert (k in named) == (not interval.low <= sure <= interval.high) or len(named) == answers.WORST
     few = report.build(toy_predictions(n=30, sharp=1.0), candidates=[], resamples=100)
     assert answers.worst_classes(few) == []
     assert "No single class stands out beyond chance" in static(render.page(few))
+
+
+def test_a_calibrated_model_of_high_confidence_has_no_worst_class():
+    """At 99 % sure, a mistake or two in 20 answers is chance: in at most 5 % of calibrated models is any class named."""
+    random, num_classes, models = np.random.default_rng(0), 100, 300
+    false_alarms = 0
+    for _ in range(models):
+        right = random.binomial(20, 0.99, num_classes).tolist()
+        classes = {"answered": [20] * num_classes, "right": right, "score_sum": [19.8] * num_classes}
+        data = {"num_classes": num_classes, "level": 0.95, "variants": [{"classes": classes}]}
+        false_alarms += bool(answers.worst_classes(data))
+    assert binomtest(false_alarms, models, 0.05, alternative="greater").pvalue > 0.01
+
+
+def test_similarity_without_a_mistake_to_explain_is_not_called_unexamined(answered):
+    _, data = answered
+    alike = data["similarity"] | {"mistakes": {"nearest": 5, "wrong": 0, "near": 0, "chance": 1.0}}
+    assert "was not examined" not in render.page(data | {"similarity": alike})
+    assert "was not examined" in render.page(data | {"similarity": None})
 
 
 def test_mistakes_among_the_nearest_classes_are_counted(answered):

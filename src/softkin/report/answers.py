@@ -8,10 +8,10 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from statistics import NormalDist
 from typing import Any
 
 from softkin.files import from_number
+from softkin.metrics import shares
 from softkin.report import curves
 
 FEW = 10  # scores in a bin; a bin with fewer is drawn as a point, not as a bar
@@ -102,29 +102,23 @@ def _where(data: Mapping[str, Any]) -> str:
 
 
 def worst_classes(data: Mapping[str, Any]) -> list[int]:
-    """The answers "class k" whose mean confidence lies outside Wilson's interval of their accuracy.
+    """The answers "class k" that are right more or less often than their mean confidence allows, worst first.
 
-    Bonferroni's correction for K tests widens the interval.
+    Binomial test with Bonferroni's correction for K tests. Confidences that differ make the number of right answers vary
+    less than the binomial of their mean, so the test names a class of a calibrated model too rarely, never too often.
     """
+    from scipy.special import bdtr, bdtrc  # scipy.stats takes most of a second to import
+
     classes = data["variants"][0]["classes"]
     tail = (1 - data["level"]) / max(1, data["num_classes"])
-    z = NormalDist().inv_cdf(1 - tail / 2)
     beyond = []
     for k, n in enumerate(classes["answered"]):
         if n:
-            low, high = wilson(classes["right"][k] / n, n, z)
-            sure = classes["score_sum"][k] / n
-            if not low <= sure <= high:
-                beyond.append((abs(classes["score_sum"][k] - classes["right"][k]), k))
+            right, sure = classes["right"][k], min(1.0, classes["score_sum"][k] / n)
+            at_least = bdtrc(right - 1, n, sure) if right else 1.0
+            if min(bdtr(right, n, sure), at_least) <= tail / 2:
+                beyond.append((abs(classes["score_sum"][k] - right), k))
     return [k for _, k in sorted(beyond, key=lambda pair: (-pair[0], pair[1]))[:WORST]]
-
-
-def wilson(rate: float, n: int, z: float) -> tuple[float, float]:
-    """Wilson's interval for a proportion."""
-    grow = 1 + z * z / n
-    centre = (rate + z * z / (2 * n)) / grow
-    half = z / grow * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
-    return centre - half, centre + half
 
 
 def _what_to_do(data: Mapping[str, Any]) -> str:
@@ -185,7 +179,9 @@ def _rule_advice(data: Mapping[str, Any]) -> list[str]:
 def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
     """Whether labels by class similarity could help."""
     alike = data["similarity"]
-    if alike is None or not alike["mistakes"]["wrong"]:
+    if alike is not None and not alike["mistakes"]["wrong"]:
+        return []  # no mistake to explain
+    if alike is None:
         return [
             "Class similarity was not examined: with <code>--distances</code> the page shows whether mistakes stay "
             "among similar classes."
@@ -196,7 +192,7 @@ def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
         f"{100 * share:.0f}\u202f% of the wrong answers are among the {near['nearest']} classes most like the true one"
     )
     chance = f"(by chance {100 * near['chance']:.0f}\u202f%)"
-    low, _ = wilson(share, near["wrong"], data["quantile"])
+    low, _ = shares.wilson(share, near["wrong"], data["level"])
     if low > near["chance"]:
         return [
             f"{says} {chance}: training with class-similarity labels puts α there instead of spreading it over all "
