@@ -105,6 +105,20 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": kind, "features": features})
 
+    def wider_than_a4(self):
+        """What the printed page holds that is wider than the paper."""
+        self.media(kind="print")
+        self.resize(688, 1000)  # A4 less its margins, in CSS pixels
+        self.run("dispatchEvent(new Event('beforeprint'))")
+        wide = self.run(
+            "return Array.from(document.querySelectorAll('main *'), (node) => [node.tagName, node.className.baseVal ?? "
+            "node.className, node.getBoundingClientRect().right]).filter(([, , right]) => right > 690)"
+        )
+        self.run("dispatchEvent(new Event('afterprint'))")
+        self.media()
+        self.resize(1280, 900)
+        return wide
+
     def screenshot(self, path):
         """The whole page as it is now."""
         size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]

@@ -115,6 +115,7 @@ def test_the_page_shows_them(predictions, content, tmp_path, browser):
     assert len(texts) == len(content["samples"]) * len(content["rules"])
     assert any("<b>cat</b>" in text for text in texts)  # as text, not as markup
     assert page.run("return document.querySelectorAll('#decisions b').length") == 0
+    assert page.wider_than_a4() == []
     assert page.console() == []
 
 

@@ -144,10 +144,17 @@ def test_the_page_leads_with_the_recommendation_and_draws_the_path_of_alpha(brow
     changed["recommendation"] = said
     for line in changed["histories"]:
         line["values"]["alpha"] = [0.02 + 0.01 * place for place in range(len(line["epochs"]))]
+        line["values"]["validation_nll"] = [None, 0.5]  # validated once, at the end
     page = browser.open(report.write_comparison(tmp_path / "page.html", changed)[0])
     assert page.texts("#recommendation p") == said
     assert page.run("return document.querySelector('#answers').firstElementChild.id") == "recommendation"
     assert "α, moved by the validation gap" in page.texts("#training h3")
+    seen = page.run(
+        "const figure = Array.from(document.querySelectorAll('#training figure')).find((node) => "
+        "node.querySelector('h3').textContent === 'Validation NLL');"
+        "return figure.querySelectorAll('.chart svg .mark').length"
+    )
+    assert seen == 2  # a point for each of the two networks, as no line can show it
     assert page.console() == []
 
 
@@ -340,16 +347,6 @@ def test_long_names_stay_apart():
         assert max(map(len, short)) <= comparison.SHORT
 
 
-def test_a_study_prints_on_a4(page, tmp_path):
+def test_a_study_prints_on_a4(page):
     """Nothing is wider than the paper, and the heads of a table that goes on are whole."""
-    page.media(kind="print")
-    page.resize(688, 1000)  # A4 less its margins, in CSS pixels
-    page.run("dispatchEvent(new Event('beforeprint'))")
-    wide = page.run(
-        "return Array.from(document.querySelectorAll('main *'), (node) => [node.tagName, node.className.baseVal ?? "
-        "node.className, node.getBoundingClientRect().right]).filter(([, , right]) => right > 690)"
-    )
-    page.run("dispatchEvent(new Event('afterprint'))")
-    page.media()
-    page.resize(1280, 900)
-    assert wide == []
+    assert page.wider_than_a4() == []
