@@ -15,6 +15,7 @@ import torch
 from command_line import run
 from softkin import SoftkinError, cli, evaluation, metrics
 from softkin.evaluation import files, memory, streams
+from softkin.evaluation.comparison import resamples_for
 from softkin.evaluation.settings import Settings
 from softkin.metrics import catalogue, ranking
 from softkin.metrics.scopes import Pool
@@ -260,11 +261,41 @@ def test_paired_comparisons(tmp_path, two, capsys):
 )
 def test_many_comparisons_ask_for_more(monkeypatch, two, p_values, significant):
     answers = iter(p_values * 5)
+    pairs = [(0, 1), (0, 2), (1, 2)]
     monkeypatch.setattr(
-        "softkin.metrics.uncertainty.compared", lambda *_: metrics.Comparison(1.0, 0.5, 1.5, next(answers))
+        "softkin.metrics.uncertainty.all_compared",
+        lambda *_: {pair: metrics.Comparison(1.0, 0.5, 1.5, next(answers)) for pair in pairs},
     )
     lines = evaluation.compare([*two, two[0]], resamples=100)
     assert [line["significant"] for line in lines] == significant * 5
+
+
+def test_a_clear_difference_among_many_models_is_significant(two):
+    """Holm's rule over 45 pairs asks for p ≤ 0.0011, less than 1,000 resamples can show."""
+    first, second = two
+    models = [first, *(Predictions(second.logits * (1 + i / 100), second.labels) for i in range(9))]
+    lines = [line for line in evaluation.compare(models) if line["metric"] == "nll"]
+    assert len(lines) == 45
+    assert all(line["significant"] for line in lines[:9])  # the first is far more over-confident
+    settings = Settings(resamples=1000)
+    assert [resamples_for(count, settings) for count in (2, 5, 10, 20)] == [1000, 1000, 3600, 15_200]
+    assert resamples_for(20, Settings(confidence=0.9999)) == 100_000
+    assert resamples_for(20, Settings(resamples=200_000)) == 200_000
+
+
+def test_comparing_all_at_once_equals_comparing_two(two, monkeypatch):
+    models = [*two, Predictions(two[0].logits * 0.8, two[0].labels)]
+    settings = {"resamples": 300, "seed": 3}
+    lines = evaluation.compare(models, **settings)
+    monkeypatch.setattr("softkin.metrics.uncertainty.MOST_NOISE", 0)  # as for very many bins: two at a time
+    assert lines == evaluation.compare(models, **settings)
+    pairs = [(0, 1), (0, 2), (1, 2)] * 5
+    for line, (a, b) in zip(lines, pairs, strict=True):
+        p, q = models[a].probabilities, models[b].probabilities
+        expected = metrics.compare(p, q, models[0].known_labels, line["metric"], **settings)
+        assert [line[part] for part in ("difference", "low", "high", "p_value")] == [
+            expected.difference, expected.low, expected.high, expected.p_value,
+        ]  # fmt: skip
 
 
 def test_samples_are_brought_into_one_order_or_refused(tmp_path, two, capsys, monkeypatch):

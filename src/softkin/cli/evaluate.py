@@ -40,7 +40,7 @@ whether the numbers are logits or probabilities, add --logits or --probs; softki
 EXAMPLE = "softkin evaluate examples/digits-test.npz --abstain 0.05"
 
 
-MOST_MODELS = 20  # on one page; equals report.models.MOST_MODELS
+MOST_MODELS = 20  # on one page; equals report.models.MOST
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -55,7 +55,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--n-bins", type=int, default=15, help="number of bins of the histograms (default: 15)")
     command.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
-    command.add_argument("--resamples", type=int, default=1000, help="resamples for the intervals (default: 1000)")
+    command.add_argument(
+        "--resamples",
+        type=int,
+        default=1000,
+        help="resamples for the intervals (default: 1000); the comparisons of more than 5 models take more",
+    )
     command.add_argument("--kde-interval", action="store_true", help="add an interval for the output's KDE ECE (slow)")
     command.add_argument(
         "--abstain", type=float, metavar="RATE", help="find the confidence above which the error rate is below RATE"

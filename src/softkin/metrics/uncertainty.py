@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from softkin.metrics.statistics import RowSums, Statistic
 
 Test = Literal["equal metric", "exchangeable"]
 TESTS = ("equal metric", "exchangeable")
+MOST_NOISE = 2**26  # numbers that ``all_compared`` keeps of all resamples: half a gigabyte of float64
 
 
 class Interval(float):
@@ -251,42 +253,88 @@ def compared(
     n, device = a.num_samples, a.device
     generator = np.random.default_rng(checks.count(seed, "seed", least=0))
     difference = a.value() - b.value()
-    ones = torch.ones(1, n, device=device)
-    total_a, total_b = a.sums(ones), b.sums(ones)
-    noise_a, noise_b = [], []
-    for counts in multiplicities(n, resamples, generator):
-        moved = counts.to(device)
-        noise_a.append(a.sums(moved) - total_a)
-        noise_b.append(b.sums(moved) - total_b)
-    errors = _errors_of_difference(a, b, total_a, total_b, torch.cat(noise_a), torch.cat(noise_b))
+    of_a, of_b = _resampled([a, b], resamples, generator)
+    errors = _errors_of_difference(a, b, of_a, of_b)
     if test == "equal metric":
         return _comparison(difference, errors, level)
     swapped = []
     for count in blocks(resamples, n):
         swap = torch.from_numpy(generator.integers(0, 2, (count, n), dtype=np.uint8)).to(device, torch.float32)
         shift_a, shift_b = a.sums(swap), b.sums(swap)
-        swapped.append((a.of(total_a - shift_a + shift_b) - b.of(total_b - shift_b + shift_a)).cpu())
-    centre = float(a.of(total_a) - b.of(total_b))
+        swapped.append((a.of(of_a.total - shift_a + shift_b) - b.of(of_b.total - shift_b + shift_a)).cpu())
+    centre = float(a.of(of_a.total) - b.of(of_b.total))
     # Long rows are summed in float32; where swaps leave the difference as it is, rounding must not decide.
     tolerance = 2e-6 if isinstance(a, RowSums) else 1e-12
     return _comparison(difference, errors, level, _exchanged(torch.cat(swapped), centre, tolerance))
 
 
-def _errors_of_difference(
-    a: Statistic, b: Statistic, total_a: Tensor, total_b: Tensor, noise_a: Tensor, noise_b: Tensor
-) -> list[Tensor]:
+def all_compared(
+    statistics: Sequence[Statistic], level: float, resamples: int, seed: int
+) -> dict[tuple[int, int], Comparison]:
+    """Compare every two statistics of the same rows, by their places; equal to ``compared``, but resampled once."""
+    pairs = list(combinations(range(len(statistics)), 2))
+    width = statistics[0].sums(torch.ones(1, statistics[0].num_samples, device=statistics[0].device)).shape[1]
+    if len(statistics) * resamples * width > MOST_NOISE:
+        return {(a, b): compared(statistics[a], statistics[b], level, resamples, seed) for a, b in pairs}
+    generator = np.random.default_rng(checks.count(seed, "seed", least=0))
+    resampled = _resampled(statistics, resamples, generator)
+    values = [statistic.value() for statistic in statistics]
+    comparisons = {}
+    for a, b in pairs:
+        errors = _errors_of_difference(statistics[a], statistics[b], resampled[a], resampled[b])
+        comparisons[a, b] = _comparison(values[a] - values[b], errors, level)
+    return comparisons
+
+
+class _Estimate(NamedTuple):
+    """A possible truth, and the values (r,) that resamples around it have."""
+
+    truth: Tensor
+    values: Tensor
+
+
+class _Resampled(NamedTuple):
+    """A statistic's sums, by how much those of each resample differ from them, and what follows for each truth."""
+
+    total: Tensor
+    noise: Tensor
+    estimates: list[_Estimate]
+
+
+def _estimate(statistic: Statistic, truth: Tensor, noise: Tensor) -> _Estimate:
+    return _Estimate(statistic.size(truth), statistic.of(truth + noise))
+
+
+def _resampled(statistics: Sequence[Statistic], resamples: int, generator: np.random.Generator) -> list[_Resampled]:
+    """All statistics with the same draws."""
+    n, device = statistics[0].num_samples, statistics[0].device
+    totals = [statistic.sums(torch.ones(1, n, device=device)) for statistic in statistics]
+    blocks_of_noise: list[list[Tensor]] = [[] for _ in statistics]
+    for counts in multiplicities(n, resamples, generator):
+        moved = counts.to(device)
+        for statistic, total, own in zip(statistics, totals, blocks_of_noise, strict=True):
+            own.append(statistic.sums(moved) - total)
+    results = []
+    for statistic, total, own in zip(statistics, totals, blocks_of_noise, strict=True):
+        noise = torch.cat(own)
+        estimates = [_estimate(statistic, truth, noise) for truth in _truths(statistic, total, noise)]
+        results.append(_Resampled(total, noise, estimates))
+    return results
+
+
+def _errors_of_difference(a: Statistic, b: Statistic, of_a: "_Resampled", of_b: "_Resampled") -> list[Tensor]:
     """The errors of resampled differences around the difference of two known truths, (r,) for each pair of truths.
 
     An average has one possible truth, the observed sums. The spread and bias of an error depend on its truth, so every
     pair of both models' possible truths is used, and, to test equality, also pairs of equal truths.
     """
-    pairs = [(truth_a, truth_b) for truth_a in _truths(a, total_a, noise_a) for truth_b in _truths(b, total_b, noise_b)]
+    pairs = [(one, other) for one in of_a.estimates for other in of_b.estimates]
     if a.kind == b.kind == "error":
-        pairs += _equal_truths(a, b, total_a, total_b)
-    return [
-        (a.of(truth_a + noise_a) - a.size(truth_a) - b.of(truth_b + noise_b) + b.size(truth_b)).cpu()
-        for truth_a, truth_b in pairs
-    ]
+        pairs += [
+            (_estimate(a, truth_a, of_a.noise), _estimate(b, truth_b, of_b.noise))
+            for truth_a, truth_b in _equal_truths(a, b, of_a.total, of_b.total)
+        ]
+    return [(one.values - one.truth - other.values + other.truth).cpu() for one, other in pairs]
 
 
 def _equal_truths(a: Statistic, b: Statistic, total_a: Tensor, total_b: Tensor) -> list[tuple[Tensor, Tensor]]:

@@ -104,7 +104,7 @@ def _where(data: Mapping[str, Any]) -> str:
 def worst_classes(data: Mapping[str, Any]) -> list[int]:
     """The answers "class k" that are right more or less often than their mean confidence allows, worst first.
 
-    Binomial test with Bonferroni's correction for K tests. Confidences that differ make the number of right answers vary
+    Binomial test with Bonferroni's correction for K tests. Where confidences differ, the number of right answers varies
     less than the binomial of their mean, so the test names a class of a calibrated model too rarely, never too often.
     """
     from scipy.special import bdtr, bdtrc  # scipy.stats takes most of a second to import

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from softkin import checks, evaluation, metrics
 from softkin.evaluation import sentence, settings
-from softkin.evaluation.comparison import aligned
+from softkin.evaluation.comparison import aligned, resamples_for
+from softkin.evaluation.settings import Settings
 from softkin.files import number
 from softkin.metrics import catalogue, scopes, uncertainty
 from softkin.predictions import Predictions
@@ -72,7 +73,7 @@ def build_models(
     content = {
         "name": name or f"{len(models)} models compared",
         "subject": "models",
-        "notes": _notes(level, resamples, len(models)),
+        "notes": _notes(Settings(**how), len(models)),
         "num_samples": len(first),
         "num_classes": first.num_classes,
         "class_names": next((model.class_names for model in models if model.class_names), None),
@@ -216,10 +217,11 @@ def _agreement(answers: Tensor, y: Tensor) -> dict[str, Any]:
             "all_wrong": float(wrong.all(dim=0).sum()) / n}  # fmt: skip
 
 
-def _notes(level: float, resamples: int, count: int) -> list[str]:
+def _notes(settings: Settings, count: int) -> list[str]:
+    pairs = f"{count * (count - 1) // 2} paired comparison{'s' if count > 2 else ''} a metric"
     return [
-        f"Below each value stands its {100 * level:g} % interval from {resamples:,} resamples of whole samples, and in "
-        "brackets the value that a perfectly calibrated model would have with as many samples.",
-        f"Bold: best. ≈: not significantly worse than the best on the same samples ({count * (count - 1) // 2} paired "
-        f"comparison{'s' if count > 2 else ''} a metric, Holm's rule).",
+        f"Below each value stands its {100 * settings.confidence:g} % interval from {settings.resamples:,} resamples "
+        "of whole samples, and in brackets the value that a perfectly calibrated model would have with as many.",
+        f"Bold: best. ≈: not significantly worse than the best on the same samples ({pairs}, from "
+        f"{resamples_for(count, settings):,} resamples; Holm's rule).",
     ]
