@@ -156,13 +156,13 @@ def numbers(name: str, case: Case) -> Iterator[tuple[str, float]]:
                 raise
     for call in INTERVALS:
         metric, options = calls(k)[call]
-        interval = metrics.interval(metric, p, y, resamples=100, seed=1, **resolved(options, k))
+        interval = metrics.interval(p, y, metric, resamples=100, seed=1, **resolved(options, k))
         yield f"{call} low", interval.low
         yield f"{call} high", interval.high
     for options in ({"scope": "output"}, {"scope": "prediction", "boundary": "none", "per": "score"}):
         yield f"kde_floor {json.dumps(options)}", metrics.kde_floor(p, **options)  # type: ignore[arg-type]
     for metric, options in (("ece_hist", {}), ("ece_hist", {"scope": "output"}), ("smooth_ece", {})):
-        chance = metrics.when_calibrated(metric, p, draws=20, **options)
+        chance = metrics.when_calibrated(p, metric, draws=20, **options)
         yield f"when_calibrated {metric} {json.dumps(options)}", chance.value
     known, unknown = p.amax(1)[: len(p) // 2], p.amax(1)[len(p) // 2 :] * 0.9
     for metric in ("auroc", "fpr_at_95"):

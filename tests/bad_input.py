@@ -264,7 +264,7 @@ COMMANDS = [
 1 | calibrate compare good.npz four.npz | four.npz
 1 | calibrate compare good.npz unlabelled.npz | unlabelled.npz must have labels for this
 2 | calibrate compare good.npz other.npz --methods ts,nonsense | 'nonsense'
-2 | calibrate compare good.npz other.npz --metric acuracy | metric
+2 | calibrate compare good.npz other.npz --metric nlll | `metric` must be one of nll, brier, ece_hist, ece_hist_output, got 'nlll'; did you mean 'nll'?
 2 | calibrate compare good.npz other.npz --confidence 1 | --confidence
 2 | calibrate compare good.npz other.npz --resamples 3 | --resamples
 2 | calibrate compare good.npz other.npz --resamples 1000000000000000000000000000000 | --resamples
@@ -550,10 +550,10 @@ CALLS = [
     (lambda: metrics.nll([[2.0, -1.0], [0.5, 0.5]], [0, 1]), "`probabilities` must not be negative, got -1 at row 0"),
     (lambda: metrics.brier([[np.nan, 1.0], [0.5, 0.5]], [0, 1]), "`probabilities` must be finite"),
     (lambda: metrics.top_k_accuracy(P, LABELS, k=0), "`k` must be at least 1, got 0"),
-    (lambda: metrics.interval("ece", P, LABELS), "`metric` must be one of accuracy"),
-    (lambda: metrics.interval("nll", P, LABELS, confidence=95), "`confidence` must be between 0 and 1, such as 0.95"),
-    (lambda: metrics.interval("nll", P, LABELS, resamples=0), "`resamples` must be at least 100, got 0"),
-    (lambda: metrics.interval("nll", P, LABELS, seed=-1), "`seed` must be at least 0, got -1"),
+    (lambda: metrics.interval(P, LABELS, "ece"), "`metric` must be one of accuracy"),
+    (lambda: metrics.interval(P, LABELS, "nll", confidence=95), "`confidence` must be between 0 and 1, such as 0.95"),
+    (lambda: metrics.interval(P, LABELS, "nll", resamples=0), "`resamples` must be at least 100, got 0"),
+    (lambda: metrics.interval(P, LABELS, "nll", seed=-1), "`seed` must be at least 0, got -1"),
     (lambda: metrics.compare(P, P, LABELS, seed=-2), "`seed` must be at least 0, got -2"),
     (lambda: metrics.compare(P, P[:3], LABELS), "both models must cover the same samples and classes"),
     (lambda: abstention.select(P, LABELS, risk=0.1), "`scores` must have shape (N,)"),

@@ -74,7 +74,7 @@ def test_the_numbers_are_those_of_the_metrics(over_confident):
         assert shown["value"] == pytest.approx(expected.value, abs=1e-12), key
         assert (shown["low"], shown["high"]) == (expected.low, expected.high)
         if ("ece" in key and key != "ece_kde_output") or key == "mce":
-            chance = metrics.when_calibrated(name, p, confidence=0.9, draws=400, **options)
+            chance = metrics.when_calibrated(p, name, confidence=0.9, draws=400, **options)
             assert shown["when_calibrated"]["value"] == pytest.approx(chance, rel=0.1, abs=0.006), key
     assert evaluated["metrics"]["ece_kde_output"]["floor"] == pytest.approx(metrics.kde_floor(p))
     measured = evaluation.evaluate(over_confident.take(torch.arange(1)), resamples=100)["metrics"]

@@ -171,7 +171,7 @@ def test_mce_takes_a_conventions_bins():
     p32 = p.astype(np.float32)
     assert metrics.mce(p32, y, convention="guo2017") == pytest.approx(metrics.mce(p32, y), abs=1e-6)
     assert metrics.mce(p, y, convention="mix-n-match") == pytest.approx(metrics.mce(p, y, binning="mass"), abs=0.02)
-    assert metrics.interval("mce", p, y, convention="guo2017", resamples=100) == metrics.mce(p, y, convention="guo2017")
+    assert metrics.interval(p, y, "mce", convention="guo2017", resamples=100) == metrics.mce(p, y, convention="guo2017")
     with pytest.raises(ValueError, match="'guo2017' means scope='prediction'"):
         metrics.mce(p, y, convention="guo2017", scope="output")
     total = metrics.Accumulator({"x": ("mce", {"convention": "guo2017"})})

@@ -95,7 +95,8 @@ def test_every_metric_has_an_interval(metric, options):
     assert interval == function(p, y, **options)
     assert interval.level == 0.9
     assert interval.low < interval.high
-    assert interval == metrics.interval(metric, p, y, confidence=0.9, resamples=100, **options)
+    assert interval == metrics.interval(p, y, metric, confidence=0.9, resamples=100, **options)
+    assert interval == metrics.interval(metric, p, y, confidence=0.9, resamples=100, **options)  # the old order
     again = function(p, y, confidence=0.9, resamples=100, **options)
     assert (again.low, again.high) == (interval.low, interval.high)
     other = function(p, y, confidence=0.9, resamples=100, seed=1, **options)
@@ -147,7 +148,7 @@ def test_lower_end_is_zero_unless_calibration_is_rejected():
 def test_when_calibrated_equals_the_metric_on_drawn_labels(metric, scope):
     p, _ = twins.random_case(4, n=200, k=3)
     options = {} if metric == "classwise_ece" else {"scope": scope}
-    shown = metrics.when_calibrated(metric, p, draws=150, **options)
+    shown = metrics.when_calibrated(p, metric, draws=150, **options)
     rng = np.random.default_rng(0)
     values = []
     for _ in range(150):
@@ -166,14 +167,14 @@ def test_when_calibrated_falls_with_the_square_root_of_n():
     shown = []
     for n in (1000, 16_000):
         c = confidences(rng, n)
-        shown.append(metrics.when_calibrated("ece_hist", np.stack([c, 1 - c], axis=1)))
+        shown.append(metrics.when_calibrated(np.stack([c, 1 - c], axis=1), "ece_hist"))
     assert shown[0] / shown[1] == pytest.approx(4, rel=0.2)
 
 
 def test_only_errors_can_be_redrawn():
     p, _ = twins.random_case(6, n=20)
     with pytest.raises(TypeError, match="calibration errors only"):
-        metrics.when_calibrated("nll", p)
+        metrics.when_calibrated(p, "nll")
 
 
 def models(rng, n, k=4):
@@ -301,7 +302,7 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match="`test` must be .*equal metric.*got 'swap'"):
         metrics.compare(p, p, y, test="swap")
     with pytest.raises(ValueError, match="`auroc` compares two sets of scores"):
-        metrics.interval(metrics.auroc, p, y)
+        metrics.interval(p, y, metrics.auroc)
 
 
 def test_wilson():
@@ -421,7 +422,7 @@ def test_a_kde_interval_needs_a_bandwidth_that_can_be_resolved():
     with pytest.raises(ValueError, match="the interval of a KDE needs a bandwidth of at least"):
         metrics.ece_kde(p, y, confidence=0.95)
     with pytest.raises(ValueError, match="the interval of a KDE needs a bandwidth of at least"):
-        metrics.when_calibrated("ece_kde", p)
+        metrics.when_calibrated(p, "ece_kde")
 
 
 def test_statistics_resampled_together_get_the_intervals_they_get_alone():
@@ -646,11 +647,12 @@ def test_super_classes_in_interval_compare_and_when_calibrated(metric):
     p, y = twins.random_case(0, n=300, k=6)
     groups = np.array([0, 1, 0, 2, 1, 2])
     expected = metrics.superclass_ece(p, y, groups, n_bins=10, confidence=0.9, resamples=100)
-    measured = metrics.interval(metric, p, y, confidence=0.9, resamples=100, groups=groups, n_bins=10)
+    measured = metrics.interval(p, y, metric, confidence=0.9, resamples=100, groups=groups, n_bins=10)
     assert repr(measured) == repr(expected)
     grouped, labels = metrics.superclass(p, y, groups)
-    null = metrics.when_calibrated(metric, p, groups=groups, draws=400)
-    assert null == pytest.approx(metrics.when_calibrated("ece_hist", grouped, draws=400), rel=0.1)
+    null = metrics.when_calibrated(p, metric, groups=groups, draws=400)
+    assert null == metrics.when_calibrated(metric, p, groups=groups, draws=400)  # the old order
+    assert null == pytest.approx(metrics.when_calibrated(grouped, "ece_hist", draws=400), rel=0.1)
     other = np.roll(p, 1, axis=0)
     assert metrics.compare(p, other, y, metric, groups=groups, resamples=100).difference == pytest.approx(
         metrics.ece_hist(grouped, labels) - metrics.superclass_ece(other, y, groups)

@@ -79,7 +79,7 @@ def test_perfect_calibration_stands_beside_every_ece(five, tmp_path):
     p = made(tmp_path, "one-hot", 0, 2.5).test().probabilities
     for key in ("ece_hist", "ece_hist_output", "ece_kde", "ece_kde_output"):
         cell = five.row("one-hot").cells[key]
-        assert cell.calibrated == pytest.approx(metrics.when_calibrated(key, p, draws=100), rel=0.2)
+        assert cell.calibrated == pytest.approx(metrics.when_calibrated(p, key, draws=100), rel=0.2)
     assert five.row("one-hot").cells["nll"].calibrated is None
 
 
@@ -312,7 +312,7 @@ def test_labels_drawn_one_by_one_show_what_labels_drawn_together_do(tmp_path):
     p = made(tmp_path, "one-hot", 0, 1.0).test().probabilities
     for key in ("ece_kde", "ece_kde_output"):
         slow = measure._drawn_one_by_one(METRICS[key], p)
-        fast = metrics.when_calibrated(key, p, draws=100)
+        fast = metrics.when_calibrated(p, key, draws=100)
         assert slow["mean"] == pytest.approx(float(fast), rel=0.25)
         assert slow["low"] < slow["mean"] < slow["high"]
 

@@ -87,10 +87,16 @@ __all__ = [
 ]
 
 
+def _metric_last(*arguments: Any) -> tuple[Any, ...]:
+    """The arguments with the metric last; calls written for earlier versions have it first."""
+    first, *others = arguments
+    return (*others, first) if isinstance(first, str) or callable(first) else arguments
+
+
 def interval(
-    metric: str | Callable[..., float],
     probabilities: Array,
     labels: Array,
+    metric: str | Callable[..., float] = "ece_hist",
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -114,22 +120,23 @@ def interval(
     Every interval contains the value itself. docs/bias.md shows how often each kind holds the truth.
 
     Args:
-        metric: A metric of this module, or its name.
         probabilities: (N, K).
         labels: (N,).
+        metric: A metric of this module, or its name.
         confidence: The level.
         resamples: The number of resamples, at least 100.
         seed: The same seed gives the same interval.
         options: Options of the metric.
     """
+    probabilities, labels, metric = _metric_last(probabilities, labels, metric)
     known = catalogue.named(metric)
     p, y = scopes.checked(probabilities, labels)
     return uncertainty.interval(known.statistic(p, y, **options), confidence, resamples, seed)
 
 
 def when_calibrated(
-    metric: str | Callable[..., float],
     probabilities: Array,
+    metric: str | Callable[..., float] = "ece_hist",
     *,
     confidence: float = 0.95,
     draws: int = 200,
@@ -142,8 +149,8 @@ def when_calibrated(
     ECE is evidence of miscalibration only as far as it exceeds this value. Print it beside every ECE.
 
     Args:
-        metric: A calibration error of this module, or its name.
         probabilities: (N, K); labels are not needed.
+        metric: A calibration error of this module, or its name.
         confidence: The share of draws between ``low`` and ``high``.
         draws: The number of sets of labels.
         seed: The same seed gives the same answer.
@@ -154,9 +161,10 @@ def when_calibrated(
 
     Example:
         >>> P = torch.full((500, 2), 0.5)
-        >>> 0.005 < when_calibrated("ece_hist", P) < 0.03  # the mean of |share of hits − ½| for 500 coins is 0.018
+        >>> 0.005 < when_calibrated(P, "ece_hist") < 0.03  # the mean of |share of hits − ½| for 500 coins is 0.018
         True
     """
+    probabilities, metric = _metric_last(probabilities, metric)
     known = catalogue.named(metric)
     p = checks.probabilities(probabilities)
     level = checks.level(confidence)

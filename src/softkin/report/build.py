@@ -166,8 +166,8 @@ def _variant(
     answers, outputs = scopes.pool(p, y, "prediction"), scopes.pool(p, y, "output")
     how: dict[str, Any] = {"n_bins": n_bins, "confidence": level, "resamples": resamples, "seed": seed}
     values = {metric.key: _measured(metric, p, y, **how) for metric in shown_metrics(p.shape[1])}
-    ece = metrics.interval("ece_hist", p, y, **how)
-    gap = metrics.interval("signed_gap", p, y, confidence=level, resamples=resamples, seed=seed)
+    ece = metrics.interval(p, y, "ece_hist", **how)
+    gap = metrics.interval(p, y, "signed_gap", confidence=level, resamples=resamples, seed=seed)
     cells = curves.of_pool(answers)
     certified, rule = None, None
     if target is not None:
@@ -202,7 +202,7 @@ def _measured(metric: Metric, p: Tensor, y: Tensor, *, n_bins: int, **how: Any) 
     else:
         measured = settings.plain(uncertainty.interval(statistic, **how))
         if metric.chance:
-            chance = metrics.when_calibrated(metric.key, p, confidence=how["confidence"], seed=how["seed"], **binned)
+            chance = metrics.when_calibrated(p, metric.key, confidence=how["confidence"], seed=how["seed"], **binned)
             measured["calibrated"] = settings.plain(chance)
     if metric.floor:
         measured["floor"] = number(statistic.floor())

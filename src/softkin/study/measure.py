@@ -29,7 +29,7 @@ def _when_calibrated(metric: Metric, statistic: Statistic, p: Tensor) -> dict[st
     if too_narrow(statistic):
         return _drawn_one_by_one(metric, p)
     draws = DRAWS_OF_KERNELS if isinstance(statistic, Kernel) else DRAWS
-    chance = metrics.when_calibrated(metric.key, p, draws=draws)
+    chance = metrics.when_calibrated(p, metric.key, draws=draws)
     return {"mean": float(chance), "low": chance.low, "high": chance.high}
 
 
