@@ -16,6 +16,7 @@ from softkin.metrics.catalogue import METRICS
 from softkin.predictions import formats
 from softkin.predictions.registry import FORMATS, Format
 from softkin.study import StudySpec, measure, tables
+from softkin.study.plan import Plan
 from study_parts import without_pictures  # noqa: F401  a fixture
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -260,7 +261,7 @@ def test_a_metric_is_one_function(toy_metric, capsys):
     expected = float((p.gather(1, y[:, None])[:, 0] / p.norm(dim=1)).mean())
     assert toy_metric(p, y) == pytest.approx(expected)
     assert toy_metric(p, y, power=2.0, confidence=0.9).level == 0.9
-    assert metrics.interval("sphere", p, y, resamples=100).value == pytest.approx(expected)
+    assert metrics.interval(p, y, "sphere", resamples=100).value == pytest.approx(expected)
     total = metrics.Accumulator({"toy": ("spherical", {"power": 1.0})})
     total.update(p[:100], y[:100])
     total.update(p[100:], y[100:])
@@ -273,6 +274,15 @@ def test_a_metric_is_one_function(toy_metric, capsys):
     assert measure.on_validation(test)["spherical"] == pytest.approx(expected)
     importlib.reload(sys.modules["toy_metric"])  # a notebook's cell that is run twice
     assert METRICS["spherical"].function is sys.modules["toy_metric"].spherical
+
+
+def test_a_study_chooses_by_a_metrics_own_direction(toy_metric):
+    plan = Plan(study_parts.kept(methods=("we",), select="sphere"))
+    records = {}
+    for beta, score in ((1.0, 0.5), (2.0, 0.9), (4.0, 0.7)):
+        job = plan.training("we", {"alpha": 0.1, "beta": beta}, 0)
+        records[job.digest] = {"metrics": {"spherical": score, "accuracy": 0.9}}
+    assert plan.search("we", 0, records.get).chosen.values["beta"] == 2.0
 
 
 def test_a_metric_is_in_evaluate_of_any_size(toy_metric, monkeypatch):

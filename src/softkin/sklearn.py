@@ -268,10 +268,7 @@ class Scorer:
         checked = scopes.checked(p, _codes(np.asarray(y), classes))
         if "k" not in self.options and self._default_k > p.shape[1]:
             return 1.0  # the five likeliest of three classes are all three
-        value = self.metric.statistic(*checked, **self.options).value()
-        if self.metric.signed:
-            return -abs(value)
-        return value if self.metric.larger_is_better else -value
+        return -self.metric.cost(self.metric.statistic(*checked, **self.options).value())
 
     @property
     def _default_k(self) -> int:

@@ -175,17 +175,12 @@ def fit_best(
     source = raw if from_probabilities else z
     known = metrics.catalogue.of(metric)
     name = known.key if known else getattr(metric, "__name__", "metric")
-    if larger_is_better is None:
-        larger_is_better = known is not None and known.larger_is_better is True
-        signed = known is not None and known.signed
-    else:
-        signed = False
 
     def function(p: Tensor, labels: Tensor, **chosen: Any) -> float:
         return known.statistic(p, labels, **chosen).value() if known else metric(p, labels, **chosen)  # type: ignore[operator]
 
     def cost(score: float) -> float:
-        return abs(score) if signed else -score if larger_is_better else score
+        return known.cost(score) if known and larger_is_better is None else -score if larger_is_better else score
 
     trials: list[tuple[Candidate, Tensor]] = []
     for candidate in track(candidates, "calibrators", total=len(candidates), show=progress):

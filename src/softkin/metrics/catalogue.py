@@ -114,6 +114,10 @@ class Metric:
         *_, last = inspect.signature(self.make).parameters.values()
         return last.kind is inspect.Parameter.VAR_KEYWORD and last.annotation is Any
 
+    def cost(self, value: float) -> float:
+        """A number that is the smaller, the better the value is."""
+        return abs(value) if self.signed else -value if self.larger_is_better else value
+
     def with_bins(self, n_bins: int) -> dict[str, int]:
         """The option that sets the number of bins, if the metric has bins."""
         return {"n_bins": n_bins} if "n_bins" in self.parameters else {}

@@ -117,7 +117,7 @@ def _measured(model: Predictions, *, n_bins: int, confidence: float, resamples: 
             cell = settings.plain(uncertainty.interval(statistic, confidence, resamples, seed))
         if metric.chance:
             chance = metrics.when_calibrated(
-                metric.key, p, confidence=confidence, seed=seed, **metric.with_bins(n_bins)
+                p, metric.key, confidence=confidence, seed=seed, **metric.with_bins(n_bins)
             )
             cell["calibrated"] = number(float(chance))
         if metric.floor:
@@ -161,8 +161,7 @@ def _marked(
     ]
     if metric.larger_is_better is None or not own or len(ranked) < 2:
         return cells
-    sign = -1 if metric.larger_is_better else 1
-    best = min(ranked, key=lambda place: sign * float(measured[place]["value"]))
+    best = min(ranked, key=lambda place: metric.cost(float(measured[place]["value"])))
     cells[best]["best"] = True
     for place in ranked:
         if place != best:

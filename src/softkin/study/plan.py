@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from softkin import word_vectors
+from softkin.metrics import catalogue
 from softkin.study import methods as registry
 from softkin.study.records import Kept, Record
 from softkin.study.spec import digest_of
@@ -234,8 +235,8 @@ class Plan:
         spec = self.spec
         measured = [(trial, _metrics(trial.record)) for trial in trials]
         if spec.accuracy_budget is None:
-            sign = -1 if spec.select == "accuracy" else 1
-            return [trial for trial, _ in sorted(measured, key=lambda pair: sign * pair[1][spec.select])]
+            cost = catalogue.METRICS[spec.select].cost
+            return [trial for trial, _ in sorted(measured, key=lambda pair: cost(pair[1][spec.select]))]
         best = max(metrics["accuracy"] for _, metrics in measured)
         least = (best if reference is None else _metrics(reference)["accuracy"]) - spec.accuracy_budget / 100
 
