@@ -99,6 +99,7 @@ def test_curves_pool_the_seeds_and_errors_are_each_seeds_own(folder, data):
 
 
 def test_the_sweep_holds_every_value_that_was_tried(folder, data):
+    assert data["sweep"]["letters"] == {"alpha": "α", "beta": "β"}
     points = data["sweep"]["points"]
     assert sorted((p["values"]["alpha"], p["values"]["beta"]) for p in points) == [
         (0.1, 1.0),

@@ -19,6 +19,7 @@ from softkin.report import curves, matrix, mistakes, plain, render
 from softkin.study import Result, StudyFolder, Table
 from softkin.study.methods import title
 from softkin.study.notes import values_in_words
+from softkin.training.methods import letters
 
 PARTS = ("curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs", "classes", "agreement")
 """The optional parts of the comparison's data; without a part its section of the page is left out"""
@@ -290,9 +291,10 @@ def _sweep(by_method: Mapping[str, Sequence[Result]]) -> dict[str, Any] | None:
         trials = point.pop("all")
         point["seeds"] = len(trials)
         point["validation"] = {
-            key: number(sum(float(trial[key]) for trial in trials) / len(trials)) for key in trials[0]
+            key: number(sum(files.from_number(trial[key]) for trial in trials) / len(trials)) for key in trials[0]
         }
-    return {"points": list(points.values())}
+    known, tried = letters(), {name for point in points.values() for name in point["values"]}
+    return {"letters": {name: known.get(name, name) for name in sorted(tried)}, "points": list(points.values())}
 
 
 def _ood(sets: Sequence[str], by_method: Mapping[str, Sequence[Result]]) -> list[dict[str, Any]] | None:

@@ -5,9 +5,10 @@ const swept = () => data.metrics.map((metric) => ({ key: metric.key, name: metri
 // Axes need fewer digits than values do.
 /** @param {any} metric @param {number[]} ends */
 const axisText = ({ text }, [low, high]) => (text(0.5).endsWith("%") ? (v) => percent(v, high - low < 0.04 ? 1 : 0) : (v) => fixed(v, high - low < 0.1 ? 2 : 1));
-const LETTERS = { alpha: "α", beta: "β", mixing: "a", gamma: "γ", margin: "m" };
+// Pages made before the data had letters show the parameter's name.
+const letterOf = (key) => (data.sweep.letters || {})[key] || key;
 const rounded = (v) => String(Number(Number(v).toPrecision(3)));
-const valueWords = (values) => Object.entries(values).map(([key, v]) => `${LETTERS[key] || key} = ${rounded(v)}`).join(", ");
+const valueWords = (values) => Object.entries(values).map(([key, v]) => `${letterOf(key)} = ${rounded(v)}`).join(", ");
 
 function sweepSection() {
   const { points: tried } = data.sweep;
@@ -69,13 +70,13 @@ function sweepSurface(width, tried, metric) {
     const y = [Math.max(0, Math.min(...ys) - room), Math.max(...ys) + room];
     const x = xs.length > 1 ? [xs[0], xs[xs.length - 1]] : [xs[0] - 0.5, xs[0] + 0.5];
     const line = { method: tried[0].method, place: place(tried[0].method), markers: true, rings: sorted.map((p) => p.chosen > 0), points: sorted.map((p, i) => [xs[i], ys[i]]), describe: (i) => [valueWords(sorted[i].values), `${metric.name} ${metric.text(ys[i])}`, sorted[i].chosen ? `chosen on ${sorted[i].chosen} of ${sorted[i].seeds} seeds` : "not chosen"] };
-    return lineChart(width, 330, [line], { x, y, left: 66, bottom: 42, xTicks: niceTicks(x[0], x[1], 5), xFormat: rounded, yTicks: niceTicks(y[0], y[1], 5), yFormat: axisText(metric, y), xLabel: LETTERS[key] || key, yLabel: metric.name, label: `${metric.name} by ${key}. Arrow keys go through the values.` });
+    return lineChart(width, 330, [line], { x, y, left: 66, bottom: 42, xTicks: niceTicks(x[0], x[1], 5), xFormat: rounded, yTicks: niceTicks(y[0], y[1], 5), yFormat: axisText(metric, y), xLabel: letterOf(key), yLabel: metric.name, label: `${metric.name} by ${key}. Arrow keys go through the values.` });
   }
   const [a, b] = keys;
   const xs = [...new Set(tried.map((p) => p.values[a]))].sort((m, n) => m - n), ys = [...new Set(tried.map((p) => p.values[b]))].sort((m, n) => m - n);
   const values = tried.map(value).filter(Number.isFinite), low = Math.min(...values), high = Math.max(...values);
   const height = Math.max(200, Math.min(360, 56 * ys.length + 52));
-  const f = frame(width, height, { x: [0, xs.length], y: [0, ys.length], left: 56, bottom: 42, xLabel: LETTERS[a] || a, yLabel: LETTERS[b] || b, label: `${metric.name} by ${a} and ${b}, ${tried.length} values. Arrow keys go through them.` });
+  const f = frame(width, height, { x: [0, xs.length], y: [0, ys.length], left: 56, bottom: 42, xLabel: letterOf(a), yLabel: letterOf(b), label: `${metric.name} by ${a} and ${b}, ${tried.length} values. Arrow keys go through them.` });
   const cells = tried.map((p) => {
     const i = xs.indexOf(p.values[a]), j = ys.indexOf(p.values[b]);
     const good = high > low ? (metric.better < 0 ? high - value(p) : value(p) - low) / (high - low) : 0.5;
@@ -111,7 +112,8 @@ function sweepFront(width, tried, metric) {
   };
   const x = ends(points.map((p) => p.a)), y = ends(points.map((p) => p.e));
   const f = frame(width, 360, { x, y, left: 66, bottom: 42, xTicks: niceTicks(x[0], x[1], width < 460 ? 4 : 5), yTicks: niceTicks(y[0], y[1], 5), xFormat: (v) => percent(v, x[1] - x[0] < 0.04 ? 1 : 0), yFormat: axisText(error, y), xLabel: "accuracy", yLabel: error.name, label: `Accuracy against ${error.name} of ${points.length} values. Arrow keys go through them.` });
-  const best = points.filter((p) => !points.some((q) => q.a >= p.a && q.e <= p.e && (q.a > p.a || q.e < p.e))).sort((p, q) => p.a - q.a);
+  const cost = (p) => (error.better > 0 ? -p.e : p.e);
+  const best = points.filter((p) => !points.some((q) => q.a >= p.a && cost(q) <= cost(p) && (q.a > p.a || cost(q) < cost(p)))).sort((p, q) => p.a - q.a);
   f.root.append(svg("path", { class: "front", d: path(best.map((p) => [f.X(p.a), f.Y(p.e)])), "data-front": best.length }));
   const order = [...points].sort((p, q) => p.a - q.a);
   for (const { p, a, e } of order) {

@@ -184,7 +184,7 @@ interface PageData {
   methods: { key: string; name: string; short?: string }[];
   table: { columns: Column[]; rows: { method: string; cells: Record<string, Cell>; chosen: string | null; target: unknown }[] };
   curves: Record<string, { num_samples: number; prediction: Cells & { ece: Record<string, number[]> }; output: Cells & { ece: Record<string, number[]> } }> | null;
-  sweep: { points: SweepPoint[] } | null;
+  sweep: { letters?: Record<string, string>, points: SweepPoint[] } | null;
   ood: { name: string; count: Record<string, number[]>; mean: Record<string, number>; auroc: Record<string, number>; fpr_at_95: Record<string, number>; auroc_mutual_information?: Record<string, number> }[] | null;
   histories: { method: string; seed: number; epochs: number[]; values: Record<string, Plain[]> }[] | null;
   verdicts: Record<string, Verdict> | null;

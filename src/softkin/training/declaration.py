@@ -121,6 +121,11 @@ def parameters() -> dict[str, dict[str, Parameter]]:
     return by_name
 
 
+def letters() -> dict[str, str]:
+    """The letter of each parameter, by its name."""
+    return {name: next(iter(takers.values())).letter for name, takers in parameters().items()}
+
+
 def in_words(values: Mapping[str, Value]) -> str:
     """Values of parameters as text.
 
@@ -128,9 +133,8 @@ def in_words(values: Mapping[str, Value]) -> str:
         >>> in_words({"alpha": 0.1, "beta": 2.0})
         'α = 0.1, β = 2'
     """
-    known = parameters()
-    letters = {name: next(iter(takers.values())).letter for name, takers in known.items()}
-    return ", ".join(f"{letters.get(name, name)} = {text_of(value)}" for name, value in values.items())
+    known = letters()
+    return ", ".join(f"{known.get(name, name)} = {text_of(value)}" for name, value in values.items())
 
 
 def text_of(value: Value) -> str:

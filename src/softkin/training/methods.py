@@ -16,6 +16,7 @@ from softkin.training.declaration import (
     Value,
     declare,
     in_words,
+    letters,
     parameters,
     text_of,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Value",
     "declare",
     "in_words",
+    "letters",
     "parameters",
     "parse",
     "text_of",
