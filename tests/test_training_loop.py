@@ -17,7 +17,7 @@ from torch import nn
 
 from softkin import SoftkinError, data, models, predictions, smoothing, training
 from softkin.data import Labelled
-from softkin.training import Method, Recipe, checkpoints
+from softkin.training import Method, Recipe, checkpoints, live
 
 
 @pytest.fixture(scope="module")
@@ -457,6 +457,13 @@ def test_json_lines_tell_steps_epochs_and_checkpoints(split, tmp_path, capsys):
     assert np.mean([line["loss"] for line in steps[:4]]) == pytest.approx(trained.history[0]["loss"])
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""  # no terminal, no line
+
+
+def test_json_lines_write_infinity_as_all_json_does(tmp_path):
+    with live.live(False, tmp_path / "log.jsonl", description="", main=True) as events:
+        events.tell("epoch", validation_nll=math.inf, loss=math.nan)
+    line = json.loads((tmp_path / "log.jsonl").read_text(), parse_constant=pytest.fail)
+    assert (line["validation_nll"], line["loss"]) == ("Infinity", None)
 
 
 def test_the_live_line_shows_the_numbers_on_a_terminal(split, monkeypatch):

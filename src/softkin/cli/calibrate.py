@@ -1,7 +1,6 @@
 """``softkin calibrate``: fit a calibrator to a file of predictions, apply it to another, or compare all of them."""
 
 import argparse
-import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.text import present, print_data_sets, print_table, shown
+from softkin.cli.text import json_text, present, print_data_sets, print_table, shown
 
 if TYPE_CHECKING:
     from softkin.metrics.catalogue import Metric
@@ -145,7 +144,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     if arguments.json:
         about = {"calibrator": repr(calibrator), "folder": str(arguments.output), "digest": held_out.digest}
         certificate = files.plain(asdict(calibrator.certificate_))
-        print(json.dumps(about | {"certificate": certificate}, ensure_ascii=False, indent=1))
+        print(json_text(about | {"certificate": certificate}))
         return
     print(f"{calibrator!r}\n{calibrator.certificate_}\nWrote {arguments.output}")
 
@@ -169,7 +168,7 @@ def _apply(arguments: argparse.Namespace) -> None:
         for key, p in (("before", raw.probabilities), ("after", after.probabilities)):
             result[key] = {"nll": metrics.nll(p, raw.labels), "ece_hist": metrics.ece_hist(p, raw.labels)}
     if arguments.json:
-        print(json.dumps(result | {"warnings": [notice] if notice else []}, ensure_ascii=False, indent=1))
+        print(json_text(result | {"warnings": [notice] if notice else []}))
         return
     print(f"{name}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to {n:,}")
     if raw.labels is not None:

@@ -1,7 +1,6 @@
 """``softkin compare``: train methods side by side on one data set, and print the table of results."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices, running, sources
-from softkin.cli.text import width
+from softkin.cli.text import json_text, width
 from softkin.training import STOPS
 
 if TYPE_CHECKING:
@@ -237,7 +236,7 @@ def run(arguments: argparse.Namespace) -> None:
 def show(table: "Table", as_json: bool) -> None:
     """Print a table as text or JSON."""
     if as_json:
-        print(json.dumps(table.to_dict(), ensure_ascii=False, indent=1))
+        print(json_text(table.to_dict()))
         return
     from rich.console import Console
 

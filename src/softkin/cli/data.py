@@ -1,11 +1,11 @@
 """``softkin data``: list data sets, download them, and show what a source holds."""
 
 import argparse
-import json
 from typing import Any
 
 from softkin import SoftkinError
 from softkin.cli import choices
+from softkin.cli.text import json_text
 
 SUMMARY = "list and download data sets, and show what a source holds"
 DESCRIPTION = """\
@@ -62,7 +62,7 @@ def _list(arguments: argparse.Namespace) -> None:
 
     rows = catalogue.about()
     if arguments.json:
-        print(json.dumps({"cache": str(cache.folder()), "datasets": rows}, ensure_ascii=False, indent=1))
+        print(json_text({"cache": str(cache.folder()), "datasets": rows}))
         return
     print(f"cache: {cache.folder()}")
     width = max(len(row["name"]) for row in rows)
@@ -78,7 +78,7 @@ def _get(arguments: argparse.Namespace) -> None:
     there = None if arguments.force else catalogue.present(arguments.name)
     path = catalogue.get(arguments.name, force=arguments.force)
     if arguments.json:
-        print(json.dumps({"name": arguments.name, "path": str(path), "downloaded": there is None}, indent=1))
+        print(json_text({"name": arguments.name, "path": str(path), "downloaded": there is None}))
     else:
         print(f"{arguments.name} was there already: {path}" if there else f"Wrote {path}")
 
@@ -86,7 +86,7 @@ def _get(arguments: argparse.Namespace) -> None:
 def _show(arguments: argparse.Namespace) -> None:
     about = _about(arguments)
     if arguments.json:
-        print(json.dumps(about, ensure_ascii=False, indent=1))
+        print(json_text(about))
         return
     from softkin.cli.text import shown as printable
 

@@ -1,7 +1,6 @@
 """``softkin decide``: fit a decision rule to a file of predictions, apply it to another, or compare all rules."""
 
 import argparse
-import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from softkin import files
 from softkin.cli import choices
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.text import present, print_data_sets, print_table, shown
+from softkin.cli.text import json_text, present, print_data_sets, print_table, shown
 
 if TYPE_CHECKING:
     from softkin.decisions import Rule
@@ -185,7 +184,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     rule.save(arguments.output)
     if arguments.json:
         about = {"rule": repr(rule), "guarantee": rule.guarantee(), "num_samples": len(held_out)}
-        print(json.dumps(about | {"folder": str(arguments.output)}, ensure_ascii=False, indent=1))
+        print(json_text(about | {"folder": str(arguments.output)}))
         return
     print(f"{rule!r}, fitted on {len(held_out):,} samples\n{rule.guarantee()}\nWrote {arguments.output}")
 
@@ -209,7 +208,7 @@ def _apply(arguments: argparse.Namespace) -> None:
         )
         result |= outcome.to_dict()
     if arguments.json:
-        print(json.dumps(result, ensure_ascii=False, indent=1))
+        print(json_text(result))
         return
     print(f"{rule!r}, fitted on {rule.num_samples_:,} samples, applied to {len(predictions):,}\n{rule.guarantee()}")
     if "measures" in result:

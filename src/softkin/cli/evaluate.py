@@ -2,7 +2,6 @@
 
 import argparse
 import gc
-import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,8 @@ from softkin import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.inputs import add_input_arguments, reading_options
-from softkin.cli.text import show, shown
+from softkin.cli.text import json_text, show, shown
+from softkin.cluster import ENGINES
 from softkin.names import require
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def run(arguments: argparse.Namespace) -> None:
         _abstain(models, arguments)
     unknown = _unknown(models[0], arguments) if arguments.ood else []
     result = {"models": [model.data for model in models], "comparisons": compared}
-    text = json.dumps(result, ensure_ascii=False, indent=1, allow_nan=False)
+    text = json_text(result)
     if arguments.json:
         print(text)
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices, running
+from softkin.cli.text import json_text
 
 if TYPE_CHECKING:
     from softkin.paper import PaperSpec, PaperTable
@@ -125,7 +126,7 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         table = paper.table(spec, arguments.output, scale=arguments.scale, options=options)
     if arguments.json:
-        print(json.dumps(table.to_dict(), ensure_ascii=False, indent=1))
+        print(json_text(table.to_dict()))
     else:
         _print(table)
     if arguments.action == "run" or arguments.output.is_dir():
@@ -153,7 +154,7 @@ def _list(as_json: bool) -> None:
             }
         listed.append({"name": name, "title": spec.title, "reference": spec.reference, "scales": scales})
     if as_json:
-        print(json.dumps(listed, ensure_ascii=False, indent=1))
+        print(json_text(listed))
         return
     for entry in listed:
         print(f"{entry['name']}: {entry['title']}")
@@ -207,7 +208,7 @@ def _write(table: "PaperTable", folder: Path, *, quiet: bool) -> None:
     content = {
         f"{stem}.md": table.to_markdown(),
         f"{stem}.csv": table.to_csv(),
-        f"{stem}.json": json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n",
+        f"{stem}.json": json_text(table.to_dict()) + "\n",
     }
     for name, text in content.items():
         write(folder / name, text.encode("utf-8"))

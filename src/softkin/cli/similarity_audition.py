@@ -1,13 +1,12 @@
 """``softkin similarity audition``: which source of similarity best predicts actual confusions, before any training."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import files
 from softkin.cli import choices, sources
-from softkin.cli.text import rows_that_fit, shown
+from softkin.cli.text import json_text, rows_that_fit, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -109,7 +108,7 @@ def run(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
     )
     if arguments.json:
-        print(json.dumps({**result.to_dict(), "sources": words, "left_out": left_out}, ensure_ascii=False, indent=1))
+        print(json_text({**result.to_dict(), "sources": words, "left_out": left_out}))
     else:
         _print(result, words, left_out)
     if arguments.output is not None:

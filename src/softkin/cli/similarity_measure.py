@@ -1,14 +1,13 @@
 """``softkin similarity measure``: from class names, samples or a matrix to smooth labels, printed and saved."""
 
 import argparse
-import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import files
 from softkin.cli import choices, running, sources
-from softkin.cli.text import shown
+from softkin.cli.text import json_text, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -121,7 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
     for sentence in report["warnings"]:
         warnings.warn(sentence, stacklevel=2)
     if arguments.json:
-        print(json.dumps(report, ensure_ascii=False, indent=1))
+        print(json_text(report))
     else:
         _print(report)
     if arguments.output is not None:

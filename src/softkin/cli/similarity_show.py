@@ -1,13 +1,12 @@
 """``softkin similarity show``: inspect a similarity, class by class and as a whole, and correct it."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import files
 from softkin.cli import choices, running, sources
-from softkin.cli.text import shown
+from softkin.cli.text import json_text, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -168,7 +167,7 @@ def _others(read: sources.SourceRead, arguments: argparse.Namespace) -> "dict[st
 
 def _show(seen: "Inspection", arguments: argparse.Namespace, beta: float | None) -> None:
     if arguments.json:
-        print(json.dumps(seen.to_dict(top=arguments.top), ensure_ascii=False, indent=1))
+        print(json_text(seen.to_dict(top=arguments.top)))
         return
     sharp = "" if beta is None else f", beta = {beta:g}"
     print(f"{shown(seen.source)}; alpha = {seen.alpha:g}{sharp}, {len(seen.class_names)} classes")

@@ -1,9 +1,10 @@
 """``softkin status``: which runs of a study are done, running, failed or waiting."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
+
+from softkin.cli.text import json_text
 
 SUMMARY = "list which runs of a study are done, running, failed or left"
 DESCRIPTION = """\
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
     several = inside and not (arguments.folder / STUDY).exists()  # as `softkin paper` leaves them
     studies = [_look(folder) for folder in (inside if several else [arguments.folder])]
     if arguments.json:
-        print(json.dumps(studies if several else studies[0], ensure_ascii=False, indent=1))
+        print(json_text(studies if several else studies[0]))
         return
     for about in studies:
         _print(about, everything=arguments.all)

@@ -26,6 +26,11 @@ def width() -> int:
     return shutil.get_terminal_size((WIDE, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE
 
 
+def json_text(data: Any) -> str:
+    """Plain data as the text of ``--json``; NaN and infinity are written as in all of softkin's JSON."""
+    return json.dumps(files.plain(data), ensure_ascii=False, indent=1, allow_nan=False)
+
+
 def show(table: "Table") -> None:
     """Print a table in ``width()`` columns."""
     from rich.console import Console
@@ -62,7 +67,7 @@ def present(arguments: argparse.Namespace, result: dict[str, Any], in_words: Cal
     """Show a comparison in words or, with ``--json``, as it is; write it to ``--output``; warn of what it warns of."""
     for notice in result["warnings"]:
         warnings.warn(notice, stacklevel=3)
-    text = json.dumps(result, ensure_ascii=False, indent=1, allow_nan=False)
+    text = json_text(result)
     if arguments.json:
         print(text)
     else:

@@ -1,11 +1,11 @@
 """``softkin train``: data, a network and a method → a trained network, its checkpoints and its predictions."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices, running, sources
+from softkin.cli.text import json_text
 from softkin.names import require
 from softkin.training import AUGMENTATIONS, CHECKPOINT_EVERY, PRECISIONS, SCHEDULES, STOPS
 from softkin.training.methods import METHODS, parameters
@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     finished = _session(arguments).run()
     if finished is not None:
-        print(json.dumps(finished.record, ensure_ascii=False, indent=1) if arguments.json else finished.text())
+        print(json_text(finished.record) if arguments.json else finished.text())
     if dist.is_available() and dist.is_initialized():  # let the processes end together
         dist.barrier()
         dist.destroy_process_group()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from softkin import SoftkinError
+from softkin import SoftkinError, files
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -65,7 +65,8 @@ class _JsonLines:
         self.file = file
 
     def __call__(self, event: dict[str, Any]) -> None:
-        self.file.write(json.dumps({"time": round(time.time(), 3), **event}, ensure_ascii=False) + "\n")
+        line = {"time": round(time.time(), 3), **event}
+        self.file.write(json.dumps(files.plain(line), ensure_ascii=False, allow_nan=False) + "\n")
         self.file.flush()
 
 
