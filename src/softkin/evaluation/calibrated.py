@@ -14,6 +14,7 @@ from softkin.evaluation import comparison, leaks, memory
 from softkin.evaluation.settings import Settings
 from softkin.files import number
 from softkin.metrics import catalogue, scopes, uncertainty
+from softkin.names import did_you_mean
 from softkin.predictions import Predictions
 from softkin.progress import track
 
@@ -25,9 +26,10 @@ def orders() -> list[str]:
 
 def order(name: str) -> str:
     """The key of a metric by which methods can be ordered."""
-    metric = catalogue.METRICS.canonical(name, "metric")
+    metric = catalogue.METRICS.canonical(name) if name in catalogue.METRICS else name
     if metric not in orders():
-        raise ValueError(f"`metric` must be one of {', '.join(orders())}, got {metric!r}.")
+        guess = did_you_mean(str(name), orders())
+        raise ValueError(f"`metric` must be one of {', '.join(orders())}, got {name!r}{guess}")
     return metric
 
 
