@@ -59,6 +59,8 @@ def test_whatever_a_command_raises_is_one_line(capsys, monkeypatch, error, line)
     ("words", "line"),
     [
         (["evalute", "f"], "softkin: unknown command 'evalute'; did you mean 'evaluate'?"),
+        (["similarity", "audtion", "f"], "softkin similarity: unknown command 'audtion'; did you mean 'audition'?"),
+        (["similarity", "--qqqqqq"], "softkin similarity"),
         (["qqq"], "softkin: unknown command 'qqq'; there are compare, train, evaluate,"),
         (["evaluate", "f", "--repot", "p.html"], "softkin evaluate: unknown option --repot; did you mean --report?"),
         (["evaluate", "f", "--repot=p.html"], "softkin evaluate: unknown option --repot; did you mean --report?"),

@@ -10,6 +10,9 @@ from softkin import SoftkinError
 if TYPE_CHECKING:
     from types import ModuleType
 
+ENGINES = ("local", "ray")
+"""Where work can be done: in processes of this machine, or on a cluster"""
+
 
 @contextmanager
 def connected(address: str | None = None, *, imports_here: bool = False) -> "Iterator[ModuleType]":

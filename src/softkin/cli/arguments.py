@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 from softkin.escape import terminal
@@ -43,6 +44,8 @@ class CommandParser(argparse.ArgumentParser):
         if usual is not None and args is not None:
             action = next(subcommands(self))
             if not args or args[0] not in (*action.choices, "-h", "--help"):
+                if args and near(args[0], action.choices, cutoff=0.8) and not Path(args[0]).exists():
+                    self._check_value(action, args[0])  # refuses it, and suggests the action
                 args = [usual, *args]
         return super().parse_known_args(args, namespace)
 

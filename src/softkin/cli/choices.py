@@ -46,6 +46,13 @@ def distances() -> list[str]:
     return list(SOURCES)
 
 
+def engines() -> Sequence[str]:
+    """Where work can be done."""
+    from softkin.cluster import ENGINES
+
+    return ENGINES
+
+
 def metrics_of_choice() -> list[str]:
     """Metrics by which a study chooses values."""
     from softkin.metrics import catalogue
@@ -88,6 +95,13 @@ def rules() -> list[str]:
     return list(decisions.REGISTRY)
 
 
+def searches() -> list[str]:
+    """Ways to search among the values of a study."""
+    from softkin.study.spec import SEARCHES
+
+    return list(SEARCHES)
+
+
 def study_methods() -> list[str]:
     """The columns that a study can have."""
     from softkin.study.methods import known
@@ -95,11 +109,25 @@ def study_methods() -> list[str]:
     return list(known())
 
 
+def trackers() -> list[str]:
+    """Trackers that a training can log to."""
+    from softkin.training.launch import TRACKERS
+
+    return list(TRACKERS)
+
+
 def training_methods() -> list[str]:
     """Training methods: ways to label and ways to mix."""
     from softkin.training.methods import METHODS
 
     return list(METHODS)
+
+
+def unknown_data() -> list[str]:
+    """Out-of-distribution data that have a name."""
+    from softkin.data.distribution import NOISE
+
+    return [*NOISE, *data_sets()]
 
 
 def word_vectors() -> list[str]:
@@ -120,8 +148,11 @@ REGISTRIES: tuple[Names, ...] = (
     papers,
     recipes,
     rules,
+    searches,
     study_methods,
+    trackers,
     training_methods,
+    unknown_data,
     word_vectors,
 )
 

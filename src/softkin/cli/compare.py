@@ -97,8 +97,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "metric on validation rows that chooses among the tried values: {} (default: nll)",
         choices.metrics_of_choice,
     )
-    what.add_argument(
-        "--search", help="grid, or halving: the better half of the values trains twice as long (default: grid)"
+    choices.choose(
+        what.add_argument("--search"),
+        "grid, or halving: the better half of the values trains twice as long (default: grid)",
+        choices.searches,
     )
     what.add_argument(
         "--accuracy-budget",
@@ -108,8 +110,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     sources.add_word_options(what)
     sources.add_options(what, encoder=False)
-    what.add_argument(
-        "--ood", type=_names, help="out-of-distribution sets, comma-separated: uniform, gaussian or any data set"
+    choices.choose(
+        what.add_argument("--ood", type=_names),
+        "out-of-distribution sets, comma-separated: uniform, gaussian or any data set",
+        choices.unknown_data,
+        separators=",",
+        files=True,
     )
     how = command.add_argument_group("how it runs")
     how.add_argument(

@@ -79,26 +79,17 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         )
         parser.add_argument("--error", type=float, help="highest error rate of the answers (default: 0.05)")
         parser.add_argument("--confidence", type=float, help="confidence with which --error holds (default: 0.95)")
-        parser.add_argument(
-            "--tree",
-            metavar="SOURCE",
-            help="class tree: a .csv of parent,child or class,superclass lines, a file of class distances, or names",
-        )
-        parser.add_argument("--similarity", metavar="SOURCE", help="similarity for sets of kin: a file, or names")
+        tree = parser.add_argument("--tree", metavar="SOURCE")
+        lines = "a .csv of parent,child or class,superclass lines, a file of class distances"
+        choose(tree, f"class tree: {lines}, or names", lambda: ["names"], files=True)
+        similarity = parser.add_argument("--similarity", metavar="SOURCE")
+        choose(similarity, "similarity for sets of kin: a file, or names", lambda: ["names"], files=True)
         several = "; may be repeated to compare several" if parser is compare else ""
-        parser.add_argument(
-            "--costs",
-            action="append" if parser is compare else "store",
-            metavar="FILE",
-            help=f"cost of taking one class for another, or class distances: .safetensors or .csv{several}",
-        )
-        choices.path(
-            parser.add_argument(
-                "--conditional",
-                metavar="GROUPS",
-                help="let --coverage hold for each class (class), or for each group of a .csv or .json of classes",
-            )
-        )
+        costs = f"cost of taking one class for another, or class distances: .safetensors or .csv{several}"
+        repeated = "append" if parser is compare else "store"
+        choices.path(parser.add_argument("--costs", action=repeated, metavar="FILE", help=costs))
+        groups = "let --coverage hold for each class (class), or for each group of a .csv or .json of classes"
+        choose(parser.add_argument("--conditional", metavar="GROUPS"), groups, lambda: ["class"], files=True)
     for parser in (fit, apply, compare):
         add_common_options(parser)
 

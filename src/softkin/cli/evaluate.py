@@ -98,7 +98,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--jobs", type=int, default=1, help="processes that read the files of a large set (default: 1)"
     )
-    command.add_argument("--engine", default="local", help="local, or ray to read them on a cluster (default: local)")
+    engine = command.add_argument("--engine", default="local")
+    choices.choose(engine, "local, or ray to read them on a cluster (default: local)", choices.engines)
     command.add_argument(
         "--address", help="address of the Ray cluster, such as ray://head:10001 (default: a local one)"
     )
@@ -117,7 +118,7 @@ def check(arguments: argparse.Namespace) -> None:
     within(arguments.resamples, "--resamples", 100, 1_000_000)
     within(arguments.seed, "--seed", 0, MOST_SEED)
     within(arguments.jobs, "--jobs", 1, 1024)
-    require(arguments.engine, ("local", "ray"), "--engine")
+    require(arguments.engine, ENGINES, "--engine")
     if arguments.address is not None and arguments.engine != "ray":
         raise ValueError(f"--address is for --engine ray, and the engine is {arguments.engine}.")
     if arguments.files.count("-") > 1:

@@ -3,12 +3,16 @@
 import argparse
 from typing import Any
 
+from softkin.cli import choices
+from softkin.cluster import ENGINES
+
 
 def add_options(options: argparse._ActionsContainer) -> None:
     """Add the options for where runs are done and how the table is printed."""
     options.add_argument("--device", help="device to train on, such as cuda (default: an accelerator if there is one)")
     options.add_argument("--workers", type=int, help="number of runs at a time (default: one for each core or GPU)")
-    options.add_argument("--engine", default="local", help="local, or ray for a cluster (default: local)")
+    engine = options.add_argument("--engine", default="local")
+    choices.choose(engine, "local, or ray for a cluster (default: local)", choices.engines)
     options.add_argument(
         "--address", help="address of the Ray cluster, such as ray://head:10001 (default: a local one)"
     )
@@ -47,7 +51,7 @@ def check(arguments: argparse.Namespace) -> None:
     """Refuse values of ``add_options`` that are impossible or contradict each other."""
     from softkin import checks
     from softkin.names import require
-    from softkin.study.run import ENGINES, MOST_WORKERS
+    from softkin.study.run import MOST_WORKERS
     from softkin.training.launch import checked_device, named_device
 
     if arguments.workers is not None:

@@ -76,7 +76,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     data.add_argument("--max-per-class", "--per-class", type=int, metavar="ROWS", help=per_class)
     data.add_argument("--size", type=int, help="resize images to this many pixels on each side")
     ood = "out-of-distribution data to predict too: uniform, gaussian or another source; may be repeated"
-    data.add_argument("--ood", action="append", default=[], metavar="NAME", help=ood)
+    unknown = data.add_argument("--ood", action="append", default=[], metavar="NAME")
+    choices.choose(unknown, ood, choices.unknown_data, files=True)
     recipe = command.add_argument_group("recipe")
     names = "training recipe: one of {} (default: small up to 10,000 training rows, else paper)"
     choices.choose(recipe.add_argument("--recipe"), names, choices.recipes)
@@ -110,9 +111,8 @@ def _add_run(run: argparse._ArgumentGroup) -> None:
     run.add_argument(
         "--log-json", type=Path, metavar="FILE", help="file for a log of one JSON line for each step and epoch"
     )
-    run.add_argument(
-        "--tracker", action="append", default=[], help="also log to tensorboard, wandb or mlflow; may be repeated"
-    )
+    tracker = run.add_argument("--tracker", action="append", default=[])
+    choices.choose(tracker, "also log to one of {}; may be repeated", choices.trackers)
     run.add_argument("--json", action="store_true", help="print the record as JSON")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from softkin import SoftkinError, checks
+from softkin.cluster import ENGINES
 from softkin.evaluation import comparison, memory, sets, streams
 from softkin.evaluation.settings import Settings
 from softkin.metrics import catalogue, scopes
@@ -94,9 +95,6 @@ def evaluate_file(
     predictions = replace(formats.assemble(files[0], collected), name=title)
     answers = scopes.wins(predictions.probabilities, predictions.known_labels)
     return Evaluated(title, memory.measured(predictions, chosen), predictions, files[0].notes, answers)
-
-
-ENGINES = ("local", "ray")
 
 
 def _fits(files: Sequence[PredictionFile]) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from softkin import SoftkinError, checks, models
+from softkin.cluster import ENGINES
 from softkin.names import require
 from softkin.study.baseline import Baseline
 from softkin.study.folder import StudyFolder
@@ -21,7 +22,6 @@ from softkin.study.spec import StudySpec
 from softkin.study.tables import Table, table
 from softkin.study.worker import STOPPED, Standing, standing, work
 
-ENGINES = ("local", "ray")
 MOST_RESTARTS = 10  # of dead workers, over a whole study
 MOST_WORKERS = 1024
 LOOK = 0.5  # seconds between checks of the workers' progress
