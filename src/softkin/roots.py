@@ -1,4 +1,7 @@
-"""The root of a non-decreasing function: one safeguarded search for all solvers, on many lines at once."""
+"""The root of a non-decreasing function: our one safeguarded search, on many lines at once.
+
+Functions of a single number, which cost little, are left to scipy's ``brentq``.
+"""
 
 import math
 from collections.abc import Callable
