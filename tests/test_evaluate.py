@@ -506,3 +506,14 @@ def test_samples_of_no_class_go_with_one_model(tmp_path, capsys):
     assert "--ood goes with one file, got 2" in run(capsys, "evaluate", a, a, "--ood", b)[2]
     words = "b.npz has 4 classes and a.npz has 2; they must be from the same model"
     assert words in run(capsys, "evaluate", a, "--ood", b)[2]
+
+
+def test_threads_are_halved_once_however_many_blocks_are_open():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(4)
+        with memory.halved_threads(), memory.halved_threads():
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 4
+    finally:
+        torch.set_num_threads(before)
