@@ -173,7 +173,10 @@ def test_doubts_about_names(capsys, tmp_path):
     assert code == 0
     assert errors.startswith("softkin: warning: with 4 classes normalised distances are always extreme: at beta=2")
     assert run(capsys, "similarity", path, "--beta", 1)[2] == ""
-    assert run(capsys, "similarity", path, "--beta", 1, "--check")[2] == ""
+    code, output, errors = run(capsys, "similarity", path, "--beta", 1, "--check")
+    assert (code, errors) == (0, "")
+    assert output.endswith("Check: WordNet and the other word vectors raise no doubt.\n")
+    assert "Check:" not in run(capsys, "similarity", path, "--beta", 1, "--check", "--vectors", "glove")[1]
     code, output, errors = run(capsys, "similarity", path, "--beta", 1, "--check", "--vectors", "glove", "--json")
     assert "is near neither in WordNet nor in other word vectors: 'seal' for 'rose'" in errors
     assert "'seal' for 'rose'" in json.loads(output)["warnings"][0]

@@ -17,7 +17,7 @@ import torch
 
 from softkin import SoftkinError, distances, similarity
 from softkin.distances import WordVectors
-from softkin.distances.words import tokens
+from softkin.distances.words import known_names, tokens
 from softkin.doubts import disagreement, doubts, too_sharp
 from softkin.losses import ClassSimilarityLoss
 from softkin.word_vectors import SortedWordVectors
@@ -348,6 +348,8 @@ def test_a_near_class_that_no_other_source_sees_is_noticed():
     glove = similarity.from_distances(distances.from_words(FLOWERS[:4], "glove"))
     expected = "is near neither in WordNet nor in other word vectors: 'seal' for 'rose', 'dolphin' for 'tulip'; if"
     assert expected in disagreement(FLOWERS[:4], glove, vectors="glove")
+    six = similarity.from_distances(distances.from_words(FLOWERS, "glove"))
+    assert expected in disagreement(FLOWERS, six, vectors="glove")  # of five others only the nearest counts as near
     assert doubts(FLOWERS, similarity.from_distances(distances.from_words(FLOWERS)), 2.0) == []
     # WordNet agrees: all of these are animals; it does not know the first of these: nobody is asked
     S = torch.tensor([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]], dtype=torch.float64)
@@ -357,6 +359,23 @@ def test_a_near_class_that_no_other_source_sees_is_noticed():
     assert disagreement([["fox", "vulpes"], ["tv"], ["wolf"]], S, aliases={"tv": "wolf"}, vectors={}) == ""
     rows = similarity.from_vectors(torch.tensor([[0.0, 0], [0, 1], [3, 0], [9, 9]]), 4.0, top_m=2)
     assert "'television' for 'tulip'" in disagreement(["tulip", "television", "wolf", "rose"], rows, vectors="glove")
+
+
+def test_a_tank_is_no_fish_to_other_sources():
+    names = (ROOT / "examples" / "cifar100.txt").read_text().split()
+    S = similarity.from_distances(distances.from_words(names))
+    assert "vectors: 'aquarium_fish' for 'tank'; if" in disagreement(names, S)
+
+
+def test_a_source_that_lacks_one_name_is_asked_about_the_others():
+    names = ["book_flight", "flight_status", "401k", "weather", "calories", "timer"]
+    S = torch.full((6, 6), 0.1).fill_diagonal_(0)
+    S[[0, 1], [1, 0]] = 0.6  # no things of one kind in WordNet, but GloVe has the common word
+    S[3:, 2] = 0.6
+    assert known_names(names, WordVectors.shipped("glove")) == [0, 1, 3, 4, 5]
+    sentence = disagreement(names, S)
+    assert "'book_flight'" not in sentence
+    assert known_names(names, WordVectors.shipped("glove"), aliases={"401K": "pension"}) == [0, 1, 2, 3, 4, 5]
 
 
 # The shipped vectors and real class lists

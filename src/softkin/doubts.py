@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin.distances.words import aliases_of_words, class_vectors, tokens
+from softkin.distances.words import aliases_of_words, class_vectors, known_names, tokens
 from softkin.similarity import SparseRows
 from softkin.word_vectors import SHIPPED, WordVectors, opened
 
 FEW = 4  # classes: up to here the normalisation makes every row extreme, whatever the distances
 CALM = 0.5  # of the largest possible entropy, ln(K−1): the least that a row of so few classes should have
 SHARP = 0.5  # of α: a nearest class that takes more must be near in another source
-SHARE = 0.25  # of the other classes: the nearest ones, which count as near in another source
+NEAREST = 5  # classes that count as near in another source, but at most a quarter of the others
 
 
 def doubts(
@@ -32,8 +32,8 @@ def doubts(
       are always far apart. A row is too sharp if its entropy is below half of ln(K−1).
     - A class whose nearest takes more than half of α, although no other source sees the two as near. The other sources
       are WordNet, where the two names may stand for things of one kind (animal, artifact, food, plant, …), and the
-      other vectors that come with softkin, where the nearest should be among the first quarter. A source that does not
-      know the names is not used.
+      other vectors that come with softkin, where the nearest should be among the first five (of fewer than 21 classes
+      among the first quarter). A source that does not know both names is not used.
 
     Args:
         class_names: The names, as for ``from_words``.
@@ -95,13 +95,13 @@ def disagreement(
     ]
     if not suspects:
         return ""
-    others = list(elsewhere(class_names, vectors, aliases).values())
-    doubtful = [
-        f"{names[j]!r} for {names[k]!r}"
-        for k, j in suspects
-        if (opinions := [*([False] if wordnet[k] and wordnet[j] else []), *(_is_near(rows, k, j) for rows in others)])
-        and not any(opinions)
-    ]
+    others = _partly_known(class_names, vectors, aliases)
+    doubtful = []
+    for k, j in suspects:
+        opinions = [False] if wordnet[k] and wordnet[j] else []
+        opinions += [_is_near(rows, row_of[k], row_of[j]) for row_of, rows in others if k in row_of and j in row_of]
+        if opinions and not any(opinions):
+            doubtful.append(f"{names[j]!r} for {names[k]!r}")
     if not doubtful:
         return ""
     shown = ", ".join(doubtful[:5]) + (f" and {len(doubtful) - 5} more" if len(doubtful) > 5 else "")
@@ -129,20 +129,44 @@ def elsewhere(
     aliases: Mapping[str, str],
 ) -> dict[str, Tensor]:
     """The class vectors at unit length in the shipped sets other than ``vectors`` that know all names, by set."""
+    return {
+        name: _directions(class_names, other, aliases)
+        for name, other in _other_sets(vectors).items()
+        if len(known_names(class_names, other, aliases=aliases)) == len(class_names)
+    }
+
+
+def _partly_known(
+    class_names: Sequence[str | Sequence[str]],
+    vectors: WordVectors | Mapping[str, Any] | str | Path | None,
+    aliases: Mapping[str, str],
+) -> list[tuple[dict[int, int], Tensor]]:
+    """For each other shipped set, the row of each class that it knows, and the rows; at least 3, to have a nearest."""
+    sets = []
+    for other in _other_sets(vectors).values():
+        known = known_names(class_names, other, aliases=aliases)
+        if len(known) >= 3:
+            rows = _directions([class_names[k] for k in known], other, aliases)
+            sets.append(({k: row for row, k in enumerate(known)}, rows))
+    return sets
+
+
+def _other_sets(vectors: WordVectors | Mapping[str, Any] | str | Path | None) -> dict[str, WordVectors]:
     own = opened(vectors)
-    rows = {}
-    for name in SHIPPED:
-        other = WordVectors.shipped(name)
-        if other is not own:
-            try:
-                rows[name] = torch.nn.functional.normalize(class_vectors(class_names, other, aliases=aliases), dim=1)
-            except ValueError:  # a word without a vector
-                continue
-    return rows
+    return {name: other for name in SHIPPED if (other := WordVectors.shipped(name)) is not own}
+
+
+def _directions(class_names: Sequence[str | Sequence[str]], vectors: WordVectors, aliases: Mapping[str, str]) -> Tensor:
+    return torch.nn.functional.normalize(class_vectors(class_names, vectors, aliases=aliases), dim=1)
 
 
 def _is_near(rows: Tensor, k: int, j: int) -> bool:
-    """Whether class j is among the nearest quarter of the classes other than k."""
+    """Whether row j is among those that count as near to row k."""
     gaps = (rows - rows[k]).norm(dim=1)
-    closer = int((gaps < gaps[j]).sum()) - 1  # k itself is closer than all
-    return closer < max(1, SHARE * (len(rows) - 1))
+    gaps[k] = float("inf")
+    return int((gaps < gaps[j]).sum()) < near_count(len(rows))
+
+
+def near_count(num_classes: int) -> int:
+    """How many of a class's nearest classes in another source confirm that they are near."""
+    return max(1, min(NEAREST, (num_classes - 1) // 4))

@@ -23,9 +23,6 @@ DOMINATES = 0.5  # share of α on one class above which it dominates
 ALONE = 0.2  # fraction of the even share: a class that gets less from the others is unlike all of them
 DISAGREES = 0.35  # share of the other classes that another source ranks nearer than a row's three nearest
 NEAREST = 3  # classes of a row that are compared with other sources
-AGREES = (
-    5  # a class that dominates a row is no surprise if another source has it among so many nearest, of few a quarter
-)
 KINDS = ("disagreement", "dominated", "alone")
 MOST_CLUSTERED = 3000  # classes: average linkage needs K² memory and time
 
@@ -163,7 +160,7 @@ def _oddities(s: Tensor, names: list[str], others: Mapping[str, Array]) -> list[
     if k < 3:
         return odd
     apart = {name: checks.square(d, f"others[{name!r}]").fill_diagonal_(float("inf")) for name, d in others.items()}
-    agreed = max(1, min(AGREES, (k - 1) // 4))
+    agreed = doubts.near_count(k)  # so many nearest classes of another source are no surprise
     most, nearest = s.max(dim=1)
     for row in (most > DOMINATES).nonzero()[:, 0].tolist():
         neighbour = int(nearest[row])

@@ -112,10 +112,10 @@ def run(arguments: argparse.Namespace) -> None:
     if baseline is not None:
         report["baseline"] = baseline
     sentences = [doubts.too_sharp(s, arguments.beta) if isinstance(arguments.beta, int | float) else ""]
+    doubt = None
     if arguments.check:
-        sentences.append(
-            doubts.disagreement(read.synonyms, s, vectors=read.vectors, aliases=running.aliases(arguments))
-        )
+        doubt = doubts.disagreement(read.synonyms, s, vectors=read.vectors, aliases=running.aliases(arguments))
+        sentences.append(doubt)
     report["warnings"] = [sentence for sentence in sentences if sentence]
     for sentence in report["warnings"]:
         warnings.warn(sentence, stacklevel=2)
@@ -123,6 +123,8 @@ def run(arguments: argparse.Namespace) -> None:
         print(json_text(report))
     else:
         _print(report)
+        if doubt == "":
+            print("Check: WordNet and the other word vectors raise no doubt.")
     if arguments.output is not None:
         contents = _contents(matrix, measured, s, labels, arguments)
         files.write_together(contents)

@@ -137,6 +137,22 @@ def aliases_of_words(aliases: Mapping[str, str] | None) -> dict[str, str]:
     }
 
 
+def known_names(
+    class_names: Sequence[str | Sequence[str]],
+    vectors: WordVectors | Mapping[str, Any],
+    *,
+    aliases: Mapping[str, str] | None = None,
+) -> list[int]:
+    """The numbers of the classes whose names have a vector: all words of a name, or of one of its synonyms."""
+    longest = vectors.longest if isinstance(vectors, WordVectors) else 1
+    lower = aliases_of_words(aliases)
+    return [
+        place
+        for place, names in enumerate(_synonyms(class_names))
+        if any(not _parts(name, vectors, lower, longest)[1] for name in names)
+    ]
+
+
 def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
     """Each class's names, at least one; the first names must be distinct unless classes have further names."""
     checks.in_order(class_names)
