@@ -475,6 +475,7 @@ COMMANDS = [
 1 | compare --data cut.npz | cut.npz could not be read as .npz: it is another format, or it was cut off
 1 | compare --data good.npz | good.npz must hold `images` or `features`
 2 | compare --top-m 0 | top_m
+2 | similarity names.txt --top-m 0 | `--top-m` must be at least 1, got 0
 2 | compare --max-per-class 0 | max_per_class
 2 | compare --validation 0 | validation
 2 | compare --size 0 | size

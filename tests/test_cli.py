@@ -165,6 +165,20 @@ def test_synonyms_aliases_and_other_vectors(capsys, tmp_path, shared_data):
     assert "from v.txt" in output
 
 
+def test_similarity_of_the_most_similar_classes(capsys, tmp_path):
+    path, folder = tmp_path / "names.txt", tmp_path / "m"
+    names = ["rose", "tulip", "dolphin", "seal", "bus", "truck"]
+    path.write_text("\n".join(names))
+    code, output, _ = run(capsys, "similarity", path, "--top-m", 2, "--output", folder)
+    assert code == 0
+    assert "alpha = 0.1, beta = 2, top-m = 2\n" in output
+    expected = similarity.from_distances(distances.from_words(names), 2.0, top_m=2).dense()
+    assert torch.equal(similarity.load(folder / "similarity.safetensors", class_names=names), expected)
+    code, _, errors = run(capsys, "similarity", folder / "similarity.safetensors", "--top-m", 2)
+    assert code == 2
+    assert "--top-m must be left out: " in errors
+
+
 @pytest.mark.filterwarnings("default")
 def test_doubts_about_names(capsys, tmp_path):
     path = tmp_path / "names.txt"

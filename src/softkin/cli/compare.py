@@ -86,7 +86,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="sharpness of the similarity; of a list, each value is tried; auto: fitted to the confusions of one-hot "
         "training (default: auto; the default of `softkin train` is 2)",
     )
-    what.add_argument("--top-m", type=int, help="number of most similar classes that share α (default: all)")
+    running.add_top_m(what)
     what.add_argument(
         "--mixing",
         type=_numbers,

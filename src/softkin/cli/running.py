@@ -39,6 +39,16 @@ def add_alias(options: argparse._ActionsContainer) -> None:
     )
 
 
+def add_top_m(options: argparse._ActionsContainer) -> None:
+    """Add the option that keeps only the most similar classes of each."""
+    options.add_argument(
+        "--top-m",
+        type=int,
+        help="number of most similar classes that keep their share of α; the others divide the rest evenly "
+        "(default: all)",
+    )
+
+
 def aliases(arguments: argparse.Namespace) -> dict[str, str]:
     """The words of ``--alias``, each with what to look up instead."""
     for alias in arguments.alias:

@@ -33,6 +33,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--beta", type=_beta, help="sharpness of the similarity; auto: fitted to --baseline, 1 without one (default: 2)"
     )
+    running.add_top_m(command)
     command.add_argument(
         "--baseline",
         type=Path,
@@ -77,6 +78,8 @@ def check(arguments: argparse.Namespace) -> None:
         checks.beta(arguments.beta)
     checks.count(arguments.top, "--top", most=10**6)
     _weights(arguments.mix)
+    if arguments.top_m is not None:
+        checks.count(arguments.top_m, "--top-m")
     if arguments.output is not None and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
     if arguments.output is not None:
@@ -90,9 +93,10 @@ def run(arguments: argparse.Namespace) -> None:
     read = sources.read(arguments)
     matrix, measured = _mixed(read, arguments.mix)
     baseline = None if arguments.baseline is None else _baseline(arguments.baseline, matrix)
-    if measured.similarity is not None and arguments.beta is not None:
+    if measured.similarity is not None and (arguments.beta is not None or arguments.top_m is not None):
+        option = "--beta" if arguments.beta is not None else "--top-m"
         raise ValueError(
-            f"--beta must be left out: {arguments.source} holds a similarity, which has its β in it already."
+            f"{option} must be left out: {arguments.source} holds a similarity, which has its β in it already."
         )
     if arguments.beta == "auto":
         arguments.beta = similarity.AUTO_BETA if baseline is None else baseline["beta"]
@@ -102,11 +106,15 @@ def run(arguments: argparse.Namespace) -> None:
         s, arguments.beta = measured.similarity, measured.about.get("beta")
     else:
         try:
-            s = similarity.from_distances(
-                matrix.values, arguments.beta, asymmetric=arguments.asymmetric or measured.asymmetric
+            rows: Tensor | similarity.SparseRows = similarity.from_distances(
+                matrix.values,
+                arguments.beta,
+                asymmetric=arguments.asymmetric or measured.asymmetric,
+                top_m=arguments.top_m,
             )
         except ValueError as error:
             raise SoftkinError(f"{arguments.source}: {error}") from error
+        s = rows.dense() if isinstance(rows, similarity.SparseRows) else rows
     labels = smoothing.similarity_labels(s, arguments.alpha)
     report = _report(matrix, s, labels, arguments)
     if baseline is not None:
@@ -191,6 +199,7 @@ def _contents(
 
     names, folder = matrix.class_names, arguments.output
     with_beta = matrix.source if arguments.beta is None else f"{matrix.source}; beta={arguments.beta:g}"
+    with_beta += "" if arguments.top_m is None else f"; top_m={arguments.top_m}"
     with_alpha = f"{with_beta}; alpha={arguments.alpha:g}"
     kept = {**measured.about, **({"asymmetric": True} if measured.asymmetric or arguments.asymmetric else {})}
     d = MatrixFiles("distances").content(matrix.values, class_names=names, source=matrix.source, about=kept)
@@ -223,7 +232,13 @@ def _report(matrix: "ClassMatrix", s: "Tensor", labels: "Tensor", arguments: arg
         own = float(labels[k, k])
         rest = max(0.0, 1 - own - sum(float(neighbour["label"]) for neighbour in shown))
         classes.append({"name": name, "label": own, "nearest": shown, "rest": rest})
-    return {"source": matrix.source, "alpha": arguments.alpha, "beta": arguments.beta, "classes": classes}
+    return {
+        "source": matrix.source,
+        "alpha": arguments.alpha,
+        "beta": arguments.beta,
+        "top_m": arguments.top_m,
+        "classes": classes,
+    }
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -236,7 +251,8 @@ def _print(report: dict[str, Any]) -> None:
 
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     sharp = "" if report["beta"] is None else f", beta = {report['beta']:g}"
-    print(f"{report['source']}; alpha = {report['alpha']:g}{sharp}")
+    few = "" if report["top_m"] is None else f", top-m = {report['top_m']}"
+    print(f"{report['source']}; alpha = {report['alpha']:g}{sharp}{few}")
     if "baseline" in report:
         print(f"The baseline, on {report['baseline']['rows']:,} rows, is {report['baseline']['words']}.")
     table = Table(box=None, pad_edge=False)

@@ -64,7 +64,8 @@ class StudySpec:
     confuses on validation rows. Uniform smoothing takes its α from the same grid; online smoothing does not, as its α
     is another thing"""
     top_m: int | None = None
-    """For the class-similarity methods: the number of most similar classes that share α; None: all"""
+    """For the class-similarity methods: the number of most similar classes that keep their share of α, while the others
+    divide the rest evenly; None: all"""
     uniform_alpha: tuple[Value, ...] = ()
     mixing: tuple[float, ...] = ()
     """Grids of uniform smoothing's α and of mixup's a; empty: as many values as other methods, around the default"""

@@ -59,7 +59,13 @@ def _passes(default: int, about: str) -> Parameter:
 
 
 BETA = Parameter("beta", "β", 2.0, "how sharp the similarity is", automatic=True)
-TOP_M = Parameter("top_m", "top-m", 0, "how many of the most similar classes share α, 0 for all", "count")
+TOP_M = Parameter(
+    "top_m",
+    "top-m",
+    0,
+    "how many of the most similar classes keep their share of α (the others divide the rest evenly), 0 for all",
+    "count",
+)
 BELOW = "how far a logit may lie below the highest without a penalty"
 MARGIN = Parameter("margin", "m", 10.0, BELOW, "above 0")
 MEMBERS = Parameter("members", "M", 5, "how many networks are trained", "count")
