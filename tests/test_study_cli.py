@@ -1,12 +1,15 @@
 import json
+import warnings
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from softkin import study
 from softkin.cli import compare, main
 from softkin.cli.compare import spec_of
 from softkin.study import tables
+from softkin.study.perform import resolve
 from study_parts import without_pictures  # noqa: F401  a fixture
 
 SMALL = [
@@ -285,3 +288,29 @@ def test_no_numbers(option, capsys):
         main(["compare", option, "many"])
     assert stop.value.code == 2
     assert "got 'many'" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("always")
+def test_names_that_look_wrong_are_named_once(capsys, tmp_path, without_pictures):  # noqa: F811
+    labels = np.repeat(np.arange(4), 12)
+    features = np.eye(4, dtype=np.float32)[labels] + np.random.default_rng(0).normal(size=(48, 4)).astype(np.float32)
+
+    def data(*names):
+        path = tmp_path / f"{names[0]}.npz"
+        np.savez(path, features=features, labels=labels, class_names=np.array(names))
+        return str(path)
+
+    options = ["--methods", "we", "--seeds", "1", "--epochs", "1", "--validation", "12", "--test", "12", "--beta", "1"]
+    arguments = [*options, "--workers", "1", "--output", str(tmp_path / "study")]
+    assert main(["compare", "--data", data(*(f"class_{k}" for k in range(4))), *arguments]) == 0
+    errors = capsys.readouterr().err
+    assert errors.count("warning:") == errors.count("warning: the class names differ only by numbers or letters") == 1
+    flowers = study.StudySpec(data=data("dolphin", "seal", "rose", "tulip"), methods=["one-hot", "we"])
+    with pytest.warns(UserWarning, match="with 4 classes normalised distances are always extreme: at beta=2"):
+        resolve(replace(flowers, beta=2.0))
+    with pytest.warns(UserWarning, match="near neither in WordNet nor in other word vectors: 'seal' for 'rose'"):
+        resolve(replace(flowers, vectors="glove"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        resolve(flowers)
+        resolve(replace(flowers, beta=(1.0, 2.0)))  # validation rows choose

@@ -219,3 +219,18 @@ def test_alpha_auto_is_trained_and_its_path_is_in_the_record(capsys):
     code, _, errors = run(capsys, *QUICK, "--method", "uniform", "--alpha", "lots")
     assert code == 2
     assert "--alpha" in errors
+
+
+@pytest.mark.filterwarnings("always")
+def test_labels_that_look_wrong_are_named_before_the_training(capsys, tmp_path):
+    labels = np.repeat(np.arange(4), 12)
+    features = np.eye(4, dtype=np.float32)[labels] + np.random.default_rng(0).normal(size=(48, 4)).astype(np.float32)
+    path = tmp_path / "flowers.npz"
+    np.savez(path, features=features, labels=labels, class_names=np.array(["dolphin", "seal", "rose", "tulip"]))
+    arguments = (path, "--method", "similarity", "--epochs", 1, "--validation", 12, "--test", 12)
+    code, _, errors = run(capsys, *arguments, "--vectors", "glove")
+    assert code == 0
+    assert errors.count("with 4 classes normalised distances are always extreme: at beta=2") == 1
+    assert errors.count("near neither in WordNet nor in other word vectors: 'seal' for 'rose'") == 1
+    assert "always extreme" in run(capsys, *arguments, "--distance", "l2")[2]
+    assert run(capsys, *arguments, "--beta", "1")[2] == ""

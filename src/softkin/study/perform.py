@@ -37,7 +37,7 @@ from softkin.study.plan import Job
 from softkin.study.records import Kept, Record, read
 from softkin.study.spec import OLD_KEYS, StudySpec, source_files
 from softkin.training.companions import cost
-from softkin.training.distances import opened
+from softkin.training.distances import label_doubts, opened
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
@@ -158,9 +158,8 @@ def _resolved(spec: StudySpec) -> Kept:
         if method.source is not None:
             method.source.check(kind)
             if not method.source.uses_samples:  # report words without a vector before hours of training
-                _measured(
-                    method.source, parts, {"vectors": spec.vectors, "aliases": dict(spec.aliases), **spec.sources}
-                )
+                options = {"vectors": spec.vectors, "aliases": dict(spec.aliases), **spec.sources}
+                _doubt(spec, parts, method.source.name, _measured(method.source, parts, options))
     if spec.vectors != "glove" and (spec.looks_up_words or spec.vectors is not None):
         vectors = word_vectors.file_of(spec.vectors)
         contents["vectors"] = cache.content_digest(vectors, [vectors])
@@ -177,6 +176,15 @@ def _resolved(spec: StudySpec) -> Kept:
         "contents": contents,
     }
     return Kept(spec, about_data)
+
+
+def _doubt(spec: StudySpec, parts: "Split", source: str, measured: distances.ClassDistances) -> None:
+    """Warn of labels from class names that look wrong; several values of β are left to the validation rows."""
+    if len(spec.beta) > 1:
+        return
+    beta: Any = spec.beta[0]
+    for sentence in label_doubts(parts.train, source, measured, beta, vectors=spec.vectors, aliases=spec.aliases):
+        warnings.warn(sentence, stacklevel=2)
 
 
 def _suits(name: str, kind: str) -> bool:
@@ -211,7 +219,10 @@ def _distances(
     assert source is not None
     parts = split(spec["data"]["source"], spec.get("split") or job.context["split"])
     vectors = spec.get("vectors") or "glove"  # None: see Plan.distances
-    measured = _measured(source, parts, {**spec, "vectors": vectors}, device)
+    with warnings.catch_warnings():
+        if not source.uses_samples:  # ``resolve`` has shown what looks wrong in the names
+            warnings.simplefilter("ignore", UserWarning)
+        measured = _measured(source, parts, {**spec, "vectors": vectors}, device)
     outcome: dict[str, Any] = {"split_digest": parts.digest if "split" in spec else None}
     fit = measured.autoencoder
     if fit is not None:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from softkin import SoftkinError, checks, distances, predictions
+from softkin import SoftkinError, checks, distances, doubts, predictions, similarity
 from softkin.checks import Array
 from softkin.distances.files import SUFFIXES as FILES
+from softkin.similarity import Beta
 
 if TYPE_CHECKING:
     from softkin.data import Labelled
 
 FILE = "file"  # the source that reads a distance, a similarity or a taxonomy
+WORDS = "words"  # the source that looks up class names
 
 
 def class_distances(train: "Labelled", distance: str | Path | Array, **options: Any) -> Tensor:
@@ -46,6 +48,34 @@ def measured_distances(train: "Labelled", distance: str | Path | Array, **option
     if name == FILE and str(distance) != FILE:
         options = {**options, "matrix": distance}
     return distances.measure(name, train, **opened(options, train.class_names))
+
+
+def label_doubts(
+    train: "Labelled",
+    distance: str,
+    measured: distances.ClassDistances,
+    beta: Beta,
+    *,
+    vectors: Any = None,
+    aliases: Mapping[str, str] | None = None,
+) -> list[str]:
+    """What looks wrong in the labels that distances give: the sentences of ``doubts``, of its words only for "words".
+
+    Args:
+        train: The training rows, for the names of their classes.
+        distance: The name of the source.
+        measured: Its distances; a finished similarity is not doubted.
+        beta: β of the labels; one that data decide, "auto", is taken as the default for names.
+        vectors: The word vectors of the source.
+        aliases: The words that were looked up instead of others.
+    """
+    if measured.similarity is not None:
+        return []
+    s = similarity.from_distances(measured.matrix, beta, asymmetric=True)
+    if distance == WORDS:
+        return doubts.doubts(train.synonyms, s, beta, vectors=vectors, aliases=aliases)
+    sharp = "" if isinstance(beta, str) else doubts.too_sharp(s, beta)
+    return [sharp] if sharp else []
 
 
 def opened(options: Mapping[str, Any], class_names: list[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ The folder holds ``checkpoints/`` during the training, then the predictions of e
 
 import os
 import shutil
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -16,7 +17,7 @@ from softkin import SoftkinError, __version__, checks, data, files, metrics, mod
 from softkin.data import distribution, loading
 from softkin.training import CHECKPOINT_EVERY
 from softkin.training.companions import fit_method
-from softkin.training.distances import known_distance, measured_distances
+from softkin.training.distances import WORDS, known_distance, label_doubts, measured_distances
 from softkin.training.launch import named_device
 from softkin.training.loop import MOST_SEED, Trained
 from softkin.training.methods import SIMILARITY, Method, Value, parse
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 RECORD = "record.json"
 SMALL = 10_000  # training rows up to which the recipe is "small" by default
-DEFAULT_DISTANCE = "words"
+DEFAULT_DISTANCE = WORDS
 
 
 @dataclass(frozen=True)
@@ -194,6 +195,12 @@ class Session:
                 distance=distance,
             )
             return method, None
+        if ranks.world()[0] == 0:
+            name = known_distance(distance)
+            for sentence in label_doubts(
+                split.train, name, measured, values["beta"], vectors=self.vectors, aliases=self.aliases
+            ):
+                warnings.warn(sentence, stacklevel=2)
         method = Method.from_distances(
             measured.matrix,
             asymmetric=measured.asymmetric,
