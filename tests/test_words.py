@@ -593,6 +593,23 @@ def test_names_of_class_lists_are_entries(build):
     assert all(str(number) in shipped for number in build.NUMERALS)
 
 
+@pytest.mark.skipif(
+    not Path("/usr/share/wordnet/data.noun").exists() or importlib.util.find_spec("timm") is None,
+    reason="needs Debian's wordnet-base, and timm for the ids of ImageNet's classes",
+)
+def test_every_word_of_imagenet_is_an_entry(build):
+    wordnet, ids = build.WordNet(Path("/usr/share/wordnet")), build._inside_timm()
+    entries = build.vocabulary(wordnet, ids)
+    shipped = WordVectors.shipped()
+    assert entries == list(shipped)
+    assert [wordnet.categories(entry) for entry in entries] == [shipped.categories(entry) for entry in entries]
+    for name, classes in (("imagenet_synsets.txt", 1000), ("imagenet21k_goog_synsets.txt", 21843)):
+        numbers = build._ids(ids / name)
+        assert len(numbers) == classes
+        lemmas = [lemma for number in numbers for lemma in wordnet.lemmas[number]]
+        assert not [word for lemma in lemmas for word in lemma.split() if word not in shipped]
+
+
 def test_reduction_is_principal_axes_of_unit_length(build, monkeypatch):
     generator = np.random.default_rng(0)
     X = generator.normal(size=(300, 40)) @ generator.normal(size=(40, 40)) + 3
