@@ -97,6 +97,14 @@ def test_no_zeros_no_matter():
     assert floor_of(p, y).value == pytest.approx(float(p.min()) / 2)
 
 
+def test_the_smallest_number_there_is_has_no_half():
+    p = torch.tensor([[1.0, 0.0], [1.0, 5e-324], [0.4, 0.6]], dtype=torch.float64)
+    assert floor_of(p, torch.tensor([0, 0, 1])).value == TINY
+    with pytest.warns(UserWarning, match="1 of 6 probabilities are exactly 0"):
+        cal = IsotonicCalibration().fit(p, torch.tensor([0, 0, 1]), from_probabilities=True)
+    assert bool(torch.isfinite(cal.predict_proba(p, from_probabilities=True)).all())
+
+
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(1, 4))
 def test_the_floor_keeps_the_order(seed, k, decimals):
     z, y = drawn(seed, n=60, k=k)

@@ -60,8 +60,9 @@ def floor_of(probabilities: Array, labels: Array | None = None) -> Floor:
         return Floor(TINY, TINY, 0, 0)
     step = smallest_step(positive)
     zeros = p.numel() - len(positive)
-    ratio = math.exp(_typical(p, y, math.log(step / 2))) if zeros and y is not None else 1.0
-    return Floor(max(step / 2 * ratio, TINY), step, zeros, p.numel())
+    half = max(step / 2, TINY)  # half of the smallest float64 is 0
+    ratio = math.exp(_typical(p, y, math.log(half))) if zeros and y is not None else 1.0
+    return Floor(max(half * ratio, TINY), step, zeros, p.numel())
 
 
 def smallest_step(positive: Tensor) -> float:
