@@ -319,6 +319,7 @@ def sha256_of_json(data: Any) -> str:
 # JSON and TOML
 
 DEPTH = 100  # nested brackets; parsers fail or crash at some thousands
+DOTS = 1000  # in a line of TOML: tomllib's time grows with the square of the parts of a dotted name
 TEXT_SHARE = 8  # parsed text takes several times its size in memory
 
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)
@@ -363,6 +364,9 @@ def parse_toml(content: bytes, name: str | Path, what: str) -> dict[str, Any]:
 
     with reading(name, what):
         within("bytes", len(content), f"{name} ({what})", share=2**9)  # tomllib is slow, and nobody types 4 MiB
+        for number, line in enumerate(content.split(b"\n"), start=1):
+            if (dots := line.count(b".")) > DOTS:
+                raise ValueError(f"line {number} has {dots:,} dots, more than the {DOTS:,} that are taken")
         tables = tomllib.loads(content.decode("utf-8-sig"))
         level: list[Any] = [tables]
         for _ in range(DEPTH):  # dotted names nest without brackets
