@@ -82,12 +82,17 @@ def test_a_baseline_says_whether_smoothing_will_help_and_chooses_beta(capsys, tm
         in output
     )
     assert "beta = 2" in output
-    right = predictions.Predictions.from_probabilities(p[:7], torch.arange(7), class_names=words)
-    right.save(tmp_path / "right.npz")
-    code, output, _ = run(capsys, "similarity", names, "--baseline", tmp_path / "right.npz", "--beta", "auto", "--json")
-    report = json.loads(output)
-    assert report["beta"] == report["baseline"]["beta"] == pytest.approx(3, abs=1e-3)
-    assert report["baseline"]["words"].startswith("under-confident by 10.0 points: smoothing will make it worse")
+    for rows, said in (
+        (420, "under-confident by 10.0 points: smoothing will make it worse"),
+        (7, "as confident as it is"),
+    ):
+        right = predictions.Predictions.from_probabilities(p[:rows], torch.arange(rows) % 7, class_names=words)
+        right.save(tmp_path / f"right-{rows}.npz")
+        options = ("--baseline", tmp_path / f"right-{rows}.npz", "--beta", "auto", "--json")
+        code, output, _ = run(capsys, "similarity", names, *options)
+        report = json.loads(output)
+        assert report["beta"] == report["baseline"]["beta"] == pytest.approx(3, abs=1e-3)
+        assert report["baseline"]["words"].startswith(said)
     assert json.loads(run(capsys, "similarity", names, "--beta", "auto", "--json")[1])["beta"] == 1
     other = predictions.Predictions.from_probabilities(p[:7], torch.arange(7), class_names=words[::-1])
     other.save(tmp_path / "other.npz")

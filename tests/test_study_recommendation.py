@@ -3,9 +3,13 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
+from softkin import metrics
 from softkin.auto_alpha import what_a_gap_implies
-from softkin.study import methods
+from softkin.metrics.shares import gap_and_error
+from softkin.predictions import Predictions
+from softkin.study import baseline, methods
 from softkin.study.notes import values_in_words
 from softkin.study.recommendation import recommend
 from softkin.study.tables import Cell, Row
@@ -157,6 +161,28 @@ def test_a_calibrated_baseline_stays_as_it_is():
     assert said[1] == (
         "Use one-hot training as it is (Hist P 1.2 %, accuracy 95.0 %, NLL 0.200): no method is better by more than chance."
     )
+
+
+def test_a_gap_that_few_test_rows_explain_is_no_under_confidence():
+    """Of one seed, or of several on the same rows, the spread over seeds does not show it."""
+    for n in (1, 5):
+        rows = [
+            row("one-hot", 0.03, 2.3, 0.14, marks="hNA", gap=-0.026, n=n),
+            row("ts", 0.03, 2.3, 0.14, marks="Hna", n=n),
+        ]
+        assert recommend(rows)[0].startswith("One-hot training is under-confident by 2.6 points")
+        assert recommend(rows, gap_error=0.04)[0].startswith("One-hot training is as confident as it is right")
+
+
+def test_all_right_by_chance_is_no_under_confidence():
+    sure = Predictions(torch.tensor([[3.6, 0.0]]).repeat(40, 1), torch.zeros(40, dtype=torch.int64))
+    assert float(sure.probabilities[0, 0]) == pytest.approx(0.973, abs=0.001)
+    gap, error = gap_and_error(sure.probabilities, sure.known_labels)
+    assert gap == pytest.approx(-0.027, abs=0.001)
+    assert gap + 2 * error == pytest.approx(
+        metrics.signed_gap(sure.probabilities, sure.known_labels, confidence=0.95).high
+    )
+    assert "as confident as it is right (gap -2.7 points, within chance)" in baseline.implied([sure])
 
 
 def test_an_under_confident_baseline_is_not_smoothed():

@@ -174,14 +174,13 @@ def _mixed(read: sources.SourceRead, mix: list[str]) -> "tuple[ClassMatrix, Clas
 def _baseline(path: Path, matrix: "ClassMatrix") -> dict[str, Any]:
     """What a baseline's predictions imply about smoothing with these similarities."""
     from softkin import SoftkinError, auto_alpha, predictions, similarity
+    from softkin.metrics.shares import gap_and_error
 
     outputs = predictions.load(path)
     if outputs.num_classes != len(matrix.values) or outputs.class_names not in (None, list(matrix.class_names)):
         raise SoftkinError(f"{path} must have the classes of {matrix.source}, in the same order, but they differ.")
     p, y = outputs.probabilities, outputs.known_labels
-    confidence, predicted = p.max(dim=1)
-    excess = confidence - (predicted == y).to(p.dtype)
-    gap, deviation = float(excess.mean()), float(excess.std() / len(y) ** 0.5)
+    gap, deviation = gap_and_error(p, y)
     beta = similarity.best_beta(matrix.values, p, y)
     return {
         "rows": len(y),

@@ -114,6 +114,19 @@ def score_minus_share(scores: Tensor, is_hit: Tensor, level: float) -> tuple[flo
     return c - a - reach(high - a), c - a + reach(a - low)
 
 
+def gap_and_error(probabilities: Tensor, labels: Tensor) -> tuple[float, float]:
+    """The signed gap of (N, K) probabilities, and its standard error towards 0.
+
+    The error is half of the distance from the gap to the end of its 95 % interval on the side of 0: the gap is more
+    than two errors away from 0 exactly if that interval excludes 0, also where every answer is right.
+    """
+    confidence, predicted = probabilities.double().max(dim=1)
+    is_hit = predicted == labels
+    gap = float((confidence - is_hit.double()).mean())
+    low, high = score_minus_share(confidence, is_hit, 0.95)
+    return gap, (gap - low if gap > 0 else high - gap) / 2
+
+
 def size_of_gap(scores: Tensor, is_hit: Tensor, level: float) -> tuple[float, float]:
     """The interval of |mean score − share of hits|, the calibration error of scores that share one bin.
 

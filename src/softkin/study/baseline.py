@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Callable
 
 from softkin import auto_alpha, predictions
+from softkin.metrics.shares import gap_and_error
 from softkin.predictions import Predictions
 from softkin.study import methods as registry
 from softkin.study.folder import StudyFolder
@@ -43,10 +44,9 @@ def implied(validation: list[Predictions]) -> str:
     """
     gaps, errors = [], []
     for seed in validation:
-        confidence, predicted = seed.probabilities.max(dim=1)
-        excess = confidence - (predicted == seed.known_labels).to(confidence.dtype)
-        gaps.append(float(excess.mean()))
-        errors.append(float(excess.std(correction=0)) / len(excess) ** 0.5)
+        gap, error = gap_and_error(seed.probabilities, seed.known_labels)
+        gaps.append(gap)
+        errors.append(error)
     over_seeds = statistics.stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else 0.0
     words = auto_alpha.what_a_gap_implies(statistics.fmean(gaps), max(over_seeds, statistics.fmean(errors)))
     seeds = f"{len(gaps)} seeds" if len(gaps) > 1 else "1 seed"

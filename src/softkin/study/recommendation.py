@@ -19,7 +19,7 @@ MUCH = 2  # times the smallest Hist P: a method above this is not recommended, e
 MOST_NAMED = 6  # methods that a sentence lists
 
 
-def recommend(rows: "Sequence[Row]") -> tuple[str, ...]:
+def recommend(rows: "Sequence[Row]", *, gap_error: float = 0.0) -> tuple[str, ...]:
     """The sentences: what one-hot training shows, what to use, what it costs, and what may be chance.
 
     Candidates are the methods that are not significantly worse than the best in Hist P, in NLL and in accuracy. The
@@ -30,6 +30,8 @@ def recommend(rows: "Sequence[Row]") -> tuple[str, ...]:
 
     Args:
         rows: The rows of methods that have all their results.
+        gap_error: The standard error of one-hot training's gap that the test rows alone cause. Seeds share their test
+            rows, so that their spread does not show it.
     """
     ranked = [row for row in rows if _in_the_lead(row, CALIBRATION)]
     if len(rows) < 2 or not ranked:
@@ -37,7 +39,7 @@ def recommend(rows: "Sequence[Row]") -> tuple[str, ...]:
     plain = next((row for row in rows if row.method == registry.ONE_HOT), None)
     candidates = _candidates(ranked)
     chosen = _simplest_of_the_best(candidates)
-    sentences = [] if plain is None else [f"One-hot training is {_baseline(plain.cells['signed_gap'])}."]
+    sentences = [] if plain is None else [f"One-hot training is {_baseline(plain.cells['signed_gap'], gap_error)}."]
     sentences += [_use(chosen, plain), *_chance(rows, chosen)]
     if _effort(chosen) >= 4:
         sentences += _alternative("For one network and one pass", candidates, chosen, efforts=(0, 1, 2, 3))
@@ -101,9 +103,9 @@ def _loss(row: "Row", metric: str) -> float:
 # In words
 
 
-def _baseline(gap: "Cell") -> str:
-    deviation = gap.std / math.sqrt(gap.n) if gap.std is not None else auto_alpha.ONE_SEED
-    return auto_alpha.what_a_gap_implies(gap.mean, deviation)
+def _baseline(gap: "Cell", gap_error: float) -> str:
+    over_seeds = gap.std / math.sqrt(gap.n) if gap.std is not None else auto_alpha.ONE_SEED
+    return auto_alpha.what_a_gap_implies(gap.mean, max(over_seeds, gap_error))
 
 
 def _use(chosen: "Row", plain: "Row | None") -> str:

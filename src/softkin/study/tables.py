@@ -11,6 +11,7 @@ from typing import Any
 
 from softkin import SoftkinError, escape, files
 from softkin.metrics import catalogue
+from softkin.metrics.shares import gap_and_error
 from softkin.predictions import Predictions
 from softkin.study import measure, notes, significance
 from softkin.study import methods as registry
@@ -188,8 +189,14 @@ def build(
         *notes.costs(rows),
         *notes.too_wide(rows),
     )
-    advice = recommend(rows) if finished else ()
+    advice = recommend(rows, gap_error=_gap_error(by_method.get(registry.ONE_HOT, []))) if finished else ()
     return Table(tuple(shown), rows, sentences, spec, data or {}, finished, advice)
+
+
+def _gap_error(per_seed: Sequence[Result]) -> float:
+    """The standard error of a gap that the test rows alone cause, averaged over seeds."""
+    tests = [result.test() for result in per_seed]
+    return statistics.fmean(gap_and_error(test.probabilities, test.known_labels)[1] for test in tests) if tests else 0.0
 
 
 def columns(spec: StudySpec) -> list[Column]:
