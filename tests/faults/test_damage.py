@@ -77,7 +77,7 @@ def test_damaged_predictions_and_matrices(name, tmp_path):
 
 @pytest.mark.parametrize("name", damage.DATA)
 def test_damaged_data(name, tmp_path):
-    counts = run(damage.DATA[name], tmp_path, MANY or 120)
+    counts = run(damage.DATA[name], tmp_path, MANY or 500)
     assert counts["refused"] > 0.1 * counts.total()
 
 
