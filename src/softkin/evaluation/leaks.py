@@ -79,10 +79,14 @@ def notice(common: int, num_samples: int, method: str | None, name: str) -> str 
     """The warning about common samples, or None; ``method`` is None if there are several methods."""
     if common < max(1, SHARE * num_samples) or LEAST > common != num_samples:
         return None
-    fitted, whom = (f"the {method} was", "it") if method else ("the calibrators were", "them")
+    fitted, flattered = (
+        (f"the {method} was", "it look better than it is")
+        if method
+        else ("the calibrators were", "them look better than they are")
+    )
     return (
         f"{common:,} of the {num_samples:,} samples of {name} are among those that {fitted} fitted on; "
-        f"metrics measured on these make {whom} look better than it is: fit on other samples."
+        f"metrics measured on these make {flattered}: fit on other samples."
     )
 
 
