@@ -96,6 +96,17 @@ def test_texts_stay_with_their_samples(tmp_path):
         Predictions(LOGITS, texts=["a"])
 
 
+def test_the_hint_of_a_column_that_is_no_class_names_a_class_and_both_options(tmp_path):
+    path = csv_file(tmp_path / "a.csv", ["comment", "gold", *NAMES], [["hello", "cat", 0.2, 0.3, 0.5]])
+    with pytest.raises(
+        SoftkinError,
+        match="`comment`, .* as `probs_cat`: .* if it holds the labels, say --label-column 'comment'; if texts, --text-",
+    ):
+        predictions.load(path, kind="probs")
+    loaded = predictions.load(path, kind="probs", label_column="gold", text_column="comment")
+    assert (loaded.texts, loaded.known_labels.tolist()) == (["hello"], [0])
+
+
 @pytest.mark.parametrize("form", ["objects", "columns", "pandas"])
 def test_a_json_array(tmp_path, form):
     if form == "objects":
@@ -112,8 +123,53 @@ def test_a_json_array(tmp_path, form):
     assert torch.equal(loaded.logits, LOGITS)
     assert loaded.known_labels.tolist() == LABELS
     (tmp_path / "b.json").write_text("3")
-    with pytest.raises(SoftkinError, match="must hold an array of objects, or an object of lists, got int"):
+    with pytest.raises(SoftkinError, match="must hold an array of objects or of rows, or an object of lists, got int"):
         predictions.load(tmp_path / "b.json")
+
+
+def test_a_json_array_of_rows(tmp_path):
+    np.save(tmp_path / "truth.npy", np.array([NAMES[k] for k in LABELS]))
+    (tmp_path / "logits.json").write_text(json.dumps(LOGITS.tolist()))
+    loaded = predictions.load(tmp_path / "logits.json", labels=tmp_path / "truth.npy", class_names=NAMES)
+    assert torch.equal(loaded.logits, LOGITS)
+    assert loaded.known_labels.tolist() == LABELS
+    (tmp_path / "a.json").write_text(json.dumps(PROBS.tolist()))
+    with pytest.raises(SoftkinError, match="does not say whether its numbers are logits or probabilities"):
+        predictions.load(tmp_path / "a.json")
+    assert torch.equal(predictions.load(tmp_path / "a.json", kind="probs").probabilities, PROBS)
+    with pytest.raises(SoftkinError, match="logits.json is said to hold probs .* but its name says logits"):
+        predictions.load(tmp_path / "logits.json", kind="probs")
+    for content, words in (
+        ([[0.1, 0.9], [0.1]], "entry 1 must be a list of 2 numbers, as the first is"),
+        ([[0.1, 0.9], [0.1, "a"]], "must hold numbers only"),
+        ([[0.1, 0.9], {"probs": [0.1, 0.9]}], "entry 1 must be a list of 2 numbers"),
+        ([[]], "entry 0 must hold at least one number"),
+        ([[0.1], [0.9]], "--positive-class"),
+        ([1, 0.9], "--positive-class"),
+    ):
+        (tmp_path / "a.json").write_text(json.dumps(content))
+        with pytest.raises(SoftkinError, match=words):
+            predictions.load(tmp_path / "a.json", kind="probs")
+    for content in ([0.1, 0.9], [[0.1], [0.9]]):
+        (tmp_path / "a.json").write_text(json.dumps(content))
+        spam = predictions.load(tmp_path / "a.json", kind="probs", positive_class="spam")
+        np.testing.assert_allclose(spam.probabilities.numpy(), [[0.9, 0.1], [0.1, 0.9]])
+
+
+def test_class_names_and_lengths_in_a_json_object_of_lists(tmp_path):
+    path = tmp_path / "a.json"
+    for rows in (4, 3):  # also where there are as many rows as classes
+        named = [NAMES[k] for k in LABELS[:rows]]
+        path.write_text(json.dumps({"probs": PROBS[:rows].tolist(), "labels": named, "class_names": NAMES}))
+        loaded = predictions.load(path)
+        assert loaded.class_names == NAMES
+        assert loaded.known_labels.tolist() == LABELS[:rows]
+    path.write_text(json.dumps({"probs": PROBS[:4].tolist(), "truth": [0, 1, 2]}))
+    with pytest.raises(SoftkinError, match="`truth` must have 4 entries, one for each row, got 3"):
+        predictions.load(path, label_column="truth")
+    path.write_text(json.dumps({"probs": PROBS[:4].tolist(), "labels": [0, 1, 2]}))
+    with pytest.raises(SoftkinError, match="`labels` must have 4 entries, one for each row, got 3"):
+        predictions.load(path)
 
 
 def test_named_labels_beside_an_array(tmp_path, capsys):
@@ -123,6 +179,8 @@ def test_named_labels_beside_an_array(tmp_path, capsys):
     loaded = predictions.load(tmp_path / "logits.npy", class_names=tmp_path / "names.txt")
     assert loaded.known_labels.tolist() == LABELS
     assert loaded.class_names == NAMES
+    with pytest.raises(SoftkinError, match="row 0: the label must be a number, got 'cat'; .* --class-names"):
+        predictions.load(tmp_path / "logits.npy")
     arguments = (
         "evaluate",
         tmp_path / "logits.npy",
@@ -217,10 +275,13 @@ def test_likeliest_answers_of_a_language_model(tmp_path):
     # Answers that are no class are dropped, and said.
     path.write_text("\n".join(map(json.dumps, rows[:2])))
     with pytest.warns(
-        UserWarning, match=r"2 of 2 rows list fewer than the 3 classes.*; 10 % were for answers that are no"
+        UserWarning, match=r"2 of 2 rows list fewer than the 3 classes.*; 10 % of the probability was for"
     ):
         known = predictions.load(path, class_names=["no", "yes", "perhaps"])
     np.testing.assert_allclose(known.probabilities.numpy(), [[0.2, 0.7, 0.1], [0.5 / 0.8, 0.3 / 0.8, 0]], atol=1e-12)
+    with pytest.warns(UserWarning, match=r"answers.jsonl: 10 % of the probability was for answers that are no class"):
+        two = predictions.load(path, class_names=["no", "yes"])
+    np.testing.assert_allclose(two.probabilities.numpy(), [[2 / 9, 7 / 9], [5 / 8, 3 / 8]], atol=1e-12)
     (tmp_path / "bad.jsonl").write_text(json.dumps({"label": "a", "logprobs": {"a": 3.0, "b": -1}}))
     with pytest.raises(
         SoftkinError, match=r"line 1: `logprobs` must give log-probabilities, at most 0, by answer, got 3.0"

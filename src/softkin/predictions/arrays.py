@@ -64,12 +64,7 @@ def open_npy(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """An .npy file, whose name alone says what it holds."""
     size = size_of(file)
     shape = ArrayStream(file, size, name).shape
-    said, kind = formats.kind_in_words(Path(name).stem), reading.kind
-    if kind is not None and said not in (None, kind):
-        raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but its name says {said}.")
-    kind = kind or said
-    if kind is None:
-        raise formats.unknown_kind(name, "its numbers")
+    kind = formats.kind_of_array(name, reading)
     num_rows, num_classes = _dimensions({"the array": shape}, (), "the array", name, reading)
 
     def blocks(rows: int) -> Iterator[Block]:

@@ -127,7 +127,8 @@ class PredictionFile:
             if k is None:
                 known = f"one of the classes {', '.join(list(place)[:5])} …" if place else "a number"
                 known = f"a number or {known}" if place and not whole else known
-                raise SoftkinError(f"{self.name}, row {row}: the label must be {known}, got {text!r}.")
+                hint = "" if place else "; name the classes in the order of the scores with --class-names"
+                raise SoftkinError(f"{self.name}, row {row}: the label must be {known}, got {text!r}{hint}.")
             numbers.append(k)
         return torch.tensor(numbers, dtype=torch.int64)
 
@@ -205,7 +206,8 @@ def open_file(path: str | Path, **options: Any) -> PredictionFile:
       of class numbers or names; a parquet file may instead have a column of lists named ``logits`` or ``probs``.
       A column ``text`` holds the samples' texts. Values of a .csv may be separated by semicolons
     - .jsonl, .json: objects with ``logits`` or ``probs``, a list or a mapping from class names, and ``label``; or with
-      ``top_logprobs``, the k likeliest answers of a language model
+      ``top_logprobs``, the k likeliest answers of a language model. A .json may also be an object of lists, or an array
+      (N, K) whose file name says ``logits`` or ``probs``
     - the saved output of Hugging Face's ``Trainer.predict``, ``predictions`` and ``label_ids``, in any of these formats
 
     Args:
@@ -405,6 +407,17 @@ def kind_in_words(text: str) -> ScoreKind | None:
     words = set(re.split(r"[^a-z]+", text.lower()))
     said: list[ScoreKind] = [kind for kind, names in NAMES.items() if words & set(names)]
     return said[0] if len(said) == 1 else None
+
+
+def kind_of_array(name: str, reading: Reading) -> ScoreKind:
+    """The kind of scores in a file that holds numbers alone, from its name or the caller's statement."""
+    said = kind_in_words(Path(name).stem)
+    if reading.kind is not None and said not in (None, reading.kind):
+        raise SoftkinError(f"{name} is said to hold {reading.kind} (--{reading.kind}), but its name says {said}.")
+    kind = reading.kind or said
+    if kind is None:
+        raise unknown_kind(name, "its numbers")
+    return kind
 
 
 def _spooled(stream: IO[bytes]) -> IO[bytes]:

@@ -1,4 +1,4 @@
-"""Predictions as JSON objects: one per line (.jsonl), or in one array (.json).
+"""Predictions as JSON: one object per line (.jsonl), or an array of objects or of rows of numbers (.json).
 
 An object holds its scores as a list, as a mapping from class names, as one number (binary models), under one key per
 class, or as the log-probabilities of the k likeliest answers of a language model.
@@ -7,6 +7,7 @@ class, or as the log-probabilities of the k likeliest answers of a language mode
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import IO, Any
 
@@ -28,17 +29,18 @@ def open_jsonl(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
 
 
 def open_json(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
-    """An array of objects, or one object whose keys hold lists of the same length."""
+    """An array of objects, an array of rows of numbers, or one object whose keys hold lists of the same length."""
     content = files.parse_json(file.read(), name, "JSON")
+    class_names = None
     if isinstance(content, dict) and content and all(isinstance(column, list) for column in content.values()):
-        lengths = {key: len(column) for key, column in content.items()}
-        rows = max(lengths.values())
-        content = {key: column for key, column in content.items() if lengths[key] == rows}  # leaves out class names
-        content = [dict(zip(content, cells, strict=True)) for cells in zip(*content.values(), strict=True)]
+        class_names = content.pop("class_names", None)
+        content = _transposed(content, name, reading)
     if not isinstance(content, list):
         raise SoftkinError(
-            f"{name} must hold an array of objects, or an object of lists, got {type(content).__name__}."
+            f"{name} must hold an array of objects or of rows, or an object of lists, got {type(content).__name__}."
         )
+    if content and not isinstance(content[0], dict):
+        return _of_rows(content, name, reading)
 
     def objects() -> Iterator[tuple[str, Any]]:
         for place, row in enumerate(content):
@@ -46,7 +48,47 @@ def open_json(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
                 raise SoftkinError(f"{name}, entry {place} must be a JSON object, got {type(row).__name__}.")
             yield f"{name}, entry {place}", row
 
-    return _opened(objects, name, reading, "entry")
+    opened = _opened(objects, name, reading, "entry")
+    return opened if class_names is None or opened.class_names else replace(opened, class_names=class_names)
+
+
+def _transposed(columns: dict[str, list[Any]], name: str, reading: Reading) -> list[dict[str, Any]]:
+    """The rows of an object of lists; shorter lists describe something else than rows and are left out."""
+    num_rows = max(map(len, columns.values()), default=0)
+    labels = reading.label_part(list(columns), name)
+    if labels is not None and len(columns[labels]) != num_rows:
+        raise SoftkinError(
+            f"{name}: `{labels}` must have {num_rows:,} entries, one for each row, got {len(columns[labels]):,}."
+        )
+    whole = {key: column for key, column in columns.items() if len(column) == num_rows}
+    return [dict(zip(whole, cells, strict=True)) for cells in zip(*whole.values(), strict=True)]
+
+
+def _of_rows(content: list[Any], name: str, reading: Reading) -> PredictionFile:
+    """An array of rows of numbers, whose file's name alone says what it holds; or one number for each sample."""
+    kind = formats.kind_of_array(name, reading)
+    rows = [entry if isinstance(entry, list) else [entry] for entry in content]
+    width = len(rows[0])
+    if width == 0:
+        raise SoftkinError(f"{name}, entry 0 must hold at least one number.")
+    if width == 1 and reading.positive_class is None:
+        raise SoftkinError(
+            f"{name} must hold a number for each class in each entry, got one number; one score for each sample of a "
+            "binary model needs --positive-class."
+        )
+    for place, (entry, row) in enumerate(zip(content, rows, strict=True)):
+        if isinstance(entry, list) != isinstance(content[0], list) or len(row) != width:
+            raise SoftkinError(f"{name}, entry {place} must be a list of {width} numbers, as the first is.")
+
+    def blocks(count: int) -> Iterator[Block]:
+        for start in range(0, len(rows), count):
+            try:
+                values = np.array(rows[start : start + count], dtype=np.float64)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise SoftkinError(f"{name} must hold numbers only: {files.cause(error)}.") from error
+            yield Block(checks.as_tensor(values, "the array"))
+
+    return PredictionFile(name, kind, width, len(rows), blocks)
 
 
 def _lines(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
@@ -195,15 +237,16 @@ def _of_answers(
             own_ids = None if ids is None else [content.get(ids) for _, content in chunk]
             texts = None if beside[2] is None else [str(content.get(beside[2]) or "") for _, content in chunk]
             yield Block(checks.as_tensor(values, part), own_labels, own_ids, texts)
+        said = []
         if incomplete:
-            also = (
-                f"; {100 * dropped / total:.2g} % were for answers that are no class" if dropped > 1e-9 * total else ""
+            said.append(
+                f"{incomplete:,} of {total:,} rows list fewer than the {len(names)} classes; the classes missing there "
+                f"share what is left of 1, {100 * shared / incomplete:.2g} % on average"
             )
-            warnings.warn(
-                f"{name}: {incomplete:,} of {total:,} rows list fewer than the {len(names)} classes; the classes "
-                f"missing there share what is left of 1, {100 * shared / incomplete:.2g} % on average{also}.",
-                stacklevel=2,
-            )
+        if dropped > 1e-9 * total:
+            said.append(f"{100 * dropped / total:.2g} % of the probability was for answers that are no class")
+        if said:
+            warnings.warn(f"{name}: {'; '.join(said)}.", stacklevel=2)
 
     return PredictionFile(name, "probs", len(names), None, blocks, names, columns_named=True)
 

@@ -93,11 +93,14 @@ def columns_of(header: Sequence[str], reading: Reading, name: str, *, textual: S
         )
     stray = next((column for column in scores if column.lower() in NO_CLASSES or column in textual), None)
     if stray is not None:
-        example = f"`{kind or 'logits'}_{scores[0]}`"
-        option = "--label-column" if labels is None else "--text-column"
+        classes = [column for column in scores if column.lower() not in NO_CLASSES and column not in textual]
+        example = f"`{kind or 'logits'}_{(classes or scores)[0]}`"
+        option = f"texts, say --text-column {stray!r}"
+        if labels is None:
+            option = f"the labels, say --label-column {stray!r}; if texts, --text-column {stray!r}"
         raise SoftkinError(
             f"{name} has a column `{stray}`, which does not look like a class; leave it out, or name the columns of "
-            f"classes as {example}: then all others are passed over; if it holds what it says, say {option} {stray!r}."
+            f"classes as {example}: then all others are passed over; if it holds {option}."
         )
     if kind is None:
         raise formats.unknown_kind(name, f"its columns {', '.join(scores[:3])}{' …' if len(scores) > 3 else ''}")
