@@ -163,6 +163,12 @@ def test_scores_of_pairs_of_classes_are_refused():
         CalibratedClassifier(pairs, method="temperature", cv=2).fit(digits[:200], labels[:200])
 
 
+def test_text_labels_of_a_bare_calibrator_are_sent_to_the_estimator():
+    with pytest.raises(TypeError, match="got texts such as 'setosa'; number the classes .*softkin.sklearn.Score"):
+        calibrators.TemperatureScaling().fit(LOGITS, NAMES[LABELS * 0])
+    assert cross_val_score(ScoreCalibrator("temperature"), LOGITS, NAMES[LABELS], cv=3).mean() > 0.5
+
+
 def test_make_scorer_is_told_what_to_take_instead():
     scorer = make_scorer(metrics.ece_hist, response_method="predict_proba", greater_is_better=False)
     with pytest.raises(ValueError, match=r"the other way round; for scikit-learn's `scoring` take softkin.sklearn"):
@@ -187,6 +193,7 @@ def test_scorers_are_the_metrics_with_scikit_learns_sign():
     own = softkin_sklearn.Scorer("ece_hist", n_bins=5)
     assert own(model, X, NAMES[Y]) == -metrics.ece_hist(p, Y, n_bins=5)
     assert repr(own) == "Scorer('ece_hist', n_bins=5)"
+    assert not [name for name in known if "kde_output" in name]  # no winner is derived from it
     several = cross_val_score(GaussianNB(), X, Y, scoring=known["neg_nll"], cv=3)
     assert (several < 0).all()
 
@@ -197,6 +204,19 @@ def test_the_display_draws_many_classes():
     assert "ECE" in display.ax_.get_legend_handles_labels()[1][0] or display.ax_.get_legend() is not None
     again = ReliabilityDisplay.from_predictions(NAMES[Y], model.predict_proba(X), ax=display.ax_, counts=False)
     assert again.ax_ is display.ax_
+
+
+def test_the_display_never_guesses_which_class_a_column_is():
+    p = GaussianNB().fit(X, NAMES[Y]).predict_proba(X)
+    seen = Y > 0  # no setosa: the sorted labels are not the columns' classes
+    with pytest.raises(ValueError, match="`y_true` holds 2 classes but `y_prob` has 3 columns; name .* with `classes`"):
+        ReliabilityDisplay.from_predictions(NAMES[Y][seen], p[seen])
+    display = ReliabilityDisplay.from_predictions(NAMES[Y][seen], p[seen], classes=NAMES)
+    assert display.labels.tolist() == Y[seen].tolist()
+    with pytest.raises(ValueError, match="`classes` must name the 3 columns of `y_prob`, got 2"):
+        ReliabilityDisplay.from_predictions(NAMES[Y][seen], p[seen], classes=NAMES[1:])
+    with pytest.raises(ValueError, match="the other way round|must have shape"):
+        ReliabilityDisplay.from_predictions(Y, p[:, 0])
 
 
 @pytest.mark.parametrize("kind", ["forest", "boosting"])

@@ -24,7 +24,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, indexable, validate_data
 
-from softkin import calibrators, diagrams
+from softkin import calibrators, checks, diagrams
 from softkin.calibrators import REGISTRY, Calibrator
 from softkin.metrics import catalogue, scopes
 from softkin.metrics.catalogue import METRICS
@@ -330,8 +330,22 @@ class ReliabilityDisplay:
     ) -> Self:
         """The display of (N, K) probabilities; ``classes`` names the columns, by default sorted labels or 0 … K−1."""
         p, y = np.asarray(y_prob, dtype=np.float64), np.asarray(y_true)
-        names = np.arange(p.shape[1]) if classes is None and y.dtype.kind in "iu" else np.unique(y)
-        return cls(p, _codes(y, names if classes is None else np.asarray(classes)), options).plot(ax=ax)
+        checks.probabilities(p, "y_prob")
+        num_classes = p.shape[1]
+        if classes is not None:
+            names = np.asarray(classes)
+            if len(names) != num_classes:
+                raise ValueError(f"`classes` must name the {num_classes} columns of `y_prob`, got {len(names)}.")
+        elif y.dtype.kind in "iu":
+            names = np.arange(num_classes)
+        else:
+            names = np.unique(y)
+            if len(names) != num_classes:
+                raise ValueError(
+                    f"`y_true` holds {len(names)} classes but `y_prob` has {num_classes} columns; name the columns "
+                    "with `classes`."
+                )
+        return cls(p, _codes(y, names), options).plot(ax=ax)
 
     def plot(self, *, ax: "Axes | None" = None) -> Self:
         """Draw, on ``ax`` or on a new figure."""

@@ -47,6 +47,12 @@ def labelled_logits(
     values: Array, labels: Array, from_probabilities: bool, floor: float | None, *, least: int = 1
 ) -> tuple[Tensor, Tensor, float | None]:
     """Logits as from ``as_logits``, int64 labels, and the floor."""
+    first = next(iter(labels), None) if isinstance(labels, np.ndarray | list | tuple) else None
+    if isinstance(first, str):
+        raise TypeError(
+            f"`labels` must hold numbers, got texts such as {str(first)!r}; number the classes in the order of the "
+            "columns, or use `softkin.sklearn.ScoreCalibrator`, which has class names."
+        )
     z, floor = as_logits(values, from_probabilities, floor, labels, least=least)
     return z, checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu(), floor
 

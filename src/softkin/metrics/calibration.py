@@ -193,6 +193,7 @@ for _key, _scope in (("ece_kde", "prediction"), ("ece_kde_output", "output")):
         {"scope": _scope, "boundary": "none"},
         title=f"KDE ECE of the {_scope}, not reflected",
         short=f"KDE {_scope[0].upper()}, not reflected",
+        larger_is_better=None if _scope == "output" else False,  # as above: no winner
         shown=["record"],
     )
 
