@@ -42,10 +42,12 @@ def test_every_page_is_there_and_nothing_comes_from_elsewhere(site):
 def test_formulas_are_drawn(site):
     assert site["api/metrics.html"].count("<math") > 5
     assert site["api/labels.html"].count("<math") > 5
+    assert site["mathematics.html"].count("<math") > 40
     for name, text in site.items():
         assert "math::" not in text, name
         assert ":math:" not in text, name
         assert 'class="arithmatex"' not in text, name
+        assert "$$" not in text, name
 
 
 FRAMEWORKS = ("lightning", "sklearn", "torchmetrics", "transformers", "trackers")
