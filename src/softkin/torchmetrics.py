@@ -120,7 +120,7 @@ class CalibrationError(StreamedMetric):
 
 
 class KernelCalibrationError(StreamedMetric):
-    """``metrics.ece_kde``."""
+    """``metrics.ece_kde``; its state is not a few sums but 2¹⁸ cells of the scores, 12.6 MB."""
 
     higher_is_better = False
 
