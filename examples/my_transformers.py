@@ -21,7 +21,7 @@ generator = torch.Generator().manual_seed(0)
 
 
 def sentences(count):
-    """Rows of eight words; those of a class come from its own twelve words in two of three cases."""
+    """Rows of eight words, each with probability 0.4 one of its class's own twelve, else any of the 48."""
     rows = []
     for label in torch.randint(len(names), (count,), generator=generator).tolist():
         own = torch.randint(12 * label, 12 * label + 12, (8,), generator=generator)
