@@ -235,7 +235,8 @@ class Rule(ABC):
             logits: (N, K).
             labels: (N,).
             from_probabilities: Whether ``logits`` are probabilities.
-            confidence: The level of the intervals, which are Wilson's for shares and Student's for means.
+            confidence: The level of the intervals, which are Wilson's for shares and Student's for means; that of the
+                worst class is Clopper and Pearson's, for all classes at once.
             superclasses: (K,) super-class of each class; sets are then also counted in super-classes.
             costs: (K, K) cost of answer j where the truth is k, in row k. Answers then also have a cost; for ``Costs``
                 these replace the rule's own.

@@ -70,6 +70,13 @@ def of_share(hits: float, count: int, level: float) -> Interval:
     return Interval(hits / count, *wilson(hits / count, count, level), level)
 
 
+def exactly_of_share(hits: float, count: int, level: float) -> Interval:
+    """A share of rows with Clopper and Pearson's interval, which holds at any level; Wilson's fails near 1."""
+    kinds = torch.tensor([count - hits, hits], dtype=torch.float64)
+    misses, above = binomial_limit(kinds, torch.full((2,), count), (1 - level) / 2).tolist()
+    return Interval(hits / count, 1 - misses, above, level)
+
+
 def of_mean(values: Tensor, level: float, least: float, most: float) -> Interval:
     """A mean over rows of numbers between ``least`` and ``most``, with Student's interval; NaN without rows.
 

@@ -358,7 +358,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         worst = int(torch.where(present, hits / count.clamp(min=1), math.inf).argmin())
         # The data chose the worst of K classes, so its interval is one of K simultaneous intervals.
         adjusted = 1 - (1 - level) / int(present.sum())
-        ends = bounds.of_share(float(hits[worst]), int(count[worst]), adjusted)
+        ends = bounds.exactly_of_share(float(hits[worst]), int(count[worst]), adjusted)
         measures["worst_class"] = type(ends)(ends.value, ends.low, ends.high, level)
         if SUPERCLASSES in options:
             groups = options[SUPERCLASSES]
