@@ -11,7 +11,7 @@ from softkin import checks
 from softkin.checks import Array
 from softkin.decisions.rows import like
 from softkin.metrics import Interval
-from softkin.metrics.shares import wilson
+from softkin.metrics.shares import score_minus_share, wilson
 
 LIMIT = 10_000
 TOLERANCE = 1e-7  # maximum loss of mean log-likelihood against the best priors
@@ -160,8 +160,8 @@ def expected_accuracy(
 
     Under the assumption, the accuracy of N rows is the mean confidence c̄ with standard deviation
     :math:`\sqrt{\sum_i c_i(1-c_i)}/N`. The calibration itself is known only as well as labelled rows show: with
-    ``held_out`` rows, c̄ is corrected by their accuracy minus their mean confidence, and the standard error of that
-    difference is added.
+    ``held_out`` rows, c̄ is corrected by their accuracy minus their mean confidence, and the interval of that difference
+    (``metrics.signed_gap``) is added. It is wide where the held-out rows show few mistakes, however confident they are.
 
     Args:
         probabilities: (N, K), calibrated probabilities.
@@ -181,9 +181,10 @@ def expected_accuracy(
     from statistics import NormalDist
 
     level = checks.level(confidence)
+    z = NormalDist().inv_cdf((1 + level) / 2)
     p = checks.probabilities(probabilities).cpu().double()
     sure = p.amax(dim=1)
-    value, variance = float(sure.mean()), float((sure * (1 - sure)).sum()) / len(sure) ** 2
+    gap = low = high = 0.0
     if held_out is not None:
         other = checks.probabilities(held_out[0], "held_out").cpu().double()
         y = checks.class_labels(held_out[1], num_samples=len(other), num_classes=other.shape[1]).cpu()
@@ -191,9 +192,14 @@ def expected_accuracy(
             raise ValueError(f"`held_out` must have the {p.shape[1]} classes of the rows, got {other.shape[1]}.")
         if len(other) < 2:
             raise ValueError("`held_out` must hold at least 2 rows, got 1.")
-        gaps = (other.argmax(dim=1) == y).double() - other.amax(dim=1)
-        value += float(gaps.mean())
-        variance += float(gaps.var()) / len(gaps)
-    half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
-    value = min(max(value, 0.0), 1.0)
-    return Interval(value, max(0.0, value - half), min(1.0, value + half), level)
+        believed, is_right = other.amax(dim=1), other.argmax(dim=1) == y
+        gap = float(is_right.double().mean() - believed.mean())
+        low, high = (-end for end in reversed(score_minus_share(believed, is_right, level)))
+
+    def reach(end: float) -> float:
+        """How far the accuracy may lie from its estimate if the confidences are off by ``end`` rather than ``gap``."""
+        c = (sure + end).clamp(0, 1)
+        return math.hypot(gap - end, z * math.sqrt(float((c * (1 - c)).sum())) / len(c))
+
+    value = min(max(float(sure.mean()) + gap, 0.0), 1.0)
+    return Interval(value, max(0.0, value - reach(low)), min(1.0, value + reach(high)), level)
