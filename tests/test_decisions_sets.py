@@ -257,6 +257,30 @@ def test_saturated_outputs_are_said_to_be():
         assert rule.predict(1000 * z).mean() > 0.99
 
 
+def test_sets_of_all_classes_without_randomisation_are_not_taken_for_saturated():
+    """Of two classes the less probable one has all mass up to it, so with more than 10 % of such rows the limit is 1."""
+    z, y = drawn(300, 2, 0)
+    assert (z.argmax(1) != y).mean() > 0.1
+    for name in ("aps", "raps"):
+        with pytest.warns(
+            UserWarning, match="sets hold all 2 classes, because .* the least probable .* randomised=True"
+        ):
+            rule = decisions.PredictionSets(0.9, name, randomised=False).fit(z, y)
+        assert rule.predict(z).all()
+        assert not decisions.PredictionSets(0.9, name).fit(z, y).predict(z).all()
+        with pytest.warns(UserWarning, match="the outputs are saturated"):
+            decisions.PredictionSets(0.9, name, randomised=False).fit(1000 * z, y)
+
+
+def test_a_class_that_alone_is_saturated_is_named():
+    z, y = drawn(300, 3, 0)
+    z[y == 2] = [1000.0, 1.0, 0.0]
+    with pytest.warns(UserWarning, match="^all sets hold class 2, because .* the outputs are saturated"):
+        rule = decisions.PredictionSets(0.8, conditional="class").fit(z, y)
+    assert rule.predict(z)[:, 2].all()
+    assert not rule.predict(z).all()
+
+
 class Given:
     """A scikit-learn classifier whose inputs are its own outputs."""
 

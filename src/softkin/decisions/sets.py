@@ -196,12 +196,26 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
                     scores[part] = self.scoring.own(p, labels[part], None)
                 limits[place] = bounds.conformal_limit(scores[inside], self.coverage)
         self.limits_ = limits[groups]
-        if unlike is None and bool((self.limits_ >= 1 - SLACK + self._largest_penalty()).any()):
-            warnings.warn(
-                f"sets hold all {self.num_classes_} classes, because the true classes of many rows have a probability "
-                "of 0 to rounding: the outputs are saturated; calibrate them first.",
-                stacklevel=5,
+        is_full = self.limits_ >= 1 - SLACK + self._largest_penalty()
+        if unlike is None and bool(is_full.any()):
+            at_limit = (is_full[labels] & (scores >= self.limits_[labels] - SLACK)).nonzero()[:, 0]
+            warnings.warn(self._why_full(is_full, rows.take(at_limit), labels[at_limit]), stacklevel=5)
+
+    def _why_full(self, is_full: Tensor, rows: Rows, labels: Tensor) -> str:
+        """The sentence about classes that are in every set; ``rows`` are those at their limit, the largest score."""
+        first, *others = is_full.nonzero()[:, 0].tolist()
+        one = f"all sets hold class {first}" + (f" and {len(others)} more" if others else "")
+        what = f"sets hold all {self.num_classes_} classes" if bool(is_full.all()) else one
+        own = torch.cat([p.gather(1, labels[place][:, None])[:, 0] for place, p in rows.blocks()])
+        if float(((own > SLACK) & (own < 1 - SLACK)).double().mean()) > 0.5:
+            return (
+                f"{what}, because the true class of many rows is the least probable one, and sets that are not "
+                "randomised count all of it: use randomised=True, or the score lac."
             )
+        return (
+            f"{what}, because the true classes of many rows have a probability of 0 to rounding: the outputs are "
+            "saturated; calibrate them first."
+        )
 
     def _largest_penalty(self) -> float:
         """RAPS's penalty of the last class."""

@@ -181,8 +181,8 @@ class Tree:
         known = set(above) | set(above.values())
         lost = [name for name in names if name not in known]
         if lost:
-            others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-            raise ValueError(f"`edges` must have every class, but {lost[0]!r}{others} is not in the tree.")
+            others = f" and {len(lost) - 1} more are" if len(lost) > 1 else " is"
+            raise ValueError(f"`edges` must have every class, but {lost[0]!r}{others} not in the tree.")
         held: dict[str, set[int]] = {}
         order: dict[str, int] = {}
         for k, name in enumerate(names):
