@@ -7,8 +7,9 @@
 Both sides of a row run with the same threads, interleaved, and the medians are compared; rows that take longer than
 20 s run once. Peers that are not installed
 are left out, by name. TorchCP needs torchvision, torch_geometric and torchsort, of which prediction sets use nothing:
-``--torchcp`` names a folder with its unpacked wheel, and empty modules stand in for those three. Memory is the peak of
-a process of its own, beyond what it takes to hold the data.
+``--torchcp`` names a folder with its unpacked wheel, and empty modules stand in for those three. MAPIE's RAPS has no
+row: its fit also searches the penalty and the rank, which ours takes as options, so the two do different work. Memory
+is the peak of a process of its own, beyond what it takes to hold the data.
 """
 
 import argparse
@@ -260,7 +261,7 @@ def main() -> None:
             "# Decisions: measured\n",
             f"By `benchmarks/decisions.py`; {head}, Python {platform.python_version()}, ",
             f"{torch.get_num_threads()} threads, {platform.machine()}; drawn float32 logits, "
-            "medians of one interleaved run.\n",
+            "medians of one interleaved run. MAPIE's RAPS also searches its penalty and rank, and has no row.\n",
             "| what | against | ours | ratio | to reach |",
             "| --- | --- | --- | --- | --- |",
             *("| " + " | ".join(row) + " |" for row in rows),
