@@ -92,6 +92,9 @@ METHODS = {
 
 def study_title(study: str) -> str:
     """A study in words."""
+    if study.startswith("sweep-"):
+        _, letter, value = study.split("-")
+        return f"CIFAR-100, frozen features, {dict(alpha='α', beta='β')[letter]} = {value}"
     key = next((key for key in STUDIES if study.startswith(key)), study)
     rest = [part for part in study.removeprefix(key).split("-") if part]
     words = {"fixed": "α = 0.1", "top5": "5 nearest classes"}
@@ -252,7 +255,7 @@ def advice_table(*studies: str) -> str:
             row = next((row for row in table["rows"] if row["title"] == title), None)
             gap_text = f"{100 * gap:+.1f}".replace("-", "−")
             lines.append([study_title(study), gap_text, method_title(row) if row else title])
-    return markdown(["study", "one-hot's gap", "recommended"], 1, lines)
+    return markdown(["study", "one-hot's gap", "recommended"], 3, lines)
 
 
 def cost_table() -> str:
