@@ -93,8 +93,9 @@ METHODS = {
 def study_title(study: str) -> str:
     """A study in words."""
     if study.startswith("sweep-"):
-        _, letter, value = study.split("-")
-        return f"CIFAR-100, frozen features, {dict(alpha='α', beta='β')[letter]} = {value}"
+        _, word, value = study.split("-")
+        letter = {"alpha": "α", "beta": "β"}[word]
+        return f"CIFAR-100, frozen features, {letter} = {value}"
     key = next((key for key in STUDIES if study.startswith(key)), study)
     rest = [part for part in study.removeprefix(key).split("-") if part]
     words = {"fixed": "α = 0.1", "top5": "5 nearest classes"}
