@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin import decisions, files, metrics, study
+from softkin import binning, decisions, files, metrics, study
 from softkin.calibrators import TemperatureScaling
 from softkin.decisions import Tree
 from softkin.evaluation.decided import similarity_of, tree_of
@@ -88,12 +88,10 @@ def curve(results: list[study.Result]) -> dict[str, list[float]]:
     """The reliability of one method over all its seeds: mean score, share of hits and number in each bin."""
     tests = [result.test() for result in results]
     scores, winners = torch.cat([test.probabilities for test in tests]).max(dim=1)
-    hits = (winners == torch.cat([test.known_labels for test in tests])).double()
-    places = (BINS * scores).ceil().long().clamp(1, BINS) - 1
-    count = torch.bincount(places, minlength=BINS)
-    sums = (torch.bincount(places, weights=weights, minlength=BINS) for weights in (scores.double(), hits))
-    score, share = ((total / count.clamp_min(1)).tolist() for total in sums)
-    return {"score": score, "share": share, "count": count.tolist()}
+    hits = winners == torch.cat([test.known_labels for test in tests])
+    bins = binning.curve(scores, hits, binning.equal_width(BINS))
+    score, share = (values.nan_to_num(0).tolist() for values in (bins.confidence, bins.likelihood))
+    return {"score": score, "share": share, "count": bins.count.long().tolist()}
 
 
 def main(folder: Path) -> None:
