@@ -6,7 +6,8 @@
 
 With atheris installed (pip install atheris) inputs are grown by the coverage of softkin, zipfile, tarfile, json, csv
 and pickle; otherwise good files are mutated at random. A failure is any exception but SoftkinError, a crash of the
-process, or an execution that takes longer than ten seconds; the input is kept in --output.
+process, or an execution that takes longer than ten seconds; the input is kept in --output. Images are limited to
+65,536 pixels unless SOFTKIN_MAX_PIXELS says otherwise: a few bytes of WebP make a large image that is slow to decode.
 """
 
 import argparse
@@ -61,6 +62,7 @@ def main() -> int:
 
 def _fuzz(name: str, runs: int, seed: int, engine: str, output: Path) -> None:
     sys.path[:0] = [str(TESTS), str(TESTS / "faults")]
+    os.environ.setdefault("SOFTKIN_MAX_PIXELS", "65536")
     os.fsync = lambda handle: None  # type: ignore[assignment]
     os.sync = lambda: None  # type: ignore[assignment]
     if engine == "atheris":

@@ -1,8 +1,9 @@
 """Parquet files: their declared size is checked before anything is unpacked, and equal texts are held once."""
 
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-from softkin import files
+from softkin import SoftkinError, files
 
 
 def opened(file: IO[bytes] | Any, size: int, name: str) -> Any:
@@ -30,6 +31,21 @@ def opened(file: IO[bytes] | Any, size: int, name: str) -> Any:
 def group_sizes(file: Any) -> list[int]:
     """The bytes that each row group declares; of groups, as pyarrow aborts on damaged metadata of a column."""
     return [int(file.metadata.row_group(place).total_byte_size) for place in range(file.metadata.num_row_groups)]
+
+
+def batches(file: Any, rows: int, columns: Sequence[str], name: str) -> Iterator[Any]:
+    """All rows of some columns, ``rows`` at a time.
+
+    Raises:
+        SoftkinError: There are fewer or more rows than the file declares. pyarrow does not compare that with the
+            columns' own numbers of rows, so that one column of a damaged file could end before another.
+    """
+    declared, read = file.metadata.num_rows, 0
+    for batch in file.iter_batches(rows, columns=list(columns), use_threads=False):
+        read += batch.num_rows
+        yield batch
+    if read != declared:
+        raise SoftkinError(f"{name} is damaged: it declares {declared:,} rows, but {read:,} could be read.")
 
 
 def is_text(kind: Any) -> bool:

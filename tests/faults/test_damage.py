@@ -134,3 +134,17 @@ def test_no_damage_of_a_parquet_footer_ends_the_process(tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", EACH_THIRD_BYTE, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "read all\n"), done.stderr[-500:]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows"), [(damage.DATA["image-parquet"], 4), (damage.PREDICTIONS["parquet"], len(damage.LABELS))]
+)
+def test_a_column_of_parquet_that_ends_before_the_others_is_noticed(tmp_path, kind, rows):
+    """A page's header declares its number of values, and no checksum covers it. Found by fuzzing."""
+    path = kind.make(tmp_path)
+    content = bytearray(path.read_bytes())
+    at = content.rindex(bytes([0x1C, 0x15, 2 * rows, 0x15])) + 2  # a page's first field, as a zigzag varint
+    content[at] -= 2
+    path.write_bytes(content)
+    with pytest.raises(SoftkinError, match=f"declares {rows} rows, but {rows - 1} could be read|could not be read as"):
+        kind.read(path)

@@ -194,11 +194,15 @@ def bombs(folder):
     columns = ",".join(f"logits_{k}" for k in range(1_000_000))
     (folder / "columns.csv").write_text(f"{columns},labels\n{'0,' * 1_000_000}0\n")
     yield "predictions", "columns.csv", "would have 1,000,001 classes"
-    (folder / "idx").mkdir()
-    for name, header in (("images-idx3", (3, 2**32 - 1, 28, 28)), ("labels-idx1", (1, 2**32 - 1))):
-        path = folder / "idx" / f"train-{name}-ubyte"
-        path.write_bytes(bytes([0, 0, 8, header[0]]) + struct.pack(f">{len(header) - 1}I", *header[1:]) + bytes(10))
-    yield "data", "idx", "would have 4,294,967,295 bytes"
+    for place, images, labels, said in (
+        ("idx", (2**32 - 1, 28, 28), 2**32 - 1, "would have 4,294,967,295 bytes"),
+        ("idx-empty", (2**32 - 1, 0, 28), 10, "must hold images of at least one pixel, got 0×28"),
+    ):
+        (folder / place).mkdir()
+        for name, sizes in (("images-idx3", images), ("labels-idx1", (labels,))):
+            header = bytes([0, 0, 8, len(sizes)]) + struct.pack(f">{len(sizes)}I", *sizes)
+            (folder / place / f"train-{name}-ubyte").write_bytes(header + bytes(10))
+        yield "data", place, said
     with zipfile.ZipFile(folder / "x.zip", "w") as archive:
         archive.writestr("cat/a.png", b"x")
     content = bytearray((folder / "x.zip").read_bytes())

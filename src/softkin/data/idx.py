@@ -86,6 +86,8 @@ def _rows(
         raise SoftkinError(f"{path} must begin as an idx file of bytes with {dimensions} dimensions, it does not.")
     rows, *shape = (int(length) for length in np.frombuffer(header, ">u4", offset=4))
     row = math.prod(shape)
+    if row == 0:  # four billion empty rows fit into any file
+        raise SoftkinError(f"{path} must hold images of at least one pixel, got {shape[0]}×{shape[1]}.")
     files.within("pixels", row, f"{path}: an image")
     files.unpacked_within(size, rows * row, str(path))
     step = together or max(1, rows)

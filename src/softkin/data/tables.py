@@ -198,7 +198,7 @@ def _cells(path: Path, name: str) -> Iterator[Any]:
             return
         table, total = _parquet(path), 0
         files.unpacked_within(files.require_regular(path), table.metadata.num_rows * 8, str(path))
-        for batch in table.iter_batches(_rows_at_a_time(table), columns=[name], use_threads=False):
+        for batch in parquet_files.batches(table, _rows_at_a_time(table), [name], f"{path}: `{name}`"):
             cells, nbytes = parquet_files.cells(batch.column(0))
             total += nbytes
             files.unpacked_within(files.require_regular(path), total, f"{path}: `{name}`")

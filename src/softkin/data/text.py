@@ -1,7 +1,8 @@
 """Text as hashed word counts.
 
 Word w is counted at index crc32(w) mod 4096, so that no vocabulary has to be learnt, stored or shipped. Words with
-the same index share a count.
+the same index share a count. scikit-learn's ``HashingVectorizer`` has another hash, so that cached data and trained
+networks would change, and gives sparse matrices of floats, which would have to be made dense here.
 """
 
 import re

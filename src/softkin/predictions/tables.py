@@ -262,7 +262,7 @@ def open_parquet(file: IO[bytes], name: str, reading: Reading) -> PredictionFile
 
     def blocks(rows: int) -> Iterator[Block]:
         texts_so_far = 0
-        for batch in opened.iter_batches(rows, columns=wanted, use_threads=False):
+        for batch in parquet_files.batches(opened, rows, wanted, name):
             texts_so_far += sum(parquet_files.cells(batch.column(column))[1] for column in textual if column in wanted)
             files.unpacked_within(size, texts_so_far, f"{name}: its texts")
             if part is None:
