@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from softkin import SoftkinError, checks, files, models
+from softkin.data.distribution import NOISE
 from softkin.metrics import catalogue
 from softkin.names import require
 from softkin.study import StudySpec
@@ -136,7 +137,7 @@ class PaperSpec:
         about = self.scales[scale]
         if self.kind == "reliability":
             return {name for reference in about["parts"] for name in self._named(reference["spec"]).sources(scale)}
-        return {about["study"]["data"], *self.sets} - {"uniform", "gaussian"}
+        return {about["study"]["data"], *self.sets} - set(NOISE)
 
     def _part(
         self,
