@@ -78,8 +78,8 @@ def test_a_baseline_says_whether_smoothing_will_help_and_chooses_beta(capsys, tm
     code, output, errors = run(capsys, "similarity", names, "--baseline", tmp_path / "baseline.npz")
     assert (code, errors) == (0, "")
     assert (
-        "The baseline, on 420 rows, is over-confident by 15.0 points: smooth with alpha='auto', or begin at α ≈ 0.09"
-        in output
+        "The baseline, on 420 rows, is over-confident by 15.0 points: fit a temperature, or smooth with alpha='auto' "
+        "(or from α ≈ 0.09)" in output
     )
     assert "beta = 2" in output
     for rows, said in (

@@ -1,6 +1,7 @@
 """What a table recommends: by its own marks, with what it costs, and never on the strength of chance."""
 
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from softkin.auto_alpha import what_a_gap_implies
 from softkin.metrics.shares import gap_and_error
 from softkin.predictions import Predictions
 from softkin.study import baseline, methods
-from softkin.study.notes import values_in_words
+from softkin.study.notes import failed_trainings, values_in_words
 from softkin.study.recommendation import recommend
 from softkin.study.tables import Cell, Row
 
@@ -49,7 +50,8 @@ def test_the_simplest_of_those_that_are_level_is_recommended():
         ]
     )
     assert said == (
-        "One-hot training is over-confident by 11.0 points: smooth with alpha='auto', or begin at α ≈ 0.07.",
+        "One-hot training is over-confident by 11.0 points: fit a temperature, or smooth with alpha='auto' (or from "
+        "α ≈ 0.07).",
         "Use TS: Hist P 3.4 %, accuracy 57.7 %, NLL 1.637. Against one-hot that is Hist P −8.2 points, accuracy +0.0 points "
         "and NLL −0.063 nats; accuracy may be chance.",
         "5 seeds show no significant difference in Hist P, NLL or accuracy between the best and ETS, WE and WE+TS.",
@@ -151,6 +153,20 @@ def test_nll_and_accuracy_decide_between_those_level_in_calibration():
     )
 
 
+def test_a_point_of_calibration_error_excludes_no_method_that_is_far_better():
+    """Numbers of CIFAR-100 features with ten images a class: many seeds make a difference of 0.8 points certain."""
+    rows = [
+        row("one-hot", 0.047, 2.654, 0.383, gap=0.044),
+        row("dir-odir", 0.029, 2.155, 0.455, marks="NA"),
+        row("uniform+ts", 0.021, 2.631, 0.386, marks="H"),
+    ]
+    assert recommend(rows)[1].startswith("Use Dir-ODIR: Hist P 2.9 %, accuracy 45.5 %, NLL 2.155.")
+    far = [rows[0], row("dir-odir", 0.032, 2.155, 0.455, marks="NA"), rows[2]]
+    assert recommend(far)[1].startswith("Use uniform+TS")
+    cells = {**rows[1].cells, "ece_hist": replace(rows[1].cells["ece_hist"], one_bin=True)}
+    assert recommend([rows[0], replace(rows[1], cells=cells), rows[2]])[1].startswith("Use uniform+TS")
+
+
 def test_a_calibrated_baseline_stays_as_it_is():
     said = recommend(
         [row("one-hot", 0.012, 0.2, 0.95, marks="hNA", gap=-0.001), row("ts", 0.011, 0.2, 0.95, marks="Hna")]
@@ -218,6 +234,20 @@ def test_a_gap_within_two_deviations_is_chance():
     assert "nothing to mend" in what_a_gap_implies(0.019, 0.01)
     assert "over-confident by 2.1 points" in what_a_gap_implies(0.021, 0.01)
     assert "under-confident by 2.1 points" in what_a_gap_implies(-0.021, 0.01)
+
+
+def test_a_training_that_failed_is_named_once():
+    def of(method, accuracies):
+        cells = {"accuracy": Cell(fmean(accuracies), 0.1, len(accuracies), tuple(accuracies))}
+        return Row(method, methods.title(method), cells)
+
+    rows = [of("one-hot", [0.82, 0.83, 0.81]), of("uniform", [0.83, 0.1, 0.84]), of("uniform+ts", [0.83, 0.1, 0.84])]
+    assert failed_trainings(rows, (5, 6, 7)) == [
+        "uniform: a training failed, of seed 6 (10.0 %), where the median accuracy over seeds is 83.0 %. The means count it; "
+        "a lower learning rate may help."
+    ]
+    assert failed_trainings([of("one-hot", [0.1])], (0,)) == []
+    assert failed_trainings([of("one-hot", [0.0, 0.0])], (0, 1)) == []
 
 
 def test_values_that_were_found_stand_beside_auto():

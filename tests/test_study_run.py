@@ -106,8 +106,8 @@ def test_the_baselines_gap_counts_as_chance_within_the_noise_of_its_rows():
 
     assert "nothing to mend" in implied([network(0.9, 85, 100)])  # 5 points, standard error 3.6
     assert implied([network(0.9, 8000, 10_000)]) == (
-        "On the validation rows (1 seed) one-hot training is over-confident by 10.0 points: smooth with alpha='auto', or "
-        "begin at α ≈ 0.06."
+        "On the validation rows (1 seed) one-hot training is over-confident by 10.0 points: fit a temperature, or "
+        "smooth with alpha='auto' (or from α ≈ 0.06)."
     )
     assert "nothing to mend" in implied([network(0.9, 8000, 10_000), network(0.9, 9800, 10_000)])  # +10 and −8
 

@@ -1,5 +1,6 @@
 """The sentences below a study's table: what the columns mean, which numbers cannot win, which values were chosen."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,22 @@ def caveats(columns: "Sequence[Column]", by_method: Mapping[str, Sequence[Result
             names = ", ".join(name for name, text in caveat_of.items() if text == caveat)
             notes.append(f"{NOT_RANKED} {column.title} of {names} is no winner: {caveat}.")
     return notes
+
+
+def failed_trainings(rows: "Sequence[Row]", seeds: Sequence[int]) -> list[str]:
+    """The seeds whose accuracy is below half of their method's median, said once for each training."""
+    notes: dict[str, str] = {}
+    for row in rows:
+        base, cell = registry.parts(row.method)[0], row.cells["accuracy"]
+        usual = statistics.median(cell.values)
+        low = [(seed, value) for seed, value in zip(seeds, cell.values, strict=True) if value < usual / 2]
+        if low and base not in notes:
+            words = " and ".join(f"seed {seed} ({100 * value:.1f} %)" for seed, value in low)
+            notes[base] = (
+                f"{row.title}: a training failed, of {words}, where the median accuracy over seeds is "
+                f"{100 * usual:.1f} %. The means count it; a lower learning rate may help."
+            )
+    return list(notes.values())
 
 
 def costs(rows: "Sequence[Row]") -> list[str]:

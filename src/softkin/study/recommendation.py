@@ -15,6 +15,7 @@ CALIBRATION = "ece_hist"  # the gap between confidence and accuracy, which the m
 DECIDING = {CALIBRATION: "Hist P", "nll": "NLL", "accuracy": "accuracy"}
 NEGLIGIBLE = {CALIBRATION: 0.001, "nll": 0.005, "accuracy": 0.001}
 """Differences too small to justify another training or calibrator, however certain: 0.1 points, 0.005 nats"""
+CLOSE = 0.01  # Hist P: so little more than the smallest excludes no method, however certain many seeds make it
 MUCH = 2  # times the smallest Hist P: a method above this is not recommended, even if too few seeds show it as level
 MOST_NAMED = 6  # methods that a sentence lists
 
@@ -22,20 +23,22 @@ MOST_NAMED = 6  # methods that a sentence lists
 def recommend(rows: "Sequence[Row]", *, gap_error: float = 0.0) -> tuple[str, ...]:
     """The sentences: what one-hot training shows, what to use, what it costs, and what may be chance.
 
-    Candidates are the methods that are not significantly worse than the best in Hist P, in NLL and in accuracy. The
-    one with the lowest NLL leads, because NLL is a proper score: it counts accuracy and calibration. A simpler method
-    is recommended instead only if it is worse than the leader by no more than one standard error of the seeds' paired
-    differences in each of the three. From simple to complex: one-hot as it is, one-hot with a calibrator, another
-    training, another training with a calibrator, several passes or networks.
+    Candidates are the methods that are not significantly worse than the best in Hist P, or by at most a point, and of
+    those the ones that are not significantly worse than the best in NLL and in accuracy. The one with the lowest NLL
+    leads, because NLL is a proper score: it counts accuracy and calibration. A simpler method is recommended instead
+    only if it is worse than the leader by no more than one standard error of the seeds' paired differences in each of
+    the three. From simple to complex: one-hot as it is, one-hot with a calibrator, another training, another training
+    with a calibrator, several passes or networks.
 
     Args:
         rows: The rows of methods that have all their results.
         gap_error: The standard error of one-hot training's gap that the test rows alone cause. Seeds share their test
             rows, so that their spread does not show it.
     """
-    ranked = [row for row in rows if _in_the_lead(row, CALIBRATION)]
-    if len(rows) < 2 or not ranked:
+    leading = [row.cells[CALIBRATION].mean for row in rows if _in_the_lead(row, CALIBRATION)]
+    if len(rows) < 2 or not leading:
         return ()
+    ranked = [row for row in rows if _in_the_lead(row, CALIBRATION) or _close(row.cells[CALIBRATION], min(leading))]
     plain = next((row for row in rows if row.method == registry.ONE_HOT), None)
     candidates = _candidates(ranked)
     chosen = _simplest_of_the_best(candidates)
@@ -62,6 +65,10 @@ def _candidates(ranked: "Sequence[Row]") -> "list[Row]":
         leading = [row for row in candidates if _in_the_lead(row, metric)]
         candidates = leading or [min(candidates, key=lambda row: _loss(row, metric))]
     return candidates
+
+
+def _close(cell: "Cell", smallest: float) -> bool:
+    return not cell.one_bin and cell.mean <= smallest + CLOSE
 
 
 def _simplest_of_the_best(candidates: "Sequence[Row]") -> "Row":

@@ -184,6 +184,7 @@ def build(
     sentences = (
         *notes.about(spec, results, data or {}, finished),
         *notes.caveats(shown, by_method),
+        *notes.failed_trainings([row for row in rows if row.method in complete], spec.seeds),
         *notes.of_one_seed(spec, shown, verdicts),
         *notes.values(rows),
         *notes.costs(rows),
