@@ -1,7 +1,7 @@
 """Bring finished studies into the repository, and write the tables of docs/results.md from them.
 
-python paper/collect.py FOLDER   what paper/run.sh left there: copies specs, tables and records, without weights
-python paper/collect.py          only writes the tables again, from paper/records/
+python paper/collect.py DATA FOLDER   what paper/run.sh left there: copies specs, tables and records, without weights
+python paper/collect.py               only writes the tables again, from paper/records/
 
 In docs/results.md a table stands between <!-- table KIND … --> and <!-- end -->; KIND is a function in TABLES, and what
 follows are its arguments.
@@ -14,11 +14,15 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from scipy.stats import t as student
+
+from softkin.study.recommendation import recommend
+from softkin.study.tables import Cell, Row
 
 HERE = Path(__file__).parent
 RECORDS, PAGE = HERE / "records", HERE.parent / "docs" / "results.md"
@@ -34,12 +38,7 @@ COLUMNS = {
 # From a folder of studies
 
 
-def paths(text: str, ending: str) -> list[str]:
-    """The texts in JSON that end so."""
-    return [quoted for quoted in re.findall(r'"([^"]*)"', text) if quoted.endswith(ending)]
-
-
-def collect(folder: Path) -> None:
+def collect(data: Path, folder: Path) -> None:
     """Copy what a reader can check: spec, table with the values of every seed, and one line for each run.
 
     Paths become those of paper/run.sh's DATA and FOLDER, and what only tells of one machine is left out.
@@ -48,16 +47,15 @@ def collect(folder: Path) -> None:
         kept = RECORDS / table.parent.name
         kept.mkdir(parents=True, exist_ok=True)
         texts = {name: (table.parent / name).read_text() for name in ("study.json", "table.json")}
-        data = next((text.removesuffix("/cifar100") for text in paths(texts["study.json"], "/cifar100")), None)
         records = [json.loads(path.read_text()) for path in sorted(table.parent.glob("runs/*/record.json"))]
         for record in records:
             for key in ("host", "pid"):
                 record.pop(key, None)
         texts["records.jsonl.gz"] = "".join(json.dumps(record, sort_keys=True) + "\n" for record in records)
         for name, text in texts.items():
-            text = text.replace(str(folder), "FOLDER")
-            if data is not None and not data.startswith("FOLDER"):
-                text = text.replace(data, "DATA")
+            for path, word in ((folder, "FOLDER"), (data, "DATA")):
+                for given in (path.resolve(), path):
+                    text = text.replace(f"{given}/", f"{word}/")
             content = text.encode()
             (kept / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
         print(f"{table.parent.name}: {len(records)} records")
@@ -79,6 +77,7 @@ STUDIES = {
     "banking77": "banking77",
     "fashion-mnist": "Fashion-MNIST",
     "digits": "digits",
+    "tiny-imagenet": "Tiny-ImageNet from scratch",
 }
 METHODS = {
     "we": "names",
@@ -156,19 +155,20 @@ def difference(first: list[float], second: list[float], factor: float, digits: i
 
 
 def pairs_table(*pairs: str) -> str:
-    """For each "study:method/other", what the method has more than the other."""
+    """For each "study:method/other", what the method has more than the other; "study:method/study:other" across two."""
     lines = []
     for pair in pairs:
-        study, _, methods = pair.partition(":")
-        first, _, second = methods.partition("/")
-        rows = rows_of(study)
-        if first not in rows or second not in rows:
+        own, _, against = pair.partition("/")
+        study, _, method = own.partition(":")
+        reference, _, other = against.rpartition(":")
+        first, second = rows_of(study).get(method), rows_of(reference or study).get(other)
+        if first is None or second is None:
             continue
         cells = [
-            difference(rows[first]["cells"][key]["values"], rows[second]["cells"][key]["values"], factor, digits)
+            difference(first["cells"][key]["values"], second["cells"][key]["values"], factor, digits)
             for key, (_, factor, digits) in COLUMNS.items()
         ]
-        lines.append([study_title(study), method_title(rows[first]), method_title(rows[second]), *cells])
+        lines.append([study_title(study), method_title(first), method_title(second), *cells])
     return markdown(["study", "method", "against", *(title for title, _, _ in COLUMNS.values())], 3, lines)
 
 
@@ -244,19 +244,28 @@ def unknown_table(study: str) -> str:
 
 
 def advice_table(*studies: str) -> str:
-    """What ``compare`` recommends in each study, beside one-hot's gap and the number of classes."""
+    """What ``compare`` recommends in each study, by the rule of today, beside one-hot's gap."""
     lines = []
-    for study in studies:
-        path = RECORDS / study / "table.json"
-        if path.exists():
-            table = json.loads(path.read_text())
-            gap = rows_of(study)["one-hot"]["cells"]["signed_gap"]["mean"]
-            use = next(text for text in table["recommendation"] if text.startswith("Use "))
-            title = use.removeprefix("Use ").partition(":")[0].partition(" (")[0]
-            row = next((row for row in table["rows"] if row["title"] == title), None)
-            gap_text = f"{100 * gap:+.1f}".replace("-", "−")
-            lines.append([study_title(study), gap_text, method_title(row) if row else title])
+    for study in filter(rows_of, studies):
+        rows = rows_of(study)
+        read = [Row(row["method"], row["title"], cells_of(row), cost=row.get("cost")) for row in rows.values()]
+        use = next(text for text in recommend(read) if text.startswith("Use "))
+        title = use.removeprefix("Use ").partition(":")[0].partition(" (")[0]
+        chosen = next((row for row in rows.values() if row["title"] == title), None)
+        gap = f"{100 * rows['one-hot']['cells']['signed_gap']['mean']:+.1f}".replace("-", "−")
+        lines.append([study_title(study), gap, method_title(chosen) if chosen else title])
     return markdown(["study", "one-hot's gap", "recommended"], 3, lines)
+
+
+def cells_of(row: dict[str, Any]) -> dict[str, Cell]:
+    """The cells of a row in table.json, where infinity is a text."""
+    names = [field.name for field in fields(Cell)]
+    read = {}
+    for key, cell in row["cells"].items():
+        if cell["mean"] is not None:
+            numbers = {"mean": float(cell["mean"]), "values": tuple(map(float, cell["values"]))}
+            read[key] = Cell(**{name: cell[name] for name in names if name in cell} | numbers)
+    return read
 
 
 def cost_table() -> str:
@@ -267,7 +276,7 @@ def cost_table() -> str:
         trainings = [record for record in records if record["kind"] == "training"]
         hours = sum(record["seconds"] for record in records) / 3600
         whole += hours
-        seeds = len({record["seed"] for record in trainings})
+        seeds = len({record["seed"] for record in records if record["kind"] == "result"})
         lines.append([study_title(path.parent.name), str(len(trainings)), str(seeds), f"{hours:.2f}"])
     lines.append(["all", "", "", f"{whole:.1f}"])
     return markdown(["study", "trainings", "seeds", "core-hours"], 1, lines)
@@ -296,6 +305,6 @@ def with_tables(page: str) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        collect(Path(sys.argv[1]))
+        collect(*map(Path, sys.argv[1:]))
     if PAGE.exists():
         PAGE.write_text(with_tables(PAGE.read_text()))

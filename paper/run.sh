@@ -17,6 +17,7 @@ head="mlp(hidden=256,layers=1)"
 frozen="--recipe paper --lr 0.05 --schedule one-cycle --warmup-epochs 0 --augmentation none"
 aliases="--alias 401k=pension" # GloVe has no "401k", which one of CLINC150's intents is about
 tree="--tree $data/taxonomy/cifar100-parent-child.csv"
+thin="--model wrn(units=1) --size 16 --recipe paper --epochs 40 --batch-size 64 --augmentation flip" # as in studies/scratch-*.toml
 unknown="--ood uniform,$data/tiny-imagenet"
 
 study() { # NAME CONFIG OPTIONS…
@@ -27,24 +28,32 @@ study() { # NAME CONFIG OPTIONS…
   echo "$name: done"
 }
 
-# Distances between the classes in NAMES: GloVe's, and what a network of another seed takes for what on validation rows.
+# A network of another seed than any study's: what it takes for what on validation rows is a similarity.
+baseline() { # NAME TRAINING…
+  name=$1
+  shift
+  [ -e "$folder/$name-baseline/record.json" ] || $softkin train "$@" --seed 1000 --device cpu --output "$folder/$name-baseline" >/dev/null
+  sources="--outputs $folder/$name-baseline/validation.safetensors"
+}
+
+# The same, and GloVe's distances between the classes in NAMES.
 shared() { # NAME NAMES TRAINING…
   name=$1 names=$2
   shift 2
   [ -e "$folder/$name-glove" ] || $softkin similarity measure "$names" --vectors glove $aliases --output "$folder/$name-glove" >/dev/null
-  [ -e "$folder/$name-baseline/record.json" ] || $softkin train "$@" --seed 1000 --device cpu --output "$folder/$name-baseline" >/dev/null
-  sources="--matrix $folder/$name-glove/distances.safetensors --outputs $folder/$name-baseline/validation.safetensors"
+  baseline "$name" "$@"
+  sources="$sources --matrix $folder/$name-glove/distances.safetensors"
 }
 
 # The same data with α chosen by itself, fixed, and with the five most similar classes only.
 smoothings() { # NAME CONFIG METHODS OPTIONS…
-  name=$1 config=$2 methods=$3
+  data_set=$1 settings=$2 methods=$3 # other words than in study(): variables of sh are global
   shift 3
   for variant in ${VARIANTS:-auto fixed top5}; do
     case $variant in
-      auto) study "$name" "$config" "$@" ;;
-      fixed) study "$name-fixed" "$config" "$@" --methods "$methods" --alpha 0.1 ;;
-      top5) study "$name-top5" "$config" "$@" --methods "$methods" --top-m 5 ;;
+      auto) study "$data_set" "$settings" "$@" ;;
+      fixed) study "$data_set-fixed" "$settings" "$@" --methods "$methods" --alpha 0.1 ;;
+      top5) study "$data_set-top5" "$settings" "$@" --methods "$methods" --top-m 5 ;;
     esac
   done
 }
@@ -73,7 +82,8 @@ transfer() {
 
 small() {
   study digits small --data digits
-  study fashion-mnist small --data fashion-mnist --max-per-class 500 --validation 5000
+  study fashion-mnist small --data fashion-mnist --max-per-class 100 --validation 1000 --methods \
+    one-hot,ts,ets,dir-odir,uniform,uniform+ts,mixup,mixup+ts,l2,l2+ts,we,we+ts
 }
 
 # Which schedule and weight decay make one-hot training as over-confident as the paper's; "scratch" adds the other methods.
@@ -87,14 +97,16 @@ regime() {
 
 scratch() {
   for regime in ${REGIMES:-step-1e-4 cosine-5e-4}; do
-    shared "scratch-$regime" "$here/../examples/cifar100.txt" "$data/cifar100" --model "wrn(units=1)" --size 16 --max-per-class 50 \
-      --validation 2500 --recipe paper --epochs 40 --batch-size 64 --augmentation flip --schedule "${regime%%-*}" --weight-decay "${regime#*-}"
+    shared "scratch-$regime" "$here/../examples/cifar100.txt" "$data/cifar100" $thin --max-per-class 50 --validation 2500 \
+      --schedule "${regime%%-*}" --weight-decay "${regime#*-}"
     smoothings "scratch-$regime" "scratch-$regime" $words,l1,l1+ts,ae,ae+ts,tree,tree+ts --data "$data/cifar100" $unknown $tree $sources
   done
 }
 
+# Most of table 2's columns at a size that takes an hour. The table's own networks: softkin paper run table2 --scale full
 tiny() {
-  $softkin paper run table2 --scale small --data "tiny-imagenet=$data/tiny-imagenet" --output "$folder/paper" --workers "${WORKERS:-1}"
+  baseline tiny-imagenet "$data/tiny-imagenet" $thin --max-per-class 20 --validation 1000 --schedule step --weight-decay 1e-4
+  study tiny-imagenet tiny --data "$data/tiny-imagenet" $sources
 }
 
 sweeps() {
