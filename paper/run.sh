@@ -4,7 +4,7 @@
 #   sh paper/run.sh DATA FOLDER [GROUP…]
 #
 # DATA holds cifar100/, tiny-imagenet/ and taxonomy/ as their makers publish them. FOLDER receives the studies; paper/features.py
-# puts features/ there first. GROUP is one of intents, transfer, small, regime, scratch, tiny, sweeps, after; default: all.
+# puts features/ there first. GROUP is one of intents, transfer, small, regime, scratch, whole, tiny, sweeps, after; default: all.
 # Environment variables: WORKERS, how many runs go at a time (default: 1); SEEDS, instead of the number in each study; ROWS of a
 # class in "transfer" (default: 100 10 400); INTENTS (default: banking77 clinc150); REGIMES of "scratch" (default: step-1e-4
 # cosine-5e-4); METHODS, instead of those in each study; VARIANTS of smoothing (default: auto fixed top5); SOFTKIN, how softkin is called.
@@ -17,7 +17,8 @@ head="mlp(hidden=256,layers=1)"
 frozen="--recipe paper --lr 0.05 --schedule one-cycle --warmup-epochs 0 --augmentation none"
 aliases="--alias 401k=pension" # GloVe has no "401k", which one of CLINC150's intents is about
 tree="--tree $data/taxonomy/cifar100-parent-child.csv"
-thin="--model wrn(units=1) --size 16 --recipe paper --epochs 40 --batch-size 64 --augmentation flip" # as in studies/scratch-*.toml
+thin="--model wrn(units=1) --size 16 --recipe paper --augmentation flip" # as in studies/scratch-*.toml, tiny.toml and whole.toml
+few="$thin --epochs 40 --batch-size 64"
 unknown="--ood uniform,$data/tiny-imagenet"
 
 study() { # NAME CONFIG OPTIONS…
@@ -97,15 +98,21 @@ regime() {
 
 scratch() {
   for regime in ${REGIMES:-step-1e-4 cosine-5e-4}; do
-    shared "scratch-$regime" "$here/../examples/cifar100.txt" "$data/cifar100" $thin --max-per-class 50 --validation 2500 \
+    shared "scratch-$regime" "$here/../examples/cifar100.txt" "$data/cifar100" $few --max-per-class 50 --validation 2500 \
       --schedule "${regime%%-*}" --weight-decay "${regime#*-}"
     smoothings "scratch-$regime" "scratch-$regime" $words,l1,l1+ts,ae,ae+ts,tree,tree+ts --data "$data/cifar100" $unknown $tree $sources
   done
 }
 
+# All images, which the same network fits far less well.
+whole() {
+  baseline scratch-whole "$data/cifar100" $thin --epochs 12 --batch-size 128 --validation 5000 --schedule step --weight-decay 1e-4
+  study scratch-whole whole --data "$data/cifar100" $unknown $tree $sources
+}
+
 # Most of table 2's columns at a size that takes an hour. The table's own networks: softkin paper run table2 --scale full
 tiny() {
-  baseline tiny-imagenet "$data/tiny-imagenet" $thin --max-per-class 20 --validation 1000 --schedule step --weight-decay 1e-4
+  baseline tiny-imagenet "$data/tiny-imagenet" $few --max-per-class 20 --validation 1000 --schedule step --weight-decay 1e-4
   study tiny-imagenet tiny --data "$data/tiny-imagenet" $sources
 }
 
@@ -124,6 +131,6 @@ after() {
 }
 
 mkdir -p "$folder"
-for group in ${*:-intents transfer small regime sweeps scratch tiny after}; do
+for group in ${*:-intents transfer small regime sweeps scratch whole tiny after}; do
   $group
 done
