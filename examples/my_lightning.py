@@ -14,7 +14,7 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from softkin import data, diagrams
+from softkin import data, diagrams, ranks
 from softkin.lightning import CalibrationCallback
 from softkin.losses import ClassSimilarityLoss
 
@@ -65,3 +65,4 @@ if trainer.is_global_zero:
     after = calibration.calibrator_.predict_proba(logits)
     models = {"as trained": logits.softmax(1), f"T = {calibration.calibrator_.temperature_:.2f}": after}
     diagrams.reliability(models, labels[900:]).savefig(folder / "my_lightning.png")
+ranks.leave()

@@ -25,5 +25,4 @@ values = total.compute()  # collective: every process calls it
 if rank == 0:
     print(f"{size} process(es):", {name: round(value, 6) for name, value in values.items()})
     diagrams.reliability(test.probabilities, test.known_labels).savefig(folder / "two_gpus.png")
-if dist.is_initialized():
-    dist.destroy_process_group()
+ranks.leave()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import training_process
 
@@ -29,7 +30,10 @@ def run(*arguments, launcher=()):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    return training_process.outcome(training_process.train(tmp_path_factory.mktemp("whole"), METHOD))
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the processes: sums of several threads differ in the last bit
+    yield training_process.outcome(training_process.train(tmp_path_factory.mktemp("whole"), METHOD))
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

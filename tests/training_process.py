@@ -132,12 +132,8 @@ def shared(folder, method):
     moments = ranks.gather([float(swag.model.mean.double().sum()), float(swag.model.squares.double().sum())])
     distance = train(None, training.Method("distance"), epochs=2, device=device)  # all weights must get a gradient
     resumed = stopped_and_resumed(folder, device) if folder is not None else {}
-    rank, world = ranks.world()
+    rank, _ = ranks.world()
     alphas = ranks.gather([entry["alpha"] for entry in auto.history])
-    if world > 1:
-        import torch.distributed as dist
-
-        dist.destroy_process_group()
     actual = {"steps": steps, "rank": rank, "with_norm": with_norm.record, "alphas": alphas, **resumed}
     actual |= {"moments": moments, "distance": distance.history[-1]["loss"]}
     return actual | outcome(trained)
@@ -168,3 +164,4 @@ if __name__ == "__main__":
     done = {mode: modes[mode](Path(place) / mode, method) for mode in wanted}
     if done.get("shared", {}).get("rank", 0) == 0:
         print(json.dumps(done))
+    ranks.leave()

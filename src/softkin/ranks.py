@@ -3,11 +3,14 @@
 Without a process group all of these are the identity, so callers need no second code path.
 """
 
+import time
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+GRACE = 0.5  # seconds
 
 
 def world() -> tuple[int, int]:
@@ -83,3 +86,16 @@ def from_first(tensor: Tensor) -> Tensor:
     moved = _reachable(tensor)
     dist.broadcast(moved, 0)
     return moved.to(tensor.device)
+
+
+def leave() -> None:
+    """End the process group, the last thing before the process ends; the processes end together.
+
+    gloo's threads drop the tensors of an operation a moment after it returns. PyTorch aborts a process whose interpreter
+    is shutting down by then (pytorch/pytorch#190489), and destroying the group does not wait for threads that
+    ``DistributedDataParallel`` keeps alive. A barrier has no tensors of its own, and the pause lets the threads go idle.
+    """
+    if dist.is_available() and dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
+        time.sleep(GRACE)

@@ -162,11 +162,9 @@ def check(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Train, and print the results."""
-    import torch.distributed as dist
+    from softkin import ranks
 
     finished = _session(arguments).run()
     if finished is not None:
         print(json_text(finished.record) if arguments.json else finished.text())
-    if dist.is_available() and dist.is_initialized():  # let the processes end together
-        dist.barrier()
-        dist.destroy_process_group()
+    ranks.leave()
