@@ -107,7 +107,7 @@ scratch() {
 # All images, which the same network fits far less well.
 whole() {
   baseline scratch-whole "$data/cifar100" $thin --epochs 12 --batch-size 128 --validation 5000 --schedule step --weight-decay 1e-4
-  study scratch-whole whole --data "$data/cifar100" $unknown $tree $sources
+  smoothings scratch-whole whole one-hot,ts,uniform,uniform+ts,we,we+ts,tree,tree+ts,out,out+ts --data "$data/cifar100" $unknown $tree $sources
 }
 
 # Most of table 2's columns at a size that takes an hour. The table's own networks: softkin paper run table2 --scale full
