@@ -91,9 +91,10 @@ def from_first(tensor: Tensor) -> Tensor:
 def leave() -> None:
     """End the process group, the last thing before the process ends; the processes end together.
 
-    gloo's threads drop the tensors of an operation a moment after it returns. PyTorch aborts a process whose interpreter
-    is shutting down by then (pytorch/pytorch#190489), and destroying the group does not wait for threads that
-    ``DistributedDataParallel`` keeps alive. A barrier has no tensors of its own, and the pause lets the threads go idle.
+    gloo's threads drop the tensors of an operation a moment after it returns. PyTorch aborts a process whose
+    interpreter is shutting down by then (pytorch/pytorch#190489), and destroying the group does not wait for threads
+    that ``DistributedDataParallel`` keeps alive. A barrier has no tensors of its own, and the pause lets the threads
+    go idle.
     """
     if dist.is_available() and dist.is_initialized():
         dist.barrier()
