@@ -11,7 +11,6 @@ import gzip
 import json
 import math
 import re
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -21,6 +20,7 @@ from typing import Any
 
 from scipy.stats import t as student
 
+from softkin import files
 from softkin.study.recommendation import recommend
 from softkin.study.tables import Cell, Row
 
@@ -60,9 +60,14 @@ def collect(data: Path, folder: Path) -> None:
             (kept / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
         print(f"{table.parent.name}: {len(records)} records")
 
-    for name in ("decisions.json", "curves.json"):
-        if (folder / name).exists():
-            shutil.copyfile(folder / name, RECORDS / name)
+    if (folder / "decisions.json").exists():  # studies that are not in this folder keep what they have
+        rows = json.loads((folder / "decisions.json").read_text())
+        again = {row["study"] for row in rows}
+        kept = [row for row in json.loads((RECORDS / "decisions.json").read_text()) if row["study"] not in again]
+        files.write_json(RECORDS / "decisions.json", kept + rows)
+    if (folder / "curves.json").exists():
+        curves = json.loads((RECORDS / "curves.json").read_text()) | json.loads((folder / "curves.json").read_text())
+        files.write_json(RECORDS / "curves.json", curves)
 
 
 # The tables
@@ -73,6 +78,7 @@ STUDIES = {
     "scratch-step-5e-4": "CIFAR-100 from scratch, steps, decay 5e-4",
     "scratch-cosine-1e-4": "CIFAR-100 from scratch, cosine, decay 1e-4",
     "scratch-cosine-5e-4": "CIFAR-100 from scratch, cosine, decay 5e-4",
+    "scratch-whole": "CIFAR-100 from scratch, all images",
     "clinc150": "CLINC150",
     "banking77": "banking77",
     "fashion-mnist": "Fashion-MNIST",
@@ -168,8 +174,16 @@ def pairs_table(*pairs: str) -> str:
             difference(first["cells"][key]["values"], second["cells"][key]["values"], factor, digits)
             for key, (_, factor, digits) in COLUMNS.items()
         ]
-        lines.append([study_title(study), method_title(first), method_title(second), *cells])
+        same = {"fixed": "α auto", "top5": "all classes"}.get(study.removeprefix(f"{reference}-"))
+        lines.append([study_title(study), method_title(first), same or method_title(second), *cells])
     return markdown(["study", "method", "against", *(title for title, _, _ in COLUMNS.values())], 3, lines)
+
+
+def variants_table(variant: str, methods: str, *studies: str) -> str:
+    """What each method has more in "study-variant" than in the study itself."""
+    return pairs_table(
+        *(f"{study}-{variant}:{method}/{study}:{method}" for study in studies for method in methods.split(","))
+    )
 
 
 def rows_table(methods: str, *studies: str) -> str:
@@ -286,6 +300,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "study": study_table,
     "pairs": pairs_table,
     "rows": rows_table,
+    "variants": variants_table,
     "decisions": decisions_table,
     "unknown": unknown_table,
     "advice": advice_table,
