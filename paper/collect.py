@@ -103,7 +103,7 @@ def study_title(study: str) -> str:
         return f"CIFAR-100, frozen features, {letter} = {value}"
     key = next((key for key in STUDIES if study.startswith(key)), study)
     rest = [part for part in study.removeprefix(key).split("-") if part]
-    words = {"fixed": "α = 0.1", "top5": "5 nearest classes"}
+    words = {"fixed": "α = 0.1", "tuned": "α of four", "top5": "5 nearest classes"}
     return ", ".join([STUDIES.get(key, key), *(words.get(part, f"{part} a class") for part in rest)])
 
 
@@ -174,7 +174,7 @@ def pairs_table(*pairs: str) -> str:
             difference(first["cells"][key]["values"], second["cells"][key]["values"], factor, digits)
             for key, (_, factor, digits) in COLUMNS.items()
         ]
-        same = {"fixed": "α auto", "top5": "all classes"}.get(study.removeprefix(f"{reference}-"))
+        same = {"fixed": "α auto", "tuned": "α auto", "top5": "all classes"}.get(study.removeprefix(f"{reference}-"))
         lines.append([study_title(study), method_title(first), same or method_title(second), *cells])
     return markdown(["study", "method", "against", *(title for title, _, _ in COLUMNS.values())], 3, lines)
 

@@ -7,7 +7,7 @@
 # puts features/ there first. GROUP is one of intents, transfer, small, regime, scratch, whole, tiny, sweeps, after; default: all.
 # Environment variables: WORKERS, how many runs go at a time (default: 1); SEEDS, instead of the number in each study; ROWS of a
 # class in "transfer" (default: 100 10 400); INTENTS (default: banking77 clinc150); REGIMES of "scratch" (default: step-1e-4
-# cosine-5e-4); METHODS, instead of those in each study; VARIANTS of smoothing (default: auto fixed top5); SOFTKIN, how softkin is called.
+# cosine-5e-4); METHODS, instead of those in each study; VARIANTS of smoothing (default: auto fixed top5; also tuned); SOFTKIN, how softkin is called.
 set -eu
 data=$1 folder=$2
 shift 2
@@ -46,7 +46,8 @@ shared() { # NAME NAMES TRAINING…
   sources="$sources --matrix $folder/$name-glove/distances.safetensors"
 }
 
-# The same data with α chosen by itself, fixed, and with the five most similar classes only.
+# The same data with α chosen by itself, fixed, the one of four with the lowest NLL on validation rows, and with the five most
+# similar classes only.
 smoothings() { # NAME CONFIG METHODS OPTIONS…
   data_set=$1 settings=$2 methods=$3 # other words than in study(): variables of sh are global
   shift 3
@@ -54,6 +55,7 @@ smoothings() { # NAME CONFIG METHODS OPTIONS…
     case $variant in
       auto) study "$data_set" "$settings" "$@" ;;
       fixed) study "$data_set-fixed" "$settings" "$@" --methods "$methods" --alpha 0.1 ;;
+      tuned) study "$data_set-tuned" "$settings" "$@" --methods "$methods" --alpha 0.02,0.05,0.1,0.2 ;;
       top5) study "$data_set-top5" "$settings" "$@" --methods "$methods" --top-m 5 ;;
     esac
   done
