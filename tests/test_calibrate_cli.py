@@ -154,6 +154,20 @@ def test_equal_rows_of_other_samples_are_no_leak():
     assert leaks.between(fitted, replace(again, sample_ids=None)) < "2"  # about 100: a fifth is not saturated
 
 
+def test_equal_ids_are_a_leak_whatever_the_scores_unless_labels_differ():
+    ids = [f"image {i}" for i in range(300)]
+    generator = torch.Generator().manual_seed(0)
+    logits, labels = torch.randn(300, 5, generator=generator), torch.randint(5, (300,), generator=generator)
+    fitted = Predictions(logits, labels, sample_ids=ids, name="fitted")
+    for scores in (logits.half().float(), 2 * logits):
+        again = Predictions(scores, labels, sample_ids=ids, name="again")
+        assert "300 of the 300 samples of again" in leaks.between(fitted, again)
+    others = Predictions(2 * logits, labels.flip(0), sample_ids=ids, name="others")
+    assert leaks.between(fitted, others) is None
+    numbered = [Predictions(scores, labels, sample_ids=torch.arange(300), name="x") for scores in (logits, 2 * logits)]
+    assert leaks.between(*numbered) is None
+
+
 def test_coarse_scores_of_disjoint_samples_are_no_leak():
     """The votes of 20 trees for 3 classes: 231 different rows, and many of them in both files."""
     generator = torch.Generator().manual_seed(0)

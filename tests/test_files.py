@@ -128,6 +128,13 @@ def test_border_lets_interrupts_through_but_not_panics_of_rust():
         raise panic("called unwrap")
 
 
+def test_a_folder_that_is_a_link_to_nowhere_is_named(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "absent")
+    for refuse in (lambda path: files.write(path, "x"), files.refuse_to_overwrite):
+        with pytest.raises(SoftkinError, match="link is a link to .*absent, where there is no folder; make that folder"):
+            refuse(tmp_path / "link" / "inner" / "a.json")
+
+
 def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path, words in (
@@ -137,7 +144,8 @@ def test_only_regular_files_are_read(tmp_path):
         (tmp_path / "absent", "there is no such file"),
         ("a\0b", "null byte"),
     ):
-        for read in (files.open_file, lambda path: files.read_json(path, "JSON"), files.require_regular):
+        readers = (files.open_file, files.sha256_of_file, files.require_regular)
+        for read in (*readers, lambda path: files.read_json(path, "JSON")):
             with pytest.raises(SoftkinError, match=words):
                 read(path)
 

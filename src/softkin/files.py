@@ -75,6 +75,12 @@ def _target(path: Path) -> Path:
                 f"{path} could not be written: it is a link to {os.readlink(path)}, where there is no file; "
                 "name that file, or delete the link."
             ) from None
+        broken = next((folder for folder in path.parents if folder.is_symlink() and not folder.exists()), None)
+        if broken is not None:
+            raise SoftkinError(
+                f"{path} could not be written: {broken} is a link to {os.readlink(broken)}, where there is no folder; "
+                "make that folder, or delete the link."
+            ) from None
         return path
     except OSError as error:
         raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
@@ -306,8 +312,8 @@ def sha256(content: Any) -> str:
 
 
 def sha256_of_file(path: str | Path) -> str:
-    """The hexadecimal SHA-256 of a file's content."""
-    with open(path, "rb") as file:
+    """The hexadecimal SHA-256 of a regular file's content."""
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

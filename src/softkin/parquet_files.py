@@ -5,6 +5,9 @@ from typing import IO, Any
 
 from softkin import SoftkinError, files
 
+BATCH = 64  # rows of a column read at a time, few because images may be large
+BATCH_BYTES = 2**30  # and so few that they stay below this, even if each repeats all that a row group holds
+
 
 def opened(file: IO[bytes] | Any, size: int, name: str) -> Any:
     """A ``pyarrow.parquet.ParquetFile`` whose columns of text stay encoded as dictionaries.
@@ -46,6 +49,18 @@ def batches(file: Any, rows: int, columns: Sequence[str], name: str) -> Iterator
         yield batch
     if read != declared:
         raise SoftkinError(f"{name} is damaged: it declares {declared:,} rows, but {read:,} could be read.")
+
+
+def column(file: Any, size: int, column_name: str, name: str) -> Iterator[Any]:
+    """The cells of a column in order, as long as they take no far larger space than the file's ``size``."""
+    files.unpacked_within(size, file.metadata.num_rows * 8, name)
+    rows = max(1, min(BATCH, BATCH_BYTES // max([1, *group_sizes(file)])))
+    total = 0
+    for batch in batches(file, rows, [column_name], name):
+        values, nbytes = cells(batch.column(0))
+        total += nbytes
+        files.unpacked_within(size, total, name)
+        yield from values
 
 
 def is_text(kind: Any) -> bool:

@@ -4,6 +4,7 @@ Pickles of data sets and archives that lead out of their folder are in ``test_da
 """
 
 import contextlib
+import gzip
 import io
 import json
 import os
@@ -24,9 +25,13 @@ import pytest
 from PIL import Image
 
 from command_line import run
-from softkin import SoftkinError, data, distances, parquet_files
-from softkin.data import pickles, tables
+from softkin import SoftkinError, data, distances, files, parquet_files
+from softkin.data import pickles
+from softkin.distances import taxonomy_files
 from softkin.predictions import formats
+from softkin.report import attach
+from softkin.study import records
+from softkin.word_vectors import reading
 
 MEBIBYTE = 2**20
 
@@ -321,10 +326,57 @@ def test_a_huge_text_in_a_parquet_dictionary_is_refused_by_size(tmp_path, monkey
     assert pa.total_allocated_bytes() - largest < 16 * MEBIBYTE
 
 
+def test_columns_beside_the_predictions_are_refused_by_size_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(16 * MEBIBYTE))
+    path = repeating(tmp_path / "d.parquet", "a" * 2 * MEBIBYTE, 64, label=[0, 1] * 32)
+    refused = pytest.raises(SoftkinError, match=r"d.parquet(: `text`)? would have .* bytes, more than the 16,777,216")
+    with refused:
+        taxonomy_files.read_taxonomy(f"{path}:text")
+    with refused:
+        attach.texts(path, None, 64)
+
+
+def test_word_vectors_that_unpack_without_end(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(16 * MEBIBYTE))
+    with gzip.open(tmp_path / "v.txt.gz", "wb") as file:
+        for _ in range(40):
+            file.write(b"word" + b" 0" * (MEBIBYTE // 2) + b"\n")
+    assert (tmp_path / "v.txt.gz").stat().st_size < MEBIBYTE // 16
+    with pytest.raises(SoftkinError, match="v.txt.gz would have .* bytes, more than the 16,777,216"):
+        list(reading.read_blocks(tmp_path / "v.txt.gz"))
+
+
+def test_aliases_that_multiply_in_yaml_are_counted(tmp_path):
+    levels = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 30)]
+    (tmp_path / "t.yaml").write_text("\n".join(["a0: &a0 []", *levels]))
+    with pytest.raises(SoftkinError, match="t.yaml could not be read as a taxonomy: it is nested too deeply, or too"):
+        taxonomy_files.read_taxonomy(tmp_path / "t.yaml")
+
+
+@pytest.mark.parametrize("content", ['{"": ["a"]}', '{"animal": {"": ["a"]}}', '{"name": "", "children": ["a"]}'])
+def test_a_node_without_a_name_is_refused_with_the_files_name(tmp_path, content):
+    (tmp_path / "t.json").write_text(content)
+    with pytest.raises(SoftkinError, match="t.json: a node below .* has no name"):
+        taxonomy_files.read_taxonomy(tmp_path / "t.json")
+
+
+def test_a_record_leads_to_no_pipe_device_or_file_elsewhere(tmp_path):
+    os.mkfifo(tmp_path / "test.safetensors")
+    for name, said in (
+        ("test.safetensors", "test.safetensors could not be read: it is a pipe"),
+        ("/dev/zero", "record.json must name files of its own folder, got '/dev/zero'"),
+        ("../x", "record.json must name files of its own folder, got '../x'"),
+    ):
+        record = {"files": {name: "0" * 64}}
+        files.write_json(tmp_path / "record.json", record | {"checksum": files.sha256_of_json(record)})
+        with pytest.raises(SoftkinError, match=said):
+            records.read(tmp_path)
+
+
 def test_an_image_that_every_row_repeats_is_decoded_for_few_rows_at_a_time(tmp_path, monkeypatch):
     """A dictionary inside a struct cannot stay encoded, so a batch must be small before its size is known."""
     monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(16 * MEBIBYTE))
-    monkeypatch.setattr(tables, "BATCH_BYTES", 4 * MEBIBYTE)
+    monkeypatch.setattr(parquet_files, "BATCH_BYTES", 4 * MEBIBYTE)
     image = {"bytes": b"\0" * MEBIBYTE, "path": "a.png"}
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     rows = pa.table({"img": pa.array([image] * 64, kind), "label": [0, 1] * 32})

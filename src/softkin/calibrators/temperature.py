@@ -50,6 +50,8 @@ class Minimum:
     converged: bool
     valleys: int = 1
     """The number of local minima that were compared"""
+    searched: tuple[float, float] = (0.0, math.inf)
+    """The range of β"""
 
 
 def row_dots(a: Tensor, b: Tensor) -> Tensor:
@@ -240,11 +242,12 @@ def best_temperature(u: Tensor, own: Tensor, objective: Objective) -> Minimum:
         return Minimum(1.0, derivatives(u, own)(1.0)[0], 0.0, 1, False, True)
     if not 1 / LARGE < scale < LARGE:  # powers of such logits overflow: solve for logits of range 1
         least = best_temperature(u / scale, own / scale, objective)
-        return replace(least, beta=min(least.beta / scale, 0.1 / SMALLEST))
+        low, high = least.searched
+        return replace(least, beta=min(least.beta / scale, 0.1 / SMALLEST), searched=(low / scale, high / scale))
     at = derivatives(u, own)
     low, high = bracket(u, own)
     if not bool(own.any()):  # the true class always wins: the larger β, the better
-        return Minimum(high, *at(high)[:2], 1, True, True)
+        return Minimum(high, *at(high)[:2], 1, True, True, searched=(low, high))
     is_large = len(u) > 2 * START_ROWS
     if is_large:  # a random part gives the start
         few = torch.randperm(len(u), generator=torch.Generator().manual_seed(0))[:START_ROWS]
@@ -258,7 +261,7 @@ def best_temperature(u: Tensor, own: Tensor, objective: Objective) -> Minimum:
         ends = [descend(derivatives(*part), beta, left, right, last_step=0.05) for left, beta, right in places]
         places = [(low, 1.0 if end.at_bound and objective == "nll" else end.beta, high) for end in ends]
     ends = [descend(at, beta, left, right) for left, beta, right in places]
-    return replace(min(ends, key=lambda end: end.value), valleys=len(ends))
+    return replace(min(ends, key=lambda end: end.value), valleys=len(ends), searched=(low, high))
 
 
 def starting_factor(z: Tensor, y: Tensor) -> float:
@@ -334,7 +337,11 @@ class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=
         elif abs(self.temperature_ - 1) < 1e-6:
             verdict = "nothing to change"
         more = f" ({least.valleys} local minima were compared)" if least.valleys > 1 else ""
-        sure = f"; no other temperature has a lower squared error{more}" if self.objective == "mse" else ""
+        sure = ""
+        if self.objective == "mse":
+            low, high = least.searched
+            reach = f" from {1 / high:.2g} to {1 / low:.2g}" if 0 < low < high < math.inf else ""
+            sure = f"; no other temperature{reach} has a lower squared error{more}"
         return f"T = {self.temperature_:.6g}: {verdict}{sure}"
 
     @classmethod

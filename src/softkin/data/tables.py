@@ -22,8 +22,6 @@ LABEL_COLUMNS = ("label", "fine_label", "labels", "target", "intent", "category"
 IMAGE_COLUMNS = ("image", "img", "images")
 TEXT_COLUMNS = ("text", "sentence", "query", "utterance", "question", "review", "content")
 BLOCK = 2**26  # bytes: the maximum length of a CSV or JSONL row
-BATCH = 64  # rows of a parquet file read at a time, few because images may be large
-BATCH_BYTES = 2**30  # and so few that they stay below this, even if each repeats all that a row group holds
 
 _SHARD = re.compile(r"-\d+-of-\d+$")  # train-00003-of-00017.parquet is a shard of train
 
@@ -196,18 +194,7 @@ def _cells(path: Path, name: str) -> Iterator[Any]:
         if form != "parquet":
             yield from _text_columns(path, *cache.stamp(path))[name]
             return
-        table, total = _parquet(path), 0
-        files.unpacked_within(files.require_regular(path), table.metadata.num_rows * 8, str(path))
-        for batch in parquet_files.batches(table, _rows_at_a_time(table), [name], f"{path}: `{name}`"):
-            cells, nbytes = parquet_files.cells(batch.column(0))
-            total += nbytes
-            files.unpacked_within(files.require_regular(path), total, f"{path}: `{name}`")
-            yield from cells
-
-
-def _rows_at_a_time(table: Any) -> int:
-    """Rows of a batch: a cell that is stored once can recur in every row, and is decoded for each."""
-    return max(1, min(BATCH, BATCH_BYTES // max([1, *parquet_files.group_sizes(table)])))
+        yield from parquet_files.column(_parquet(path), files.require_regular(path), name, f"{path}: `{name}`")
 
 
 def _known_names(path: Path, label: str) -> list[str] | None:

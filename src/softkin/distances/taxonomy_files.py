@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from softkin import SoftkinError, checks, files
+from softkin import SoftkinError, checks, files, parquet_files
 from softkin.distances.taxonomy import MOST_NODES, TOP, Taxonomy
 
 LABELS = ("fine_label", "label", "labels", "class", "target")  # columns that may hold the class of a row
@@ -77,9 +77,11 @@ def _nested(content: Any, path: Path) -> list[tuple[str, str]]:
     """Edges of nested tables and lists, without recursion because files may be hostile."""
     edges: list[tuple[str, str]] = []
     waiting: list[tuple[str, Any, int]] = [(TOP, content, 0)]
+    visited = 0
     while waiting:
         parent, inner, depth = waiting.pop()
-        if depth > files.DEPTH or len(edges) > MOST_NODES:
+        visited += 1  # aliases in YAML repeat a part without a byte
+        if depth > files.DEPTH or visited + len(waiting) > 4 * MOST_NODES or len(edges) > MOST_NODES:
             raise SoftkinError(f"{path} could not be read as a taxonomy: it is nested too deeply, or too large.")
         if inner is None or inner in ({}, [], ""):
             continue
@@ -88,10 +90,14 @@ def _nested(content: Any, path: Path) -> list[tuple[str, str]]:
         elif isinstance(inner, list):
             waiting += [(parent, part, depth + 1) for part in inner]
         elif isinstance(inner, dict) and isinstance(inner.get("name"), str) and set(inner) <= {"name", "children"}:
+            if not inner["name"]:
+                raise SoftkinError(f"{path}: a node below {parent!r} has no name.")
             edges.append((parent, inner["name"]))
             waiting.append((inner["name"], inner.get("children"), depth + 1))
         elif isinstance(inner, dict):
             for name, children in inner.items():
+                if str(name) == "":
+                    raise SoftkinError(f"{path}: a node below {parent!r} has no name.")
                 edges.append((parent, str(name)))
                 waiting.append((str(name), children, depth + 1))
         else:
@@ -116,20 +122,19 @@ def _read_yaml(path: Path) -> Any:
 
 def _superclass_column(path: Path, column: str) -> Taxonomy:
     """The taxonomy of classes and superclasses in two columns of a parquet file."""
-    import pyarrow.parquet as pq
-
-    files.require_regular(path)
+    size = files.require_regular(path)
     with files.reading(path, "parquet"):
-        schema = pq.read_schema(path)
+        table = parquet_files.opened(path, size, str(path))
+        schema = table.schema_arrow
         labels = next((name for name in LABELS if name in schema.names and name != column), None)
         if column not in schema.names or labels is None:
             raise SoftkinError(
                 f"{path} must have the column {column!r} and one of {', '.join(LABELS)} beside it, and has "
                 f"{', '.join(schema.names)[:200]}."
             )
-        table = pq.read_table(path, columns=[labels, column])
         names = _class_names(schema.metadata or {}, path)
-        pairs = dict.fromkeys(zip(table[labels].to_pylist(), table[column].to_pylist(), strict=True))
+        columns = (parquet_files.column(table, size, name, f"{path}: `{name}`") for name in (labels, column))
+        pairs = dict.fromkeys(zip(*columns, strict=True))
     above: dict[Any, Any] = {}
     for label, group in pairs:
         if above.setdefault(label, group) != group:

@@ -3,7 +3,8 @@
 A key of each row is kept with the calibrator: a digest of its scores, as float32, and its label. Rows of different
 samples can be equal, though: saturated ones, and those of coarse scores such as a forest's. So a row is identified by
 its content only if it occurs once in its file and does not consist of zeros and a one. Other rows are identified by
-their sample ids, unless these only number the rows. As many equal rows as chance explains do not count as a leak.
+their sample ids, unless these only number the rows. As many equal rows as chance explains do not count as a leak. Where
+both files are at hand, equal ids with equal labels count too, whatever the scores.
 """
 
 import json
@@ -45,14 +46,34 @@ def row_keys(predictions: Predictions) -> NDArray[np.int64]:
     is_alike = count[place] > 1
     if predictions.are_probabilities:
         is_alike |= (predictions.probabilities.amax(dim=1) > SATURATED).numpy()
-    ids = predictions.sample_ids
-    if ids is None or (isinstance(ids, Tensor) and bool((ids.diff() == 1).all()) and int(ids[0]) in (0, 1)):
-        ids = [f"{predictions.digest} {row}" for row in range(len(content))]  # row numbers do not identify samples
+    ids = _ids(predictions)
+    if ids is None:
+        ids = [f"{predictions.digest} {row}" for row in range(len(content))]
     named = [
         int.from_bytes(sha256(f"{key} {name}".encode()).digest()[:8], "little", signed=True) if alike else key
         for key, name, alike in zip(content.tolist(), ids, is_alike.tolist(), strict=True)
     ]
     return np.array(named, dtype=np.int64)
+
+
+def _ids(predictions: Predictions) -> list[Any] | None:
+    """The samples' ids, or None if there are none, or only row numbers, which do not identify samples."""
+    ids = predictions.sample_ids
+    if ids is None or (isinstance(ids, Tensor) and bool((ids.diff() == 1).all()) and int(ids[0]) in (0, 1)):
+        return None
+    return ids.tolist() if isinstance(ids, Tensor) else list(ids)
+
+
+def _same_ids(fitted: Predictions, measured: Predictions) -> int:
+    """The number of samples with an id that both have; 0 if one has another label, as other samples then share ids."""
+    first, second = _ids(fitted), _ids(measured)
+    if first is None or second is None:
+        return 0
+    labels = dict(zip(first, fitted.known_labels.tolist(), strict=True))
+    pairs = [
+        (labels[id_], label) for id_, label in zip(second, measured.known_labels.tolist(), strict=True) if id_ in labels
+    ]
+    return len(pairs) if all(one == other for one, other in pairs) else 0
 
 
 def overlap(fitted: Tensor | None, measured: Predictions) -> int:
@@ -95,7 +116,8 @@ def between(fitted: Predictions, measured: Predictions) -> str | None:
     from softkin.calibrators.inputs import digests
 
     keys = digests(row_keys(fitted), num_samples=len(fitted))
-    return notice(overlap(keys, measured), len(measured), None, str(measured.name))
+    common = max(overlap(keys, measured), _same_ids(fitted, measured))
+    return notice(common, len(measured), None, str(measured.name))
 
 
 def note(common: int, num_samples: int, method: str) -> dict[str, Any]:

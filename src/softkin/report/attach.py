@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin import SoftkinError, files
+from softkin import SoftkinError, files, parquet_files
 from softkin.data import images as decoding
 
 Ids = Tensor | Sequence[str] | None
@@ -129,12 +129,10 @@ def _places(count: int, ids: Ids, num_samples: int, name: str, what: str) -> Cal
 
 
 def _parquet_column(path: Path, wanted: Sequence[str], what: str) -> list[Any]:
-    import pyarrow.parquet as pq
-
-    files.require_regular(path)
+    size = files.require_regular(path)
     with files.reading(path, "parquet"):
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+        file = parquet_files.opened(path, size, str(path))
         name = next((name for name in wanted if name in file.schema_arrow.names), None)
         if name is None:
             raise SoftkinError(f"{path} must have {what}, called one of {', '.join(wanted)}.")
-        return list(file.read(columns=[name])[name].to_pylist())
+        return list(parquet_files.column(file, size, name, f"{path}: `{name}`"))

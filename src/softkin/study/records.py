@@ -122,6 +122,8 @@ def read(folder: Path) -> Record:
         if files.sha256_of_json(record) != checksum:
             raise SoftkinError(f"{path} is not what was written.")
         for name, digest in record["files"].items():
+            if Path(name).is_absolute() or ".." in Path(name).parts:
+                raise SoftkinError(f"{path} must name files of its own folder, got {name[:100]!r}.")
             if files.sha256_of_file(folder / name) != digest:
                 raise SoftkinError(f"{folder / name} is not what was written.")
     record["checksum"] = checksum

@@ -35,7 +35,8 @@ def read_blocks(path: Path, *, progress: bool | None = None) -> Iterator[Block]:
     position = _Position()
     try:
         with _opened(path) as file:
-            yield from track(_parsed(path, file, position), f"reading {path.name}", show=progress)
+            blocks = _parsed(path, _Bounded(file, path), position)
+            yield from track(blocks, f"reading {path.name}", show=progress)
     except EOFError as error:
         raise SoftkinError(f"{path} was cut off after line {position.line}: get the file again.") from error
     except (OSError, zlib.error) as error:  # gzip, bz2 and zstd report damage this way
@@ -45,6 +46,21 @@ def read_blocks(path: Path, *, progress: bool | None = None) -> Iterator[Block]:
 class _Position:
     line = 0
     """Number of complete lines read"""
+
+
+class _Bounded:
+    """A file that refuses to unpack to far more than its size."""
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self._file, self._path = file, path
+        self._size, self._read = files.require_regular(path), 0
+
+    def read(self, count: int) -> bytes:
+        """The next ``count`` bytes, or what is left."""
+        content = self._file.read(count)
+        self._read += len(content)
+        files.unpacked_within(self._size, self._read, str(self._path))
+        return content
 
 
 def _opened(path: Path) -> Any:
@@ -60,7 +76,7 @@ def _opened(path: Path) -> Any:
     return open(path, "rb")
 
 
-def _parsed(path: Path, file: IO[bytes], position: _Position) -> Iterator[Block]:
+def _parsed(path: Path, file: _Bounded, position: _Position) -> Iterator[Block]:
     start = file.read(BLOCK)
     if start.startswith(FASTTEXT):
         raise SoftkinError(f"{path} is a fastText model; give the .vec file beside it, which holds its words.")
@@ -110,7 +126,7 @@ def _is_binary(rest: bytes) -> bool:
     return bool(space) and not _NUMBERS.issuperset(numbers.partition(b"\n")[0][:64])
 
 
-def _lines(file: IO[bytes], start: bytes) -> Iterator[bytes]:
+def _lines(file: _Bounded, start: bytes) -> Iterator[bytes]:
     """Blocks of whole lines; the last line may lack its end."""
     rest = start
     while True:
@@ -187,7 +203,7 @@ def _slow(path: Path, block: bytes, dimension: int, before: int) -> Block:
     return words, np.stack(rows)
 
 
-def _binary(path: Path, file: IO[bytes], rest: bytes, declared: int, dimension: int) -> Iterator[Block]:
+def _binary(path: Path, file: _Bounded, rest: bytes, declared: int, dimension: int) -> Iterator[Block]:
     """word2vec's binary format: a word, a space, ``dimension`` little-endian float32, and perhaps a line end."""
     size, read = 4 * dimension, 0
     while read < declared:
