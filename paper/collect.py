@@ -174,8 +174,9 @@ def pairs_table(*pairs: str) -> str:
             difference(first["cells"][key]["values"], second["cells"][key]["values"], factor, digits)
             for key, (_, factor, digits) in COLUMNS.items()
         ]
-        same = {"fixed": "α auto", "tuned": "α auto", "top5": "all classes"}.get(study.removeprefix(f"{reference}-"))
-        lines.append([study_title(study), method_title(first), same or method_title(second), *cells])
+        usual = {"fixed": "α auto", "tuned": "α auto", "top5": "all classes"}.get(study.removeprefix(f"{reference}-"))
+        words = usual if usual and method == other else method_title(second)
+        lines.append([study_title(study), method_title(first), words, *cells])
     return markdown(["study", "method", "against", *(title for title, _, _ in COLUMNS.values())], 3, lines)
 
 
