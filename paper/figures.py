@@ -80,9 +80,10 @@ def forest(ax: Axes) -> None:
                 label=title if level == 0 else None,
             )
     gaps = [100 * rows_of(study)["one-hot"]["cells"]["signed_gap"]["mean"] for study in studies]
-    names = [f"{study_title(study)}\ngap {gap:+.1f}" for study, gap in zip(studies, gaps, strict=True)]
+    words = [f"{gap:+.1f}".replace("-", "−") for gap in gaps]
+    names = [f"{study_title(study)}\ngap {gap}" for study, gap in zip(studies, words, strict=True)]
     ax.axvline(0, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
-    ax.set_yticks(range(len(studies)), [name.replace("-", "−") if "\ngap -" in name else name for name in names])
+    ax.set_yticks(range(len(studies)), names)
     ax.invert_yaxis()
     ax.set_xlim(min(means) - 0.1, max(means) + 0.1)
     ax.tick_params(labelsize=SMALL)
