@@ -131,7 +131,9 @@ def test_border_lets_interrupts_through_but_not_panics_of_rust():
 def test_a_folder_that_is_a_link_to_nowhere_is_named(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "absent")
     for refuse in (lambda path: files.write(path, "x"), files.refuse_to_overwrite):
-        with pytest.raises(SoftkinError, match="link is a link to .*absent, where there is no folder; make that folder"):
+        with pytest.raises(
+            SoftkinError, match="link is a link to .*absent, where there is no folder; make that folder"
+        ):
             refuse(tmp_path / "link" / "inner" / "a.json")
 
 

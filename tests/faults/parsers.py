@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import os
 import shutil
 import tempfile
@@ -10,12 +11,13 @@ from pathlib import Path
 
 import damage
 import numpy as np
-import torch
 from PIL import Image
 
-from softkin import SoftkinError, calibrators, distances, files
+from softkin import SoftkinError, calibrators, decisions, distances, files, study
 from softkin.data import archives, arrays, cifar, idx, images, pickles, tables
 from softkin.predictions import formats
+from softkin.study import records
+from softkin.training import checkpoints
 from softkin.word_vectors import WordVectors
 
 SHM = Path("/dev/shm")
@@ -103,10 +105,41 @@ def table(name):
     return parse
 
 
-def calibrator(content):
-    """Reads what a calibrator was saved as, beside its tensors."""
-    _written(content, "calibrator/calibrator.json")
-    calibrators.load(FOLDER / "calibrator")
+def signed(name, read, key="checksum", digest=files.sha256_of_json):
+    """Reads JSON of one of ``damage``'s kinds, among the files beside it; its checksum is made to fit."""
+    path = damage.FITTED[name].make(FOLDER / name)
+
+    def parse(content):
+        path.write_bytes(_signed(content, key, digest))
+        read(path)
+
+    return parse, path.read_bytes()
+
+
+def _signed(content, key, digest):
+    """The content with its checksum, as people who mean harm would write it; unchanged if it cannot have one."""
+    try:
+        about = json.loads(content)
+        del about[key]
+        return json.dumps({**about, key: digest(about)}).encode()
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return content
+
+
+def study_toml(content):
+    """Reads a study that somebody has typed."""
+    study.StudySpec.from_toml(_written(content, "study.toml"))
+
+
+def taxonomy(name):
+    """Reads a taxonomy and compares classes in it."""
+
+    def parse(content):
+        path, colon, column = name.partition(":")
+        tree = distances.read_taxonomy(f"{_written(content, path)}{colon}{column}")
+        distances.from_taxonomy(tree, damage.NAMES)
+
+    return parse
 
 
 def word_vectors(name):
@@ -120,11 +153,19 @@ def _image(form):
     return content.getvalue()
 
 
-META = damage.python2_pickle({"fine_label_names": ["ant", "bee"]})
-_FITTED = FOLDER / "calibrator"
-calibrators.TemperatureScaling().fit(torch.from_numpy(damage.LOGITS), torch.from_numpy(damage.LABELS)).save(_FITTED)
+class _MadeWhenAsked(dict):
+    """Parsers by name; functions stand for those whose good file takes a training to make."""
 
-PARSERS = {
+    def __getitem__(self, name):
+        if callable(entry := super().__getitem__(name)):
+            self[name] = entry = entry()
+        return entry
+
+
+META = damage.python2_pickle({"fine_label_names": ["ant", "bee"]})
+
+PARSERS = _MadeWhenAsked()
+PARSERS |= {
     "json": (lambda content: files.parse_json(content, "f.json", "JSON"), b'{"a": [1, 2.5, "\\u00e9", null], "b": {}}'),
     "toml": (lambda content: files.parse_toml(content, "f.toml", "TOML"), b'a = [1, "x"]\n[b.c]\nd = 1979-05-27\n'),
     "npz": (predictions("p.npz"), content_of(damage.PREDICTIONS["npz"])),
@@ -134,6 +175,8 @@ PARSERS = {
     "parquet": (predictions("p.parquet"), content_of(damage.PREDICTIONS["parquet"])),
     "csv": (predictions("p.csv"), content_of(damage.PREDICTIONS["csv"])),
     "jsonl": (predictions("p.jsonl"), content_of(damage.PREDICTIONS["jsonl"])),
+    "json-predictions": (predictions("p.json"), content_of(damage.PREDICTIONS["json"])),
+    "json-columns": (predictions("p.json"), content_of(damage.PREDICTIONS["json-columns"])),
     "matrix": (matrix("m.safetensors"), content_of(damage.PREDICTIONS["matrix"])),
     "matrix-csv": (matrix("m.csv"), content_of(damage.PREDICTIONS["matrix-csv"])),
     "data-npz": (data_npz, content_of(damage.DATA["data-npz"])),
@@ -150,7 +193,17 @@ PARSERS = {
     "image-parquet": (table("d.parquet"), content_of(damage.DATA["image-parquet"])),
     "vectors": (word_vectors("v.txt"), b"2 3\ncat 1 0 0.5\ndog 0 1e-3 -2\n"),
     "vectors-gz": (word_vectors("v.txt.gz"), gzip.compress(b"cat 1 0 0.5\ndog 0 1e-3 -2\n")),
-    "calibrator": (calibrator, (_FITTED / "calibrator.json").read_bytes()),
+    "vectors-binary": (word_vectors("v.bin"), content_of(damage.CLASSES["vectors-binary"])),
+    "taxonomy-csv": (taxonomy("t.csv"), content_of(damage.CLASSES["taxonomy-csv"])),
+    "taxonomy-json": (taxonomy("t.json"), content_of(damage.CLASSES["taxonomy-json"])),
+    "taxonomy-yaml": (taxonomy("t.yaml"), content_of(damage.CLASSES["taxonomy-yaml"])),
+    "taxonomy-parquet": (taxonomy("t.parquet:coarse_label"), content_of(damage.CLASSES["taxonomy-parquet"])),
+    "study-toml": (study_toml, content_of(damage.FITTED["study-toml"])),
+    "calibrator": signed("calibrator", lambda path: calibrators.load(path.parent)),
+    "rule": signed("rule", lambda path: decisions.load(path.parent)),
+    "study": lambda: signed("study", lambda path: study.standing(path.parent)),
+    "record": lambda: signed("record", lambda path: (records.read(path.parent), study.standing(path.parents[2]))),
+    "checkpoint": lambda: signed("checkpoint", checkpoints.read, "digest", checkpoints._digest),
 }
 
 

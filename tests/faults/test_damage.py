@@ -81,6 +81,18 @@ def test_damaged_data(name, tmp_path):
     assert counts["refused"] > 0.1 * counts.total()
 
 
+@pytest.mark.parametrize("name", damage.FITTED)
+def test_damaged_calibrators_rules_studies_and_checkpoints(name, tmp_path):
+    counts = run(damage.FITTED[name], tmp_path, MANY or 300)
+    assert counts["refused"] > 0.3 * counts.total()
+
+
+@pytest.mark.parametrize("name", damage.CLASSES)
+def test_damaged_taxonomies_and_word_vectors(name, tmp_path):
+    counts = run(damage.CLASSES[name], tmp_path, MANY or 500)
+    assert counts["refused"] > 0.2 * counts.total()
+
+
 def test_harness_notices_a_reader_that_is_wrong(tmp_path):
     """Otherwise the tests above would prove nothing."""
     kind = damage.Kind(damage.PREDICTIONS["npy"].make, damage.PREDICTIONS["npy"].read, checked=True)

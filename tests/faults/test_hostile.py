@@ -353,11 +353,25 @@ def test_aliases_that_multiply_in_yaml_are_counted(tmp_path):
         taxonomy_files.read_taxonomy(tmp_path / "t.yaml")
 
 
-@pytest.mark.parametrize("content", ['{"": ["a"]}', '{"animal": {"": ["a"]}}', '{"name": "", "children": ["a"]}'])
+@pytest.mark.parametrize(
+    "content", ['{"": ["a"]}', '{"b": {"": ["a"]}}', '{"name": "", "children": ["a"]}', '{"b": [" "]}']
+)
 def test_a_node_without_a_name_is_refused_with_the_files_name(tmp_path, content):
     (tmp_path / "t.json").write_text(content)
     with pytest.raises(SoftkinError, match="t.json: a node below .* has no name"):
         taxonomy_files.read_taxonomy(tmp_path / "t.json")
+
+
+def test_a_record_without_metrics_and_ids_that_are_lists_are_damage(tmp_path):
+    record = {"kind": "training", "files": {}}
+    files.write_json(tmp_path / "record.json", record | {"checksum": files.sha256_of_json(record)})
+    with pytest.raises(SoftkinError, match="record.json could not be read as the record of a run.*lacks 'metrics'"):
+        records.read(tmp_path)
+    (tmp_path / "p.json").write_text(
+        '[{"probs": [1, 0], "label": 0, "id": "a"}, {"probs": [1, 0], "label": 1, "id": []}]'
+    )
+    with pytest.raises(SoftkinError, match="p.json could not be read .*ids must be texts or whole numbers"):
+        formats.read(tmp_path / "p.json")
 
 
 def test_a_record_leads_to_no_pipe_device_or_file_elsewhere(tmp_path):

@@ -86,19 +86,15 @@ def _nested(content: Any, path: Path) -> list[tuple[str, str]]:
         if inner is None or inner in ({}, [], ""):
             continue
         if isinstance(inner, str | int | float):
-            edges.append((parent, str(inner)))
+            edges.append(_edge(parent, inner, path))
         elif isinstance(inner, list):
             waiting += [(parent, part, depth + 1) for part in inner]
         elif isinstance(inner, dict) and isinstance(inner.get("name"), str) and set(inner) <= {"name", "children"}:
-            if not inner["name"]:
-                raise SoftkinError(f"{path}: a node below {parent!r} has no name.")
-            edges.append((parent, inner["name"]))
+            edges.append(_edge(parent, inner["name"], path))
             waiting.append((inner["name"], inner.get("children"), depth + 1))
         elif isinstance(inner, dict):
             for name, children in inner.items():
-                if str(name) == "":
-                    raise SoftkinError(f"{path}: a node below {parent!r} has no name.")
-                edges.append((parent, str(name)))
+                edges.append(_edge(parent, name, path))
                 waiting.append((str(name), children, depth + 1))
         else:
             raise SoftkinError(
@@ -107,6 +103,12 @@ def _nested(content: Any, path: Path) -> list[tuple[str, str]]:
     if sum(parent == TOP for parent, _ in edges) == 1:  # the file names its own root
         edges = [edge for edge in edges if edge[0] != TOP] or edges
     return edges
+
+
+def _edge(parent: str, child: Any, path: str | Path) -> tuple[str, str]:
+    if not str(child).strip():
+        raise SoftkinError(f"{path}: a node below {parent!r} has no name.")
+    return parent, str(child)
 
 
 def _read_yaml(path: Path) -> Any:
@@ -144,11 +146,11 @@ def _superclass_column(path: Path, column: str) -> Taxonomy:
 
     def called(feature: str, value: Any) -> str:
         known = names.get(feature)
-        return known[value] if known and isinstance(value, int) and value < len(known) else str(value)
+        return known[value] if known and isinstance(value, int) and 0 <= value < len(known) else str(value)
 
     groups = {label: f"{column}: {called(column, group)}" for label, group in above.items()}
     edges = [(TOP, group) for group in dict.fromkeys(groups.values())]
-    edges += [(groups[label], called(labels, label)) for label in sorted(groups, key=str)]
+    edges += [_edge(groups[label], called(labels, label), path) for label in sorted(groups, key=str)]
     return Taxonomy(edges, name=f"{path}:{column}")
 
 
@@ -158,6 +160,9 @@ def _class_names(metadata: Mapping[bytes, bytes], path: Path) -> dict[str, list[
         return {}
     about = files.parse_json(metadata[b"huggingface"], path, "the metadata of a data set")
     features = about.get("info", {}).get("features", {})
+    listed = {name: feature.get("names") for name, feature in features.items() if isinstance(feature, dict)}
     return {
-        name: feature["names"] for name, feature in features.items() if isinstance(feature, dict) and "names" in feature
+        name: names
+        for name, names in listed.items()
+        if isinstance(names, list) and all(isinstance(known, str) for known in names)
     }

@@ -145,7 +145,8 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
     labels = None if blocks[0].labels is None else torch.cat([block.labels for block in blocks])
     ids: Any = None
     if blocks[0].ids is not None:
-        ids = [known_as for block in blocks for known_as in np.asarray(block.ids).tolist()]
+        with files.reading(source.name, "predictions", hint="ids must be texts or whole numbers"):
+            ids = [known_as for block in blocks for known_as in np.asarray(block.ids).tolist()]
     texts = None if blocks[0].texts is None else [text for block in blocks for text in block.texts or []]
     about = {
         "class_names": source.class_names,

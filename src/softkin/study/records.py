@@ -121,6 +121,8 @@ def read(folder: Path) -> Record:
         checksum = record.pop("checksum")
         if files.sha256_of_json(record) != checksum:
             raise SoftkinError(f"{path} is not what was written.")
+        if record.get("kind") in ("training", "result"):
+            dict(record["metrics"])
         for name, digest in record["files"].items():
             if Path(name).is_absolute() or ".." in Path(name).parts:
                 raise SoftkinError(f"{path} must name files of its own folder, got {name[:100]!r}.")
@@ -238,7 +240,9 @@ def kept_in(folder: str | Path) -> Kept:
         data = dict(content["data"])
         for key in ("source", "digest", "kind", "classes", "rows"):
             data[key]
+        dict(data.get("contents", {}))
         kept = Kept(StudySpec.from_dict(content["spec"]), data)
+        int(kept.spec.recipe["epochs"])
         if kept.spec.vectors is None and kept.spec.looks_up_words and "vectors" not in kept.contents:
             return replace(kept, spec=replace(kept.spec, vectors="glove"))  # shipped when this was written
         return kept
