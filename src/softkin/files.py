@@ -313,7 +313,8 @@ def sha256(content: Any) -> str:
 
 def sha256_of_file(path: str | Path) -> str:
     """The hexadecimal SHA-256 of a regular file's content."""
-    with open_file(path) as file:
+    require_regular(path)
+    with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
