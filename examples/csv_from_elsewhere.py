@@ -1,4 +1,4 @@
-"""A CSV from somebody else's tool: semicolons, decimal commas, rounded rows, a label column of its own name, texts.
+"""A CSV from somebody else's tool: semicolons, decimal commas, rounded rows, its own name for the labels, texts.
 
 ``python examples/csv_from_elsewhere.py [FOLDER]`` draws ``csv_from_elsewhere.png``. On the command line:
 ``softkin evaluate export.csv --probs --label-column truth --renormalise``.

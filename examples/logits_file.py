@@ -1,4 +1,4 @@
-"""A file of logits and labels: how wrong the confidences are, and what mends them.
+"""A file of logits and labels: how wrong the confidences are, and how to repair them.
 
 ``python examples/logits_file.py [FOLDER]`` draws ``logits_file.png`` and writes the page ``logits_file.html``. The same
 on the command line: ``softkin evaluate examples/digits-test.npz --report page.html``.

@@ -1,8 +1,8 @@
 """The loss in timm's training script, and its trap: mixup smooths the targets itself.
 
 timm's ``train.py`` makes ``train_loss_fn`` and calls ``loss = train_loss_fn(output, target)``. With mixup the target
-is a row of probabilities that ``Mixup(label_smoothing=0.1)`` has smoothed already: its default is 0.1, and a smooth
-loss would smooth a second time. ``SoftLabelCrossEntropy`` warns of that; set ``label_smoothing=0``.
+is a row of probabilities that ``Mixup`` has smoothed already (its default is ``label_smoothing=0.1``), and a smoothing
+loss would smooth it a second time. ``SoftLabelCrossEntropy`` warns of that; set ``label_smoothing=0``.
 
 timm is not imported here: give ``train`` its ``Mixup`` and a model of its ``create_model``.
 """

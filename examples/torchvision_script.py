@@ -2,7 +2,7 @@
 
 There ``criterion = nn.CrossEntropyLoss(label_smoothing=args.label_smoothing)`` is replaced by the line below, and
 ``--label-smoothing`` is left out. ``RandomMixup`` and ``RandomCutMix`` give rows of probabilities of two classes, which
-the loss takes. Its ``evaluate`` is given a plain ``nn.CrossEntropyLoss()``, so that the test loss is an NLL.
+the loss accepts. Its ``evaluate`` is given a plain ``nn.CrossEntropyLoss()``, so that the test loss is an NLL.
 
 torchvision is not imported here: give ``train_one_epoch`` its ``RandomMixup`` as ``transform``.
 """

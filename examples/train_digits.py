@@ -1,7 +1,7 @@
 """One better line in a training loop: ``python examples/train_digits.py``.
 
 A small network learns scikit-learn's digits from 5 images a class, with four losses. From so few images it is surer
-than it is right; the table shows by how much. Half of the other images choose α, the other half is only tested on.
+than it is right; the table shows by how much. Half of the other images serve to choose α, the other half only to test.
 """
 
 import torch

@@ -1,6 +1,6 @@
 """Classes form a tree: answer with a broader kind where the class is unsure. ``python examples/tree.py [FOLDER]``.
 
-``decisions.Climb`` answers with the narrowest node of the tree whose error rate stays below what was asked for.
+``decisions.Climb`` answers with the narrowest node of the tree that keeps the share of wrong answers below the limit.
 """
 
 import sys
