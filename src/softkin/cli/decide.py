@@ -207,9 +207,10 @@ def _apply(arguments: argparse.Namespace) -> None:
         print("; ".join(f"{HEADINGS[name]} {_cell(name, result['measures'][name])}" for name in known))
         for line in result["details"].get("by_height", []):
             if line["rows"]:
-                kind = "the class itself" if line["height"] == 0 else f"a kind of {line['classes_left']:.1f} classes"
+                coarse = f"a group of {line['classes_left']:.3g} classes on average"
+                answer = "the class itself" if line["height"] == 0 else coarse
                 share, wrong = (f"{100 * line[name]:.1f} %" for name in ("share", "error"))
-                print(f"  {kind}: {share} of the samples, {wrong} of them wrong")
+                print(f"  {answer}: {share} of the samples, {wrong} of them wrong")
     print(f"Wrote {arguments.output}")
 
 
