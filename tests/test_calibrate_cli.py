@@ -210,7 +210,7 @@ def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
     assert [(pair["a"], pair["b"]) for pair in result["comparisons"]] == [
         (result["winner"], result["methods"][1]["method"]), (result["winner"], "uncalibrated"),
     ]  # fmt: skip
-    assert f"Lowest nll: {result['winner']}" in output
+    assert f"Lowest NLL: {result['winner']}" in output
     assert f"{result['winner']} is better than uncalibrated" in output
     assert output.splitlines()[-1] == f"Wrote {path}"
     code, output, _ = run(
@@ -228,6 +228,11 @@ def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
     )
     assert code == 0
     assert len(json.loads(output)["methods"]) == 3
+    code, output, _ = run(
+        capsys, "compare", VALIDATION, TEST, "--json", "--methods", "dirichlet,ts", "--metric", "accuracy"
+    )
+    accuracies = [line["metrics"]["accuracy"]["value"] for line in json.loads(output)["methods"]]
+    assert (code, accuracies) == (0, sorted(accuracies, reverse=True))
 
 
 @pytest.mark.parametrize("columns", [60, 80, 160])

@@ -180,3 +180,11 @@ def test_onnx(cal, tmp_path):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     (actual,) = session.run(None, {session.get_inputs()[0].name: z.float().numpy()})
     np.testing.assert_allclose(actual, cal.predict_proba(z.float()).numpy(), atol=2e-6)
+
+
+def test_candidates_by_name():
+    z, y = drawn(n=60)
+    best = calibrators.fit_best(z, y, candidates=["ts", calibrators.VectorScaling()], folds=2, progress=False)
+    assert {type(candidate.calibrator).name for candidate in best.candidates} == {"temperature", "vector"}
+    with pytest.raises(ValueError, match=r"`candidates` must be .*temprature.*; did you mean 'temperature'\?"):
+        calibrators.fit_best(z, y, candidates=["temprature"])

@@ -37,6 +37,9 @@ def words(parser, line):
         ("evaluate --abs", ["--abstain", "--abstain-confidence"]),
         ("calibrate fi", ["fit"]),
         ("similarity x --distance a", ["autoencoder"]),
+        ("similarity --distance a", ["autoencoder"]),
+        ("similarity --distance=a", ["--distance=autoencoder"]),
+        ("similarity --vec", ["--vectors"]),
         ("similarity x --distance=a", ["--distance=autoencoder"]),
         ("similarity x --distance = a", ["autoencoder"]),  # as bash splits it
         ("similarity x --alpha 0.3 --distance l", ["l1", "l2"]),

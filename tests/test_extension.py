@@ -35,9 +35,6 @@ class Halfway(Calibrator, name="halfway", title="Half", aliases=("hw",), candida
 
     _fitted = ("share_",)
 
-    def __init__(self):
-        pass
-
     def _fit(self, z, y):
         self.share_ = float((z.argmax(dim=1) != y).double().mean())
         return Solution()

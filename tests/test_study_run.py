@@ -133,7 +133,7 @@ def test_records_say_all(done):
         result
     )
     assert [trial["values"]["beta"] for trial in result["tried"]] == [1.0, 4.0]
-    best = min(result["tried"], key=lambda one: one["validation"]["nll"])
+    best = min(result["tried"], key=lambda trial: trial["validation"]["nll"])
     assert result["chosen"] == best["run"]
     assert result["values"] == best["values"]
     assert result["effective_target"].startswith("class-similarity smoothing, α = 0.1, β = ")
@@ -484,6 +484,10 @@ def test_each_record_is_read_once(done, tmp_path, monkeypatch):
     assert (folder / "report.html").exists()
     assert len(hashed) >= 2 * 3 * 2
     assert set(hashed.values()) == {1}
+    hashed.clear()
+    table = study.run(study.StudyFolder(folder).kept.spec, folder, workers=1, progress=False, write_page=WRITE_PAGE)
+    assert {path: count for path, count in hashed.items() if count > 1 and "runs" in Path(path).parts} == {}
+    assert table.times.startswith("Time relative to one-hot's ")
 
 
 def test_alpha_and_beta_tune_themselves_and_the_records_say_where_they_ended(tmp_path):

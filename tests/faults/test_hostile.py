@@ -374,6 +374,28 @@ def test_a_record_without_metrics_and_ids_that_are_lists_are_damage(tmp_path):
         formats.read(tmp_path / "p.json")
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kind": "trainin"}, "lacks 'trainin'"),
+        ({"kind": ["result"]}, "could not be read as the record of a run"),
+        ({"metrics": []}, "has a field 'metrics' of another type than a record's"),
+        ({"chosen": "../../elsewhere"}, "must name runs of its own study, got '../../elsewhere'"),
+    ],
+)
+def test_a_record_with_other_fields_than_its_kind_has_is_damage(changes, words, tmp_path):
+    """Found by fuzzing: a record of an unknown kind that lacked its metrics."""
+    texts = {"method": "ts", "chosen": "0" * 16, "predictions": "0" * 16}
+    record = {"kind": "result", "files": {}, "metrics": {}, "values": {}, "tried": [], "ood": [], "seed": 0, **texts}
+    signed = record | {"checksum": files.sha256_of_json(record)}
+    files.write_json(tmp_path / "record.json", signed)
+    assert records.read(tmp_path) == signed
+    record |= changes
+    files.write_json(tmp_path / "record.json", record | {"checksum": files.sha256_of_json(record)})
+    with pytest.raises(SoftkinError, match=words):
+        records.read(tmp_path)
+
+
 def test_a_record_leads_to_no_pipe_device_or_file_elsewhere(tmp_path):
     os.mkfifo(tmp_path / "test.safetensors")
     for name, said in (
@@ -381,7 +403,7 @@ def test_a_record_leads_to_no_pipe_device_or_file_elsewhere(tmp_path):
         ("/dev/zero", "record.json must name files of its own folder, got '/dev/zero'"),
         ("../x", "record.json must name files of its own folder, got '../x'"),
     ):
-        record = {"files": {name: "0" * 64}}
+        record = {"kind": "distances", "files": {name: "0" * 64}}
         files.write_json(tmp_path / "record.json", record | {"checksum": files.sha256_of_json(record)})
         with pytest.raises(SoftkinError, match=said):
             records.read(tmp_path)

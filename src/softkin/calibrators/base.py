@@ -21,7 +21,7 @@ from softkin import checks
 from softkin.calibrators.certificate import Certificate, HeldOut
 from softkin.calibrators.inputs import as_logits, digests, labelled_logits, like
 from softkin.checks import Array
-from softkin.names import Registry
+from softkin.names import Registry, did_you_mean
 
 if TYPE_CHECKING:
     from softkin.calibrators.composition import Composed
@@ -312,7 +312,7 @@ class Calibrator(ABC):
 
     @classmethod
     def _option_names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+        return list(inspect.signature(cls).parameters)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The options by name."""
@@ -322,8 +322,8 @@ class Calibrator(ABC):
         """Change options; the next ``fit`` uses them."""
         for name, value in options.items():
             if name not in self._option_names():
-                known = ", ".join(self._option_names()) or "none"
-                raise ValueError(f"{type(self).__name__} has no option {name!r}; it has: {known}.")
+                guess, known = did_you_mean(name, self._option_names()), ", ".join(self._option_names()) or "none"
+                raise ValueError(f"{type(self).__name__} has no option {name!r}; it has: {known}{guess}")
             setattr(self, name, value)
         self._check_options()
         return self
@@ -344,7 +344,7 @@ class Calibrator(ABC):
         return [self]
 
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
+        defaults = inspect.signature(type(self)).parameters
         changed = [
             f"{name}={_shown(value)}"
             for name, value in self.get_params(deep=False).items()

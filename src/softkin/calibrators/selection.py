@@ -121,10 +121,17 @@ def default_candidates(*, quick: bool = False, searches: bool = False) -> list[C
     ]
 
 
+def _unfitted(candidate: Calibrator | str) -> Calibrator:
+    """A calibrator, also by its name."""
+    from softkin.calibrators.base import REGISTRY
+
+    return REGISTRY[REGISTRY.canonical(candidate, "candidates")]() if isinstance(candidate, str) else candidate
+
+
 def fit_best(
     logits: Array,
     labels: Array,
-    candidates: Sequence[Calibrator] | None = None,
+    candidates: Sequence[Calibrator | str] | None = None,
     *,
     metric: str | Callable[..., float] = "nll",
     larger_is_better: bool | None = None,
@@ -146,10 +153,11 @@ def fit_best(
     Args:
         logits: (N, K).
         labels: (N,).
-        candidates: Unfitted calibrators. None: temperature, ensemble (both objectives), vector, structured, Platt, beta
-            and pooled isotonic, and where folds·n·K² ≤ 5·10⁸ also matrix, Dirichlet and structured matrices, which
-            search their penalty in every fold. These searches are most of the time: some seconds with 1,000 samples of
-            10 classes, one to three minutes with 5,000 of 100. ``Candidate.seconds`` says what each took.
+        candidates: Unfitted calibrators, or names such as "temperature". None: temperature, ensemble (both
+            objectives), vector, structured, Platt, beta and pooled isotonic, and where folds·n·K² ≤ 5·10⁸ also matrix,
+            Dirichlet and structured matrices, which search their penalty in every fold. These searches are most of
+            the time: some seconds with 1,000 samples of 10 classes, one to three minutes with 5,000 of 100.
+            ``Candidate.seconds`` says what each took.
         metric: A metric's name, such as "nll", "brier" or "ece_hist", or a function of (probabilities, labels).
         larger_is_better: None: known for the metrics of this library (a signed gap is best near 0), False for a
             function.
@@ -170,7 +178,9 @@ def fit_best(
         raise ValueError("`candidates` must hold at least 1 calibrator, got none.")
     z, y, floor = labelled_logits(logits, labels, from_probabilities, floor, least=2)
     if candidates is None:
-        candidates = default_candidates(searches=affordable(*z.shape, folds=folds))
+        tried = default_candidates(searches=affordable(*z.shape, folds=folds))
+    else:
+        tried = [_unfitted(candidate) for candidate in candidates]
     raw = torch.softmax(z, dim=1)
     source = raw if from_probabilities else z
     known = metrics.catalogue.of(metric)
@@ -183,7 +193,7 @@ def fit_best(
         return known.cost(score) if known and larger_is_better is None else -score if larger_is_better else score
 
     trials: list[tuple[Candidate, Tensor]] = []
-    for candidate in track(candidates, "calibrators", total=len(candidates), show=progress):
+    for candidate in track(tried, "calibrators", total=len(tried), show=progress):
         start = time.perf_counter()
         p = cross_fit(candidate, source, y, folds=folds, from_probabilities=from_probabilities, seed=seed)
         seconds = time.perf_counter() - start

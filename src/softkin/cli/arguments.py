@@ -2,7 +2,8 @@
 
 import argparse
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,8 +24,13 @@ def one_line(message: str) -> str:
 class CommandParser(argparse.ArgumentParser):
     """A parser whose errors are one sentence; its subcommands have the same class."""
 
+    typed: Sequence[str] = ()
+    """The words that are being parsed"""
+
     def error(self, message: str) -> NoReturn:
         """Print one line, without the usage, and exit with code 2."""
+        if message.startswith("the following arguments are required"):
+            self._refuse_unknown(self.typed)  # a misspelt option explains more than what is missing beside it
         message = _ARGUMENT.sub(r"\1 must", message)
         self.exit(2, f"{self.prog}: {one_line(message if message.endswith(('.', '?')) else f'{message}.')}\n")
 
@@ -40,11 +46,12 @@ class CommandParser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; insert the default action where none is named."""
+        self.typed = list(sys.argv[1:] if args is None else args)
         usual = next((action.usual for action in subcommands(self) if hasattr(action, "usual")), None)
         if usual is not None and args is not None:
             action = next(subcommands(self))
             if not args or args[0] not in (*action.choices, "-h", "--help"):
-                if args and near(args[0], action.choices, cutoff=0.8) and not Path(args[0]).exists():
+                if args and near(args[0], action.choices, cutoff=0.75) and not Path(args[0]).exists():
                     self._check_value(action, args[0])  # refuses it, and suggests the action
                 args = [usual, *args]
         return super().parse_known_args(args, namespace)
@@ -54,12 +61,25 @@ class CommandParser(argparse.ArgumentParser):
         result, unknown = self.parse_known_args(args, namespace)
         if unknown:
             chosen = self._chosen(result)
-            option = next((word.partition("=")[0] for word in unknown if word.startswith("-") and word != "-"), None)
-            if option is None:
-                chosen.error(f"there is one argument too many: {unknown[0]!r}")
-            known = {word.lstrip("-"): word for word in chosen._option_string_actions if word.startswith("--")}
-            chosen.error(f"unknown option {option}" + did_you_mean(option.lstrip("-"), known, shown=known.__getitem__))
+            chosen._refuse_unknown(unknown)
+            chosen.error(f"there is one argument too many: {unknown[0]!r}")
         return result
+
+    def _refuse_unknown(self, words: Sequence[str]) -> None:
+        """Refuse the first of the words that is an unknown option, and suggest the nearest known one."""
+        known = {word.lstrip("-"): word for word in self._option_string_actions if word.startswith("--")}
+        for word in words:
+            option = word.partition("=")[0]
+            if word == "--":
+                return
+            if option.startswith("-") and option != "-" and not self._known_option(option):
+                guess = did_you_mean(option.lstrip("-"), known, shown=known.__getitem__)
+                self.error(f"unknown option {option}{guess}")
+
+    def _known_option(self, option: str) -> bool:
+        """Whether the word is an option, its beginning, or a negative number."""
+        beginnings = option.startswith("--") and any(name.startswith(option) for name in self._option_string_actions)
+        return beginnings or option[:2] in self._option_string_actions or option[1:2].isdigit()
 
     def _chosen(self, result: argparse.Namespace) -> "CommandParser":
         """The parser of the command and action that were typed."""

@@ -174,7 +174,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     if raw.labels is not None:
         before, behind = result["before"], result["after"]
         print(
-            f"NLL {before['nll']:.4f} → {behind['nll']:.4f}, ECE of the prediction "
+            f"NLL {_plain(files.number(before['nll']))} → {_plain(files.number(behind['nll']))}, ECE of the prediction "
             f"{100 * before['ece_hist']:.2f} % → {100 * behind['ece_hist']:.2f} %"
         )
     print(f"Wrote {arguments.output}")
@@ -198,6 +198,7 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 
 def _print(result: dict[str, Any]) -> None:
+    from softkin.metrics.catalogue import METRICS
     from softkin.metrics.catalogue import shown as shown_metrics
 
     level = f"{100 * result['confidence']:g} %"
@@ -211,7 +212,9 @@ def _print(result: dict[str, Any]) -> None:
     for line in result["methods"]:
         if "failed" in line:
             print(f"{line['method']} failed: {shown(line['failed'])}")
-    print(f"Lowest {result['metric']}: {result['winner']} (optimistic: it was chosen on the test samples themselves).")
+    metric = METRICS[result["metric"]]
+    best = f"{'Highest' if metric.larger_is_better else 'Lowest'} {metric.short}"
+    print(f"{best}: {result['winner']} (optimistic: it was chosen on the test samples themselves).")
     for pair in result["comparisons"]:
         if not isinstance(pair["difference"], float):
             who = f"{pair['a']} and {pair['b']} have" if pair["difference"] is None else f"{pair['b']} has"

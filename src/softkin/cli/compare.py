@@ -232,9 +232,8 @@ def run(arguments: argparse.Namespace) -> None:
     )
     show(table, arguments.json)
     if not arguments.json:
-        measured = study.tables.times(arguments.output)
-        if measured is not None:
-            print(measured)
+        if table.times is not None:
+            print(table.times)
         for path in study.outputs.written(arguments.output):
             print(f"Wrote {path}")
 

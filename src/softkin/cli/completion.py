@@ -103,6 +103,7 @@ def candidates(parser: argparse.ArgumentParser, words: list[str]) -> Iterator[tu
         if pending is not None:
             pending = None
         elif word.startswith("-") and word != "-":
+            parser, places = _usual(parser, places, word)
             pending = None if "=" in word else _taking_a_value(parser, word)
         elif places and isinstance(places[0], argparse._SubParsersAction):
             usual = getattr(places[0], "usual", None)
@@ -114,16 +115,31 @@ def candidates(parser: argparse.ArgumentParser, words: list[str]) -> Iterator[tu
         elif places and places[0].nargs not in ("+", "*"):
             places = places[1:]
     option, equals, value = current.partition("=")
+    if equals and option.startswith("-"):
+        parser, places = _usual(parser, places, option)
     if pending is not None:
         yield from _values(pending, current)
     elif equals and option.startswith("-") and (action := _taking_a_value(parser, option)) is not None:
         yield from ((f"{option}={word}" if word else word, about) for word, about in _values(action, value))
     elif current.startswith("-"):
+        parser, _ = _usual(parser, places, current)
         for name, action in parser._option_string_actions.items():
             if name.startswith(current) and action.help != argparse.SUPPRESS and name.startswith("--"):
                 yield name, _about(action)
     elif places:
         yield from _values(places[0], current)
+
+
+def _usual(
+    parser: argparse.ArgumentParser, places: list[argparse.Action], option: str
+) -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
+    """The parser of the default action and its places, if no action is named yet and the option is not the parser's."""
+    usual = getattr(places[0], "usual", None) if places else None
+    if usual is None or option.partition("=")[0] in parser._option_string_actions:
+        return parser, places
+    assert isinstance(places[0], argparse._SubParsersAction)
+    chosen = places[0].choices[usual]
+    return chosen, _places(chosen)
 
 
 def _places(parser: argparse.ArgumentParser) -> list[argparse.Action]:

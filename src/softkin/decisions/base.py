@@ -269,12 +269,12 @@ class Rule(ABC):
     @classmethod
     def option_names(cls) -> list[str]:
         """The names of the constructor's options."""
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+        return list(inspect.signature(cls).parameters)
 
     @classmethod
     def required_options(cls) -> set[str]:
         """The names of the options without a default."""
-        parameters = inspect.signature(cls.__init__).parameters
+        parameters = inspect.signature(cls).parameters
         return {name for name in cls.option_names() if parameters[name].default is inspect.Parameter.empty}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -286,7 +286,7 @@ class Rule(ABC):
         return type(self)(**self.get_params())
 
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
+        defaults = inspect.signature(type(self)).parameters
         changed = []
         for name, value in self.get_params().items():
             if isinstance(value, Tensor):

@@ -204,8 +204,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
     def _why_full(self, is_full: Tensor, rows: Rows, labels: Tensor) -> str:
         """The sentence about classes that are in every set; ``rows`` are those at their limit, the largest score."""
         first, *others = is_full.nonzero()[:, 0].tolist()
-        one = f"all sets hold class {first}" + (f" and {len(others)} more" if others else "")
-        what = f"sets hold all {self.num_classes_} classes" if bool(is_full.all()) else one
+        in_all = f"all sets hold class {first}" + (f" and {len(others)} more" if others else "")
+        what = f"sets hold all {self.num_classes_} classes" if bool(is_full.all()) else in_all
         own = torch.cat([p.gather(1, labels[place][:, None])[:, 0] for place, p in rows.blocks()])
         if float(((own > SLACK) & (own < 1 - SLACK)).double().mean()) > 0.5:
             return (

@@ -12,7 +12,6 @@ from softkin.checks import Array
 from softkin.decisions.base import group_numbers
 
 SHOWN = 3  # classes that describe a node without a name
-DEEPEST = 100_000  # steps to the root: more means a cycle
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from softkin import metrics as measures
 from softkin.calibrators import REGISTRY, Calibrator
 from softkin.evaluation import comparison, leaks, memory
 from softkin.evaluation.settings import Settings
-from softkin.files import number
+from softkin.files import from_number, number
 from softkin.metrics import catalogue, scopes, uncertainty
 from softkin.names import did_you_mean
 from softkin.predictions import Predictions
@@ -20,8 +20,8 @@ from softkin.progress import track
 
 
 def orders() -> list[str]:
-    """The metrics that can order methods: those of a comparison for which smaller is better."""
-    return [metric.key for metric in catalogue.shown("compare") if metric.larger_is_better is False]
+    """The metrics that can order methods: those of a comparison that have a better direction."""
+    return [metric.key for metric in catalogue.shown("compare") if metric.larger_is_better is not None]
 
 
 def order(name: str) -> str:
@@ -74,7 +74,7 @@ def compare_methods(
         methods: Names of calibrators; by default all, without those that search their penalty where that would take
             many minutes (``calibrators.affordable``); a warning names these.
         floor: The value that replaces a probability of 0, as for ``Calibrator.fit``.
-        metric: The metric that orders them, one of ``orders()``: "nll", "brier", "ece_hist" or "ece_hist_output".
+        metric: The metric that orders them, one of ``orders()``, such as "nll", "brier" or "accuracy".
         confidence: The level of all intervals.
         resamples: The number of resamples for an interval.
         seed: The seed of the resampling.
@@ -149,7 +149,9 @@ def _line(p: torch.Tensor, test: Predictions, settings: Settings) -> dict[str, A
 
 
 def _order(line: dict[str, Any], metric: str) -> float:
-    return float(line["metrics"][metric]["value"]) if "metrics" in line else float("inf")
+    if "metrics" not in line:
+        return float("inf")
+    return catalogue.METRICS[metric].cost(from_number(line["metrics"][metric]["value"]))
 
 
 def _against(

@@ -102,11 +102,16 @@ class Metric:
 
     def statistic(self, probabilities: Tensor, labels: Tensor, **options: Any) -> Statistic:
         """The statistic of checked probabilities and labels."""
-        unknown = [name for name in options if name not in self.parameters] if not self._takes_any else []
-        if unknown:
-            listed = ", ".join(self.parameters) or "none"
-            raise TypeError(f"`{self.key}` takes no option `{unknown[0]}`; its options: {listed}.")
+        self.check_options(options)
         return self.make(probabilities, labels, **self.options, **options)
+
+    def check_options(self, names: Iterable[str], *, others: Iterable[str] = ()) -> None:
+        """Refuse options that are neither the metric's own nor among ``others``."""
+        known = [*self.parameters, *others]
+        unknown = [] if self._takes_any else [name for name in names if name not in known]
+        if unknown:
+            guess, listed = did_you_mean(unknown[0], known), ", ".join(known) or "none"
+            raise TypeError(f"`{self.key}` takes no option `{unknown[0]}`; its options: {listed}{guess}")
 
     @property
     def _takes_any(self) -> bool:
@@ -162,6 +167,7 @@ def metric(
     def declared(make: Callable[Concatenate[Tensor, Tensor, P], Statistic]) -> MetricFunction[P]:
         @wraps(make)
         def measured(probabilities: Array, labels: Array, *args: P.args, **kwargs: P.kwargs) -> float:
+            declaration.check_options(kwargs, others=SURENESS)
             options = dict(kwargs)
             confidence, resamples, seed = (options.pop(name, default) for name, default in SURENESS.items())
             p, y = scopes.checked(probabilities, labels)

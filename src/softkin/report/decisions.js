@@ -49,8 +49,8 @@ function decisionsSection() {
       el("span", {}, named(className(content.labels[place]), 30), el("span", { class: "note" }, `sample ${data.rows && data.rows.ids ? cut(String(data.rows.ids[row]), 24) : row}`)),
       ...kept.map(({ levels }) => el("span", { "data-row": row }, said(levels[state.decided].samples[place]))),
     ]);
-    const every = state.allDecided ? rows : rows.filter((_, place) => place % 2 === 0).slice(0, FEW_DECIDED);
-    samples.replaceChildren(el("div", { class: "card flush" }, table("Single samples, from doubtful to sure", ["truth", ...kept.map(({ title }) => title)], every, { class: "words" })));
+    const chosen = state.allDecided ? rows : rows.filter((_, place) => place % 2 === 0).slice(0, FEW_DECIDED);
+    samples.replaceChildren(el("div", { class: "card flush" }, table("Single samples, from doubtful to sure", ["truth", ...kept.map(({ title }) => title)], chosen, { class: "words" })));
     more.hidden = rows.length <= FEW_DECIDED;
     more.textContent = state.allDecided ? `Show ${FEW_DECIDED}` : `Show all ${rows.length}`;
   };

@@ -125,7 +125,7 @@ def _left_out_counts(counts: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     yield counts, others, (counts.sum(dim=1, keepdim=True) - 1).clamp(min=0)
 
 
-def _best_shrinkage(parts: Callable[[], Iterator[tuple[Tensor, Tensor, Tensor]]], k: int) -> float:
+def _best_shrinkage(parts: Parts, k: int) -> float:
     from scipy.optimize import minimize_scalar
 
     def loss(log_a: float) -> float:

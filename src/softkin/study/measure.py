@@ -19,6 +19,11 @@ NARROW = 1e-3  # the smallest bandwidth that is resampled
 FEW_DRAWS = 8  # sets of labels for a narrower bandwidth, each of which takes half a second
 
 
+def floor_key(metric: Metric) -> str:
+    """The name of a metric's floor in a record; that of KDE O is older than the rule."""
+    return "kde_output_floor" if metric.key == "ece_kde_output" else f"{metric.key}_floor"
+
+
 def too_narrow(statistic: Statistic) -> bool:
     """Whether scores are so nearly equal that their KDE error cannot be resampled, which needs nodes every h/8."""
     return isinstance(statistic, Kernel) and 0 < statistic.radius < NARROW
@@ -60,7 +65,7 @@ def on_test(predictions: Predictions, ood: Mapping[str, Predictions] | None = No
         if "table" in metric.shown and statistic.kind == "error":
             calibrated[metric.key] = _when_calibrated(metric, statistic, p)
         if metric.floor:
-            numbers["kde_output_floor"] = statistic.floor()
+            numbers[floor_key(metric)] = statistic.floor()
         caveat = statistic.caveat()
         if caveat is not None:
             caveats[metric.key] = caveat

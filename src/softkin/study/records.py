@@ -29,6 +29,31 @@ FAILURE = "failure.json"
 STUDY = "study.json"
 
 Record = dict[str, Any]
+FIELDS: dict[str, dict[str, type]] = {
+    "distances": {},
+    "training": {
+        "metrics": dict,
+        "spec": dict,
+        "history": list,
+        "ood": list,
+        "effective_target": str,
+        "data_digest": object,
+        "split_digest": object,
+        "seconds": object,
+        "training_seconds": object,
+    },
+    "result": {
+        "metrics": dict,
+        "values": dict,
+        "tried": list,
+        "ood": list,
+        "seed": int,
+        "method": str,
+        "chosen": str,
+        "predictions": str,
+    },
+}
+"""The fields that a record of each kind must have, with their types"""
 State = Literal["done", "damaged", "absent"]
 
 
@@ -121,8 +146,7 @@ def read(folder: Path) -> Record:
         checksum = record.pop("checksum")
         if files.sha256_of_json(record) != checksum:
             raise SoftkinError(f"{path} is not what was written.")
-        if record.get("kind") in ("training", "result"):
-            dict(record["metrics"])
+        _check_fields(record, path)
         for name, digest in record["files"].items():
             if Path(name).is_absolute() or ".." in Path(name).parts:
                 raise SoftkinError(f"{path} must name files of its own folder, got {name[:100]!r}.")
@@ -133,6 +157,16 @@ def read(folder: Path) -> Record:
         if key in record:
             record[key] = _floats(record[key])
     return record
+
+
+def _check_fields(record: Record, path: Path) -> None:
+    """Refuse a record without the fields of its kind: whoever writes a record can write its checksum, too."""
+    for name, kind in FIELDS[record["kind"]].items():
+        if not isinstance(record[name], kind):
+            raise SoftkinError(f"{path} has a field {name!r} of another type than a record's.")
+    for name in {"chosen", "predictions"} & FIELDS[record["kind"]].keys():
+        if Path(record[name]).name != record[name]:
+            raise SoftkinError(f"{path} must name runs of its own study, got {record[name][:100]!r}.")
 
 
 def _floats(value: Any) -> Any:

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +20,7 @@ from softkin.study.outputs import WritePage, write
 from softkin.study.perform import resolve
 from softkin.study.records import keep
 from softkin.study.spec import StudySpec
-from softkin.study.tables import Table, table
+from softkin.study.tables import Table, table, times
 from softkin.study.worker import STOPPED, Standing, standing, work
 
 MOST_RESTARTS = 10  # of dead workers, over a whole study
@@ -98,7 +99,7 @@ def run(
             f"{len(end.left)} of {end.total} runs were not done, {end.left[0].title} among them: the workers ended "
             f"without them{last}; all that is done is kept in {folder}, and the same command tries again."
         )
-    return result
+    return replace(result, times=times(opened))
 
 
 def _both(update: Update | None, baseline: Baseline) -> Update:

@@ -94,6 +94,8 @@ class Table:
     finished: bool = True
     recommendation: tuple[str, ...] = ()
     """The recommendation in sentences; empty while results are missing"""
+    times: str | None = field(default=None, compare=False)
+    """How long methods took relative to one-hot; not part of the files, as times vary from machine to machine"""
 
     def row(self, method: str) -> Row:
         """The row of a method."""
@@ -173,7 +175,8 @@ def build(
     for result in results:
         by_method[result.method].append(result)
     complete = [name for name, per_seed in by_method.items() if len(per_seed) == len(spec.seeds)]
-    verdicts = _verdicts({name: by_method[name] for name in complete}, resamples)
+    loaded = {name: [result.test() for result in by_method[name]] for name in complete}
+    verdicts = _verdicts(by_method, loaded, resamples)
     shown = columns(spec)
     rows = tuple(
         _row(name, per_seed, shown, verdicts if name in complete else {})
@@ -190,13 +193,12 @@ def build(
         *notes.costs(rows),
         *notes.too_wide(rows),
     )
-    advice = recommend(rows, gap_error=_gap_error(by_method.get(registry.ONE_HOT, []))) if finished else ()
+    advice = recommend(rows, gap_error=_gap_error(loaded.get(registry.ONE_HOT, []))) if finished else ()
     return Table(tuple(shown), rows, sentences, spec, data or {}, finished, advice)
 
 
-def _gap_error(per_seed: Sequence[Result]) -> float:
+def _gap_error(tests: Sequence[Predictions]) -> float:
     """The standard error of a gap that the test rows alone cause, averaged over seeds."""
-    tests = [result.test() for result in per_seed]
     return statistics.fmean(gap_and_error(test.probabilities, test.known_labels)[1] for test in tests) if tests else 0.0
 
 
@@ -211,11 +213,12 @@ def columns(spec: StudySpec) -> list[Column]:
     return [*metric_columns(), *unknown]
 
 
-def _verdicts(by_method: Mapping[str, list[Result]], times: int) -> dict[str, Verdict]:
-    """The verdict on each metric that has a winner."""
-    if not by_method:
+def _verdicts(
+    by_method: Mapping[str, list[Result]], loaded: Mapping[str, list[Predictions]], times: int
+) -> dict[str, Verdict]:
+    """The verdict on each metric that has a winner, among the methods whose test predictions are ``loaded``."""
+    if not loaded:
         return {}
-    loaded = {name: [result.test() for result in seeds] for name, seeds in by_method.items()}
     first = next(iter(loaded.values()))
     ids = [_ids(predicted) for predicted in first]
     for name, per_seed in loaded.items():
@@ -285,7 +288,7 @@ def _row(
             n=len(values),
             values=values,
             calibrated=None if None in chance else statistics.fmean(expected["mean"] for expected in chance),
-            floor=_floor(results) if column.key in catalogue.METRICS and catalogue.METRICS[column.key].floor else None,
+            floor=_floor(column.key, results),
             one_bin=any(column.key in result.metrics.get("caveats", ()) for result in results),
             **marks,
         )
@@ -296,8 +299,12 @@ def _row(
     return Row(method, registry.title(method), cells, chosen, settled, target, cost)
 
 
-def _floor(results: list[Result]) -> float:
-    return statistics.fmean(result.metrics["kde_output_floor"] for result in results)
+def _floor(column: str, results: list[Result]) -> float | None:
+    """The mean floor of a metric that has one."""
+    metric = catalogue.METRICS.get(column)
+    if metric is None or not metric.floor:
+        return None
+    return statistics.fmean(result.metrics[measure.floor_key(metric)] for result in results)
 
 
 def times(folder: str | Path | StudyFolder) -> str | None:
