@@ -397,3 +397,15 @@ def test_what_the_rows_cannot_support():
         decisions.PredictionSets(0.93, similarity=np.ones((4, 4)) / 3).fit(z[:16], y[:16])
     with pytest.raises(ValueError, match="`similarity` covers 5 classes but the logits have 4"):
         decisions.PredictionSets(0.5, similarity=np.ones((5, 5))).fit(z, y)
+
+
+@pytest.mark.parametrize("penalty", [0.01, 0.7])
+def test_exported_sets_with_a_penalty_are_those_of_predict_where_rows_tie(penalty):
+    """A penalty times whole numbers is float32 in torch: scores that tie at the limit would fall on both sides of it."""
+    rng = np.random.default_rng(0)
+    z = np.array([[3.0, 2, 1, 0, 0], [0, 1, 2, 3, 4]])[rng.integers(2, size=2000)]
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (rng.random((2000, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    rule = decisions.PredictionSets(0.9, "raps", randomised=False, penalty=penalty, k_reg=2).fit(z[:1000], y[:1000])
+    exported = rule.as_module()(torch.from_numpy(z[1000:])).numpy()
+    assert np.array_equal(rule.predict(z[1000:]), exported)

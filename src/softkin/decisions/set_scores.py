@@ -63,7 +63,8 @@ class Scoring:
             before |= (p == own) & (torch.arange(p.shape[1]) < y[:, None])
         total = torch.where(before, p, 0.0).sum(dim=1) + own[:, 0] * (1 if u is None else 1 - u)
         if self.score.penalised:
-            total += self.penalty * (before.sum(dim=1) + 1 - self.k_reg).clamp(min=0)
+            ranks = before.sum(dim=1).to(p.dtype) + 1  # a number times whole numbers would be float32
+            total += self.penalty * (ranks - self.k_reg).clamp(min=0)
         return total
 
     def all(self, p: Tensor, u: Tensor | None) -> Tensor:
@@ -79,7 +80,7 @@ class Scoring:
         if u is not None:
             total -= u[:, None] * ordered
         if self.score.penalised:
-            ranks = torch.arange(1, ordered.shape[1] + 1, device=ordered.device)
+            ranks = torch.arange(1, ordered.shape[1] + 1, device=ordered.device, dtype=ordered.dtype)
             total += self.penalty * (ranks - self.k_reg).clamp(min=0)
         return total
 
