@@ -141,13 +141,40 @@ def test_squared_error_is_least_in_1500_mixtures():
         low, high = bracket(u, own)
         grid = torch.logspace(math.log10(low), math.log10(high), 300, dtype=torch.float64)
         assert least.converged
-        assert low <= least.beta <= high
+        assert least.searched[0] == low
+        assert least.searched[1] >= high
+        assert low <= least.beta <= least.searched[1]
         assert least.value <= float(squared_errors(z, y, grid).min()) + 1e-10
         assert least.value == pytest.approx(
             float(squared_errors(z, y, torch.tensor([least.beta], dtype=torch.float64))), abs=1e-10
         )
         several += least.valleys > 1
     assert several > 50  # else these were no trial
+
+
+def test_squared_error_of_rows_on_very_different_scales():
+    """The usual range follows the median row; these need a temperature far below it."""
+    z = torch.tensor([[100.0, 0.0]] * 11 + [[0.001, 0.0]] * 10, dtype=torch.float64)
+    y = torch.zeros(21, dtype=torch.int64)
+    y[0] = 1
+    fit = TemperatureScaling(objective="mse").fit(z, y)
+    assert mse(z, y, fit.temperature_) == pytest.approx(2 / 21, abs=1e-9)
+    assert EnsembleTemperatureScaling().fit(z, y).temperature_ == pytest.approx(fit.temperature_)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_squared_error_is_least_on_all_scales(seed):
+    rng = np.random.default_rng(seed)
+    k, parts, labels = int(rng.integers(2, 6)), [], []
+    for _ in range(int(rng.integers(1, 4))):
+        part = rng.normal(size=(int(rng.integers(3, 40)), k)) * 10 ** rng.uniform(-3, 3)
+        wrong = rng.random(len(part)) < rng.uniform(0.1, 0.6)
+        parts.append(part)
+        labels.append(np.where(wrong, rng.integers(k, size=len(part)), part.argmax(axis=1)))
+    z, y = torch.from_numpy(np.concatenate(parts)), torch.from_numpy(np.concatenate(labels))
+    fit = TemperatureScaling(objective="mse").fit(z, y)
+    best = min(mse(z, y, float(t)) for t in np.logspace(-9, 9, 600))
+    assert mse(z, y, fit.temperature_) <= best + 1e-3
 
 
 @pytest.mark.parametrize("n", [500, 6000])

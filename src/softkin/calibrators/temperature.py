@@ -29,6 +29,8 @@ FLAT = 1e-14
 LIMIT = 100
 START_ROWS = 1024  # rows of large data that give the start: their temperature is off by a few per cent
 PER_OCTAVE = 2  # points of the grid on which the squared error, which may have several minima, is evaluated
+SATURATED = 40.0  # β times a row's lead at which the other classes have less than 1e-17 of the winner's score
+WORTH = 1e-3  # of squared error, for which a temperature below the usual range is taken
 UNIFORM = 0.05  # β times the largest range of logits at the start of the grid
 SMALLEST = 2.3e-308  # the smallest normal float64
 LARGE = 1e60  # logits with a range above it, or below its inverse, are scaled first
@@ -261,7 +263,29 @@ def best_temperature(u: Tensor, own: Tensor, objective: Objective) -> Minimum:
         ends = [descend(derivatives(*part), beta, left, right, last_step=0.05) for left, beta, right in places]
         places = [(low, 1.0 if end.at_bound and objective == "nll" else end.beta, high) for end in ends]
     ends = [descend(at, beta, left, right) for left, beta, right in places]
-    return replace(min(ends, key=lambda end: end.value), valleys=len(ends), searched=(low, high))
+    best = min(ends, key=lambda end: end.value)
+    if objective == "mse":
+        beyond, end = _beyond(u, own, high, best.value)
+        further = [descend(at, beta, left, right) for left, beta, right in beyond]
+        if further and (least := min(further, key=lambda end: end.value)).value < best.value - WORTH:
+            best, ends, high = least, ends + further, end
+    return replace(best, valleys=len(ends), searched=(low, high))
+
+
+def _beyond(u: Tensor, own: Tensor, high: float, least: float) -> tuple[list[tuple[float, float, float]], float]:
+    """The local minima of the squared error above the usual range, as ``valleys``, and the end of that range.
+
+    Most rows are saturated there: all mass is on their winners. The others, whose winners are hardly ahead, can at best
+    have no error at all; only if that would be well below the ``least`` error so far is it worth a search.
+    """
+    ahead = torch.where(u < 0, -u, torch.inf).amin(dim=1)
+    winners = (u == 0).sum(dim=1)
+    saturated = 1 + (1 - 2 * (own == 0).double()) / winners
+    left = ahead * high < SATURATED
+    if not bool(left.any()) or float(saturated[~left].sum()) / len(u) >= least - WORTH:
+        return [], high
+    end = min(SATURATED / float(ahead[left].min()), 1e300 / LARGE)
+    return valleys(u[left], own[left], high / (UNIFORM * REACH), end, margin=0.0), end
 
 
 def starting_factor(z: Tensor, y: Tensor) -> float:
@@ -275,8 +299,9 @@ class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=
 
     T is the minimum of the mean NLL (convex in 1/T, found to 1e-7 of itself) or of the squared error ("mse", the Brier
     score), which can have several minima: T is the global one. It lies within 1,000 times the logits' range, or
-    wherever the least NLL can lie; data that are all predicted right, whose best T is 0, or worse than chance, whose
-    best is infinite, end at that bound, and ``certificate_.bound_hit`` says so. The winning class never changes.
+    wherever the least NLL can lie, or below, if the squared error is lower there by more than 0.001. Data that are all
+    predicted right, whose best T is 0, or worse than chance, whose best is infinite, end at that bound, and
+    ``certificate_.bound_hit`` says so. The winning class never changes.
 
     T > 1 says that the model was over-confident, T < 1 that it was under-confident, as one trained on smooth labels
     often is.
