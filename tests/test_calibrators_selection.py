@@ -1,5 +1,7 @@
 """Cross-fitting, ``fit_best``, and the exported model."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -183,8 +185,19 @@ def test_onnx(cal, tmp_path):
 
 
 def test_candidates_by_name():
-    z, y = drawn(n=60)
+    z, y = drawn()
     best = calibrators.fit_best(z, y, candidates=["ts", calibrators.VectorScaling()], folds=2, progress=False)
     assert {type(candidate.calibrator).name for candidate in best.candidates} == {"temperature", "vector"}
     with pytest.raises(ValueError, match=r"`candidates` must be .*temprature.*; did you mean 'temperature'\?"):
         calibrators.fit_best(z, y, candidates=["temprature"])
+
+
+def test_infinite_scores_show_no_winner():
+    z, y = drawn(n=120)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        best = calibrators.fit_best(
+            z, y, candidates=[calibrators.HistogramBinning(), calibrators.IsotonicCalibration()], progress=False
+        )
+    assert best.candidates[0].score == float("inf")  # else this were no trial
+    assert not best.is_significant

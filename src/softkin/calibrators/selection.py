@@ -85,7 +85,7 @@ class BestFit:
     def is_significant(self) -> bool:
         """Whether the interval of the difference to the runner-up excludes 0."""
         c = self.comparison
-        return c is not None and not c.low <= 0 <= c.high
+        return c is not None and (c.low > 0 or c.high < 0)  # NaN, from infinite scores, shows nothing
 
     def __str__(self) -> str:
         lines = [f"{self.metric}, cross-fitted (uncalibrated {self.uncalibrated:.5f})"]
