@@ -1,6 +1,7 @@
 """softkin inside scikit-learn, tested with scikit-learn's own checks."""
 
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.metrics import log_loss, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
+    PredefinedSplit,
     RepeatedStratifiedKFold,
     StratifiedShuffleSplit,
     cross_val_score,
@@ -234,3 +236,16 @@ def test_twenty_classes_with_exact_zeros_beside_scikit_learns_temperature(kind):
     loss = log_loss(y_test, ours.predict_proba(test))
     peer = log_loss(y_test, theirs.predict_proba(test))
     assert loss <= peer
+
+
+def test_a_class_that_a_fold_lacks_gets_the_same_probability_in_any_batch():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    y = np.argmax(X[:, :3] + rng.normal(size=(300, 3)), axis=1)
+    fold = np.where(y == 2, 0, rng.integers(3, size=300))  # the training rows of fold 0 lack class 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = CalibratedClassifier(LogisticRegression(), method="vector", cv=PredefinedSplit(fold)).fit(X, y)
+    alone = np.concatenate([fitted.predict_proba(X[i : i + 1]) for i in range(20)])
+    among_others = fitted.predict_proba(np.concatenate([X[:20], 30 * X[50:60]]))[:20]
+    assert np.allclose(alone, among_others, atol=1e-12)

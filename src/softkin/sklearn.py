@@ -229,8 +229,9 @@ def _scores(estimator: Any, X: Any, classes: NDArray[Any]) -> tuple[NDArray[Any]
         )
     if len(own) == len(classes):
         return scores, kind
-    # A classifier whose fold lacks a class cannot predict that class.
-    whole = np.full((len(scores), len(classes)), 0.0 if kind == "probabilities" else scores.min() - 10.0)
+    # A classifier whose fold lacks a class cannot predict that class: it scores below all others of its row.
+    least = 0.0 if kind == "probabilities" else scores.min(axis=1, keepdims=True) - 10.0
+    whole = np.broadcast_to(least, (len(scores), len(classes))).copy()
     whole[:, np.searchsorted(classes, own)] = scores
     return whole, kind
 
