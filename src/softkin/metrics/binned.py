@@ -11,7 +11,7 @@ from softkin import binning
 from softkin.binning import Bins, Norm, ReliabilityCurve
 from softkin.metrics.scopes import Per, Pool
 from softkin.metrics.shares import score_minus_share, size_of_gap
-from softkin.metrics.statistics import KEEP, Dealt, Kept, Kind, PooledSums, RowSums, Statistic, added
+from softkin.metrics.statistics import KEEP, Dealt, Gap, Kept, Kind, PooledSums, RowSums, Statistic, added
 
 BinnedNorm = Norm | Literal["debiased", "over", "under", "net"]
 ONE_BIN = (
@@ -64,8 +64,31 @@ class Binned(PooledSums):
     def caveat(self) -> str | None:
         return ONE_BIN if self.norm != "net" and int((self.curve().count > 0).sum()) == 1 else None
 
+    def gap(self) -> Gap | None:
+        if self.columns == 1 and self.norm in (1, 2, "max", "debiased"):
+            return Gap(self.pool.scores, self.pool.is_hit[:, 0], 1.0)
+        if self.columns == 1 or self.norm != 1:
+            return None
+        # Of all scores of a row the differences to the hits add up to 0. So the bins in which most scores win have the
+        # same gap as the other bins together, with the other sign.
+        rows = self.pool.rows
+        place = binning.assign(self.pool.scores, self.bins).to(torch.int64).view(rows.shape)
+        winning = place.gather(1, rows.argmax(dim=1, keepdim=True))
+        all_scores, winners = (
+            torch.bincount(part.reshape(-1), minlength=self.bins.n_bins) for part in (place, winning)
+        )
+        is_high = (2 * winners > all_scores)[place]
+        scores = torch.where(is_high, rows, 0.0).sum(dim=1, dtype=torch.float64)
+        return Gap(scores, is_high.reshape(-1)[self.pool.hits], 2 * self.num_samples / self.denominator)
+
     def ends(self, level: float) -> tuple[float, float] | None:
-        if self.columns > 1 or int((self.curve().count > 0).sum()) > 1:
+        used = int((self.curve().count > 0).sum())
+        if self.columns > 1 and self.norm == 1 and used == 2:
+            gap = self.gap()
+            if gap is not None and bool((gap.scores > 0).all()):  # winners share one bin, all others the other one
+                low, high = size_of_gap(gap.scores, gap.is_hit, level)
+                return gap.factor * low, gap.factor * high
+        if self.columns > 1 or used > 1:
             return None
         scores, is_hit = self.pool.scores, self.pool.is_hit[:, 0]
         if self.norm == "over" or self.norm == "under":

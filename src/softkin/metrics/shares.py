@@ -111,7 +111,7 @@ def score_minus_share(scores: Tensor, is_hit: Tensor, level: float) -> tuple[flo
     def reach(width: float) -> float:
         return math.sqrt(max(0.0, half**2 + width**2 - 2 * correlation * half * width))
 
-    return c - a - reach(high - a), c - a + reach(a - low)
+    return max(-1.0, c - a - reach(high - a)), min(1.0, c - a + reach(a - low))
 
 
 def gap_and_error(probabilities: Tensor, labels: Tensor) -> tuple[float, float]:

@@ -35,6 +35,14 @@ class Dealt(NamedTuple):
     """(N,) a class for each row, drawn with the row's own probabilities"""
 
 
+class Gap(NamedTuple):
+    """Scores of the rows (N,) and whether they hit (N,): the error is about ``factor``·|mean score − share of hits|."""
+
+    scores: Tensor
+    is_hit: Tensor
+    factor: float
+
+
 class Statistic(ABC):
     """A metric of N rows."""
 
@@ -82,6 +90,10 @@ class Statistic(ABC):
 
     def ends(self, level: float) -> tuple[float, float] | None:
         """The ends of the confidence interval if there is a formula for them; None if it takes resampling."""
+        return None
+
+    def gap(self) -> "Gap | None":
+        """A part of the departure from calibration whose interval has a formula; None if there is none."""
         return None
 
     def adds_up_with(self, other: "Statistic") -> bool:

@@ -14,10 +14,14 @@ from torch import Tensor
 from softkin import checks, roots
 from softkin.metrics.binned import Binned
 from softkin.metrics.scopes import blocks
+from softkin.metrics.shares import score_minus_share
 from softkin.metrics.statistics import RowSums, Statistic
 
 Test = Literal["equal metric", "exchangeable"]
 TESTS = ("equal metric", "exchangeable")
+FEW = 10  # right or wrong answers, below which resampling does not show how many there might be
+NONE_SEEN = 1e-5  # an error that rounding, in sums of float32, may have made of 0
+SOME = 200  # resamples that show how far chance moves an error of 0
 MOST_NOISE = 2**26  # numbers that ``all_compared`` keeps of all resamples: half a gigabyte of float64
 
 
@@ -166,9 +170,32 @@ def _from_resamples(
     low, high = _sizes(statistic, base, noise, 1.0, centre, tail)
     low_shrunk, high_shrunk = _sizes(statistic, base, noise, _shrinkage(statistic, base, noise), centre, tail)
     low, high = min(value + low - centre, low_shrunk), max(value + high - centre, high_shrunk)
+    if centre < NONE_SEEN:  # no multiple of no departure is large: the truth may be as far off as chance moves it
+        truths = statistic.scaled(base, 0.0) + noise[:SOME]
+        high = max(high, float(torch.quantile(statistic.size(truths), 1 - tail)))
+    low, high = _with_gap(statistic, value, low, high, level)
     rejected, redrawn = rejects_calibration(statistic, centre, level, resamples, generator)
     high = min(max(0.0, high), statistic.at_most)
     return Measured(around(value, max(0.0, low) if rejected else 0.0, high, level), redrawn)
+
+
+def _with_gap(statistic: Statistic, value: float, low: float, high: float, level: float) -> tuple[float, float]:
+    """The ends of an error's interval, extended by those of its gap where resampled rows show too little of it.
+
+    If nearly all answers are right, or nearly all wrong, the few others decide, and most resamples hold even fewer.
+    The interval of the gap is valid there. The rest of the error, from bins that err in both directions, is kept.
+    """
+    gap = statistic.gap()
+    if gap is None:
+        return low, high
+    hits = int(gap.is_hit.sum())
+    least, most = score_minus_share(gap.scores, gap.is_hit, level)
+    if min(hits, statistic.num_samples - hits) >= FEW and value >= gap.factor * (most - least) / 8:
+        return low, high
+    seen = abs(float(gap.scores.double().mean() - gap.is_hit.double().mean()))
+    rest = max(0.0, value - gap.factor * seen)
+    ends = (gap.factor * max(least, -most, 0.0) + rest, gap.factor * max(-least, most) + rest)
+    return min(low, ends[0]), max(high, ends[1])
 
 
 def _sizes(
