@@ -264,7 +264,7 @@ COMMANDS = [
 1 | calibrate compare good.npz four.npz | four.npz
 1 | calibrate compare good.npz unlabelled.npz | unlabelled.npz must have labels for this
 2 | calibrate compare good.npz other.npz --methods ts,nonsense | 'nonsense'
-2 | calibrate compare good.npz other.npz --metric nlll | `metric` must be one of nll, brier, ece_hist, ece_hist_output, got 'nlll'; did you mean 'nll'?
+2 | calibrate compare good.npz other.npz --metric nlll | `metric` must be one of accuracy, nll, brier, ece_hist, ece_hist_output, got 'nlll'; did you mean 'nll'?
 2 | calibrate compare good.npz other.npz --confidence 1 | --confidence
 2 | calibrate compare good.npz other.npz --resamples 3 | --resamples
 2 | calibrate compare good.npz other.npz --resamples 1000000000000000000000000000000 | --resamples
@@ -273,7 +273,7 @@ COMMANDS = [
 2 | calibrate compare good.npz other.npz --labels labels.txt | --labels
 2 | calibrate fit good.npz --method ts --output c --floor 2 | --floor
 2 | calibrate fit probs.npz --method ts --output c --floor -1 | --floor
-2 | calibrate compare good.npz other.npz --metric accuracy | metric
+2 | calibrate compare good.npz other.npz --metric signed_gap | metric
 2 | decide | ACTION
 2 | decide fti good.npz | fti
 2 | decide fit good.npz --output r | --rule

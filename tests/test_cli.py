@@ -1,9 +1,13 @@
 """The command line, in this process and as a real one."""
 
+import contextlib
 import json
+import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -337,3 +341,23 @@ sys.exit(main())
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "softkin: interrupted\n")
+
+
+def test_closed_output_is_no_error():
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m softkin data list >&- 2>&-"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_interrupt_that_a_library_swallows_is_still_an_interrupt(monkeypatch, capsys):
+    def breaks(arguments):
+        with contextlib.suppress(KeyboardInterrupt):  # as an import that is interrupted may
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        raise RecursionError
+
+    monkeypatch.setattr(cli.status, "run", breaks)
+    assert cli.main(["status", "folder"]) == 130
+    assert capsys.readouterr().err == "softkin status: interrupted\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -493,3 +493,10 @@ def test_a_name_of_the_hub(hub, tmp_path):
     assert there == "225 25 50 ['apple', 'aquarium_fish'] someone/cifar100, train"
     assert "the Hugging Face hub knows no public data set of that name" in unknown
     assert "the Hugging Face hub could not be asked for it" in ask("http://127.0.0.1:9", "no/network")[0]
+
+
+def test_a_csv_of_a_million_columns_is_refused_before_it_is_parsed(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(f"c{i}" for i in range(20_000)) + ",labels\n" + ",".join("0" * 20_000) + ",0\n")
+    with pytest.raises(SoftkinError, match=r"wide.csv must have at most 10,000 columns, its first line has 20,001\."):
+        data.load(path)

@@ -359,3 +359,10 @@ def test_a_format_is_one_declaration(tmp_path, monkeypatch):
         FORMATS.remove("toy")
     with pytest.raises(ValueError, match="`format` must be one of npz, .*, got 'parket'; did you mean 'parquet'?"):
         formats.open_file(tmp_path / "a.toy", form="parket")
+
+
+def test_a_class_name_with_a_line_break_survives_a_csv(tmp_path):
+    names = ["cat", "a\nb", "car"]
+    written = Predictions(torch.eye(3), torch.arange(3), class_names=names)
+    written.save(tmp_path / "p.csv")
+    assert formats.read(tmp_path / "p.csv").class_names == names

@@ -12,8 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin.names import did_you_mean
-
 Array: TypeAlias = Tensor | NDArray[Any]
 """The types that public functions accept as arrays of numbers."""
 
@@ -206,6 +204,8 @@ def option(value: Any, name: str, allowed: Sequence[Any]) -> None:
     """Refuse a value that is not one of the allowed ones."""
     if value not in allowed or isinstance(value, bool):
         *first, last = (repr(value) for value in allowed)
+        from softkin.names import did_you_mean
+
         words = [word for word in allowed if isinstance(word, str)]
         guess = did_you_mean(value, words) if isinstance(value, str) else "."
         raise ValueError(f"`{name}` must be {', '.join(first)}{' or ' if first else ''}{last}, got {value!r}{guess}")

@@ -4,9 +4,12 @@ import argparse
 import contextlib
 import io
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from types import FrameType
 
 from softkin import SoftkinError, __version__
 from softkin.cli import (
@@ -64,10 +67,36 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     An exception becomes one line on standard error, or is raised if SOFTKIN_TRACEBACK is set.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started us, as in `softkin … >&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, as it stays open
+        elif isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # α and − on a terminal that lacks them
-    arguments = parser().parse_args(argv)
+    with _interrupts() as interrupts:
+        return _run(parser().parse_args(argv), interrupts)
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """A list that gets an entry for each Ctrl-C: inside an import, a library may swallow the exception."""
+    seen: list[int] = []
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield seen  # somebody else handles it
+        return
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+def _run(arguments: argparse.Namespace, interrupts: Sequence[int]) -> int:
     command = COMMANDS[arguments.command]
     code = 2
     try:
@@ -86,6 +115,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("SOFTKIN_TRACEBACK"):
             raise
+        if interrupts:  # what follows a broken import may be any error
+            print(f"softkin {arguments.command}: interrupted", file=sys.stderr)
+            return 130
         print(f"softkin {arguments.command}: {one_line(in_words(error))}", file=sys.stderr)
         if isinstance(error, OSError):
             _silence()  # at exit Python would try to write the rest again, and fail again

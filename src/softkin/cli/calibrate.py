@@ -146,7 +146,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         certificate = files.plain(asdict(calibrator.certificate_))
         print(json_text(about | {"certificate": certificate}))
         return
-    print(f"{calibrator!r}\n{calibrator.certificate_}\nWrote {arguments.output}")
+    print(f"{calibrator!r}\n{calibrator.certificate_}\nWrote {shown(str(arguments.output))}")
 
 
 def _apply(arguments: argparse.Namespace) -> None:
@@ -177,7 +177,7 @@ def _apply(arguments: argparse.Namespace) -> None:
             f"NLL {_plain(files.number(before['nll']))} → {_plain(files.number(behind['nll']))}, ECE of the prediction "
             f"{100 * before['ece_hist']:.2f} % → {100 * behind['ece_hist']:.2f} %"
         )
-    print(f"Wrote {arguments.output}")
+    print(f"Wrote {shown(str(arguments.output))}")
 
 
 def _compare(arguments: argparse.Namespace) -> None:

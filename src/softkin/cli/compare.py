@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices, running, sources
 from softkin.cli.text import json_text, width
+from softkin.escape import terminal
 from softkin.training import STOPS
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ def run(arguments: argparse.Namespace) -> None:
         if table.times is not None:
             print(table.times)
         for path in study.outputs.written(arguments.output):
-            print(f"Wrote {path}")
+            print(f"Wrote {terminal(str(path))}")
 
 
 def show(table: "Table", as_json: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from softkin import SoftkinError
 from softkin.cli import choices
 from softkin.cli.text import json_text
+from softkin.escape import terminal
 
 SUMMARY = "list and download data sets, and show what a source holds"
 DESCRIPTION = """\
@@ -80,7 +81,7 @@ def _get(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json_text({"name": arguments.name, "path": str(path), "downloaded": there is None}))
     else:
-        print(f"{arguments.name} was there already: {path}" if there else f"Wrote {path}")
+        print(f"{arguments.name} was there already: {path}" if there else f"Wrote {terminal(str(path))}")
 
 
 def _show(arguments: argparse.Namespace) -> None:

@@ -177,7 +177,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         about = {"rule": repr(rule), "guarantee": rule.guarantee(), "num_samples": len(held_out)}
         print(json_text(about | {"folder": str(arguments.output)}))
         return
-    print(f"{rule!r}, fitted on {len(held_out):,} samples\n{rule.guarantee()}\nWrote {arguments.output}")
+    print(f"{rule!r}, fitted on {len(held_out):,} samples\n{rule.guarantee()}\nWrote {shown(str(arguments.output))}")
 
 
 def _apply(arguments: argparse.Namespace) -> None:
@@ -211,7 +211,7 @@ def _apply(arguments: argparse.Namespace) -> None:
                 answer = "the class itself" if line["height"] == 0 else coarse
                 share, wrong = (f"{100 * line[name]:.1f} %" for name in ("share", "error"))
                 print(f"  {answer}: {share} of the samples, {wrong} of them wrong")
-    print(f"Wrote {arguments.output}")
+    print(f"Wrote {shown(str(arguments.output))}")
 
 
 def _compare(arguments: argparse.Namespace) -> None:

@@ -180,7 +180,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _wrote(path: Path, arguments: argparse.Namespace) -> None:
     if not arguments.json:
-        print(f"Wrote {path}")
+        print(f"Wrote {shown(str(path))}")
 
 
 def _titles(files: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices, running
 from softkin.cli.text import json_text
+from softkin.escape import terminal
 
 if TYPE_CHECKING:
     from softkin.paper import PaperSpec, PaperTable
@@ -213,7 +214,7 @@ def _write(table: "PaperTable", folder: Path, *, quiet: bool) -> None:
     for name, text in content.items():
         write(folder / name, text.encode("utf-8"))
         if not quiet:
-            print(f"Wrote {folder / name}")
+            print(f"Wrote {terminal(str(folder / name))}")
 
 
 def _figure(spec: "PaperSpec", arguments: argparse.Namespace, options: dict[str, Any]) -> None:
@@ -228,4 +229,4 @@ def _figure(spec: "PaperSpec", arguments: argparse.Namespace, options: dict[str,
         path = arguments.output / "figures" / f"{name}-{arguments.scale}.{arguments.format}"
         write(path, content.getvalue())
         written.append(str(path))
-    print(json.dumps(written) if arguments.json else "\n".join(f"Wrote {path}" for path in written))
+    print(json.dumps(written) if arguments.json else "\n".join(f"Wrote {terminal(str(path))}" for path in written))

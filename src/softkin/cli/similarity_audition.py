@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         result.save(arguments.output, class_names=classes.class_names, sources=words)
         if not arguments.json:
-            print(f"Wrote {arguments.output}")
+            print(f"Wrote {shown(str(arguments.output))}")
 
 
 def _candidates(

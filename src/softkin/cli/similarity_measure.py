@@ -137,7 +137,7 @@ def run(arguments: argparse.Namespace) -> None:
         contents = _contents(matrix, measured, s, labels, arguments)
         files.write_together(contents)
         if not arguments.json:
-            print("\n".join(f"Wrote {path}" for path in contents))
+            print("\n".join(f"Wrote {shown(str(path))}" for path in contents))
 
 
 def _weights(mix: list[str]) -> list[tuple[str, float]]:

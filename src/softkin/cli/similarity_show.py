@@ -142,7 +142,7 @@ def run(arguments: argparse.Namespace) -> None:
         similarity.save(arguments.output, s, class_names=names, source=source, about=about)
         written.append(arguments.output)
     if not arguments.json:
-        print("\n".join(f"Wrote {path}" for path in written), end="\n" if written else "")
+        print("\n".join(f"Wrote {shown(str(path))}" for path in written), end="\n" if written else "")
 
 
 def _others(read: sources.SourceRead, arguments: argparse.Namespace) -> "dict[str, Tensor]":

@@ -209,7 +209,7 @@ def measure(
 
 def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str | None]":
     """The classes of SOURCE, with samples if it has any, and a description of where the samples come from."""
-    from softkin import SoftkinError, data, distances
+    from softkin import SoftkinError, checks, data, distances
     from softkin.data.loading import is_known_file
     from softkin.distances import files as readers
     from softkin.distances.taxonomy_files import read_taxonomy
@@ -221,7 +221,11 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
     if suffix in readers.SUFFIXES and (path.exists() or not is_known_file(path)):
         files.require_regular(path)
         names = read_taxonomy(path).leaves if readers.holds_taxonomy(path) else read_matrix_names(path)
-        return distances.ClassNames(names, names), None
+        files.within("classes", len(names), str(path))
+        if len(names) < 2:
+            raise SoftkinError(f"{path} must hold at least 2 classes, it holds {len(names)}.")
+        with files.named(path):
+            return distances.ClassNames(checks.class_names(names), names), None
     if path.is_file() and not is_known_file(path):
         raise SoftkinError(
             f"{source} is of no known format: class names come in a .txt file, images, features or text in "
@@ -252,6 +256,7 @@ def read_names(path: Path) -> "ClassNames":
     for line in lines:
         first, tab, synonyms = line.partition("\t")
         names.append([name.strip() for name in synonyms.split(",") if name.strip()] if tab else first)
+    files.within("classes", len(ids), str(path))
     if len(ids) < 2:
         raise SoftkinError(f"{path} must name at least 2 classes, one a line, it names {len(ids)}.")
     try:

@@ -75,7 +75,7 @@ def present(arguments: argparse.Namespace, result: dict[str, Any], in_words: Cal
     if arguments.output is not None:
         files.write(arguments.output, text.encode())
         if not arguments.json:
-            print(f"Wrote {arguments.output}")
+            print(f"Wrote {shown(str(arguments.output))}")
 
 
 def print_data_sets(result: dict[str, Any]) -> None:

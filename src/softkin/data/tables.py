@@ -21,6 +21,7 @@ SUFFIXES = {".parquet", ".csv", ".jsonl"}
 LABEL_COLUMNS = ("label", "fine_label", "labels", "target", "intent", "category", "class")
 IMAGE_COLUMNS = ("image", "img", "images")
 TEXT_COLUMNS = ("text", "sentence", "query", "utterance", "question", "review", "content")
+MOST_COLUMNS = 10_000  # of a CSV
 BLOCK = 2**26  # bytes: the maximum length of a CSV or JSONL row
 
 _SHARD = re.compile(r"-\d+-of-\d+$")  # train-00003-of-00017.parquet is a shard of train
@@ -143,6 +144,10 @@ def _text_columns(path: Path, *_stamp: int) -> dict[str, list[Any]]:
     from pyarrow import csv
 
     files.within("bytes", files.require_regular(path), str(path))
+    with files.open_file(path) as file:  # all columns are parsed, also those that nobody uses
+        columns = 1 + file.readline(BLOCK).count(b",")
+    if columns > MOST_COLUMNS:
+        raise SoftkinError(f"{path} must have at most {MOST_COLUMNS:,} columns, its first line has {columns:,}.")
     table = csv.read_csv(
         path,
         read_options=csv.ReadOptions(block_size=BLOCK),

@@ -5,7 +5,8 @@ the options that it takes. A new source is one function decorated with ``@source
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin import SoftkinError, checks
 from softkin.checks import Array
 from softkin.distances import files as readers
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
@@ -312,22 +313,21 @@ def _outputs(data: ClassData, *, outputs: tuple[Array, Array] | None = None) -> 
 def _confusion(data: ClassData, *, confusion: Array | str | Path | None = None) -> ClassDistances:
     """Minus the logarithm of the shares of a confusion matrix."""
     assert confusion is not None
-    from_path = isinstance(confusion, str | Path)
-    counts = readers.read_confusion(confusion, data.class_names) if isinstance(confusion, str | Path) else confusion
-    _same_count(len(data.class_names), len(counts), "confusion")
-    origin = f" {Path(str(confusion)).name}" if from_path else ""
-    return ClassDistances(from_similarity(from_confusion(counts)), f"confusion matrix{origin}", asymmetric=True)
+    with _named(confusion) as origin:
+        counts = readers.read_confusion(confusion, data.class_names) if isinstance(confusion, str | Path) else confusion
+        _same_count(len(data.class_names), len(counts), "confusion")
+        return ClassDistances(from_similarity(from_confusion(counts)), f"confusion matrix{origin}", asymmetric=True)
 
 
 @source("weights", title="LW", needs=("names",), required=("weights",))
 def _weights(data: ClassData, *, weights: Array | str | Path | None = None) -> ClassDistances:
     """L2 distance between the directions of a last layer's rows."""
     assert weights is not None
-    from_path, count = isinstance(weights, str | Path), len(data.class_names)
-    rows = readers.read_weights(weights, count) if isinstance(weights, str | Path) else weights
-    _same_count(count, len(rows), "weights")
-    origin = f" {Path(str(weights)).name}" if from_path else ""
-    return ClassDistances(from_weights(rows), f"last-layer weights{origin}: L2 of their directions")
+    count = len(data.class_names)
+    with _named(weights) as origin:
+        rows = readers.read_weights(weights, count) if isinstance(weights, str | Path) else weights
+        _same_count(count, len(rows), "weights")
+        return ClassDistances(from_weights(rows), f"last-layer weights{origin}: L2 of their directions")
 
 
 @source("file", title="File", needs=("names",), required=("matrix",))
@@ -340,6 +340,18 @@ def _file(data: ClassData, *, matrix: str | Path | None = None) -> ClassDistance
         asymmetric = content.about.get("asymmetric") is True
         return ClassDistances(content.values, how, asymmetric=asymmetric, about=content.about)
     return ClassDistances(from_similarity(content.values), how, similarity=content.values, about=content.about)
+
+
+@contextmanager
+def _named(given: object) -> Iterator[str]:
+    """The name of a file for descriptions; errors inside the block name the file, unless they do already."""
+    if not isinstance(given, str | Path):
+        yield ""
+        return
+    try:
+        yield f" {Path(given).name}"
+    except (ValueError, TypeError) as error:
+        raise SoftkinError(f"{given}: {error}") from error
 
 
 def _same_count(classes: int, covered: int, name: str) -> None:

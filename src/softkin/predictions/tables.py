@@ -66,7 +66,7 @@ def columns_of(header: Sequence[str], reading: Reading, name: str, *, textual: S
         return Columns([score], [reading.positive_class], of_score, labels, ids, texts)
     kind = reading.kind
     words = "|".join(word for names in formats.NAMES.values() for word in names)
-    pattern = re.compile(rf"({words})[ _.:/\[-]+(.+?)\]?", re.IGNORECASE)
+    pattern = re.compile(rf"({words})[ _.:/\[-]+(.+?)\]?", re.IGNORECASE | re.DOTALL)
     prefixed: dict[ScoreKind, list[tuple[str, str]]] = {"logits": [], "probs": []}
     for column in scores:
         match = pattern.fullmatch(column)
