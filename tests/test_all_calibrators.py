@@ -397,7 +397,7 @@ def test_leak_guard():
     cal.predict_proba(z, sample_ids=list(range(10)))
     with pytest.raises(ValueError, match="`sample_ids` must be as many as the samples: got 3 for 10"):
         cal.fit(z, y, sample_ids=[1, 2, 3])
-    with pytest.raises(TypeError, match="`sample_ids` must be texts or whole numbers, got 0.5 at place 0"):
+    with pytest.raises(TypeError, match="`sample_ids` must be texts or whole numbers, got 0.5 at index 0"):
         cal.fit(z, y, sample_ids=[0.5] * 10)
 
 

@@ -285,7 +285,7 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         ("a.jsonl", "[1]\n", "line 1 must be a JSON object, got list"),
         ("a.jsonl", '{"probs": [1, "x"], "label": 0}\n', "`probs` must hold numbers only"),
         ("a.jsonl", '{"answer": 1}\n', "must hold `logits` or `probs`, it holds answer"),
-        ("a.bin", "what is this", "is of no known format; those are npz, npy, safetensors, parquet, csv, tsv, jsonl"),
+        ("a.bin", "what is this", "has no known format; those are npz, npy, safetensors, parquet, csv, tsv, jsonl"),
     ],
 )  # fmt: skip
 def test_errors_say_what_is_wrong(tmp_path, name, content, words):

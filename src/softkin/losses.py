@@ -511,5 +511,5 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
             asymmetric = asymmetric or content.about.get("asymmetric") is True
             return cls.from_distances(content.values, alpha, beta, asymmetric=asymmetric, **options)
         if beta is not None:
-            raise ValueError(f"`beta` must be left out: {path} holds a similarity, which has its β in it already.")
+            raise ValueError(f"`beta` must be left out: {path} holds a similarity, which already includes its β.")
         return cls(content.values, alpha, **options)

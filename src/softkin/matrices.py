@@ -132,7 +132,7 @@ def _read_safetensors(path: Path) -> ClassMatrix:
 
 
 def _read_csv(path: Path, kind: str) -> ClassMatrix:
-    """A header of class names, then one row of numbers a class; the first column may repeat the names.
+    """A header of class names, then one row of numbers per class; the first column may repeat the names.
 
     The cell in the corner may say what kind of matrix it is.
     """

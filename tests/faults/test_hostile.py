@@ -500,7 +500,7 @@ def test_names_in_files_do_not_steer_the_terminal(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["cat", "cat"], "`class_names` must differ, but 'cat' stands at places 0 and 1"),
+        (["cat", "cat"], "`class_names` must differ, but 'cat' appears at indices 0 and 1"),
         (["cat", " "], "`class_names` must not hold an empty name"),
         (["cat", "do\udce9g"], "`class_names` must be Unicode text, but .* cannot be encoded"),
     ],

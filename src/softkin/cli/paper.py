@@ -24,7 +24,7 @@ Repeat the study of Liu and JaJa, Class-Similarity Based Label Smoothing for Con
 
 NAME is table1 (CIFAR-100), table2 (Tiny-ImageNet), alpha, beta, ood, reliability, or a .toml file of the same form.
 Scale full trains the paper's networks for 200 epochs and needs GPUs. Scale small takes a few hours on two cores.
-Scale trial, which only table1 has, trains one seed at fixed values: 25 minutes a training on one core.
+Scale trial, which only table1 has, trains one seed at fixed values: 25 minutes per training on one core.
 Finished runs are kept in the folder: the same command resumes after any interruption, and a run that several tables or
 figures need is done once."""
 EXAMPLE = "softkin paper list"

@@ -171,7 +171,7 @@ class Tree:
         above: dict[str, str] = {}
         for place, edge in enumerate(edges):
             if isinstance(edge, str) or len(edge) != 2 or not all(isinstance(name, str) for name in edge):
-                raise TypeError(f"`edges` must be (parent, child) pairs of names, got {edge!r} at place {place}.")
+                raise TypeError(f"`edges` must be (parent, child) pairs of names, got {edge!r} at index {place}.")
             parent, child = edge
             if above.setdefault(child, parent) != parent:
                 raise ValueError(

@@ -93,7 +93,7 @@ class WordNet:
         return [fields[4 + 2 * word] for word in range(int(fields[3], 16))]
 
     def parents(self, wnid: str) -> list[str]:
-        """The synsets of which this one is a kind or an instance."""
+        """The synsets that this one is a kind or an instance of."""
         return [target for _, target in self._pointers(wnid)]
 
     def above(self, class_names: Sequence[str | Sequence[str]]) -> tuple[Taxonomy, list[str | Sequence[str]]]:
@@ -166,7 +166,7 @@ class WordNet:
 
 
 def _singulars(name: str) -> Iterator[str]:
-    """The name itself, and the singulars of which it may be the plural."""
+    """The name itself, and the singulars that it may be the plural of."""
     yield name
     lower = name.lower()
     for ending, other in _PLURALS:

@@ -1,4 +1,4 @@
-"""The evaluation of one model with too many predictions for memory: a few numbers a row, and sums over groups of rows.
+"""Evaluation of a model with too many predictions for memory: a few numbers per row, and sums over groups of rows.
 
 Each row keeps its winning score, whether that was right, its label, and its term of each average (log loss, square
 loss …). All N·K scores are only summed, by bin and class. Values are exact. For intervals the rows are dealt at random

@@ -146,7 +146,8 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
         )
     else:
         lines.append(
-            f"Temperature scaling (T = {temperature:.3f}) changes nothing that {data['num_samples']:,} samples tell."
+            f"Temperature scaling (T = {temperature:.3f}) makes no difference that "
+            f"{data['num_samples']:,} samples can show."
         )
     best = _variant(data, "best")
     if best is not None and "against_temperature" in best:

@@ -102,8 +102,8 @@ def _with_short_names(methods: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
     """Names for charts, of at most ``most`` letters, that still differ where the names do.
 
-    If a name is too long, what all names begin with and end in is left out, then the middle of those that are still too
-    long. Names that would then be equal get their number.
+    If a name is too long, the common prefix and suffix of all names are left out, then the middle of those that are
+    still too long. Names that would then be equal get their number.
 
     Example:
         >>> short_names(["runs/resnet-50-seed-1.npz", "runs/resnet-50-seed-2.npz"])

@@ -112,7 +112,7 @@ function showSamples(title, rows, note = null) {
   );
   add();
   dialog.addEventListener("close", () => dialog.remove());
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // beside it
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // a click outside the dialog
   document.body.append(dialog);
   dialog.showModal();
 }

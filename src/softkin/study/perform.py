@@ -312,7 +312,7 @@ def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> training.Meth
 def _settled(values: Mapping[str, Any], method: training.Method, history: list[dict[str, Any]]) -> dict[str, float]:
     """The values at which "auto" settled; for an α that moved, that of the last epoch."""
     ends = {**method.values, **({} if method.auto_alpha is None else {"alpha": history[-1]["alpha"]})}
-    # A similarity from a file has its β in it already.
+    # A similarity from a file already includes its β.
     return {name: ends[name] for name, value in values.items() if value == "auto" and name in ends}
 
 

@@ -87,7 +87,7 @@ def _taught(method: Method, ensemble: Trained, validation: "Labelled | None") ->
 
 
 def cost(trained: Trained) -> dict[str, float] | None:
-    """The cost of a method relative to the plain network: passes a prediction, memory factor, networks trained."""
+    """The cost of a method relative to the plain network: passes per prediction, memory factor, networks trained."""
     model, networks = trained.model, trained.record.get("networks", 1)
     if not isinstance(model, Companion):
         return None if networks == 1 else {"passes": 1, "memory": 1.0, "networks": networks}
