@@ -466,7 +466,7 @@ def test_damaged_files(tmp_path):
     refused("must lie beside it", tensors="../elsewhere.safetensors")
     refused("there is no such file", tensors="tensors-0.safetensors")
     refused("damaged", calibrator={**fitted, "num_classes": 7})
-    refused("more than the 131,072 that are taken", calibrator={**fitted, "num_classes": 10**12})
+    refused("more than the 131,072 allowed", calibrator={**fitted, "num_classes": 10**12})
     refused("damaged", calibrator={**fitted, "options": {"l2": -1}})
     refused("damaged", calibrator={**fitted, "options": {"nonsense": 1}})
     refused("damaged", calibrator=[1, 2])

@@ -267,7 +267,7 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
     ("name", "content", "words"),
     [
         ("a.csv", "1,2,3\n4,5,6\n", "must begin with a header that names its columns"),
-        ("a.csv", "probs_a,probs_a,labels\n1,0,0\n", "must name each column once, but `probs_a` stands there twice"),
+        ("a.csv", "probs_a,probs_a,labels\n1,0,0\n", "must name each column once, but `probs_a` appears twice"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,x,0\n", "could not be read as predictions, or it is damaged: .*invalid value 'x'"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,,0\n", "`probs_b` must hold a number in every row, but 1 are empty"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0,\n", "label must be a number or one of the classes a, b …, got ''"),

@@ -412,7 +412,7 @@ def test_descriptions_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("fox\ta\nfoks\tb\n", "line 2: 'foks' is no class; did you mean 'fox'?"),
+        ("fox\ta\nfoks\tb\n", "line 2: 'foks' is not a class; did you mean 'fox'?"),
         ("fox a red animal\n", "line 1 must hold a class, a tab and a description, got 'fox a red animal'"),
         ("fox\t\n", "line 1 must hold a class, a tab and a description"),
         ("fox\ta red animal\n", "must describe all 2 classes, but 'car' has no description"),

@@ -316,7 +316,7 @@ def in_order(names: Any) -> None:
     if isinstance(names, Mapping | Set):
         raise TypeError(
             f"`class_names` must be a list in the order of the labels, got a {type(names).__name__}; "
-            "of a mapping from numbers to names pass [names[k] for k in range(K)]."
+            "for a mapping from numbers to names, pass [names[k] for k in range(K)]."
         )
 
 

@@ -285,7 +285,7 @@ class Sums:
             need = 1 << (grid_size(radius) - 1).bit_length()
             raise TooFewCells(
                 f"`kde_cells` must be at least {need} for the bandwidth of these scores, {radius:.3g}, got "
-                f"{self.size}; the batches have to be run through again.",
+                f"{self.size}; then feed all batches again.",
                 radius,
             )
         return float(integrals(self.cells[0], self.cells[1], self.count, radius, boundary))

@@ -404,7 +404,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
     Example:
         >>> loss_fn = ClassSimilarityLoss.from_names(["cat", "dog", "car"], alpha=0.1, beta=1.0)
         >>> row = loss_fn.soft_labels[0]
-        >>> round(float(row[0]), 4), bool(row[1] > row[2])  # a cat is more of a dog than of a car
+        >>> round(float(row[0]), 4), bool(row[1] > row[2])  # a cat is more like a dog than like a car
         (0.9, True)
     """
 

@@ -112,7 +112,7 @@ def in_order_of(matrix: ClassMatrix, class_names: Sequence[str], path: str | Pat
     if missing or extra:
         parts = [
             f"{label} {', '.join(map(repr, names[:5]))}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
-            for label, names in (("it lacks", missing), ("it has besides", extra))
+            for label, names in (("it lacks", missing), ("it also has", extra))
             if names
         ]
         raise SoftkinError(f"{path} was made for other classes: {'; '.join(parts)}.")

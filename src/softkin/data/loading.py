@@ -151,10 +151,10 @@ def _file(path: Path, progress: bool | None) -> DataSource:
     if suffix in tables.SUFFIXES:
         return tables.file_source(path)
     if "idx1-ubyte" in path.name or "idx3-ubyte" in path.name:
-        raise SoftkinError(f"{path} is one of the files of a data set; give their folder, {path.parent}.")
+        raise SoftkinError(f"{path} is one file of a data set; pass the folder, {path.parent}.")
     raise SoftkinError(
         f"{path} has no known format; a folder of class folders, .parquet, .csv, .jsonl, .npz, the official archives "
-        "of CIFAR and Tiny-ImageNet (.tar.gz, .zip), or a folder of idx files is."
+        "of CIFAR and Tiny-ImageNet (.tar.gz, .zip), or a folder of idx files can be read."
     )
 
 

@@ -117,7 +117,7 @@ class Tree:
                 stack.extend((child, False) for child in reversed(children[node]))
         return torch.tensor(order), torch.tensor(first), torch.tensor(end)
 
-    # Making one
+    # Construction
 
     @classmethod
     def flat(cls, num_classes: int, *, class_names: Sequence[str] | None = None) -> "Tree":

@@ -83,7 +83,7 @@ def read_descriptions(path: str | Path, class_names: Sequence[str]) -> list[list
         if not name or not words:
             raise SoftkinError(f"{path}, line {number} must hold a class, a tab and a description, got {line[:40]!r}.")
         if name not in texts:
-            raise SoftkinError(f"{path}, line {number}: {name[:40]!r} is no class{did_you_mean(name, texts)}")
+            raise SoftkinError(f"{path}, line {number}: {name[:40]!r} is not a class{did_you_mean(name, texts)}")
         texts[name].append(words)
     without = [name for name, lines in texts.items() if not lines]
     if without:

@@ -192,8 +192,8 @@ def _numbered(names: Sequence[str]) -> str:
     if any(plain(name) != first for name in names):
         return ""
     return (
-        f"the class names differ only by numbers or letters ({_listed(names)}), which say nothing of what the classes "
-        "are: pass names that do, or `aliases` (--alias), or take distances of images or features."
+        f"the class names differ only by numbers or letters ({_listed(names)}), which say nothing about what the "
+        "classes are: pass names that do, or `aliases` (--alias), or take distances of images or features."
     )
 
 

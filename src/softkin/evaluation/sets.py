@@ -78,7 +78,7 @@ def opened(paths: Sequence[Path], reading: Reading) -> list[PredictionFile]:
         ):
             if a != b:
                 both = f": {a} and {b}" if what != "class names" else ""
-                raise SoftkinError(f"the files of a set must have the same {what}, and {first.name} and {other.name} "
+                raise SoftkinError(f"the files of a set must have the same {what}, but {first.name} and {other.name} "
                                    f"differ in it{both}.")  # fmt: skip
     return files
 
@@ -132,7 +132,9 @@ def feed(stream: Stream, file: PredictionFile, block: Block, start: int) -> None
         stream.add(block.values, block.labels, file.kind, block.ids)
     except (TypeError, ValueError) as error:
         end = start + len(block.values)
-        raise SoftkinError(f"{file.name}, rows {start:,} to {end - 1:,}, counted from there: {error}") from error
+        raise SoftkinError(
+            f"{file.name}, rows {start:,} to {end - 1:,} (row 0 below is row {start:,}): {error}"
+        ) from error
 
 
 def summed(
