@@ -144,7 +144,7 @@ def test_a_bad_row_in_one_file_is_named(whole, streaming, tmp_path):
     logits[333, 2] = np.nan
     np.savez(folder / "part-9.npz", logits=logits, labels=np.zeros(400, int))
     for jobs in (1, 2):
-        with pytest.raises(SoftkinError, match=r"part-9.npz, rows 0 to 399 \(row 0 below is row 0\): "):
+        with pytest.raises(SoftkinError, match=r"part-9.npz, rows 0 to 399, counted from the first of them: "):
             evaluation.evaluate_file(folder, jobs=jobs)
 
 

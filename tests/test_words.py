@@ -281,7 +281,9 @@ def test_the_first_of_two_equal_words_counts():
 def test_numbered_classes_are_noticed():
     for names in (["class_0", "class_1", "class_2"], ["Group A", "Group B"]):
         for vectors in (None, "glove"):
-            with pytest.warns(UserWarning, match="names differ only by numbers or letters .*say nothing about what the"):
+            with pytest.warns(
+                UserWarning, match="names differ only by numbers or letters .*say nothing about what the"
+            ):
                 distances.from_words(names, vectors)
     with pytest.warns(UserWarning, match="differ only by numbers"):
         ClassSimilarityLoss.from_names([f"class_{k}" for k in range(6)], beta=0.5)

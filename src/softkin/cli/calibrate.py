@@ -115,8 +115,8 @@ def check(arguments: argparse.Namespace) -> None:
         return
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
-    there = arguments.output / "calibrator.json" if arguments.action == "fit" else arguments.output
-    files.refuse_to_overwrite(there, force=arguments.force)
+    target = arguments.output / "calibrator.json" if arguments.action == "fit" else arguments.output
+    files.refuse_to_overwrite(target, force=arguments.force)
 
 
 def _methods(arguments: argparse.Namespace) -> list[str]:

@@ -86,9 +86,9 @@ def check(arguments: argparse.Namespace) -> None:
         return
     if arguments.name is None:
         raise ValueError(f"NAME must be given with {arguments.action}: one of {', '.join(paper.names())}.")
-    for place in arguments.data:
-        if not all(part.strip() for part in place.partition("=")):
-            raise ValueError(f"--data must be NAME=PATH, such as cifar100=../cifar-100-python, got {place!r}.")
+    for pair in arguments.data:
+        if not all(part.strip() for part in pair.partition("=")):
+            raise ValueError(f"--data must be NAME=PATH, such as cifar100=../cifar-100-python, got {pair!r}.")
     running.check(arguments)
     spec = paper.load(arguments.name, trust_model=arguments.trust_model)
     spec.parts(arguments.scale, **_options(arguments))
@@ -98,7 +98,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
-        "data": dict(place.split("=", 1) for place in arguments.data),
+        "data": dict(pair.split("=", 1) for pair in arguments.data),
         "rows": arguments.rows,
         "vectors": arguments.vectors,
         "seeds": arguments.seeds,

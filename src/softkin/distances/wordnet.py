@@ -34,10 +34,8 @@ class WordNet:
 
     def __init__(self, folder: str | Path | None = None) -> None:
         named = folder or os.environ.get("SOFTKIN_WORDNET")
-        candidates = [Path(named).expanduser()] if named else [Path(place).expanduser() for place in FOLDERS]
-        present = [
-            place for place in candidates if (place / "data.noun").is_file() and (place / "index.noun").is_file()
-        ]
+        candidates = [Path(named).expanduser()] if named else [Path(usual).expanduser() for usual in FOLDERS]
+        present = [path for path in candidates if (path / "data.noun").is_file() and (path / "index.noun").is_file()]
         if not present:
             raise SoftkinError(
                 f"WordNet was not found in {', '.join(map(str, candidates))}: install wordnet-base (Debian), or set "

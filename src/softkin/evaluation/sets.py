@@ -133,7 +133,7 @@ def feed(stream: Stream, file: PredictionFile, block: Block, start: int) -> None
     except (TypeError, ValueError) as error:
         end = start + len(block.values)
         raise SoftkinError(
-            f"{file.name}, rows {start:,} to {end - 1:,} (row 0 below is row {start:,}): {error}"
+            f"{file.name}, rows {start:,} to {end - 1:,}, counted from the first of them: {error}"
         ) from error
 
 
@@ -154,8 +154,8 @@ def summed(
     counts = [file.num_rows for file in files]
 
     def task(run: range, start: int) -> Task:
-        here = [str(Path(paths[place]).resolve()) for place in run]
-        return Task(here, asdict(reading), first.num_classes, start, asdict(settings), keys)
+        own_paths = [str(Path(paths[place]).resolve()) for place in run]
+        return Task(own_paths, asdict(reading), first.num_classes, start, asdict(settings), keys)
 
     runs = runs_of(len(files))
     with _performer(engine, jobs, address) as perform:

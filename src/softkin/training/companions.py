@@ -49,12 +49,12 @@ def fit_method(
         options: Other options of ``fit``.
     """
     wanted = {} if method.labelling.network_options is None else method.labelling.network_options(method)
-    where = None if folder is None else Path(folder)
+    path = None if folder is None else Path(folder)
 
     def trained(member: Method, own: int, part: str | None = None) -> Trained:
-        place = where if where is None or part is None else where / part
+        subfolder = path if path is None or part is None else path / part
         return fit(
-            build(own, **wanted), train, validation, method=member, recipe=recipe, seed=own, folder=place, **options
+            build(own, **wanted), train, validation, method=member, recipe=recipe, seed=own, folder=subfolder, **options
         )
 
     if not method.labelling.several:

@@ -102,15 +102,15 @@ def fit(
     checks.at_least_zero(checkpoint_every, "checkpoint_every")
     _check_data(train, validation, method, recipe)
     model = _with_companion(model, train, method, seed)
-    place = None if folder is None else Path(folder)
-    with launch.accelerated(recipe, device=device, trackers=trackers, folder=place) as accelerator:
+    path = None if folder is None else Path(folder)
+    with launch.accelerated(recipe, device=device, trackers=trackers, folder=path) as accelerator:
         main = accelerator.process_index == 0
         with (
             launch.settings(recipe, accelerator.device),
-            stopping.watched(place is not None) as stop,
+            stopping.watched(path is not None) as stop,
             live(progress, log_json, description=method.name, main=main) as events,
         ):
-            run = _Run(model, train, validation, method, recipe, seed, place, accelerator, events, stop)
+            run = _Run(model, train, validation, method, recipe, seed, path, accelerator, events, stop)
             run.checkpoint_every, run.validate_every = checkpoint_every, validate_every
             if trackers:
                 accelerator.init_trackers("softkin", config=_flat_config(run.record))
