@@ -29,7 +29,7 @@ function readAddress() {
   try {
     for (const part of location.hash.slice(1).split("&")) {
       const [key, ...rest] = part.split("=");
-      const entry = ADDRESS.find((one) => one.key === key);
+      const entry = ADDRESS.find((known) => known.key === key);
       if (entry) entry.set(decodeURIComponent(rest.join("=")));
     }
   } catch {

@@ -118,8 +118,8 @@ function overlaySection() {
 function gathered(holder) {
   const box = holder.getBoundingClientRect();
   const root = svg("svg", { class: "aside", viewBox: `0 0 ${Math.ceil(box.width)} ${Math.ceil(box.height)}`, width: box.width, height: box.height });
-  holder.querySelectorAll(".multiple").forEach((one) => {
-    const chartNode = one.querySelector(".chart svg"), at = chartNode.getBoundingClientRect(), name = one.querySelector(".name"), above = name.getBoundingClientRect();
+  holder.querySelectorAll(".multiple").forEach((panel) => {
+    const chartNode = panel.querySelector(".chart svg"), at = chartNode.getBoundingClientRect(), name = panel.querySelector(".name"), above = name.getBoundingClientRect();
     const copy = chartNode.cloneNode(true);
     Object.entries({ x: at.left - box.left, y: at.top - box.top }).forEach(([key, value]) => copy.setAttribute(key, String(value)));
     root.append(copy, svg("text", { x: above.left - box.left, y: above.bottom - box.top - 4 }, name.textContent));

@@ -281,13 +281,13 @@ function calibratorsSection() {
   const raw = data.variants[0].metrics;
   const compared = data.metrics.filter(({ shown }) => shown.includes("compare"));
   const exact = ({ percent: inPercent }) => (v) => numeric(v, inPercent ? percent(v, 2) : fixed(v, 4));
-  const rows = data.calibrators.map((one) => {
-    const place = data.variants.findIndex((v) => v.name === one.name);
+  const rows = data.calibrators.map((calibrator) => {
+    const place = data.variants.findIndex((v) => v.name === calibrator.name);
     const show = place > 0 ? el("button", { type: "button", class: "chip", "data-show": place, click: () => choose({ variant: place }) }, "Show") : "";
-    if (one.failed) return [named(one.name), el("span", { class: "note" }, cut(one.failed, 160)), ...compared.map(() => "")];
+    if (calibrator.failed) return [named(calibrator.name), el("span", { class: "note" }, cut(calibrator.failed, 160)), ...compared.map(() => "")];
     return [
-      el("span", {}, named(one.name), one.warnings.length ? el("span", { class: "note", title: cut(one.warnings.join(" "), 600) }, " with a warning") : null),
-      ...compared.map((metric) => exact(metric)(one[metric.key])),
+      el("span", {}, named(calibrator.name), calibrator.warnings.length ? el("span", { class: "note", title: cut(calibrator.warnings.join(" "), 600) }, " with a warning") : null),
+      ...compared.map((metric) => exact(metric)(calibrator[metric.key])),
       show,
     ];
   });
