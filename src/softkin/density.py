@@ -253,7 +253,7 @@ class Sums:
         return cls(torch.zeros(6 * size + 6, dtype=torch.float64))
 
     def add(self, scores: Tensor, hits: Tensor) -> None:
-        """Add scores, of which those at ``hits`` belong to the true class."""
+        """Add scores; those at ``hits`` belong to the true class."""
         all_scores = scores.cpu()
         for line, values in enumerate((all_scores, all_scores[hits.cpu()])):
             cells(values, self.size, into=self.cells[line])

@@ -42,7 +42,7 @@ class StreamedMetric(Metric):
     Args:
         metric: A metric's name, such as "ece_hist", "nll", "classwise_ece".
         num_classes: K, which fixes the size of the state.
-        from_logits: Whether ``update`` gets logits, of which it takes the softmax. This is never guessed.
+        from_logits: Whether ``update`` gets logits, to which it applies the softmax. This is never guessed.
         options: Options of the metric, and of torchmetrics (``sync_on_compute``, ``dist_sync_on_step`` …).
     """
 

@@ -184,7 +184,7 @@ def _wrote(path: Path, arguments: argparse.Namespace) -> None:
 
 
 def _titles(files: list[str]) -> list[str]:
-    """What to call each model: the file's name, with its folders where two are alike; a pattern as it was typed."""
+    """A name for each model: the file's name, with its folders where two are alike; a pattern as it was typed."""
     names = [file if "*" in file else Path(file).name if file != "-" else "standard input" for file in files]
     return [name if names.count(name) == 1 else file for name, file in zip(names, files, strict=True)]
 

@@ -60,7 +60,7 @@ def from_words(
     that words cannot tell apart (``class_0`` and ``class_1``, or two names with one vector) cause a warning.
 
     Args:
-        class_names: K distinct names; each is a text, or a list of synonyms of which the first whose words all have
+        class_names: K distinct names; each is a text, or a list of synonyms. The first synonym whose words all have
             vectors is used.
         vectors: None for the default vectors that come with softkin (a sentence encoder's, of English words); "glove"
             for the GloVe vectors that come with softkin (the paper's kind, not normalised); a ``WordVectors``; a

@@ -222,7 +222,7 @@ def column_data(metric: Metric) -> dict[str, Any]:
 
 
 def _explained(metric: Metric, column: str) -> str:
-    """What a column means: the metric's title, unless that is the column's name, and what is said about the metric."""
+    """The meaning of a column: the metric's title, unless that is the column's name, and the metric's explanation."""
     parts = [part for part in (metric.title, metric.about) if part and part != column]
     return "; ".join(parts)
 

@@ -1,4 +1,4 @@
-"""What a run does, on any engine: it takes a job and the folders of its inputs, and produces files and a record."""
+"""Perform one run, on any engine: a job and the folders of its inputs become files and a record."""
 
 import json
 import os
