@@ -220,7 +220,7 @@ COMMANDS = [
 1 | evaluate list.jsonl | list.jsonl, line 1 must be a JSON object
 1 | evaluate no.parquet | no.parquet could not be read as parquet
 1 | evaluate no.safetensors | no.safetensors could not be read as safetensors
-1 | evaluate odd.xyz | odd.xyz is of no known format
+1 | evaluate odd.xyz | odd.xyz has no known format
 1 | evaluate good.npz four.npz | four.npz
 1 | evaluate good.npz other.npz --report p.html | other.npz
 2 | evaluate good.npz --report p.pdf | --report
@@ -366,7 +366,7 @@ COMMANDS = [
 1 | similarity absent.txt | absent.txt could not be read: there is no such file
 1 | similarity absent | absent
 2 | similarity gap.npz | every class must have samples
-1 | similarity odd.xyz | odd.xyz is of no known format: class names come in a .txt file, images, features or text in
+1 | similarity odd.xyz | odd.xyz has no known format: class names come in a .txt file, images, features or text in
 1 | similarity good.npz | good.npz must hold `images` or `features`
 1 | similarity pipe.npz | pipe.npz could not be read: it is a pipe, not a file
 2 | similarity s.safetensors --beta 2 | --beta must be left out: s.safetensors holds a similarity
@@ -426,7 +426,7 @@ COMMANDS = [
 1 | train cut.npz | cut.npz could not be read as .npz: it is another format, or it was cut off
 1 | train empty.npz | empty.npz could not be read as .npz: it is another format, or it was cut off
 1 | train no.parquet | no.parquet could not be read as parquet
-1 | train names.txt | names.txt is of no known format
+1 | train names.txt | names.txt has no known format
 2 | train images.npz --validation 29 | validation
 2 | compare --methods one-hott | methods
 2 | compare --methods , | --methods
@@ -488,7 +488,7 @@ COMMANDS = [
 1 | data show absent | absent
 2 | data show digits --split nonsense | split
 2 | data show digits --size 0 | --size
-1 | data show odd.xyz | odd.xyz is of no known format
+1 | data show odd.xyz | odd.xyz has no known format
 1 | data show pipe.npz | pipe.npz could not be read: it is a pipe, not a file
 1 | data show cut.npz | cut.npz could not be read as .npz: it is another format, or it was cut off
 1 | data show no.parquet | no.parquet could not be read as parquet
@@ -592,9 +592,9 @@ CALLS = [
     (lambda: calibrators.TemperatureScaling().fit([[np.inf, 0.0], [0.0, 1.0]], [0, 1]), "`logits` must be finite"),
     (lambda: calibrators.load("cal-empty"), "cal-empty holds no calibrator"),
     (lambda: distances.from_words("cat"), "`class_names` must be a list of names, got the single text 'cat'"),
-    (lambda: distances.from_words(["cat", "cat"]), "`class_names` must differ, but 'cat' stands at places 0 and 1"),
+    (lambda: distances.from_words(["cat", "cat"]), "`class_names` must differ, but 'cat' appears at indices 0 and 1"),
     (lambda: distances.from_words(["cat"]), "`class_names` must name at least 2 classes, got 1"),
-    (lambda: distances.from_words(["cat", 3]), "`class_names` must hold text or lists of text, got 3 at place 1"),
+    (lambda: distances.from_words(["cat", 3]), "`class_names` must hold text or lists of text, got 3 at index 1"),
     (lambda: distances.from_features(np.full((4, 2), np.nan), LABELS), "`features` must be finite"),
     (
         lambda: distances.load("cut.safetensors", class_names=NAMES),
@@ -618,7 +618,7 @@ CALLS = [
     (lambda: models.build("small", num_classes=0, input_shape=(3, 8, 8)), "`num_classes` must be at least 2, got 0"),
     (lambda: predictions.Predictions(logits=P, labels=[0, 1]), "`labels` must be as many as the samples: got 2"),
     (lambda: predictions.load("nan.npz"), "nan.npz: `logits` must be finite"),
-    (lambda: data.load("odd.xyz"), "odd.xyz is of no known format"),
+    (lambda: data.load("odd.xyz"), "odd.xyz has no known format"),
     (lambda: data.load(3), "`source` must be a path, a name, or a data set"),
     (lambda: data.split("digits", seed=-1), "`seed` must be at least 0, got -1"),
     (lambda: data.split("digits", validation=0), "`validation` must be at least 1, got 0"),

@@ -397,7 +397,7 @@ def test_leak_guard():
     cal.predict_proba(z, sample_ids=list(range(10)))
     with pytest.raises(ValueError, match="`sample_ids` must be as many as the samples: got 3 for 10"):
         cal.fit(z, y, sample_ids=[1, 2, 3])
-    with pytest.raises(TypeError, match="`sample_ids` must be texts or whole numbers, got 0.5 at place 0"):
+    with pytest.raises(TypeError, match="`sample_ids` must be texts or whole numbers, got 0.5 at index 0"):
         cal.fit(z, y, sample_ids=[0.5] * 10)
 
 
@@ -466,7 +466,7 @@ def test_damaged_files(tmp_path):
     refused("must lie beside it", tensors="../elsewhere.safetensors")
     refused("there is no such file", tensors="tensors-0.safetensors")
     refused("damaged", calibrator={**fitted, "num_classes": 7})
-    refused("more than the 131,072 that are taken", calibrator={**fitted, "num_classes": 10**12})
+    refused("more than the 131,072 allowed", calibrator={**fitted, "num_classes": 10**12})
     refused("damaged", calibrator={**fitted, "options": {"l2": -1}})
     refused("damaged", calibrator={**fitted, "options": {"nonsense": 1}})
     refused("damaged", calibrator=[1, 2])

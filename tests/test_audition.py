@@ -157,7 +157,7 @@ def test_weights_are_those_of_a_general_solver():
 def test_a_source_that_knows_nothing_is_not_recommended():
     C = similarity.from_distances(asymmetric(20, 0), 1.0, asymmetric=True)
     result = audition.audition({"noise": asymmetric(20, 5)}, audition.Confusions(C, "a toy"))
-    assert result.words[0].startswith("No source predicts these confusions surely better than none at all")
+    assert result.words[0].startswith("No source predicts these confusions clearly better than no similarity")
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_options_reach_the_sources_that_have_them(capsys, tmp_path):
     )  # fmt: skip
     assert (code, errors) == (0, "")
     result = json.loads(output)
-    assert result["sources"]["l1"].endswith("mean L1, 3 a class at most")
+    assert result["sources"]["l1"].endswith("mean L1, at most 3 per class")
     assert set(result["sources"]) == {"minilm", "glove", "l1", "outputs", "taxonomy"}
     for options, words in (
         (["--max-per-class", "3"], "--max-per-class must be left out: it is for --distances l1 or l2."),

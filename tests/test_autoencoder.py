@@ -207,8 +207,8 @@ def test_default_codes_are_the_papers():
 @pytest.mark.parametrize(
     ("shape", "options", "words"),
     [
-        ((30, 7, 7), {}, "takes images of 8 to 64 pixels a side, got 7×7; resize them first."),
-        ((30, 65, 65), {}, "takes images of 8 to 64 pixels a side, got 65×65"),
+        ((30, 7, 7), {}, "takes images of 8 to 64 pixels per side, got 7×7; resize them first."),
+        ((30, 65, 65), {}, "takes images of 8 to 64 pixels per side, got 65×65"),
         ((30, 8, 8), {"latent_dim": 64}, "`latent_dim` must be below the 64 values of an input, got 64"),
         ((30, 8, 8), {"latent_dim": 0}, "`latent_dim` must be at least 1, got 0"),
         ((19, 8, 8), {}, "must hold at least 20 samples to train an autoencoder and test it, got 19"),

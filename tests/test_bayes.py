@@ -128,7 +128,7 @@ def test_refusals_say_what_to_do():
         bayes.Swag(network(norm=True)).collect().predict(rows())
     with pytest.raises(ValueError, match="call `fit` with the training rows before predicting"):
         bayes.Laplace(network()).predict(rows())
-    with pytest.raises(ValueError, match="must be what its last nn.Linear gives"):
+    with pytest.raises(ValueError, match="must be the output of its last nn.Linear"):
         bayes.Laplace(nn.Sequential(nn.Linear(5, 3), nn.Tanh())).fit(rows())
     with pytest.raises(ValueError, match="must end in an nn.Linear"):
         bayes.Laplace(nn.Flatten())

@@ -282,7 +282,7 @@ def test_compare_leaves_long_searches_out_and_says_so(capsys, monkeypatch):
     assert "structured-vector" in methods
     assert not methods & {"matrix", "dirichlet", "structured-matrix", "kin-matrix"}
     assert "matrix, dirichlet, structured-matrix, kin-matrix are left out: with" in notices
-    assert "--methods takes them by name" in notices
+    assert "name them in --methods to include them" in notices
 
 
 def test_a_method_that_fails_is_a_line_and_not_the_end(capsys, tmp_path, monkeypatch):

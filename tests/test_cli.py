@@ -149,7 +149,7 @@ def test_from_images_features_and_text(capsys, tmp_path, shared_data):
     code, output, _ = run(capsys, "similarity", tmp_path / "f.npz")
     assert "mean L2" in output
     code, output, _ = run(capsys, "similarity", "digits", "--distance", "l2", "--max-per-class", 20)
-    assert "mean L2, 20 a class at most" in output
+    assert "mean L2, at most 20 per class" in output
     code, output, _ = run(capsys, "similarity", "digits", "--distance", "words")
     assert "word vectors" in output
     code, output, _ = run(capsys, "similarity", shared_data / "text" / "banking77.parquet")
@@ -233,7 +233,7 @@ def test_doubts_about_names(capsys, tmp_path):
         (["similarity", "absent.txt"], 1, "could not be read"),
         (["similarity", "absent"], 1, "no such file or folder"),
         (["similarity", "NAMES", "--vectors", "absent.txt"], 1, "there is no such file"),
-        (["similarity", "TWICE"], 1, "must differ, but 'cat' stands at places 0 and 1"),
+        (["similarity", "TWICE"], 1, "must differ, but 'cat' appears at indices 0 and 1"),
         (["similarity"], 2, "the following arguments are required: SOURCE"),
         (["similarty"], 2, "softkin: unknown command 'similarty'; did you mean 'similarity'?"),
         ([], 2, "required: COMMAND"),

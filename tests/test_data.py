@@ -123,5 +123,5 @@ def test_what_it_is_not(tmp_path):
     with pytest.raises(SoftkinError, match="no such file or folder, and no data set of that name"):
         data.load("cifar1000")
     (tmp_path / "a.doc").write_text("")
-    with pytest.raises(SoftkinError, match="of no known format"):
+    with pytest.raises(SoftkinError, match="no known format"):
         data.load(tmp_path / "a.doc")

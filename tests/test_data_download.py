@@ -203,7 +203,7 @@ def test_what_was_complete_is_only_checked(site, tmp_path):
 
 def test_a_wrong_range_is_not_believed(site, tmp_path):
     site.files["/x.bin"], site.cuts, site.shift = CONTENT, [1_000_000], 7
-    with pytest.raises(SoftkinError, match="the server sent another range than was asked for"):
+    with pytest.raises(SoftkinError, match="the server sent another range than requested"):
         fetch(site, tmp_path / "x.bin")
     assert not (tmp_path / "x.bin").exists()
 
@@ -217,7 +217,7 @@ def test_no_length_no_tags(site, tmp_path):
 def test_a_server_that_always_cuts_keeps_what_came(site, tmp_path):
     site.files["/x.bin"], site.cuts = CONTENT, [600_000] + [0] * 50
     with pytest.raises(
-        SoftkinError, match="broke off after 600,000 bytes .*trying again brought nothing new; what came is kept"
+        SoftkinError, match="broke off after 600,000 bytes .*retrying brought nothing new; the part received is kept"
     ):
         fetch(site, tmp_path / "x.bin")
     assert not (tmp_path / "x.bin").exists()

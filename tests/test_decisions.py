@@ -302,7 +302,7 @@ def test_least_costs_by_brute_force():
     assert outcome["saving"] == pytest.approx(outcome["plain_cost"] - outcome["cost"])
     assert outcome["saving"].low > 0
     assert outcome["believed"] == pytest.approx(outcome["cost"], abs=0.03)  # labels were drawn from p
-    assert "the model believed in a mean cost of" in rule.guarantee()
+    assert "the model expected a mean cost of" in rule.guarantee()
 
 
 def test_equal_costs_answer_with_the_winner_and_distances_become_costs():

@@ -409,8 +409,8 @@ def test_a_loader_that_repeats_samples_is_refused():
         ({"num_classes": 3}, ValueError, "below the number of classes, 3, got 3; do the labels start at 1"),
         ({"num_classes": 6}, ValueError, "2 of 6 have none: class 4, 5"),
         ({"class_names": ["a", "b", "c", "d", "eel"]}, ValueError, r"class 4 \(eel\)"),
-        ({"class_names": ["a", "b", "c", "c"]}, ValueError, "must differ, but 'c' stands at places 2 and 3"),
-        ({"class_names": ["a", "b", "c", " "]}, ValueError, "empty name, but place 3 is empty"),
+        ({"class_names": ["a", "b", "c", "c"]}, ValueError, "must differ, but 'c' appears at indices 2 and 3"),
+        ({"class_names": ["a", "b", "c", " "]}, ValueError, "empty name, but the name at index 3 is empty"),
         ({"class_names": ["a", "b"], "num_classes": 4}, ValueError, "2 names for 4 classes"),
         ({"images": np.zeros(60)}, ValueError, r"shape \(N, …\) with at least two dimensions, got \(60,\)"),
         ({"images": np.zeros((60, 0))}, ValueError, "must hold values, got rows of length 0"),
@@ -485,6 +485,6 @@ def test_bad_streams():
     with pytest.raises(ValueError, match="`value_range` must cover all images, but they run from 0 to 1"):
         distances.from_images([(images / 255, labels)], levels=9, value_range=(0.25, 1))
     with pytest.raises(
-        ValueError, match=r"L1 histograms of 1000 classes, 150528 values an image and 256 levels exceed 4 GiB"
+        ValueError, match=r"L1 histograms of 1000 classes, 150528 values per image and 256 levels exceed 4 GiB"
     ):
         distances.from_images([(np.zeros((1, 150528), dtype=np.uint8), [0])], num_classes=1000)

@@ -190,10 +190,10 @@ def test_more_rows_than_can_be_held_are_refused_before_they_are_read(tmp_path, c
         file.truncate(file.tell() + 10**8)
     code, output, errors = run(capsys, "evaluate", tmp_path / "logits.npy")
     assert (code, output) == (1, "")
-    assert "what stays of 100,000,000 rows would have 4,500,000,000 bytes, more than the 2,147,483,648" in errors
+    assert "the data kept of 100,000,000 rows would have 4,500,000,000 bytes, more than the 2,147,483,648" in errors
     assert "set SOFTKIN_MAX_BYTES=" in errors
     stream = streams.Stream(2, Settings(), start=10**8)
-    with pytest.raises(SoftkinError, match="what stays of 100,000,003 rows"):
+    with pytest.raises(SoftkinError, match="the data kept of 100,000,003 rows"):
         stream.add(torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64), "logits")
 
 
@@ -385,7 +385,7 @@ def test_output_report_and_force(capsys, tmp_path):
         (["GOOD", "--logits", "--probs"], 2, "not allowed with argument"),
         (["GOOD"] * 21 + ["--report", "x.html"], 2, "--report shows at most 20 files on one page, got 21"),
         (["GOOD", "--report", "x.pdf"], 2, "--report must end in .html"),
-        (["-", "-"], 2, "standard input (-) can be read once only"),
+        (["-", "-"], 2, "standard input (-) can be read only once"),
         ([], 2, "the following arguments are required: FILE"),
     ],
 )  # fmt: skip
@@ -503,7 +503,7 @@ def test_samples_of_no_class_go_with_one_model(tmp_path, capsys):
     Predictions(torch.zeros(3, 2), torch.tensor([0, 1, 0])).save(tmp_path / "a.npz")
     Predictions(torch.zeros(3, 4)).save(tmp_path / "b.npz")
     a, b = tmp_path / "a.npz", tmp_path / "b.npz"
-    assert "--ood goes with one file, got 2" in run(capsys, "evaluate", a, a, "--ood", b)[2]
+    assert "--ood needs a single FILE, got 2" in run(capsys, "evaluate", a, a, "--ood", b)[2]
     words = "b.npz has 4 classes and a.npz has 2; they must be from the same model"
     assert words in run(capsys, "evaluate", a, "--ood", b)[2]
 

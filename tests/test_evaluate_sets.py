@@ -102,10 +102,10 @@ def test_files_of_a_set_must_agree(whole, tmp_path):
     whole.take(torch.arange(10)).save(tmp_path / "a.npz")
     Predictions(torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64)).save(tmp_path / "b.npz")
     with pytest.raises(
-        SoftkinError, match=r"the same number of classes, and .*a.npz and .*b.npz differ in it: 6 and 3"
+        SoftkinError, match=r"the same number of classes, but .*a.npz and .*b.npz differ in it: 6 and 3"
     ):
         evaluation.evaluate_file(tmp_path)
-    with pytest.raises(SoftkinError, match="--labels go with one file, and .* stands for 2"):
+    with pytest.raises(SoftkinError, match="--labels needs a single file, but .* stands for 2"):
         evaluation.evaluate_file(tmp_path, labels=tmp_path / "labels.npy")
 
 
@@ -144,7 +144,7 @@ def test_a_bad_row_in_one_file_is_named(whole, streaming, tmp_path):
     logits[333, 2] = np.nan
     np.savez(folder / "part-9.npz", logits=logits, labels=np.zeros(400, int))
     for jobs in (1, 2):
-        with pytest.raises(SoftkinError, match=r"part-9.npz, rows 0 to 399, counted from there: "):
+        with pytest.raises(SoftkinError, match=r"part-9.npz, rows 0 to 399, counted from the first of them: "):
             evaluation.evaluate_file(folder, jobs=jobs)
 
 

@@ -198,7 +198,7 @@ def test_brackets_in_texts_are_no_nesting():
         (b"a = " + b"[" * 50_000 + b"]" * 50_000, "nested too deeply"),
         (b"a" + b".a" * 500 + b" = 1", "nested too deeply"),
         (b"[" + b"a." * 500 + b"a]", "nested too deeply"),
-        (b"\na" + b".a" * 1_000_000 + b" = 1", "line 2 has 1,000,000 dots, more than the 1,000 that are taken"),
+        (b"\na" + b".a" * 1_000_000 + b" = 1", "line 2 has 1,000,000 dots, more than the 1,000 allowed"),
         (b"a = ", "Invalid value"),
         (b"\xff", "codec can't decode"),
     ],
@@ -211,7 +211,7 @@ def test_hostile_toml_is_refused_in_one_line(tmp_path, content, words):
 
 
 def test_limits_name_the_variable_that_raises_them(monkeypatch):
-    words = "f's matrix would have 200,000 classes, more than the 131,072 that are taken; if that is right, set SOFTKIN_MAX_CLASSES=200000 and try again."
+    words = "f's matrix would have 200,000 classes, more than the 131,072 allowed; if that is right, set SOFTKIN_MAX_CLASSES=200000 and try again."
     with pytest.raises(SoftkinError) as raised:
         files.within("classes", 200_000, "f's matrix")
     assert str(raised.value) == words

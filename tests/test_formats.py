@@ -267,7 +267,7 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
     ("name", "content", "words"),
     [
         ("a.csv", "1,2,3\n4,5,6\n", "must begin with a header that names its columns"),
-        ("a.csv", "probs_a,probs_a,labels\n1,0,0\n", "must name each column once, but `probs_a` stands there twice"),
+        ("a.csv", "probs_a,probs_a,labels\n1,0,0\n", "must name each column once, but `probs_a` appears twice"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,x,0\n", "could not be read as predictions, or it is damaged: .*invalid value 'x'"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,,0\n", "`probs_b` must hold a number in every row, but 1 are empty"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n1,0,\n", "label must be a number or one of the classes a, b …, got ''"),
@@ -285,7 +285,7 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         ("a.jsonl", "[1]\n", "line 1 must be a JSON object, got list"),
         ("a.jsonl", '{"probs": [1, "x"], "label": 0}\n', "`probs` must hold numbers only"),
         ("a.jsonl", '{"answer": 1}\n', "must hold `logits` or `probs`, it holds answer"),
-        ("a.bin", "what is this", "is of no known format; those are npz, npy, safetensors, parquet, csv, tsv, jsonl"),
+        ("a.bin", "what is this", "has no known format; those are npz, npy, safetensors, parquet, csv, tsv, jsonl"),
     ],
 )  # fmt: skip
 def test_errors_say_what_is_wrong(tmp_path, name, content, words):

@@ -33,9 +33,9 @@ def test_another_order_is_reordered_by_name(tmp_path):
 def test_other_classes_are_refused_by_name(tmp_path):
     path = tmp_path / "d.safetensors"
     distances.save(path, D, class_names=NAMES, source="toy")
-    with pytest.raises(SoftkinError, match="other classes: it lacks 'dog'; it has besides 'cat'"):
+    with pytest.raises(SoftkinError, match="other classes: it lacks 'dog'; it also has 'cat'"):
         distances.load(path, class_names=["ant", "bee", "dog"])
-    with pytest.raises(SoftkinError, match="other classes: it has besides 'cat'"):
+    with pytest.raises(SoftkinError, match="other classes: it also has 'cat'"):
         distances.load(path, class_names=["ant", "bee"])
     with pytest.raises(SoftkinError, match="it lacks 'e', 'f', 'g', 'h', 'i' and 1 more"):
         distances.load(path, class_names=[*NAMES, *"efghij"])

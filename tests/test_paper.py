@@ -113,7 +113,7 @@ def test_networks_and_recipes_of_the_tables():
     (small,) = first.parts("small")
     assert (small.study.model, small.study.max_per_class) == ("wrn(units=2)", 100)
     assert recipe_in_words(small) == (
-        "100 images a class at most, 40 epochs, batch 128, SGD 0.2 one-cycle, momentum 0.9 Nesterov, "
+        "at most 100 images per class, 40 epochs, batch 128, SGD 0.2 one-cycle, momentum 0.9 Nesterov, "
         "weight decay 0.0005, flips"
     )
     assert recipe_in_words(first.parts("full")[0]) == (
@@ -285,7 +285,7 @@ def test_table_puts_ours_beside_the_papers(table1, specs, folder):
         assert line.ours is not None
         assert line.std is not None
         assert (line.n, line.network) == (2, "small")
-        assert line.recipe.startswith("5 images a class at most, 3 epochs, batch 32, SGD 0.05 cosine")
+        assert line.recipe.startswith("at most 5 images per class, 3 epochs, batch 32, SGD 0.05 cosine")
         assert line.calibrated is not None
         assert (line.unreflected is not None) == line.metric.startswith("ece_kde")
         assert (line.floor is not None) == (line.metric == "ece_kde_output")
@@ -314,7 +314,7 @@ def test_table_forms(table1):
     )
     row = next(line for line in text.splitlines() if line.startswith("| WRN | Hist P | WE | α = 0.1, β = 2 | 0.72 | "))
     assert " ± " in row
-    assert "| small | 5 images a class at most" in row
+    assert "| small | at most 5 images per class" in row
     rows = table1.to_csv().splitlines()
     assert len(rows) == 1 + len(table1.lines)
     assert rows[0].startswith("table,scale,row,metric,method,paper,ours,std,n,")
@@ -346,7 +346,7 @@ def test_sweeps(name, specs, folder):
         assert line.n == 1
         assert any(f"{letter} = {value:g}" in line.parameter for value in values)
     assert any(note.startswith("The paper: ") for note in written.notes)
-    assert any(re.match(r"Ours: Hist P of WE is least, [\d.]+ %, at ", note) for note in written.notes)
+    assert any(re.match(r"Ours: Hist P of WE is lowest, [\d.]+ %, at ", note) for note in written.notes)
     drawn = paper.figure(spec, folder)
     assert sorted(drawn) == [f"{name}-output", f"{name}-prediction"]
     ax = drawn[f"{name}-prediction"].axes[0]

@@ -149,7 +149,7 @@ def test_the_page_leads_with_the_recommendation_and_draws_the_path_of_alpha(brow
     page = browser.open(report.write_comparison(tmp_path / "page.html", changed)[0])
     assert page.texts("#recommendation p") == said
     assert page.run("return document.querySelector('#answers').firstElementChild.id") == "recommendation"
-    assert "α, moved by the validation gap" in page.texts("#training h3")
+    assert "α, adjusted by the validation gap" in page.texts("#training h3")
     seen = page.run(
         "const figure = Array.from(document.querySelectorAll('#training figure')).find((node) => "
         "node.querySelector('h3').textContent === 'Validation NLL');"
@@ -324,7 +324,7 @@ def test_twenty_methods_stay_apart_in_small_charts_and_few_presses(browser, tmp_
     # A sorted column has one arrow, which the style draws; what is better stands in words.
     page.click("[data-key='table-ece_hist']")
     assert page.text("[data-key='table-ece_hist']") == "Hist P"
-    assert page.text(".wish") == "less is better"
+    assert page.text(".wish") == "lower is better"
     assert "ahead of all others" not in page.text("#answers")
     assert page.console() == []
 

@@ -202,7 +202,7 @@ def test_a_cell_of_the_heat_map_lists_the_samples_of_its_line_answered_with_its_
     most = max((pair for pair in samples if pair[0] != pair[1]), key=lambda pair: len(samples[pair]))
     for line, column in (most, (2, 2)):
         canvas.send_keys(Keys.HOME + Keys.ARROW_DOWN * line + Keys.ARROW_RIGHT * column)
-        assert f"answered so {len(samples[line, column])}×" in page.text("#similarity .tip")
+        assert f"answered this way {len(samples[line, column])}×" in page.text("#similarity .tip")
         assert "click or Enter for the samples" in page.text("#similarity .tip")
         canvas.send_keys(Keys.ENTER)
         assert page.text("dialog h2").replace("\u2068", "").replace("\u2069", "") == f"class {order[line]} answered as class {order[column]}"  # fmt: skip

@@ -117,7 +117,7 @@ def test_outputs_are_calibrated_by_one_temperature(network_logits):
         ),
         (lambda: distances.mixture([]), "must hold at least one matrix"),
         (lambda: distances.mixture([torch.ones(3, 3)], [0.0]), "not all 0"),
-        (lambda: distances.from_similarity(torch.zeros(3, 3)), "row 0 gives them nothing"),
+        (lambda: distances.from_similarity(torch.zeros(3, 3)), "row 0 gives them none"),
         (lambda: distances.from_weights(torch.ones(3)), "must have shape (K, d)"),
         (lambda: distances.from_class_means(torch.ones(3, 2), [0, 0, 2]), "1 of 3 have none: class 1"),
         (
@@ -412,9 +412,9 @@ def test_descriptions_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("fox\ta\nfoks\tb\n", "line 2: 'foks' is no class; did you mean 'fox'?"),
-        ("fox a red animal\n", "line 1: a class, a tab and a description are due, got 'fox a red animal'"),
-        ("fox\t\n", "line 1: a class, a tab and a description are due"),
+        ("fox\ta\nfoks\tb\n", "line 2: 'foks' is not a class; did you mean 'fox'?"),
+        ("fox a red animal\n", "line 1 must hold a class, a tab and a description, got 'fox a red animal'"),
+        ("fox\t\n", "line 1 must hold a class, a tab and a description"),
         ("fox\ta red animal\n", "must describe all 2 classes, but 'car' has no description"),
     ],
 )

@@ -228,7 +228,7 @@ def test_dry_run_writes_nothing(tmp_path, capsys):
     assert "result of TS, seed 4 (from one-hot, seed 4)" in out
     assert "result of WE, seed 0 (from the best of 3)" in out
     assert "36 runs: 1 distances, 20 trainings, 15 results; 0 done already" in out
-    assert "s a training (measured)" in out
+    assert "s per training (measured)" in out
     assert not (tmp_path / "s").exists()
 
 

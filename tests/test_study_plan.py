@@ -137,7 +137,7 @@ def test_studies_of_the_time_of_glove_are_not_mixed_with_new_ones(tmp_path):
     new = kept(methods=("one-hot", "we"))
     keep(tmp_path / "new", new)
     assert kept_in(tmp_path / "new").spec == new.spec
-    with pytest.raises(SoftkinError, match="the file of word vectors that softkin carries has changed since"):
+    with pytest.raises(SoftkinError, match="the file of word vectors that softkin ships has changed since"):
         keep(tmp_path / "new", replace(new, data={**new.data, "contents": {"vectors": "v1"}}))
 
 

@@ -86,7 +86,7 @@ def test_a_node_dies_while_it_trains_and_the_table_is_the_same(cluster, tmp_path
     (tmp_path / "own.toml").write_text(sweep_of("small"))
     command = ["paper", "run", str(tmp_path / "own.toml"), "--engine", "ray", "--output", str(tmp_path / "paper")]
     assert main(command) == 0
-    assert "Ours: Hist P of uniform is least" in capsys.readouterr().out
+    assert "Ours: Hist P of uniform is lowest" in capsys.readouterr().out
 
 
 def test_processes_of_ray_take_no_module_from_the_current_folder(tmp_path):

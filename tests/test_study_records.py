@@ -85,7 +85,7 @@ def test_a_folder_holds_one_study(tmp_path):
 
 def test_a_folder_of_other_things(tmp_path):
     (tmp_path / "thesis.tex").write_text("irreplaceable")
-    with pytest.raises(SoftkinError, match="holds other things and no study"):
+    with pytest.raises(SoftkinError, match="holds other files and no study"):
         keep(tmp_path, kept())
     with pytest.raises(SoftkinError, match="must be a folder, but it is a file"):
         keep(tmp_path / "thesis.tex", kept())

@@ -117,7 +117,7 @@ def test_figures_of_what_has_no_class(tmp_path):
     study.run(spec, tmp_path / "s", workers=1, progress=False)
     DRAW(study.StudyFolder(tmp_path / "s"))
     drawn = (tmp_path / "s" / "figures" / "ood-1.svg").read_text()
-    assert "of no class: gaussian" in drawn
+    assert "out of distribution: gaussian" in drawn
     assert (tmp_path / "s" / "figures" / "ood-0.svg") in outputs.written(tmp_path / "s")
 
 

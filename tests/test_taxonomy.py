@@ -169,7 +169,7 @@ def test_files_of_all_forms_say_the_same(tmp_path):
     [
         ("t.csv", "a,b\nc\n", "t.csv, line 2 must hold a parent and a child, got 'c'."),
         ("t.csv", "parent,child\na,\n", "t.csv, line 2: the child has no name."),
-        ("t.csv", "", "t.csv must hold a parent and a child a line, and is empty."),
+        ("t.csv", "", "t.csv must hold a parent and a child per line, and is empty."),
         ("t.json", '{"a": [true, ["b"', "t.json could not be read as a taxonomy"),
         ("t.json", "[" * 90 + "]" * 90, "must hold (parent, child) edges"),
         (
@@ -183,7 +183,7 @@ def test_files_of_all_forms_say_the_same(tmp_path):
             + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 9)}]\n" for i in range(9)),
             "nested too deeply, or too large",
         ),
-        ("t.xml", "<a/>", "t.xml is of no known format for a taxonomy"),
+        ("t.xml", "<a/>", "t.xml has no known format for a taxonomy"),
     ],
 )
 def test_bad_files_are_named(tmp_path, name, text, words):

@@ -144,7 +144,7 @@ def test_a_memory_map_is_read_in_place(tmp_path):
 
 
 def test_a_batch_that_cannot_be_shared_is_refused():
-    with pytest.raises(ValueError, match="a batch of 7 rows cannot be cut into 8 parts, 4 processes × 2 parts"):
+    with pytest.raises(ValueError, match="a batch of 7 rows cannot be split into 8 parts, 4 processes × 2 parts"):
         batches(images(), world=4, gradient_accumulation=2)
 
 

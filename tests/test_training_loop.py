@@ -280,7 +280,7 @@ def test_a_checkpoint_that_does_not_fit_is_one_sentence(split, tmp_path):
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["a", "b", "a", *"cdefghi"], "must differ, but 'a' stands at places 0 and 2"),
+        (["a", "b", "a", *"cdefghi"], "must differ, but 'a' appears at indices 0 and 2"),
         (["a", " ", *"cdefghij"], "must not hold an empty name"),
         (["a", "\udcff", *"cdefghij"], "must be Unicode text"),
     ],
@@ -376,7 +376,7 @@ def test_a_rate_that_is_far_too_high_stops(split):
 
 @pytest.mark.parametrize(("lr", "what"), [(1e30, "logits"), (1e38, "weights")])
 def test_a_last_step_that_ruins_the_weights_leaves_no_checkpoint(split, tmp_path, lr, what):
-    words = f"{what} became infinite or no numbers at step 1 .epoch 1. .* checkpoint is none"
+    words = f"{what} became infinite or NaN at step 1 .epoch 1. .* checkpoint is none"
     with pytest.raises(SoftkinError, match=words):  # whose loss, before the step, was a number
         fit(split, lr=lr, warmup_epochs=0, epochs=1, batch_size=100, weight_decay=100.0, folder=tmp_path)
     assert checkpoints.latest(tmp_path) is None

@@ -155,13 +155,13 @@ def test_a_mapping_may_hold_whole_names_if_it_holds_all():
     [
         ("cat", TypeError, "must be a list of names, got the single text 'cat'"),
         (["cat"], ValueError, "at least 2 classes, got 1"),
-        (["cat", ""], ValueError, "empty name, but place 1 is empty"),
-        (["cat", []], ValueError, "place 1 is an empty list"),
-        (["cat", "dog", "cat"], ValueError, "must differ, but 'cat' stands at places 0 and 2"),
-        (["cat", 3], TypeError, "must hold text or lists of text, got 3 at place 1"),
+        (["cat", ""], ValueError, "empty name, but the name at index 1 is empty"),
+        (["cat", []], ValueError, "the name at index 1 is an empty list"),
+        (["cat", "dog", "cat"], ValueError, "must differ, but 'cat' appears at indices 0 and 2"),
+        (["cat", 3], TypeError, "must hold text or lists of text, got 3 at index 1"),
         ({"cat": 1, "dog": 0}, TypeError, "a list in the order of the labels, got a dict"),
         ({"cat", "dog"}, TypeError, "a list in the order of the labels, got a set"),
-        (["cat", [3]], TypeError, "must hold text or lists of text, got 3 at place 1"),
+        (["cat", [3]], TypeError, "must hold text or lists of text, got 3 at index 1"),
     ],
 )
 def test_bad_names(names, error, words):
@@ -281,7 +281,9 @@ def test_the_first_of_two_equal_words_counts():
 def test_numbered_classes_are_noticed():
     for names in (["class_0", "class_1", "class_2"], ["Group A", "Group B"]):
         for vectors in (None, "glove"):
-            with pytest.warns(UserWarning, match="names differ only by numbers or letters .*say nothing of what the"):
+            with pytest.warns(
+                UserWarning, match="names differ only by numbers or letters .*say nothing about what the"
+            ):
                 distances.from_words(names, vectors)
     with pytest.warns(UserWarning, match="differ only by numbers"):
         ClassSimilarityLoss.from_names([f"class_{k}" for k in range(6)], beta=0.5)

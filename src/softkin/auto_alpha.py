@@ -1,4 +1,4 @@
-r"""``alpha="auto"``: the smoothing factor, adjusted once an epoch by the network's over-confidence on held-out rows.
+r"""``alpha="auto"``: the smoothing factor, adjusted once per epoch by the network's over-confidence on held-out rows.
 
 With :math:`\hat p_i` the winning probability of validation row i of n, and α_t the smoothing factor of epoch t,
 
@@ -179,7 +179,7 @@ class AdjustableLabels(nn.Module):
         return self._auto is not None
 
     def adjust(self, validation_logits: Array, validation_labels: Array) -> float:
-        """Adjust ``alpha="auto"`` by the network's over-confidence: once an epoch, on rows that it is not trained on.
+        """Adjust ``alpha="auto"`` by the network's over-confidence: once per epoch, on rows that it is not trained on.
 
         The rule is that of ``softkin.auto_alpha``. Collective: in a run of several ranks every rank must call it, with
         its share of the rows or with all of them, and all get the same α.

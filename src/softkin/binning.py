@@ -17,7 +17,7 @@ from torch import Tensor
 from softkin import checks
 
 CHUNK = 2**16  # scores at a time: half a megabyte of float64, so that the passes over it stay in the cache
-AT_ONCE = 2**18  # where most scores are only summed: a dozen calls a chunk would cost more than the cache saves
+AT_ONCE = 2**18  # where most scores are only summed: a dozen calls per chunk would cost more than the cache saves
 MOST_CELLED = 1024  # bins of 4096 cells, whose number float32, with 24 bits, holds to a quarter
 
 Norm = Literal[1, 2, "max"]

@@ -88,7 +88,7 @@ def content_digest(root: Path, members: Sequence[str | Path], *, progress: bool 
     """
     paths = [os.fspath(member) for member in members]
     base = os.path.join(root, "")
-    # What a single file is called says nothing of its content; inside a folder names tell parts and classes apart.
+    # The name of a single file says nothing about its content; inside a folder names tell parts and classes apart.
     names = [path[len(base) :] if path.startswith(base) else "" for path in paths]
     before, newest = _state(names, paths)
     memory = folder() / "digests" / f"{files.sha256(os.fsencode(root.resolve()))}.json"

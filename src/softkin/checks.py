@@ -316,7 +316,7 @@ def in_order(names: Any) -> None:
     if isinstance(names, Mapping | Set):
         raise TypeError(
             f"`class_names` must be a list in the order of the labels, got a {type(names).__name__}; "
-            "of a mapping from numbers to names pass [names[k] for k in range(K)]."
+            "for a mapping from numbers to names, pass [names[k] for k in range(K)]."
         )
 
 
@@ -326,15 +326,15 @@ def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list
     names = list(names)
     for place, name in enumerate(names):
         if not isinstance(name, str):
-            raise TypeError(f"`class_names` must hold text, got {name!r} at place {place}.")
+            raise TypeError(f"`class_names` must hold text, got {name!r} at index {place}.")
         if not name.strip():
-            raise ValueError(f"`class_names` must not hold an empty name, but place {place} is empty.")
+            raise ValueError(f"`class_names` must not hold an empty name, but the name at index {place} is empty.")
         if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise ValueError(f"`class_names` must be Unicode text, but {name!r} at place {place} cannot be encoded.")
+            raise ValueError(f"`class_names` must be Unicode text, but {name!r} at index {place} cannot be encoded.")
     seen: dict[str, int] = {}
     for place, name in enumerate(names):
         if name in seen:
-            raise ValueError(f"`class_names` must differ, but {name!r} stands at places {seen[name]} and {place}.")
+            raise ValueError(f"`class_names` must differ, but {name!r} appears at indices {seen[name]} and {place}.")
         seen[name] = place
     if num_classes is not None and len(names) != num_classes:
         raise ValueError(

@@ -253,7 +253,7 @@ class Sums:
         return cls(torch.zeros(6 * size + 6, dtype=torch.float64))
 
     def add(self, scores: Tensor, hits: Tensor) -> None:
-        """Add scores, of which those at ``hits`` belong to the true class."""
+        """Add scores; those at ``hits`` belong to the true class."""
         all_scores = scores.cpu()
         for line, values in enumerate((all_scores, all_scores[hits.cpu()])):
             cells(values, self.size, into=self.cells[line])
@@ -285,7 +285,7 @@ class Sums:
             need = 1 << (grid_size(radius) - 1).bit_length()
             raise TooFewCells(
                 f"`kde_cells` must be at least {need} for the bandwidth of these scores, {radius:.3g}, got "
-                f"{self.size}; the batches have to be run through again.",
+                f"{self.size}; then feed all batches again.",
                 radius,
             )
         return float(integrals(self.cells[0], self.cells[1], self.count, radius, boundary))

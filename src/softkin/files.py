@@ -292,7 +292,7 @@ def within(of: str, amount: int, what: str, *, share: int = 1) -> None:
     most = limit(of) // share
     if amount > most:
         raise SoftkinError(
-            f"{what} would have {amount:,} {of}, more than the {most:,} that are taken; if that is right, set "
+            f"{what} would have {amount:,} {of}, more than the {most:,} allowed; if that is right, set "
             f"SOFTKIN_MAX_{of.upper()}={amount * share} and try again."
         )
 
@@ -373,7 +373,7 @@ def parse_toml(content: bytes, name: str | Path, what: str) -> dict[str, Any]:
         within("bytes", len(content), f"{name} ({what})", share=2**9)  # tomllib is slow, and nobody types 4 MiB
         for number, line in enumerate(content.split(b"\n"), start=1):
             if (dots := line.count(b".")) > DOTS:
-                raise ValueError(f"line {number} has {dots:,} dots, more than the {DOTS:,} that are taken")
+                raise ValueError(f"line {number} has {dots:,} dots, more than the {DOTS:,} allowed")
         tables = tomllib.loads(content.decode("utf-8-sig"))
         level: list[Any] = [tables]
         for _ in range(DEPTH):  # dotted names nest without brackets

@@ -173,8 +173,8 @@ def _of_all_ranks(rows: list[tuple[Any, Any]], sampler: Any) -> tuple[Tensor, Te
     labels = torch.from_numpy(np.concatenate([part for _, part in rows])).long()
     rank, size = ranks.world()
     if size > 1 and hasattr(sampler, "num_replicas") and not getattr(sampler, "drop_last", False):
-        # The sampler fills up the rows with the first ones until each rank has as many, and deals them in turn: rank r
-        # has the places r, r + size, … and its own end where the data set ends.
+        # The sampler repeats the first rows until all ranks have equally many, and deals them in turn: rank r
+        # has the positions r, r + size, … and its own rows end where the data set ends.
         own = len(range(rank, len(sampler.dataset), size))
         logits, labels = logits[:own], labels[:own]
     return ranks.gather_rows(logits), ranks.gather_rows(labels)

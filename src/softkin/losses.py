@@ -404,7 +404,7 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
     Example:
         >>> loss_fn = ClassSimilarityLoss.from_names(["cat", "dog", "car"], alpha=0.1, beta=1.0)
         >>> row = loss_fn.soft_labels[0]
-        >>> round(float(row[0]), 4), bool(row[1] > row[2])  # a cat is more of a dog than of a car
+        >>> round(float(row[0]), 4), bool(row[1] > row[2])  # a cat is more like a dog than like a car
         (0.9, True)
     """
 
@@ -511,5 +511,5 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
             asymmetric = asymmetric or content.about.get("asymmetric") is True
             return cls.from_distances(content.values, alpha, beta, asymmetric=asymmetric, **options)
         if beta is not None:
-            raise ValueError(f"`beta` must be left out: {path} holds a similarity, which has its β in it already.")
+            raise ValueError(f"`beta` must be left out: {path} holds a similarity, which already includes its β.")
         return cls(content.values, alpha, **options)

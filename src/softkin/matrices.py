@@ -112,7 +112,7 @@ def in_order_of(matrix: ClassMatrix, class_names: Sequence[str], path: str | Pat
     if missing or extra:
         parts = [
             f"{label} {', '.join(map(repr, names[:5]))}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
-            for label, names in (("it lacks", missing), ("it has besides", extra))
+            for label, names in (("it lacks", missing), ("it also has", extra))
             if names
         ]
         raise SoftkinError(f"{path} was made for other classes: {'; '.join(parts)}.")
@@ -132,7 +132,7 @@ def _read_safetensors(path: Path) -> ClassMatrix:
 
 
 def _read_csv(path: Path, kind: str) -> ClassMatrix:
-    """A header of class names, then one row of numbers a class; the first column may repeat the names.
+    """A header of class names, then one row of numbers per class; the first column may repeat the names.
 
     The cell in the corner may say what kind of matrix it is.
     """

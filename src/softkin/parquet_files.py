@@ -6,7 +6,7 @@ from typing import IO, Any
 from softkin import SoftkinError, files
 
 BATCH = 64  # rows of a column read at a time, few because images may be large
-BATCH_BYTES = 2**30  # and so few that they stay below this, even if each repeats all that a row group holds
+BATCH_BYTES = 2**30  # and few enough to stay below this, even if each repeats the content of a whole row group
 
 
 def opened(file: IO[bytes] | Any, size: int, name: str) -> Any:
@@ -32,7 +32,7 @@ def opened(file: IO[bytes] | Any, size: int, name: str) -> Any:
 
 
 def group_sizes(file: Any) -> list[int]:
-    """The bytes that each row group declares; of groups, as pyarrow aborts on damaged metadata of a column."""
+    """The bytes that each row group declares; not by column, because pyarrow aborts on a column's damaged metadata."""
     return [int(file.metadata.row_group(place).total_byte_size) for place in range(file.metadata.num_row_groups)]
 
 

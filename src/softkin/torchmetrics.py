@@ -42,7 +42,7 @@ class StreamedMetric(Metric):
     Args:
         metric: A metric's name, such as "ece_hist", "nll", "classwise_ece".
         num_classes: K, which fixes the size of the state.
-        from_logits: Whether ``update`` gets logits, of which it takes the softmax. This is never guessed.
+        from_logits: Whether ``update`` gets logits, to which it applies the softmax. This is never guessed.
         options: Options of the metric, and of torchmetrics (``sync_on_compute``, ``dist_sync_on_step`` …).
     """
 
@@ -68,12 +68,12 @@ class StreamedMetric(Metric):
         self.add_state("num_samples", torch.tensor(0, dtype=torch.int64), dist_reduce_fx="sum")
 
     def _prepare(self) -> None:
-        """Set up what sums and reads: it follows from the other attributes, and holds functions."""
+        """Set up the objects that sum and read: they follow from the other attributes, and hold functions."""
         self.running = Running(catalogue.named(self.metric), self.options, KDE_CELLS)
         self.reader = self.running.reader(self.num_classes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what ``_prepare`` makes again: functions that a decorator has replaced cannot be pickled."""
+        """The state without the parts of ``_prepare``: functions that a decorator has replaced cannot be pickled."""
         return {name: value for name, value in super().__getstate__().items() if name not in ("running", "reader")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

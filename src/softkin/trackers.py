@@ -31,9 +31,9 @@ def log_figure(figure: "Figure", tracker: Any, name: str, *, step: int = 0) -> b
     elif _is_wandb(writer):
         writer.log({name: _wandb().Image(_image(figure))}, step=step)
     elif isinstance(getattr(tracker, "log_dir", None), str):  # Lightning's CSV logger has only a folder
-        place = Path(tracker.log_dir) / f"{name.replace('/', '-')}-{step:06d}.png"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(place, dpi=120)
+        path = Path(tracker.log_dir) / f"{name.replace('/', '-')}-{step:06d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=120)
     else:
         return False
     return True

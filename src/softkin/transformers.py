@@ -36,7 +36,7 @@ class TrainerLoss:
     With gradient accumulation ``Trainer`` passes the number of samples of all accumulated batches
     (``num_items_in_batch``), and the gradients are those of one large batch.
 
-    A loss with ``alpha="auto"`` moves when the training goes on after an evaluation, by the rows that were evaluated:
+    A loss with ``alpha="auto"`` adjusts α by the evaluated rows when the training goes on after an evaluation:
     set ``eval_strategy="epoch"``. A checkpoint of ``Trainer`` holds the model only; to resume, keep
     ``loss_fn.state_dict()`` yourself.
 
@@ -81,7 +81,7 @@ class TrainerLoss:
 
 
 def _flat(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """(rows, K) and (rows,) of what may have a label for each token; batches differ in their lengths."""
+    """(rows, K) logits and (rows,) labels, also of data with a label for each token; batches differ in length."""
     return logits.movedim(1, -1).reshape(-1, logits.shape[1]), labels.reshape(-1)
 
 

@@ -169,9 +169,9 @@ def bombs(folder):
     npz_bomb(folder / "names.npz", "class_names", "<U10000000", (50,), labels=np.arange(3))
     yield "predictions", "names.npz", "`class_names` would have 2,000,000,128 bytes, more than the 134,217,728 that are"
     npz_bomb(folder / "wide.npz", "logits", "<f4", (60, 8_000_000), labels=np.zeros(60, int))
-    yield "predictions", "wide.npz", "would have 8,000,000 classes, more than the 131,072 that are taken"
+    yield "predictions", "wide.npz", "would have 8,000,000 classes, more than the 131,072 allowed"
     npz_bomb(folder / "long.npz", "logits", "<f4", (80_000_000, 10))
-    yield "predictions", "long.npz", "would have 3,200,000,128 bytes, more than the 2,147,483,648 that are taken"
+    yield "predictions", "long.npz", "would have 3,200,000,128 bytes, more than the 2,147,483,648 allowed"
     npz_bomb(folder / "data.npz", "features", "<f4", (80_000_000, 10), labels=np.zeros(9, int))
     yield "data", "data.npz", "set SOFTKIN_MAX_BYTES=3200000128 and try again"
     for name, shape, words in (
@@ -193,7 +193,7 @@ def bombs(folder):
     )
     for label in (10**8, 2**62):
         np.savez(folder / f"label-{label}.npz", features=np.eye(3), labels=np.array([0, 1, label]))
-        yield "data", f"label-{label}.npz", "classes, more than the 131,072 that are taken; .*SOFTKIN_MAX_CLASSES"
+        yield "data", f"label-{label}.npz", "classes, more than the 131,072 allowed; .*SOFTKIN_MAX_CLASSES"
     pq.write_table(pa.table({"text": ["a", "b"], "label": [0, 10**6]}), folder / "label.parquet")
     yield "data", "label.parquet", "by its `label`, would have 1,000,001 classes"
     columns = ",".join(f"logits_{k}" for k in range(1_000_000))
@@ -500,7 +500,7 @@ def test_names_in_files_do_not_steer_the_terminal(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["cat", "cat"], "`class_names` must differ, but 'cat' stands at places 0 and 1"),
+        (["cat", "cat"], "`class_names` must differ, but 'cat' appears at indices 0 and 1"),
         (["cat", " "], "`class_names` must not hold an empty name"),
         (["cat", "do\udce9g"], "`class_names` must be Unicode text, but .* cannot be encoded"),
     ],

@@ -49,7 +49,7 @@ def confusions_of_labels(true: Array, assigned: Array, *, num_classes: int, sour
 
 
 def confusions_of_votes(votes: Array, *, labels: Array | None = None, source: str = "human votes") -> Confusions:
-    """Confusions of people of whom several judged each sample, as in CIFAR-10H.
+    """Confusions from the votes of several people on each sample, as in CIFAR-10H.
 
     Args:
         votes: (N, K) number, or share, of the people who chose each class.

@@ -11,7 +11,7 @@ from torch import Tensor
 from softkin import similarity
 
 LARGEST_WEIGHT = 50.0
-CONVERGED = 1e-11  # nats a row that the next step would still gain
+CONVERGED = 1e-11  # nats per row that the next step would still gain
 MOST_STEPS = 100
 ELEMENTS = 2**17  # numbers in a block of rows: 1 MB stays in a processor's cache
 

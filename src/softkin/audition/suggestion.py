@@ -11,7 +11,7 @@ MIXTURE = "mixture"
 
 
 def suggestion(ordered: list[Candidate], draws: Floats, uniform: float, tail: float) -> tuple[Candidate, list[str]]:
-    """The best single source, or the mixture if it is surely better, and sentences that explain the choice."""
+    """The best single source, or the mixture if it is clearly better, and sentences that explain the choice."""
     single = next(place for place, candidate in enumerate(ordered) if candidate.name != MIXTURE)
     chosen = single
     words = []
@@ -23,7 +23,7 @@ def suggestion(ordered: list[Candidate], draws: Floats, uniform: float, tail: fl
         if low > 0:
             chosen = mixed
         words.append(
-            f"The mixture is {value:+.3f} nats a row better than {ordered[single].name} ({low:+.3f} to {high:+.3f})"
+            f"The mixture is {value:+.3f} nats per row better than {ordered[single].name} ({low:+.3f} to {high:+.3f})"
             f"{': take it' if low > 0 else ', which may be chance: take the single source'}."
         )
     best = ordered[chosen]
@@ -31,13 +31,13 @@ def suggestion(ordered: list[Candidate], draws: Floats, uniform: float, tail: fl
     if best.cross_entropy.high >= uniform or best.cross_entropy.p_value > 0.05:
         words.insert(
             0,
-            f"No source predicts these confusions surely better than none at all (best: {best.name}, "
-            f"{gain_value:+.3f} nats a row): uniform smoothing will do as well.",
+            f"No source predicts these confusions clearly better than no similarity (best: {best.name}, "
+            f"{gain_value:+.3f} nats per row): uniform smoothing will do as well.",
         )
     else:
         words.insert(
             0,
-            f"Use {best.name} with β = {best.beta:.2g}: {best.cross_entropy.value:.3f} nats a row, {gain_value:.3f} "
+            f"Use {best.name} with β = {best.beta:.2g}: {best.cross_entropy.value:.3f} nats per row, {gain_value:.3f} "
             f"better than no similarity.",
         )
     rivals = [place for place, candidate in enumerate(ordered) if candidate.name not in (MIXTURE, ordered[single].name)]

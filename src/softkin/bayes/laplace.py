@@ -28,7 +28,7 @@ from softkin.predictions.collecting import answer
 
 PREDICTIONS = ("probit", "sampled")
 LAYERS = ("last", "all")
-DECADES = 8  # of δ on either side of 1 that ``tune`` looks at
+DECADES = 8  # of δ on either side of 1 that ``tune`` searches
 WIDEST = 80.0  # bound of |ln δ| in the search for the prior's precision
 
 
@@ -184,7 +184,7 @@ class Laplace(Posterior):
         features, own = (torch.cat([pair[part] for pair in seen]) if seen else torch.empty(0, 0) for part in (0, 1))
         if own.shape != logits.shape or not torch.allclose(own, logits.detach().cpu().double(), atol=1e-5):
             raise ValueError(
-                "the logits of `model` must be what its last nn.Linear gives, and they are not; name the layer that "
+                "the logits of `model` must be the output of its last nn.Linear, but they are not; name the layer that "
                 "makes them as `layer`."
             )
         return features, own
@@ -224,7 +224,7 @@ class Laplace(Posterior):
         """Choose δ by the NLL of held-out rows in place of the marginal likelihood.
 
         Where a network fits its training rows with certainty, which few rows allow, the curvature is near 0, the
-        marginal likelihood prefers a wide Gaussian, and predictions are far too unsure. Held-out rows know better. The
+        marginal likelihood prefers a wide Gaussian, and predictions are far too unsure. Held-out rows show that. The
         NLL is that of "probit", whatever ``prediction`` says.
 
         Args:
@@ -241,7 +241,7 @@ class Laplace(Posterior):
         def nll(log_delta: float) -> float:
             return float(F.cross_entropy(self._probit(features, logits, math.exp(log_delta)), labels))
 
-        # The NLL may have several minima: the best of a grid, two places a factor of 10, is refined.
+        # The NLL may have several minima: the best of a grid, two points per factor of 10, is refined.
         grid = [math.log(10) * place / 2 for place in range(-2 * DECADES, 2 * DECADES + 1)]
         best = min(grid, key=nll)
         step = grid[1] - grid[0]

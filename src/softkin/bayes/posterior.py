@@ -139,7 +139,7 @@ class Posterior(Companion):
         return self.count
 
     def member(self, place: int) -> contextlib.AbstractContextManager[nn.Module]:
-        """A context with the member at ``place`` as a network; the network is restored afterwards."""
+        """A context with member number ``place`` as a network; the network is restored afterwards."""
         raise NotImplementedError
 
     def ready(self) -> None:

@@ -218,7 +218,7 @@ class Swag(Posterior):
 
     def ready(self, *, settled: bool = True) -> None:
         if int(self.collected) == 0:
-            raise ValueError("call `collect` once an epoch before predicting: no weights were collected yet.")
+            raise ValueError("call `collect` once per epoch before predicting: no weights were collected yet.")
         if settled and self._normed() and not bool(self.statistics.any()):
             raise ValueError(
                 "the network has batch statistics, which each member needs of its own: pass `train_loader`, or call "

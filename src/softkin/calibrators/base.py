@@ -51,7 +51,7 @@ class Calibrator(ABC):
     ``fit`` and ``predict_proba`` take torch tensors and numpy arrays of shape (N, K). All computing is in float64 on
     the CPU. Callers that have only probabilities pass ``from_probabilities=True``: the logits are then ln p. A
     probability of exactly 0, which has no logarithm, is a score below the file's resolution: ``fit`` estimates what it
-    stands for (``zeros``) and warns of it, or takes ``floor``, and ``floor_`` keeps the value.
+    stands for (``zeros``) and warns about it, or takes ``floor``, and ``floor_`` keeps the value.
 
     A class of your own is known everywhere (commands, ``fit_best``, studies, files) once its class statement names it:
 
@@ -135,7 +135,7 @@ class Calibrator(ABC):
             from_probabilities: Whether ``logits`` are probabilities.
             floor: The value that replaces a probability of 0. None: estimated, with a warning that counts the zeros.
             sample_ids: Names or numbers of the samples. A digest of each is kept, and later evaluations on any of
-                them are warned of: a calibrator looks too good on samples that it was fitted on.
+                them cause a warning: a calibrator looks too good on samples that it was fitted on.
         """
         self._check_options()
         z, y, floor = labelled_logits(logits, labels, from_probabilities, floor)
@@ -359,7 +359,7 @@ class Calibrator(ABC):
         parts = [self._summary(), f"NLL {c.nll_before:.4f} → {c.nll_after:.4f} on {c.num_samples:,} samples"]
         return f"<{text}: {'; '.join(part for part in parts if part)}>"
 
-    # What scikit-learn's cross-validation and searches need of a classifier; ``softkin.sklearn`` has the rest
+    # The parts of a classifier that scikit-learn's cross-validation and searches need; ``softkin.sklearn`` has the rest
 
     @property
     def classes_(self) -> Any:

@@ -105,7 +105,7 @@ def fold_into_linear(calibrator: Calibrator, linear: nn.Linear) -> nn.Linear:
         weight, bias = calibrator.weight_ @ weight, calibrator.weight_ @ bias + calibrator.bias_
     else:
         raise TypeError(
-            f"{type(calibrator).__name__} cannot be folded into a linear layer exactly; use as_module() behind it."
+            f"{type(calibrator).__name__} cannot be folded into a linear layer exactly; put as_module() after it."
         )
     folded = nn.Linear(linear.in_features, linear.out_features, device=linear.weight.device, dtype=linear.weight.dtype)
     folded.weight.copy_(weight)

@@ -74,7 +74,7 @@ def digests(sample_ids: Any, *, num_samples: int) -> Tensor:
         raise ValueError(f"`sample_ids` must be as many as the samples: got {len(values)} for {num_samples} samples.")
     for place, value in enumerate(values):
         if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
-            raise TypeError(f"`sample_ids` must be texts or whole numbers, got {value!r} at place {place}.")
+            raise TypeError(f"`sample_ids` must be texts or whole numbers, got {value!r} at index {place}.")
     raw = b"".join(
         hashlib.blake2b(
             (f"text {value}" if isinstance(value, str) else f"#{int(value)}").encode(), digest_size=8

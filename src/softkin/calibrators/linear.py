@@ -235,7 +235,7 @@ class _Affine(Parametric):
 
 
 def _loose(x: Tensor, y: Tensor) -> Tensor:
-    """Which classes' own weights, which have no penalty, would grow without bound.
+    """The classes whose own weights, which have no penalty, would grow without bound.
 
     These are classes that never occur, or all classes if the winning class is always right.
     """

@@ -52,7 +52,7 @@ class Problem(ABC):
     """How parameters become logits, and how changes of logits become changes of parameters."""
 
     x: Tensor
-    """What multiplies the parameters, float64"""
+    """The features that multiply the parameters, float64"""
     x32: Tensor
     y: Tensor
     penalty: Tensor

@@ -343,7 +343,7 @@ class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=
             cold = z / self.temperature_
             after = float((cold.logsumexp(dim=1) - cold.gather(1, y[:, None])[:, 0]).mean())
         return Solution(
-            gradient_norm=0.0 if least.at_bound else abs(least.slope),  # what a bound holds does not count
+            gradient_norm=0.0 if least.at_bound else abs(least.slope),  # a solution at a bound does not count
             iterations=least.iterations,
             bound_hit=least.at_bound,
             converged=least.converged and math.isfinite(least.value) and math.isfinite(least.slope),
@@ -355,10 +355,10 @@ class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=
     def _note(self, least: Minimum, *, all_right: bool) -> str:
         verdict = "the model was over-confident" if self.temperature_ > 1 else "the model was under-confident"
         if least.at_bound and least.slope <= 0:
-            why = "as every sample is predicted right" if all_right else "as the squared error sinks all the way to it"
+            why = "as every sample is predicted right" if all_right else "as the squared error keeps falling towards it"
             verdict = f"the lower bound, {why}"
         elif least.at_bound:
-            verdict = "the upper bound, as the scores say nothing of the labels"
+            verdict = "the upper bound, as the scores say nothing about the labels"
         elif abs(self.temperature_ - 1) < 1e-6:
             verdict = "nothing to change"
         more = f" ({least.valleys} local minima were compared)" if least.valleys > 1 else ""

@@ -97,7 +97,7 @@ def subcommands(parser: argparse.ArgumentParser) -> Iterator[Any]:
 
 
 def label(action: argparse.Action) -> str:
-    """What an argument is called in messages."""
+    """The name of an argument in messages."""
     return max(action.option_strings, key=len) if action.option_strings else str(action.metavar or action.dest)
 
 

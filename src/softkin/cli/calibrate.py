@@ -30,7 +30,7 @@ EXAMPLES = {
 
 COST = """\
 matrix, dirichlet, structured-matrix and kin-matrix choose their penalty by cross-validation, which takes seconds for
-10 classes and about half a minute for 5,000 samples of 100 classes; it is left out beyond n·K² = 5·10⁸"""
+10 classes and about half a minute for 5,000 samples of 100 classes; cross-validation is skipped beyond n·K² = 5·10⁸"""
 
 HEADINGS = (
     "method",
@@ -51,7 +51,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the actions fit, apply and compare."""
     action = add_actions(command, EXAMPLES)
 
-    fit = action("fit", "fit a calibrator to predictions that the model was not trained on")
+    fit = action("fit", "fit a calibrator to predictions on held-out samples")
     add_file(fit, "file", "held-out predictions with labels")
     choose(fit.add_argument("--method", required=True), "the calibrator: one of {}", choices.calibrators)
     fit.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="folder for the calibrator")
@@ -115,8 +115,8 @@ def check(arguments: argparse.Namespace) -> None:
         return
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
-    there = arguments.output / "calibrator.json" if arguments.action == "fit" else arguments.output
-    files.refuse_to_overwrite(there, force=arguments.force)
+    target = arguments.output / "calibrator.json" if arguments.action == "fit" else arguments.output
+    files.refuse_to_overwrite(target, force=arguments.force)
 
 
 def _methods(arguments: argparse.Namespace) -> list[str]:

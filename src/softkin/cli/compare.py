@@ -78,20 +78,20 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--alpha",
         type=_values,
-        help="smoothing factor; of a list, each value is tried, the smallest first; auto: adjusted in training by "
+        help="smoothing factor, or a list of values to try, smallest first; auto: adjusted during training by "
         "the validation gap (default: auto; the default of `softkin train` is 0.1)",
     )
     what.add_argument(
         "--beta",
         type=_values,
-        help="sharpness of the similarity; of a list, each value is tried; auto: fitted to the confusions of one-hot "
+        help="sharpness of the similarity, or a list of values to try; auto: fitted to the confusions of one-hot "
         "training (default: auto; the default of `softkin train` is 2)",
     )
     running.add_top_m(what)
     what.add_argument(
         "--mixing",
         type=_numbers,
-        help="mixup's a; of a list, each value is tried (default: as many as of β, around 0.2)",
+        help="mixup's a, or a list of values to try (default: around 0.2, as many values as β has)",
     )
     choices.choose(
         what.add_argument("--select"),
@@ -100,7 +100,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     choices.choose(
         what.add_argument("--search"),
-        "grid, or halving: the better half of the values trains twice as long (default: grid)",
+        "grid, or halving: the better half of the values trains for twice as long (default: grid)",
         choices.searches,
     )
     what.add_argument(
@@ -258,7 +258,7 @@ def show(table: "Table", as_json: bool) -> None:
 
 
 def fitted(table: "Table", width: int) -> "tuple[Grid, list[str]]":
-    """The table as it fits into so many columns, and the titles of the columns that were dropped.
+    """The table in at most this many columns of text, and the titles of the columns that were dropped.
 
     A table that is too wide first puts the numbers in brackets on a line of their own, then drops columns: those of
     out-of-distribution sets, KDE O, the gap, KDE P, Hist O, then the others from the right. Methods always stay.

@@ -1,7 +1,7 @@
 """``softkin completion``: the scripts with which shells complete commands, options, their values and files.
 
 Each script is a few lines long: at each Tab it passes the words of the line to ``softkin completion SHELL --words …``.
-That command asks the parser itself and prints one candidate a line, then a tab, then its help; a line of a tab and
+That command asks the parser itself and prints one candidate per line, then a tab, then its help; a line of a tab and
 "files" or "folders" means that a path may stand there. No heavy module is loaded for this; see ``choices.py``.
 """
 

@@ -76,12 +76,12 @@ def _list(arguments: argparse.Namespace) -> None:
 def _get(arguments: argparse.Namespace) -> None:
     from softkin.data import catalogue
 
-    there = None if arguments.force else catalogue.present(arguments.name)
+    earlier = None if arguments.force else catalogue.present(arguments.name)
     path = catalogue.get(arguments.name, force=arguments.force)
     if arguments.json:
-        print(json_text({"name": arguments.name, "path": str(path), "downloaded": there is None}))
+        print(json_text({"name": arguments.name, "path": str(path), "downloaded": earlier is None}))
     else:
-        print(f"{arguments.name} was there already: {path}" if there else f"Wrote {terminal(str(path))}")
+        print(f"{arguments.name} was there already: {path}" if earlier else f"Wrote {terminal(str(path))}")
 
 
 def _show(arguments: argparse.Namespace) -> None:

@@ -55,7 +55,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "how classes are scored for sets, or how confidence is measured: {}",
         choices.decision_scores,
     )
-    fit.add_argument("--of", choices=["answers", "rows"], help="what --error is a share of (default: answers)")
+    fit.add_argument("--of", choices=["answers", "rows"], help="denominator of the error rate (default: answers)")
 
     apply = action("apply", "apply a rule to predictions")
     apply.add_argument("folder", type=Path, metavar="FOLDER", help="folder of a rule that `fit` wrote")
@@ -83,12 +83,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         lines = "a .csv of parent,child or class,superclass lines, a file of class distances"
         choose(tree, f"class tree: {lines}, or names", lambda: ["names"], files=True)
         similarity = parser.add_argument("--similarity", metavar="SOURCE")
-        choose(similarity, "similarity for sets of kin: a file, or names", lambda: ["names"], files=True)
+        choose(similarity, "similarity for sets of similar classes: a file, or names", lambda: ["names"], files=True)
         several = "; may be repeated to compare several" if parser is compare else ""
         costs = f"cost of taking one class for another, or class distances: .safetensors or .csv{several}"
         repeated = "append" if parser is compare else "store"
         choices.path(parser.add_argument("--costs", action=repeated, metavar="FILE", help=costs))
-        groups = "let --coverage hold for each class (class), or for each group of a .csv or .json of classes"
+        groups = "guarantee --coverage for each class (class), or for each group of classes in a .csv or .json file"
         choose(parser.add_argument("--conditional", metavar="GROUPS"), groups, lambda: ["class"], files=True)
     for parser in (fit, apply, compare):
         add_common_options(parser)

@@ -51,7 +51,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--labels",
         type=Path,
         metavar="FILE",
-        help="file of labels, if FILE holds none: .npy, .npz, or .txt, one a line",
+        help="file of labels, if FILE holds none: .npy, .npz, or .txt with one per line",
     )
     command.add_argument("--n-bins", type=int, default=15, help="number of bins of the histograms (default: 15)")
     command.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
@@ -88,11 +88,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     choices.path(
         command.add_argument(
-            "--texts", metavar="FILE", help="texts for the page: a .txt, one a line, or a table with a text column"
+            "--texts", metavar="FILE", help="texts for the page: .txt with one per line, or a table with a text column"
         )
     )
     choices.path(
-        command.add_argument("--distances", metavar="FILE", help="class distances for the page, as softkin saves them")
+        command.add_argument("--distances", metavar="FILE", help="class distances for the page, saved by softkin")
     )
     command.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
     command.add_argument(
@@ -122,7 +122,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.address is not None and arguments.engine != "ray":
         raise ValueError(f"--address is for --engine ray, and the engine is {arguments.engine}.")
     if arguments.files.count("-") > 1:
-        raise ValueError("standard input (-) can be read once only.")
+        raise ValueError("standard input (-) can be read only once.")
     if arguments.report is not None and len(arguments.files) > MOST_MODELS:
         raise ValueError(f"--report shows at most {MOST_MODELS} files on one page, got {len(arguments.files)}.")
     for option in ("images", "texts", "distances"):
@@ -134,7 +134,7 @@ def check(arguments: argparse.Namespace) -> None:
     if beside is not None and arguments.output is not None and beside.resolve() == arguments.output.resolve():
         raise ValueError(f"--output must be another file than {beside}, which --report writes beside its page.")
     if arguments.ood and len(arguments.files) > 1:
-        raise ValueError(f"--ood goes with one file, got {len(arguments.files)}; call it once for each.")
+        raise ValueError(f"--ood needs a single FILE, got {len(arguments.files)}; run the command once for each.")
     files.refuse_to_overwrite(arguments.output, arguments.report, beside, force=arguments.force)
 
 
@@ -184,7 +184,7 @@ def _wrote(path: Path, arguments: argparse.Namespace) -> None:
 
 
 def _titles(files: list[str]) -> list[str]:
-    """What to call each model: the file's name, with its folders where two are alike; a pattern as it was typed."""
+    """A name for each model: the file's name, with its folders where two are alike; a pattern as it was typed."""
     names = [file if "*" in file else Path(file).name if file != "-" else "standard input" for file in files]
     return [name if names.count(name) == 1 else file for name, file in zip(names, files, strict=True)]
 
@@ -214,8 +214,8 @@ def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predict
 
     if model.predictions is None:
         raise SoftkinError(
-            f"--ood needs all predictions at once, and {model.name} holds {model.data['num_samples']:,} rows; take a "
-            "random part of them."
+            f"--ood needs all predictions at once, and {model.name} holds {model.data['num_samples']:,} rows; use a "
+            "random sample of them."
         )
     options = {**reading_options(arguments), "labels": None}
     unknown = [formats.read(path, **options) for path in arguments.ood]
@@ -234,7 +234,7 @@ def _detection_lines(data: dict[str, Any]) -> list[str]:
     titles = {"confidence": "the winning score", "mutual_information": "the members' mutual information"}
     return [
         f"{shown(unknown['name'])}: {unknown['num_samples']:,} out-of-distribution samples; by {titles[name]} AUROC "
-        f"{measured['auroc']:.4f}, {100 * measured['fpr_at_95']:.1f} % accepted where 95 % of the known are"
+        f"{measured['auroc']:.4f}, {100 * measured['fpr_at_95']:.1f} % accepted where 95 % of the known samples are"
         for unknown in data.get("out_of_distribution", ())
         for name, measured in unknown["scores"].items()
     ]
@@ -252,7 +252,7 @@ def _report(
         if model.predictions is None:
             raise SoftkinError(
                 f"--report needs all predictions at once, and {model.name} holds {model.data['num_samples']:,} rows; "
-                "make the page of a random part of them."
+                "make the page from a random sample of them."
             )
     kept = [model.predictions for model in models if model.predictions is not None]
     settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}

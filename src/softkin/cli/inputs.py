@@ -28,7 +28,7 @@ def add_input_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--text-column", metavar="NAME", help="column or key that holds the texts (default: text)")
     choices.path(
         command.add_argument(
-            "--class-names", type=Path, metavar="FILE", help="text file of class names in order, one a line"
+            "--class-names", type=Path, metavar="FILE", help="text file of class names in order, one per line"
         )
     )
     command.add_argument(

@@ -25,7 +25,7 @@ Repeat the study of Liu and JaJa, Class-Similarity Based Label Smoothing for Con
 
 NAME is table1 (CIFAR-100), table2 (Tiny-ImageNet), alpha, beta, ood, reliability, or a .toml file of the same form.
 Scale full trains the paper's networks for 200 epochs and needs GPUs. Scale small takes a few hours on two cores.
-Scale trial, which only table1 has, trains one seed at fixed values: 25 minutes a training on one core.
+Scale trial, which only table1 has, trains one seed at fixed values: 25 minutes per training on one core.
 Finished runs are kept in the folder: the same command resumes after any interruption, and a run that several tables or
 figures need is done once."""
 EXAMPLE = "softkin paper list"
@@ -87,9 +87,9 @@ def check(arguments: argparse.Namespace) -> None:
         return
     if arguments.name is None:
         raise ValueError(f"NAME must be given with {arguments.action}: one of {', '.join(paper.names())}.")
-    for place in arguments.data:
-        if not all(part.strip() for part in place.partition("=")):
-            raise ValueError(f"--data must be NAME=PATH, such as cifar100=../cifar-100-python, got {place!r}.")
+    for pair in arguments.data:
+        if not all(part.strip() for part in pair.partition("=")):
+            raise ValueError(f"--data must be NAME=PATH, such as cifar100=../cifar-100-python, got {pair!r}.")
     running.check(arguments)
     spec = paper.load(arguments.name, trust_model=arguments.trust_model)
     spec.parts(arguments.scale, **_options(arguments))
@@ -99,7 +99,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
-        "data": dict(place.split("=", 1) for place in arguments.data),
+        "data": dict(pair.split("=", 1) for pair in arguments.data),
         "rows": arguments.rows,
         "vectors": arguments.vectors,
         "seeds": arguments.seeds,

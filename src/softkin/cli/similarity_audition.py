@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SUMMARY = "rank sources of similarity by how well they predict actual confusions"
 DESCRIPTION = f"""\
 Rank sources of class similarity by how well they predict the confusions in --against: by the cross-entropy of each
-class's confusions at the β that fits the other classes best (nats a row, smaller is better), by the rank correlation,
+class's confusions at the β that fits the other classes best (nats per row, smaller is better), by the rank correlation,
 and by how many of the five most confused classes are among the five most similar. Intervals are over classes, and
 "renamed" is the same source's cross-entropy after its classes are renamed at random. Then suggest a source, β and α.
 
@@ -27,7 +27,7 @@ Sources are softkin's word vectors, the sources of --distances, and those of --t
 {sources.SOURCE}"""
 EXAMPLE = "softkin similarity audition digits --against examples/digits-validation.npz --output best.safetensors"
 
-HEADINGS = ("source", "β", "nats a row", "interval", "renamed", "rank correlation", "interval ", "top-5", "best in %")
+HEADINGS = ("source", "β", "nats per row", "interval", "renamed", "rank correlation", "interval ", "top-5", "best in %")
 LEFT_OUT_FIRST = (6, 4, 3, 7, 5)
 
 
@@ -202,7 +202,7 @@ def _confusions(path: str, class_names: list[str]) -> "Confusions":
 def _print(result: "Audition", words: dict[str, str], left_out: dict[str, str]) -> None:
     print(
         f"Against {result.confusions.source}: {result.num_rows} of {result.num_classes} classes; "
-        f"uniform labels have {result.uniform:.3f} nats a row."
+        f"uniform labels have {result.uniform:.3f} nats per row."
     )
     rows = []
     for candidate in result.candidates:

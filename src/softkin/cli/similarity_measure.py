@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
     if measured.similarity is not None and (arguments.beta is not None or arguments.top_m is not None):
         option = "--beta" if arguments.beta is not None else "--top-m"
         raise ValueError(
-            f"{option} must be left out: {arguments.source} holds a similarity, which has its β in it already."
+            f"{option} must be left out: {arguments.source} holds a similarity, which already includes its β."
         )
     if arguments.beta == "auto":
         arguments.beta = similarity.AUTO_BETA if baseline is None else baseline["beta"]

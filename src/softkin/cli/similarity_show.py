@@ -55,7 +55,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--fixes",
         type=Path,
         metavar="FILE.csv",
-        help="file of corrections, one a line: a class and the classes that it is like",
+        help="file of corrections, one per line: a class and the classes that it is like",
     )
     command.add_argument("--top", type=int, default=10, help="number of nearest classes to show (default: 10)")
     command.add_argument("--json", action="store_true", help="print everything as JSON")
@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"{arguments.source} has no class {unknown[0]!r}{did_you_mean(unknown[0], names)}")
     if measured.similarity is not None and arguments.beta is not None:
         raise ValueError(
-            f"--beta must be left out: {arguments.source} holds a similarity, which has its β in it already."
+            f"--beta must be left out: {arguments.source} holds a similarity, which already includes its β."
         )
     fixes = dict(inspection.parse_fix(text) for text in arguments.fix)
     if arguments.fixes is not None:

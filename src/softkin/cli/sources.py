@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 SOURCE = """\
 SOURCE is one of
-  a .txt file   class names, one a line; or "id<TAB>name, synonym, …", of which the first known synonym is used
-  a folder      one folder of images for each class, or parquet files for train and test, of which train is used
+  a .txt file   class names, one per line; or "id<TAB>name, synonym, …" (the first known synonym is used)
+  a folder      one folder of images for each class, or parquet files for train and test (train is used)
   .npz          `images` or `features`, `labels`, optional `class_names`
   .parquet      images or text with a label column, as in Hugging Face data sets (text also as .jsonl)
   .safetensors, .csv    a matrix that softkin saved, or a table with class names as its header
-  .csv, .json, .yaml    a taxonomy: one parent,child pair a line, or nested names; its leaves are the classes
+  .csv, .json, .yaml    a taxonomy: one parent,child pair per line, or nested names; its leaves are the classes
   digits        scikit-learn's handwritten digits, or another data set by its name (softkin data list)"""
 
 MEASURES = ("lca", "path", "wu-palmer")
@@ -106,7 +106,7 @@ def add_options(command: Any, *, encoder: bool = True, several: Sequence[str] = 
             command.add_argument(
                 "--descriptions",
                 metavar="FILE",
-                help="for --distance encoder: texts to encode instead of names, as lines of a class, a tab and a text",
+                help="texts to encode instead of names, for --distance encoder: lines of a class, a tab and a text",
             )
         )
 
@@ -228,7 +228,7 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
             return distances.ClassNames(checks.class_names(names), names), None
     if path.is_file() and not is_known_file(path):
         raise SoftkinError(
-            f"{source} is of no known format: class names come in a .txt file, images, features or text in "
+            f"{source} has no known format: class names come in a .txt file, images, features or text in "
             ".npz, .parquet, .jsonl or the archives of CIFAR and Tiny-ImageNet, "
             "distances in .safetensors or .csv, taxonomies in .csv, .json or .yaml."
         )
@@ -258,7 +258,7 @@ def read_names(path: Path) -> "ClassNames":
         names.append([name.strip() for name in synonyms.split(",") if name.strip()] if tab else first)
     files.within("classes", len(ids), str(path))
     if len(ids) < 2:
-        raise SoftkinError(f"{path} must name at least 2 classes, one a line, it names {len(ids)}.")
+        raise SoftkinError(f"{path} must name at least 2 classes, one per line, but names {len(ids)}.")
     try:
         return ClassNames(checks.class_names(ids), names)
     except ValueError as error:

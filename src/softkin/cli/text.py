@@ -64,7 +64,7 @@ def rows_that_fit(
 
 
 def present(arguments: argparse.Namespace, result: dict[str, Any], in_words: Callable[[dict[str, Any]], None]) -> None:
-    """Show a comparison in words or, with ``--json``, as it is; write it to ``--output``; warn of what it warns of."""
+    """Show a comparison in words or, with ``--json``, as it is; write it to ``--output``; repeat its warnings."""
     for notice in result["warnings"]:
         warnings.warn(notice, stacklevel=3)
     text = json_text(result)

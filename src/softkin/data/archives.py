@@ -138,7 +138,7 @@ def _check_end(plain: Path, end: int, path: Path) -> None:
         rest = 0
         while chunk := file.read(CHUNK):
             if chunk.strip(b"\0"):
-                raise SoftkinError(f"{path} is damaged: what follows its member before byte {end:,} is no member.")
+                raise SoftkinError(f"{path} is damaged: there is no valid member after byte {end:,}.")
             rest += len(chunk)
     if rest < BLOCK:
         raise SoftkinError(f"{path} was cut off: it must end with {BLOCK} zeros, and ends with {rest}.")
@@ -155,7 +155,7 @@ def _extract(member: Member, folder: Path, path: Path, room: _Room) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     source = opened()
     if source is None:
-        raise SoftkinError(f"{path} was refused: {name!r} in it is no file.")
+        raise SoftkinError(f"{path} was refused: {name!r} in it is not a file.")
     written = 0
     with source, target.open("xb") as file:
         while piece := source.read(CHUNK):

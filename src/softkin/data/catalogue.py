@@ -145,7 +145,7 @@ def present(name: str) -> Path | None:
     known = entry(name)
     if known.system is not None and Path(known.system).is_dir():
         return Path(known.system)
-    path = _place(known)
+    path = _path_of(known)
     return path if path.exists() else None
 
 
@@ -162,24 +162,24 @@ def get(name: str, *, force: bool = False, progress: bool | None = None) -> Path
     """
     name = DATA_SETS.canonical(name, "name")
     known = DATA_SETS[name]
-    there = None if force else present(name)
-    if there is not None:
-        return there
+    earlier = None if force else present(name)
+    if earlier is not None:
+        return earlier
     with cache.locked(cache.made("downloads") / f"{name}.lock"):
-        place = _place(known)
-        if place.exists() and not force:  # another process downloaded it while we waited
-            return place
+        path = _path_of(known)
+        if path.exists() and not force:  # another process downloaded it while we waited
+            return path
         fetched = [_fetched(file, known, force, progress) for file in known.files]
         if known.folder is None:
             return fetched[0]
         if archives.is_archive(fetched[0]):
-            _unpack(fetched[0], known, place, progress)
+            _unpack(fetched[0], known, path, progress)
         else:
-            _gather(fetched, place)
-        return place
+            _gather(fetched, path)
+        return path
 
 
-def _place(known: DataSet) -> Path:
+def _path_of(known: DataSet) -> Path:
     if known.folder is None:
         return cache.folder() / "downloads" / known.files[0].name
     return cache.folder() / "data" / known.folder
@@ -191,7 +191,7 @@ def _fetched(file: PublishedFile, known: DataSet, force: bool, progress: bool | 
         if file.md5 is not None and (checksum := download.md5_of(target)) != file.md5:
             raise SoftkinError(
                 f"{target} is not the official file: its MD5 must be {file.md5}, got {checksum}; remove it, or replace "
-                f"it by what {file.url} offers."
+                f"it with the file at {file.url}."
             )
         return target
     try:
@@ -204,26 +204,26 @@ def _fetched(file: PublishedFile, known: DataSet, force: bool, progress: bool | 
     return target
 
 
-def _unpack(archive: Path, known: DataSet, place: Path, progress: bool | None) -> None:
-    """Unpack in a temporary folder, find the only folder in it, check its files, and rename it to ``place``."""
-    holder = cache.made("data") / f".{place.name}.whole"
+def _unpack(archive: Path, known: DataSet, target: Path, progress: bool | None) -> None:
+    """Unpack in a temporary folder, find the only folder in it, check its files, and rename it to ``target``."""
+    holder = cache.made("data") / f".{target.name}.whole"
 
     def check(folder: Path) -> None:
         archives.check_members(archives.only_folder(folder), known.members, archive.name)
 
     archives.unpack(archive, holder, check=check, progress=progress)
-    cache.remove(place)
-    os.rename(archives.only_folder(holder), place)
+    cache.remove(target)
+    os.rename(archives.only_folder(holder), target)
     shutil.rmtree(holder, ignore_errors=True)
 
 
-def _gather(files: list[Path], place: Path) -> None:
-    temporary = cache.workplace(cache.made("data") / place.name, "gathering")
+def _gather(files: list[Path], target: Path) -> None:
+    temporary = cache.workplace(cache.made("data") / target.name, "gathering")
     try:
         for file in files:
             shutil.move(file, temporary / file.name)
-        cache.remove(place)
-        os.rename(temporary, place)
+        cache.remove(target)
+        os.rename(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

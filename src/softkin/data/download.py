@@ -86,8 +86,8 @@ def _complete(url: str, part: Path, note: Path, size: int | None, progress: bool
             without = without + 1 if after <= before else 0
             if without >= ATTEMPTS:
                 raise SoftkinError(
-                    f"{url} broke off after {after:,} bytes ({broken}), and trying again brought nothing new; what "
-                    "came is kept, and the same command goes on from there."
+                    f"{url} broke off after {after:,} bytes ({broken}), and retrying brought nothing new; the "
+                    "part received is kept, and the same command resumes from there."
                 ) from broken
             time.sleep(PAUSE * 2**without if without else 0)
 
@@ -117,7 +117,7 @@ def _attempt(url: str, part: Path, note: Path, size: int | None, progress: bool 
             if error.headers.get("Content-Range") == f"bytes */{have}":
                 return
             _discard(part, note)
-            raise Broken("the file there is shorter than what came before") from error
+            raise Broken("the file there is now shorter than the part received") from error
         if error.code in (500, 502, 503, 504, 429):
             raise Broken(f"HTTP {error.code} {error.reason}") from error
         raise SoftkinError(f"{url} could not be downloaded: HTTP {error.code} {error.reason}.") from error
@@ -138,7 +138,7 @@ def _where(response: Any, have: int) -> tuple[int, int | None]:
     if response.status == 206:
         answer = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
         if answer is None or int(answer[1]) != have:
-            raise Broken("the server sent another range than was asked for")
+            raise Broken("the server sent another range than requested")
         return have, None if answer[2] == "*" else int(answer[2])
     length = response.headers.get("Content-Length")
     return 0, int(length) if length and length.isdigit() else None

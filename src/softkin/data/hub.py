@@ -35,5 +35,5 @@ def get(name: str) -> Path:
         raise SoftkinError(f"{tried} the Hugging Face hub knows no public data set of that name.") from error
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise SoftkinError(f"{tried} the Hugging Face hub could not be asked for it: {first}") from error
+        raise SoftkinError(f"{tried} the Hugging Face hub could not be reached: {first}") from error
     return path

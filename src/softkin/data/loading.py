@@ -36,7 +36,7 @@ def load(source: Any, *, split: str | None = None, size: int | None = None, prog
         progress: Show a bar; by default only on a terminal.
 
     Raises:
-        SoftkinError: The source is of no known format or is damaged; the message names the file and the problem.
+        SoftkinError: The source has no known format or is damaged; the message names the file and the problem.
     """
     known = recognise(source, progress=progress)
     if split is not None and canonical(split) == OUT_OF_SCOPE:
@@ -151,10 +151,10 @@ def _file(path: Path, progress: bool | None) -> DataSource:
     if suffix in tables.SUFFIXES:
         return tables.file_source(path)
     if "idx1-ubyte" in path.name or "idx3-ubyte" in path.name:
-        raise SoftkinError(f"{path} is one of the files of a data set; give their folder, {path.parent}.")
+        raise SoftkinError(f"{path} is one file of a data set; pass the folder, {path.parent}.")
     raise SoftkinError(
-        f"{path} is of no known format; a folder of class folders, .parquet, .csv, .jsonl, .npz, the official archives "
-        "of CIFAR and Tiny-ImageNet (.tar.gz, .zip), or a folder of idx files is."
+        f"{path} has no known format; a folder of class folders, .parquet, .csv, .jsonl, .npz, the official archives "
+        "of CIFAR and Tiny-ImageNet (.tar.gz, .zip), or a folder of idx files can be read."
     )
 
 

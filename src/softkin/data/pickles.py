@@ -29,7 +29,7 @@ class _Dtype:
 
     def __setstate__(self, state: Any) -> None:
         if not (isinstance(state, tuple) and len(state) >= 2 and state[1] in ("<", ">", "|")):
-            raise pickle.UnpicklingError("a type of numbers that is none")
+            raise pickle.UnpicklingError("an invalid dtype")
         self.order = state[1]
 
     def dtype(self) -> np.dtype[Any]:
@@ -43,7 +43,7 @@ class _Array:
 
     def __setstate__(self, state: Any) -> None:
         if not (isinstance(state, tuple) and len(state) == 5):
-            raise pickle.UnpicklingError("an array that is none")
+            raise pickle.UnpicklingError("an invalid array")
         _, shape, dtype, fortran, content = state
         if isinstance(content, str):  # Python 2 wrote bytes as text
             content = content.encode("latin1")

@@ -79,5 +79,5 @@ def chosen(source: DataSource, split: str | None) -> str:
     if wanted == "validation" and "test" in roles and roles["test"] == "validation":
         raise SoftkinError(f"{source.root}: its validation set serves as its test set; pass split='test'.")
     if list(roles) == [WHOLE]:
-        raise SoftkinError(f"{source.root} is not divided into parts, but split={split!r} was asked for; leave it out.")
+        raise SoftkinError(f"{source.root} is not divided into parts, but split={split!r} was requested; leave it out.")
     raise SoftkinError(f"{source.root} has the parts {', '.join(roles)}, not {split!r}{did_you_mean(wanted, roles)}")

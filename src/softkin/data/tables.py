@@ -156,7 +156,7 @@ def _text_columns(path: Path, *_stamp: int) -> dict[str, list[Any]]:
     )
     twice = next((name for name, count in Counter(table.column_names).items() if count > 1), None)
     if twice is not None:
-        raise SoftkinError(f"{path} must name each column once, but `{twice}` stands there twice.")
+        raise SoftkinError(f"{path} must name each column once, but `{twice}` appears twice.")
     return {name: table[name].to_pylist() if name in _USED else [] for name in table.column_names}
 
 
@@ -285,8 +285,8 @@ def _labels(cells: Sequence[Any], classes: Classes, path: Path, column: str) -> 
         return np.array([classes.place[cell] for cell in cells], dtype=np.int64)
     except KeyError as error:
         raise SoftkinError(
-            f"{path}: `{column}` must hold a class in every row, got {error.args[0]!r}; labels of −1 or nothing are "
-            "how data sets hide the labels of a test set."
+            f"{path}: `{column}` must hold a class in every row, got {error.args[0]!r}; labels of −1 or nothing "
+            "usually mean that the labels of a test set are hidden."
         ) from error
 
 

@@ -79,7 +79,7 @@ class Selective(Rule):
             )
         return (
             f"With confidence {100 * self.confidence:g} % over calibration sets, at most {limit} of the answers to new "
-            "rows are wrong, if those rows come from where the calibration rows came."
+            "rows are wrong, if those rows come from the same distribution as the calibration rows."
         )
 
     def _counted(

@@ -137,7 +137,7 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
         self._check_fitted()
         return (
             "No other decision has a lower expected cost if the probabilities are calibrated; nothing is promised if "
-            f"they are not. On the {self.num_samples_:,} rows of the fit the model believed in a mean cost of "
+            f"they are not. On the {self.num_samples_:,} rows of the fit the model expected a mean cost of "
             f"{self.believed_[0]:.4g}, and it was {self.cost_[0]:.4g} ({self.cost_[1]:.4g} to {self.cost_[2]:.4g})."
         )
 

@@ -85,7 +85,7 @@ def pseudo_uniforms(values: Tensor, seed: int) -> Tensor:
     """(N,) numbers in [0, 1) that look random, and depend only on ``seed`` and on each row's values as float32.
 
     A row gets the same number in any batch and at any position. Numbers drawn by position would repeat: rows that are
-    asked for one at a time would all get the first.
+    predicted one at a time would all get the first.
     """
     generator = torch.Generator().manual_seed(seed)
     # Wrapping sums of products with random odd factors; int32, as int64 products take ten times as long.

@@ -237,7 +237,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             remedy = "lower the coverage or bring more rows"
         else:
             have = f"but {what} has {count or 'none'}"
-            remedy = "join rare classes in groups of kin (decisions.kin_groups), or lower the coverage"
+            remedy = "join rare classes with similar ones (decisions.kin_groups), or lower the coverage"
         raise ValueError(
             f"`coverage` {self.coverage:g} needs at least {least} calibration rows"
             f"{'' if self.conditional is None else ' for each limit'}, {have}; {remedy}."

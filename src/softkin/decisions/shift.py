@@ -142,7 +142,7 @@ def _maximum_likelihood(weighted: Tensor, times: Tensor, start: Tensor, toleranc
         priors[is_open] = better / better.sum(dim=1, keepdim=True)
     if float(gap.max()) > 1e-3:
         warnings.warn(
-            f"the class frequencies were not found to the end: others may be better by {float(gap.max()):.2g} a row.",
+            f"the class frequencies did not converge: others may be better by {float(gap.max()):.2g} per row.",
             stacklevel=3,
         )
     return priors

@@ -117,7 +117,7 @@ class Tree:
                 stack.extend((child, False) for child in reversed(children[node]))
         return torch.tensor(order), torch.tensor(first), torch.tensor(end)
 
-    # Making one
+    # Construction
 
     @classmethod
     def flat(cls, num_classes: int, *, class_names: Sequence[str] | None = None) -> "Tree":
@@ -171,7 +171,7 @@ class Tree:
         above: dict[str, str] = {}
         for place, edge in enumerate(edges):
             if isinstance(edge, str) or len(edge) != 2 or not all(isinstance(name, str) for name in edge):
-                raise TypeError(f"`edges` must be (parent, child) pairs of names, got {edge!r} at place {place}.")
+                raise TypeError(f"`edges` must be (parent, child) pairs of names, got {edge!r} at index {place}.")
             parent, child = edge
             if above.setdefault(child, parent) != parent:
                 raise ValueError(

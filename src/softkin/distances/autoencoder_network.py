@@ -106,7 +106,7 @@ def autoencoder(latent_dim: int, input_shape: Sequence[int]) -> Autoencoder:
     shape = tuple(checks.count(side, "input_shape") for side in input_shape)
     if len(shape) == 3 and not SMALLEST <= min(shape[1:]) <= max(shape[1:]) <= LARGEST:
         raise ValueError(
-            f"the autoencoder takes images of {SMALLEST} to {LARGEST} pixels a side, got {shape[1]}×{shape[2]}; "
+            f"the autoencoder takes images of {SMALLEST} to {LARGEST} pixels per side, got {shape[1]}×{shape[2]}; "
             "resize them first."
         )
     if latent_dim >= math.prod(shape):

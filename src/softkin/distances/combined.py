@@ -62,7 +62,7 @@ def from_similarity(similarity: Array) -> Tensor:
     smallest = torch.where(s > 0, s, float("inf")).amin(dim=1, keepdim=True)
     if not bool(torch.isfinite(smallest).all()):
         row = int((~torch.isfinite(smallest[:, 0])).nonzero()[0, 0])
-        raise ValueError(f"`similarity` must give other classes something, but row {row} gives them nothing.")
+        raise ValueError(f"`similarity` must give other classes some mass, but row {row} gives them none.")
     return _from_zero(-torch.where(s > 0, s, smallest / 2).log())
 
 

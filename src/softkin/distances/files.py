@@ -56,7 +56,7 @@ def _similarity_in(labels: Tensor, path: Path) -> Tensor:
     others = labels.clone().fill_diagonal_(0)
     mass = others.sum(dim=1, keepdim=True)
     if bool((mass <= 0).any()):
-        raise SoftkinError(f"{path} must hold labels that give other classes something, but some give them nothing.")
+        raise SoftkinError(f"{path} must hold labels that give other classes some mass, but some give them none.")
     return others / mass
 
 
@@ -81,9 +81,9 @@ def read_descriptions(path: str | Path, class_names: Sequence[str]) -> list[list
             continue
         name, _, words = (part.strip() for part in line.partition("\t"))
         if not name or not words:
-            raise SoftkinError(f"{path}, line {number}: a class, a tab and a description are due, got {line[:40]!r}.")
+            raise SoftkinError(f"{path}, line {number} must hold a class, a tab and a description, got {line[:40]!r}.")
         if name not in texts:
-            raise SoftkinError(f"{path}, line {number}: {name[:40]!r} is no class{did_you_mean(name, texts)}")
+            raise SoftkinError(f"{path}, line {number}: {name[:40]!r} is not a class{did_you_mean(name, texts)}")
         texts[name].append(words)
     without = [name for name, lines in texts.items() if not lines]
     if without:
@@ -105,7 +105,7 @@ def read_weights(path: str | Path, num_classes: int) -> Tensor:
             )
         return file.whole(fitting[0])
     if path.suffix.lower() not in (".npy", ".npz"):
-        raise SoftkinError(f"{path} is of no known format for weights; those are .npy, .npz and .safetensors.")
+        raise SoftkinError(f"{path} has no known format for weights; those are .npy, .npz and .safetensors.")
     with files.open_file(path) as stream:
         if path.suffix.lower() == ".npz":
             archive = array_files.Archive(stream, str(path))
@@ -114,5 +114,7 @@ def read_weights(path: str | Path, num_classes: int) -> Tensor:
         else:
             array = array_files.ArrayStream(stream, array_files.size_of(stream), str(path)).all()
     if array.ndim != 2 or len(array) != num_classes:
-        raise SoftkinError(f"{path} must hold weights of shape ({num_classes}, d), one row a class, got {array.shape}.")
+        raise SoftkinError(
+            f"{path} must hold weights of shape ({num_classes}, d), one row per class, got {array.shape}."
+        )
     return checks.as_tensor(array, str(path)).to(torch.float64)

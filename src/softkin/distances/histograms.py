@@ -235,7 +235,7 @@ def _joined(state: Tensor | None, values: Tensor, new: Tensor) -> tuple[Tensor |
 def _within_limit(classes: int, width: int, levels: int) -> None:
     if 4 * classes * width * levels > STREAM_BYTES:
         raise ValueError(
-            f"L1 histograms of {classes} classes, {width} values an image and {levels} levels exceed "
+            f"L1 histograms of {classes} classes, {width} values per image and {levels} levels exceed "
             f"{STREAM_BYTES / 2**30:.0f} GiB; make the images smaller, pass max_per_class= for a sample, or arrays."
         )
 

@@ -59,7 +59,7 @@ class ClassData(Protocol):
 
 @dataclass(frozen=True)
 class ClassNames:
-    """Data to measure for classes of which only the names are known."""
+    """Data to measure for classes known only by their names."""
 
     class_names: list[str]
     synonyms: Sequence[str | Sequence[str]]
@@ -196,7 +196,7 @@ def _declare_pairs(name: str, p: Literal[1, 2], default_for: Need) -> None:
             matrix = from_features(values, data.labels, **options, progress=progress)
         else:
             matrix = from_images(values, data.labels, p=p, **options, progress=progress)
-        pairs = "all pairs" if max_per_class is None else f"{max_per_class} a class at most"
+        pairs = "all pairs" if max_per_class is None else f"at most {max_per_class} per class"
         return ClassDistances(matrix, f"mean L{p}, {pairs}")
 
 
@@ -282,7 +282,7 @@ def _encoder(
     """L2 distance between a text encoder's vectors of the class names or of descriptions."""
     assert encoder is not None
     if template is not None and descriptions is not None:
-        raise ValueError("`template` must be left out with `descriptions`: they are encoded as they stand.")
+        raise ValueError("`template` must be left out with `descriptions`: they are encoded as they are.")
     model = (
         str(encoder) if isinstance(encoder, str | Path) else getattr(encoder, "__qualname__", type(encoder).__name__)
     )

@@ -41,7 +41,7 @@ class Taxonomy:
         """The parents of each node; a root has none"""
         for place, edge in enumerate(edges):
             if isinstance(edge, str) or len(edge) != 2 or not all(isinstance(end, str) and end.strip() for end in edge):
-                raise ValueError(f"`edges` must be pairs of texts (parent, child), got {edge!r} at place {place}.")
+                raise ValueError(f"`edges` must be pairs of texts (parent, child), got {edge!r} at index {place}.")
             parent, child = (end.strip() for end in edge)
             self.parents.setdefault(parent, [])
             above = self.parents.setdefault(child, [])
@@ -250,7 +250,7 @@ def from_taxonomy(
             YAML, or "FILE.parquet:COLUMN" for a column of superclasses beside the labels. "wordnet" stands for WordNet,
             which looks up names as wnid ("n02124075"), sense ("crane.n.05") or lemma (the first sense that is not a
             proper name); "wordnet:FOLDER" reads its files from another folder.
-        class_names: K names; each is a text, or a list of synonyms of which the first in the taxonomy is used.
+        class_names: K names; each is a text, or a list of synonyms; the first one in the taxonomy is used.
         measure: "lca", "path" or "wu-palmer".
         aliases: Replacements for names in look-ups, such as {"crane": "crane.n.05"}.
 

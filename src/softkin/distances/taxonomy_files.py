@@ -30,7 +30,7 @@ def read_taxonomy(path: str | Path) -> Taxonomy:
         return Taxonomy(_nested(_read_yaml(path), path), name=str(path))
     if suffix not in (".csv", ".tsv", ".txt"):
         raise SoftkinError(
-            f"{path} is of no known format for a taxonomy: .csv, .tsv or .txt of parent,child lines, nested .json "
+            f"{path} has no known format for a taxonomy: .csv, .tsv or .txt of parent,child lines, nested .json "
             "or .yaml, or FILE.parquet:COLUMN with superclasses."
         )
     with files.reading(path, "a taxonomy"):
@@ -51,7 +51,7 @@ def is_taxonomy(content: str) -> bool:
 def _pairs(content: str, path: Path) -> list[tuple[str, str]]:
     lines = [line for line in content.splitlines() if line.strip()]
     if not lines:
-        raise SoftkinError(f"{path} must hold a parent and a child a line, and is empty.")
+        raise SoftkinError(f"{path} must hold a parent and a child per line, and is empty.")
     delimiter = next((letter for letter in ("\t", ",", ";") if letter in lines[0]), " ")
     rows = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter))
     head = [cell.strip().lower() for cell in rows[0]]

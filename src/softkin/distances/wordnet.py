@@ -34,10 +34,8 @@ class WordNet:
 
     def __init__(self, folder: str | Path | None = None) -> None:
         named = folder or os.environ.get("SOFTKIN_WORDNET")
-        candidates = [Path(named).expanduser()] if named else [Path(place).expanduser() for place in FOLDERS]
-        present = [
-            place for place in candidates if (place / "data.noun").is_file() and (place / "index.noun").is_file()
-        ]
+        candidates = [Path(named).expanduser()] if named else [Path(usual).expanduser() for usual in FOLDERS]
+        present = [path for path in candidates if (path / "data.noun").is_file() and (path / "index.noun").is_file()]
         if not present:
             raise SoftkinError(
                 f"WordNet was not found in {', '.join(map(str, candidates))}: install wordnet-base (Debian), or set "
@@ -93,7 +91,7 @@ class WordNet:
         return [fields[4 + 2 * word] for word in range(int(fields[3], 16))]
 
     def parents(self, wnid: str) -> list[str]:
-        """The synsets of which this one is a kind or an instance."""
+        """The synsets that this one is a kind or an instance of."""
         return [target for _, target in self._pointers(wnid)]
 
     def above(self, class_names: Sequence[str | Sequence[str]]) -> tuple[Taxonomy, list[str | Sequence[str]]]:
@@ -166,7 +164,7 @@ class WordNet:
 
 
 def _singulars(name: str) -> Iterator[str]:
-    """The name itself, and the singulars of which it may be the plural."""
+    """The name itself, and the singulars that it may be the plural of."""
     yield name
     lower = name.lower()
     for ending, other in _PLURALS:

@@ -25,7 +25,7 @@ _COUNTER = re.compile(r"[0-9]+|[a-z]")  # the distinguishing part of numbered cl
 WNID = re.compile(r"n(\d{8})")
 SENSE = re.compile(r"(.+)\.n\.(\d{1,3})")  # of WordNet: "crane.n.05"
 
-NEAR_LENGTH = 64  # characters: longer words are no typing errors, so similar words are not searched
+NEAR_LENGTH = 64  # characters: longer words are no typing errors, so no similar words are sought
 SHOWN = 20  # maximum number of words without a vector in a message
 
 
@@ -60,7 +60,7 @@ def from_words(
     that words cannot tell apart (``class_0`` and ``class_1``, or two names with one vector) cause a warning.
 
     Args:
-        class_names: K distinct names; each is a text, or a list of synonyms of which the first whose words all have
+        class_names: K distinct names; each is a text, or a list of synonyms. The first synonym whose words all have
             vectors is used.
         vectors: None for the default vectors that come with softkin (a sentence encoder's, of English words); "glove"
             for the GloVe vectors that come with softkin (the paper's kind, not normalised); a ``WordVectors``; a
@@ -163,20 +163,22 @@ def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
         elif isinstance(entry, Sequence):
             names = list(entry)
         else:
-            raise TypeError(f"`class_names` must hold text or lists of text, got {entry!r} at place {place}.")
+            raise TypeError(f"`class_names` must hold text or lists of text, got {entry!r} at index {place}.")
         if not names:
-            raise ValueError(f"`class_names` must not hold an empty name, but place {place} is an empty list.")
+            raise ValueError(
+                f"`class_names` must not hold an empty name, but the name at index {place} is an empty list."
+            )
         for name in names:
             if not isinstance(name, str):
-                raise TypeError(f"`class_names` must hold text or lists of text, got {name!r} at place {place}.")
+                raise TypeError(f"`class_names` must hold text or lists of text, got {name!r} at index {place}.")
             if not name.strip():
-                raise ValueError(f"`class_names` must not hold an empty name, but place {place} is empty.")
+                raise ValueError(f"`class_names` must not hold an empty name, but the name at index {place} is empty.")
         synonyms.append(names)
     seen: dict[str | tuple[str, ...], int] = {}
     for place, names in enumerate(synonyms):
         first = seen.setdefault(tuple(names) if len(names) > 1 else names[0], place)
         if first != place:
-            raise ValueError(f"`class_names` must differ, but {names[0]!r} stands at places {first} and {place}.")
+            raise ValueError(f"`class_names` must differ, but {names[0]!r} appears at indices {first} and {place}.")
     return synonyms
 
 
@@ -190,8 +192,8 @@ def _numbered(names: Sequence[str]) -> str:
     if any(plain(name) != first for name in names):
         return ""
     return (
-        f"the class names differ only by numbers or letters ({_listed(names)}), which say nothing of what the classes "
-        "are: pass names that do, or `aliases` (--alias), or take distances of images or features."
+        f"the class names differ only by numbers or letters ({_listed(names)}), which say nothing about what the "
+        "classes are: pass names that do, or `aliases` (--alias), or take distances of images or features."
     )
 
 

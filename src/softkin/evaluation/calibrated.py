@@ -104,7 +104,7 @@ def compare_methods(
             methods = [name for name in methods if name not in left_out]
             notices.append(
                 f"{', '.join(left_out)} are left out: with {len(validation):,} samples of {validation.num_classes} "
-                "classes each would search its penalty for minutes; --methods takes them by name."
+                "classes each would search its penalty for minutes; name them in --methods to include them."
             )
     candidates = [(type(calibrator).name, calibrator) for calibrator in map(method, methods)]
     kept = {"uncalibrated": test.probabilities}

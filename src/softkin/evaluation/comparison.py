@@ -77,7 +77,7 @@ def _order(wanted: list[Any], present: list[Any], a: str, b: str) -> torch.Tenso
     place = {sample: row for row, sample in enumerate(present)}
     for ids, name in ((place, b), (set(wanted), a)):
         if len(ids) != len(present if name == b else wanted):
-            raise SoftkinError(f"{name} must name each sample once in its sample_ids, but some stand there twice.")
+            raise SoftkinError(f"{name} must name each sample once in its sample_ids, but some appear twice.")
     missing = [sample for sample in wanted if sample not in place]
     if missing or len(wanted) != len(present):
         example = f"{missing[0]!r} is not in {b}" if missing else f"{b} has {len(present) - len(wanted):,} more"
@@ -93,7 +93,7 @@ def resamples_for(num_models: int, settings: Settings) -> int:
 
     The smallest p-value of R resamples is 2 / (R + 1), and Holm's rule multiplies it by the number of pairs P. With
     R = 4 P / (1 − confidence) a difference is significant that at most one resample contradicts; with 1,000, no
-    difference between eight models could be. That is enough for 20 models at 99 %; more than 100,000 must be asked for.
+    difference between eight models could be. That is enough for 20 models at 99 %; more than 100,000 must be requested.
     """
     pairs = num_models * (num_models - 1) // 2
     needed = math.ceil(4 * pairs / (1 - settings.confidence) - 1e-6)  # 1 − 0.95 is a little more than 0.05

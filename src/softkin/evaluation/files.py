@@ -76,7 +76,7 @@ def evaluate_file(
         files = [formats.open_as(path, reading)]
     elif reading.labels is not None:
         raise SoftkinError(
-            f"--labels go with one file, and {path} stands for {len(paths)}; keep labels in each of them."
+            f"--labels needs a single file, but {path} stands for {len(paths)}; keep labels in each of them."
         )
     else:
         files = sets.opened(paths, reading)
@@ -175,7 +175,7 @@ def compare_files(models: list[Evaluated], **settings: Any) -> list[dict[str, An
             )
         if first.ids_digest and other.ids_digest and first.ids_digest != other.ids_digest:
             raise SoftkinError(
-                f"{first.name} and {other.name} must have the same sample_ids in the same order, which they have not; "
+                f"{first.name} and {other.name} must have the same sample_ids in the same order, but they differ; "
                 "files of this size are not reordered: sort both alike."
             )
         comparison.same_samples(first.labels, other.labels, first.name, other.name)

@@ -121,7 +121,7 @@ def between(fitted: Predictions, measured: Predictions) -> str | None:
 
 
 def note(common: int, num_samples: int, method: str) -> dict[str, Any]:
-    """What a calibrated file records about its calibration."""
+    """The note that a calibrated file carries about its calibration."""
     return {"calibration": json.dumps({"method": method, "common": common, "num_samples": num_samples})}
 
 

@@ -121,7 +121,7 @@ def measure(made: Mapping[str, Statistic], settings: Settings) -> dict[str, Meas
 def no_interval(key: str, statistic: Statistic, settings: Settings) -> str | None:
     """Why a metric gets no interval; None if it gets one."""
     if METRICS[key].interval == "asked" and not settings.kde_interval:
-        return "it takes longer than all others together; --kde-interval (kde_interval=True) asks for it"
+        return "it takes longer than all others together; --kde-interval (kde_interval=True) requests it"
     numbers = getattr(statistic, "width", 1) * settings.resamples
     if statistic.no_resampling is None and numbers > MOST_RESAMPLED:
         return f"its resamples would take {8 * numbers / 2**30:.1f} GB, a few times over; fewer --resamples take less"

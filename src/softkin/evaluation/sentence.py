@@ -26,7 +26,7 @@ def verdict(gap: Interval, ece: Interval, cells: dict[str, Any]) -> dict[str, An
 
     Returns:
         ``kind`` ("over", "under", "mixed", "unknown" or "calibrated"), ``headline``, ``detail``, and ``at``, the
-        confidence in percent that the detail speaks of.
+        confidence in percent that the detail mentions.
     """
     n, hits, scores = sum(cells["count"]), sum(cells["hit_sum"]), sum(cells["score_sum"])
     sure, right = scores / n, hits / n

@@ -78,7 +78,7 @@ def opened(paths: Sequence[Path], reading: Reading) -> list[PredictionFile]:
         ):
             if a != b:
                 both = f": {a} and {b}" if what != "class names" else ""
-                raise SoftkinError(f"the files of a set must have the same {what}, and {first.name} and {other.name} "
+                raise SoftkinError(f"the files of a set must have the same {what}, but {first.name} and {other.name} "
                                    f"differ in it{both}.")  # fmt: skip
     return files
 
@@ -132,7 +132,9 @@ def feed(stream: Stream, file: PredictionFile, block: Block, start: int) -> None
         stream.add(block.values, block.labels, file.kind, block.ids)
     except (TypeError, ValueError) as error:
         end = start + len(block.values)
-        raise SoftkinError(f"{file.name}, rows {start:,} to {end - 1:,}, counted from there: {error}") from error
+        raise SoftkinError(
+            f"{file.name}, rows {start:,} to {end - 1:,}, counted from the first of them: {error}"
+        ) from error
 
 
 def summed(
@@ -152,8 +154,8 @@ def summed(
     counts = [file.num_rows for file in files]
 
     def task(run: range, start: int) -> Task:
-        here = [str(Path(paths[place]).resolve()) for place in run]
-        return Task(here, asdict(reading), first.num_classes, start, asdict(settings), keys)
+        own_paths = [str(Path(paths[place]).resolve()) for place in run]
+        return Task(own_paths, asdict(reading), first.num_classes, start, asdict(settings), keys)
 
     runs = runs_of(len(files))
     with _performer(engine, jobs, address) as perform:

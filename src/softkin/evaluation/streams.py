@@ -1,4 +1,4 @@
-"""The evaluation of one model with too many predictions for memory: a few numbers a row, and sums over groups of rows.
+"""Evaluation of a model with too many predictions for memory: a few numbers per row, and sums over groups of rows.
 
 Each row keeps its winning score, whether that was right, its label, and its term of each average (log loss, square
 loss …). All N·K scores are only summed, by bin and class. Values are exact. For intervals the rows are dealt at random
@@ -30,7 +30,7 @@ from softkin.metrics.uncertainty import multiplicities
 GROUPS = 1000
 CELLS = 2**22  # groups × classes × bins that are kept, at most
 KDE_CELLS = 2**19
-NO_GROUPS = "with so many rows only its value is summed, and not what resampling needs"
+NO_GROUPS = "with so many rows only the sums for its value are kept, not those for resampling"
 
 
 class Grouped(Statistic):
@@ -209,7 +209,7 @@ class Stream:
     def require_room(self, num_rows: int) -> None:
         """Refuse so many rows that the numbers kept of each would not fit the memory limit."""
         each = 13 + 8 * (len(self.rows) - 3)  # a winning score, a hit and a label, and a number for each average
-        files.within("bytes", num_rows * each, f"what stays of {num_rows:,} rows")
+        files.within("bytes", num_rows * each, f"the data kept of {num_rows:,} rows")
 
     def _dealt(self, p: Tensor) -> Dealt:
         """The group and the drawn label of each row, which do not depend on the sizes of the blocks."""
@@ -311,8 +311,8 @@ class Stream:
                     made[key] = self._of_totals(key)
                 except density.TooFewCells as error:
                     absent[key] = (
-                        f"the scores' bandwidth, {error.radius:.2g}, is narrower than the cells serve in which so many "
-                        f"scores are summed up, {density.CELLS_PER_RADIUS / KDE_CELLS:.2g}"
+                        f"the scores' bandwidth, {error.radius:.2g}, is too narrow for the cells in which so many "
+                        f"scores are summed: these need at least {density.CELLS_PER_RADIUS / KDE_CELLS:.2g}"
                     )
             else:
                 absent[key] = f"{reader.needs_all}, and there are too many rows to hold"

@@ -231,7 +231,7 @@ class Classwise(RowSums):
 
     @property
     def at_most(self) -> float:
-        return (2 if self.norm == 1 else self.columns) / self.divide_by  # with another norm: at most 1 a class
+        return (2 if self.norm == 1 else self.columns) / self.divide_by  # with another norm: at most 1 per class
 
     def value(self) -> float:
         return float(self.of_curves(binning.class_curves(self.p, self.labels, self.bins)))

@@ -29,7 +29,7 @@ class RiskCoverage(Statistic):
         order = winning.argsort(descending=True)
         ordered = winning[order]
         self.order, self.num_samples, self.device = order, len(winning), winning.device
-        # Whole numbers up to N, exactly: how many rows have come so far.
+        # The number of rows so far: whole numbers up to N, exactly.
         self.dtype = torch.float32 if len(winning) < 2**24 else torch.float64
         self.wrong = (~right[order]).to(self.dtype)
         # Groups of equal confidence, the most confident first: before which row each begins and ends. Those without
@@ -41,7 +41,7 @@ class RiskCoverage(Statistic):
         with_errors = errors[end] > errors[start]
         self.start, self.end = start[with_errors], end[with_errors]
         self.is_single = bool((self.end - self.start == 1).all())
-        # H_j − H_i is what Σ 1/(i+1) … 1/j comes to.
+        # H_j − H_i is the sum of 1/(i+1) … 1/j.
         one_over = 1 / torch.arange(1, len(winning) + 1, dtype=torch.float64, device=self.device)
         self.harmonic = torch.cat([one_over.new_zeros(1), one_over.cumsum(dim=0)])
 

@@ -145,7 +145,7 @@ class Statistic(ABC):
 
     @property
     def kept(self) -> Kept | None:
-        """What a stream has to keep of a batch so that the metric can be resampled after all rows have been read.
+        """The part of a batch that a stream must keep so that the metric can be resampled after all rows were read.
 
         "rows": a number or two for each row; "winners": only the winning scores and whether they were right, which
         every stream keeps; "groups": sums over groups of rows; "totals": sums over all rows, which give the value
@@ -225,7 +225,7 @@ class Mean(Averaged):
 
 
 class Answers(NamedTuple):
-    """What wrong answers cost."""
+    """The cost of wrong answers."""
 
     winning: Tensor
     """(N,) winning scores"""
@@ -251,7 +251,7 @@ class Loss(Mean):
 
     def ends(self, level: float) -> tuple[float, float] | None:
         if self._answers is None or not bool(self.rows.isfinite().all()):
-            return None  # rows of a stream, which are many; or an infinite loss, of which resampling shows how rare
+            return None  # a stream has many rows; how rare an infinite loss is, resampling shows
         answers = self._answers()
         variance = float(self.rows.var(correction=0))
         made = MeanLoss.of(self.value(), variance, answers.excess, answers.possible, answers.winning)

@@ -298,7 +298,7 @@ def compared(
 def all_compared(
     statistics: Sequence[Statistic], level: float, resamples: int, seed: int
 ) -> dict[tuple[int, int], Comparison]:
-    """Compare every two statistics of the same rows, by their places; equal to ``compared``, but resampled once."""
+    """Compare every two statistics of the same rows, by index; equal to ``compared``, but resampled once."""
     pairs = list(combinations(range(len(statistics)), 2))
     width = statistics[0].sums(torch.ones(1, statistics[0].num_samples, device=statistics[0].device)).shape[1]
     if len(statistics) * resamples * width > MOST_NOISE:

@@ -253,7 +253,9 @@ def _fits(name: str, network: Network, shape: tuple[int, ...]) -> None:
             f"{name} takes word counts, `input_shape` must be (D,), got {shape}; for images there is small."
         )
     if len(shape) == 3 and min(shape[1:]) < network.pixels:
-        raise ValueError(f"{name} needs images of at least {network.pixels} pixels a side, got {shape[1]}×{shape[2]}.")
+        raise ValueError(
+            f"{name} needs images of at least {network.pixels} pixels per side, got {shape[1]}×{shape[2]}."
+        )
 
 
 def _known_options(name: str, make: Callable[..., nn.Module], options: dict[str, Any]) -> None:

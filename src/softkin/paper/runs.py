@@ -184,7 +184,7 @@ def table(
         if row not in {part.row for part in parts}:
             lines += [
                 Line(row, metric, method, spec.value(row, metric, method), None, None, 0, None, None, None, "",
-                     "not asked for" if row in trained else f"none at scale {scale}", "", "")
+                     "not requested" if row in trained else f"none at scale {scale}", "", "")
                 for metric in printed
                 for method in spec.methods
             ]  # fmt: skip
@@ -263,7 +263,7 @@ def recipe_in_words(part: Part) -> str:
         "constant": "constant rate",
     }[recipe["schedule"]]
     words = [
-        f"{part.study.max_per_class} images a class at most" if part.study.max_per_class else "all images",
+        f"at most {part.study.max_per_class} images per class" if part.study.max_per_class else "all images",
         f"{recipe['epochs']} epochs",
         f"batch {recipe['batch_size']}",
         f"SGD {recipe['lr']:g} {schedule}",
@@ -286,5 +286,5 @@ def _findings(spec: PaperSpec, lines: Sequence[Line]) -> list[str]:
             if done:
                 best = min(done, key=lambda line: line.ours or 0.0)
                 what = f"{METRICS[metric]} of {methods.title(method)}"
-                sentences.append(f"Ours: {what} is least, {best.ours:.2f} %, at {best.parameter}.")
+                sentences.append(f"Ours: {what} is lowest, {best.ours:.2f} %, at {best.parameter}.")
     return sentences

@@ -112,23 +112,23 @@ class PaperSpec:
             seeds: The number of seeds, or a list of seeds, instead of the spec's.
         """
         about = self._scale(scale)
-        places = dict(data or {})
+        paths = dict(data or {})
         if self.kind == "reliability":
-            parts = [self._shared(reference, scale, places, vectors, seeds) for reference in about["parts"]]
+            parts = [self._shared(reference, scale, paths, vectors, seeds) for reference in about["parts"]]
         else:
             changes = {key: value for key, value in (("vectors", vectors), ("seeds", seeds)) if value is not None}
             parts = [
-                self._part(row, model, about, value, places, changes)
+                self._part(row, model, about, value, paths, changes)
                 for row, model in about["networks"].items()
                 for value in about.get("values", [None])
             ]
-        for name in places:
+        for name in paths:
             require(name, sorted(self.sources(scale)), "data set")
         if rows is not None:
-            there = list(dict.fromkeys(part.row for part in parts))
-            wanted = [require(row, there, f"row of {self.name} at scale {scale}") for row in rows]
+            all_rows = list(dict.fromkeys(part.row for part in parts))
+            wanted = [require(row, all_rows, f"row of {self.name} at scale {scale}") for row in rows]
             if not wanted:
-                raise ValueError(f"`rows` must name some of {', '.join(there)}, got none.")
+                raise ValueError(f"`rows` must name some of {', '.join(all_rows)}, got none.")
             parts = [part for part in parts if part.row in wanted]
         return parts
 
@@ -145,7 +145,7 @@ class PaperSpec:
         model: str,
         about: Mapping[str, Any],
         value: float | None,
-        places: Mapping[str, str],
+        paths: Mapping[str, str],
         changes: Mapping[str, Any],
     ) -> Part:
         settings = dict(about["study"])
@@ -156,11 +156,11 @@ class PaperSpec:
             name += f"-{self.parameter}-{value:g}"
         values = {"name": name, "model": model, "methods": list(self.methods), **settings, **changes}
         named = StudySpec.from_dict({**values, "data": source, "ood": list(self.sets)})
-        there = {
-            "data": places.get(source, source),
-            "ood": [places.get(source_name, source_name) for source_name in self.sets],
+        local = {
+            "data": paths.get(source, source),
+            "ood": [paths.get(source_name, source_name) for source_name in self.sets],
         }
-        study = StudySpec.from_dict({**values, **there})
+        study = StudySpec.from_dict({**values, **local})
         if study.vectors is None and study.looks_up_words:
             study = replace(study, vectors="glove")  # the paper's kind; folders keep the name that they had without it
         return Part(row, study, value, named.digest[:8])
@@ -171,11 +171,11 @@ class PaperSpec:
         return load(self.beside / f"{name}.toml", trust_model=self.trust_model)
 
     def _shared(
-        self, reference: Mapping[str, str], scale: str, places: Mapping[str, str], vectors: str | None, seeds: Any
+        self, reference: Mapping[str, str], scale: str, paths: Mapping[str, str], vectors: str | None, seeds: Any
     ) -> Part:
         other = self._named(reference["spec"])
-        mine = {name: place for name, place in places.items() if name in other.sources(scale)}
-        part = other.parts(scale, data=mine, rows=[reference["row"]], vectors=vectors, seeds=seeds)[0]
+        own = {name: path for name, path in paths.items() if name in other.sources(scale)}
+        part = other.parts(scale, data=own, rows=[reference["row"]], vectors=vectors, seeds=seeds)[0]
         return replace(part, row=f"{reference['spec']} {reference['row']}")
 
     @cached_property

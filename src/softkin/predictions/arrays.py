@@ -114,13 +114,13 @@ def partner(path: Path) -> Path:
     tried = [path.with_name(re.sub(words, word, path.name, count=1)) for word in ("labels", "label_ids", "targets")] + [
         path.with_name(name) for name in ("labels.npy", "label_ids.npy")
     ]
-    there = next((candidate for candidate in tried if candidate != path and candidate.is_file()), None)
-    if there is None:
+    labels = next((candidate for candidate in tried if candidate != path and candidate.is_file()), None)
+    if labels is None:
         looked = ", ".join(dict.fromkeys(candidate.name for candidate in tried if candidate != path))
         raise SoftkinError(
             f"{path} needs its labels, and beside it there is none of {looked}; name them with --labels."
         )
-    return there
+    return labels
 
 
 def whole_array(file: IO[bytes], name: str) -> NDArray[Any]:

@@ -316,11 +316,11 @@ def label_array(path: str | Path) -> Any:
     elif suffix == ".npz":
         labels = arrays.array_in(files.open_file(path), str(path), LABELS)
     elif suffix == ".txt":
-        with files.reading(path, "text with one label a line"):
+        with files.reading(path, "text with one label per line"):
             text = files.read_bytes(path, "labels").decode("utf-8-sig")
         return [line.strip() for line in text.splitlines() if line.strip()]
     else:
-        raise SoftkinError(f"{path} must hold labels as .npy, .npz or as .txt with one a line.")
+        raise SoftkinError(f"{path} must hold labels as .npy, .npz or as .txt with one per line.")
     if labels.ndim != 1:
         raise SoftkinError(f"{path} must hold labels of shape (N,), one for each row, got {labels.shape}.")
     return labels
@@ -458,4 +458,4 @@ def _recognised(file: IO[bytes], name: str) -> str:
             return "tsv"
         if "," in line or ";" in line:
             return "csv"
-    raise SoftkinError(f"{name} is of no known format; those are {', '.join(FORMATS)}.")
+    raise SoftkinError(f"{name} has no known format; those are {', '.join(FORMATS)}.")

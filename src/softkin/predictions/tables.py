@@ -56,7 +56,7 @@ def columns_of(header: Sequence[str], reading: Reading, name: str, *, textual: S
     seen: set[str] = set()
     for column in header:
         if column in seen:
-            raise SoftkinError(f"{name} must name each column once, but `{column}` stands there twice.")
+            raise SoftkinError(f"{name} must name each column once, but `{column}` appears twice.")
         seen.add(column)
     labels, ids = reading.label_part(header, name), formats.named(header, formats.IDS)
     texts = reading.text_part(header if reading.text_column else textual, name)
@@ -100,7 +100,7 @@ def columns_of(header: Sequence[str], reading: Reading, name: str, *, textual: S
             option = f"the labels, say --label-column {stray!r}; if texts, --text-column {stray!r}"
         raise SoftkinError(
             f"{name} has a column `{stray}`, which does not look like a class; leave it out, or name the columns of "
-            f"classes as {example}: then all others are passed over; if it holds {option}."
+            f"classes as {example}: then all others are ignored; if it holds {option}."
         )
     if kind is None:
         raise formats.unknown_kind(name, f"its columns {', '.join(scores[:3])}{' …' if len(scores) > 3 else ''}")

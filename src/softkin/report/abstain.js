@@ -129,8 +129,8 @@ function abstainSection() {
     coverage.show(c.answered[i] / n, percent(c.answered[i] / n));
     risk.show(rate, percent(rate, 2));
     between.textContent = `wrong among them, ${percent(limits[0], 2)} to ${percent(limits[1], 2)}`;
-    wrong.textContent = `of the samples are answered: ${whole(c.answered[i])}, of which ${whole(c.wrong[i])} wrongly`;
-    kept.textContent = `or more confidence is asked for; ${whole(n - c.answered[i])} samples are passed on`;
+    wrong.textContent = `of the samples are answered: ${whole(c.answered[i])}, ${whole(c.wrong[i])} of them wrongly`;
+    kept.textContent = `or more confidence is required; ${whole(n - c.answered[i])} samples are passed on`;
     drawn.redraw();
   });
   return section(

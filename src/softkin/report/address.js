@@ -13,7 +13,7 @@ function writeAddress() {
     due = 0;
     const parts = ADDRESS.map(({ key, get }) => [key, get()]).filter(([, text]) => exists(text));
     const text = parts.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&");
-    if (!text && !location.hash.includes("=")) return; // nothing to say, and perhaps a section's name to keep
+    if (!text && !location.hash.includes("=")) return; // nothing to store; a section's name in the address stays
     try {
       history.replaceState(null, "", text ? `#${text}` : "#");
       if (parent !== window) parent.postMessage({ softkin: text ? `#${text}` : "" }, "*"); // softkin report serve keeps it
@@ -29,7 +29,7 @@ function readAddress() {
   try {
     for (const part of location.hash.slice(1).split("&")) {
       const [key, ...rest] = part.split("=");
-      const entry = ADDRESS.find((one) => one.key === key);
+      const entry = ADDRESS.find((known) => known.key === key);
       if (entry) entry.set(decodeURIComponent(rest.join("=")));
     }
   } catch {

@@ -146,7 +146,8 @@ def _calibration_advice(data: Mapping[str, Any]) -> list[str]:
         )
     else:
         lines.append(
-            f"Temperature scaling (T = {temperature:.3f}) changes nothing that {data['num_samples']:,} samples tell."
+            f"Temperature scaling (T = {temperature:.3f}) makes no difference that "
+            f"{data['num_samples']:,} samples can show."
         )
     best = _variant(data, "best")
     if best is not None and "against_temperature" in best:
@@ -305,7 +306,7 @@ def _of_comparison(data: Mapping[str, Any]) -> str:
 
 
 def leader(data: Mapping[str, Any], key: str) -> dict[str, Any] | None:
-    """Which method is best by a metric, which are not significantly worse, and whether the others are.
+    """The best method by a metric, the methods not significantly worse, and whether the others are.
 
     ``proved`` needs a p-value for each of the others: without them, as with a single seed, no method is ahead.
     """

@@ -213,7 +213,7 @@ def _measured(metric: Metric, p: Tensor, y: Tensor, *, n_bins: int, **how: Any) 
 def _against(
     changed: Tensor, other: Tensor, y: Tensor, *, n_bins: int, level: float, resamples: int, seed: int
 ) -> dict[str, Any]:
-    """``changed`` minus ``other`` on the same samples, with intervals; neither is called better if one holds 0."""
+    """``changed`` minus ``other`` on the same samples, with intervals; one that contains 0 favours neither."""
     differences = {}
     for metric in catalogue.shown("compare", other.shape[1]):
         how: dict[str, Any] = {"confidence": level, "resamples": resamples, "seed": seed, **metric.with_bins(n_bins)}

@@ -1,4 +1,4 @@
-// Class by class: a table to sort and to search; each class opens to its reliability, its confusions and its samples.
+// Class by class: a sortable, searchable table; each class opens to its reliability, its confusions and its samples.
 
 const CLASS_COLUMNS = [
   { key: "name", text: "Class", of: (c) => c.name.toLowerCase(), words: true },
@@ -148,21 +148,21 @@ function classPanel(c) {
       title: "Reliability of this class’s score",
       heading: "h3",
       note: `Its score for all ${whole(data.num_samples)} samples, ${m} bins.`,
-      drawn: chart((width) => reliabilityChart(Math.min(width, 420), bins, null, "output", `Reliability of the score of ${cut(c.name, 60)}. Arrow keys go through the bins, Enter lists the samples.`, (b) => showSamples(`${who} given ${binName(b)}`, rowsScoring(b.bin, m, c.k), b.low < 0.2 ? `Looked for among the ${decodedRows().most} best classes of each sample.` : null))),
+      drawn: chart((width) => reliabilityChart(Math.min(width, 420), bins, null, "output", `Reliability of the score of ${cut(c.name, 60)}. Arrow keys go through the bins, Enter lists the samples.`, (b) => showSamples(`${who} given ${binName(b)}`, rowsScoring(b.bin, m, c.k), b.low < 0.2 ? `Only the ${decodedRows().most} best classes of each sample are searched.` : null))),
       rows: () => binTable(bins, "output", null),
     }),
     el(
       "div",
       { class: "stack" },
-      el("p", {}, `Of ${whole(c.size)} samples of ${who}, ${whole(about.right[c.k])} were found. Of ${whole(c.answered)} answers ${who}, ${whole(c.answered - about.right[c.k])} are wrong.`),
+      el("p", {}, `Of ${whole(c.size)} samples of ${who}, ${whole(about.right[c.k])} were found. Of ${whole(c.answered)} answers with ${who}, ${whole(c.answered - about.right[c.k])} are wrong.`),
       haveRows()
-        ? el("p", { class: "chips" }, el("button", { type: "button", class: "chip", "data-key": "class-answers", click: lists(`Answers ${who}`, (answer) => answer === c.k) }, "All answers with it"), el("button", { type: "button", class: "chip", "data-key": "class-samples", click: lists(`Samples of ${who}`, (_, label) => label === c.k) }, "All samples of it"))
+        ? el("p", { class: "chips" }, el("button", { type: "button", class: "chip", "data-key": "class-answers", click: lists(`Answers with ${who}`, (answer) => answer === c.k) }, "All answers with this class"), el("button", { type: "button", class: "chip", "data-key": "class-samples", click: lists(`Samples of ${who}`, (_, label) => label === c.k) }, "All samples of this class"))
         : null,
       el(
         "div",
         { class: "two" },
         el("div", {}, el("h4", {}, "Answered instead"), pairs(about.instead[c.k], "Never missed.", (k) => `${who} answered as ${isolated(className(k), 40)}`, (k) => (answer, label) => label === c.k && answer === k)),
-        el("div", {}, el("h4", {}, "What the wrong answers were"), pairs(about.truly[c.k], "No wrong answers.", (k) => `${isolated(className(k), 40)} answered as ${who}`, (k) => (answer, label) => answer === c.k && label === k)),
+        el("div", {}, el("h4", {}, "True classes of the wrong answers"), pairs(about.truly[c.k], "No wrong answers.", (k) => `${isolated(className(k), 40)} answered as ${who}`, (k) => (answer, label) => answer === c.k && label === k)),
       ),
       wrong.length ? el("div", {}, el("h4", {}, "Surest mistakes"), el("div", { class: "minis" }, wrong)) : null,
     ),

@@ -23,8 +23,8 @@ function comparisonPage() {
 }
 addPage("comparison", comparisonPage);
 
-// Up to four methods in one chart; more in small charts, each with the others behind it. `groups` gives the lines of each
-// method, `axes` what frame() needs for all of them, `brief` what is different in a small chart.
+// Up to four methods share one chart; more get small charts, each with the others behind it. `groups` gives the lines of each
+// method, `axes` the options of frame() for all of them, `brief` the options that differ in a small chart.
 const TOGETHER = 4;
 
 function methodCharts({ groups, height, axes, brief, empty = "Choose a method above." }) {
@@ -83,7 +83,7 @@ function overlaySection() {
     };
     const node = figureOf({
       title: WORDS[scope].title,
-      note: `${WORDS[scope].note} From left to right ${WORDS[scope].x}, upwards ${WORDS[scope].y}, in %. Bins with fewer than ${FEW} scores are left out.`,
+      note: `${WORDS[scope].note} Horizontal axis: ${WORDS[scope].x}. Vertical axis: ${WORDS[scope].y}. Both in %. Bins with fewer than ${FEW} scores are left out.`,
       drawn,
       rows: () => table(`Reliability, ${WORDS[scope].what}`, [data.subject === "models" ? "model" : "method", "bin", WORDS[scope].what, "claimed", "true"], shown().flatMap((method) => binsOf(data.curves[method][scope], state.bins).filter((b) => b.count).map((b) => [named(methodName(method), 40), `${fixed(100 * b.low, 1)}–${percent(b.high)}`, numeric(b.count, whole(b.count)), numeric(b.confidence, percent(b.confidence, 2)), numeric(b.likelihood, percent(b.likelihood, 2))]))),
       after: el("div", {}, el("h4", {}, data.seeds.length > 1 ? "ECE with these bins, mean over seeds" : "ECE with these bins"), ranking),
@@ -118,8 +118,8 @@ function overlaySection() {
 function gathered(holder) {
   const box = holder.getBoundingClientRect();
   const root = svg("svg", { class: "aside", viewBox: `0 0 ${Math.ceil(box.width)} ${Math.ceil(box.height)}`, width: box.width, height: box.height });
-  holder.querySelectorAll(".multiple").forEach((one) => {
-    const chartNode = one.querySelector(".chart svg"), at = chartNode.getBoundingClientRect(), name = one.querySelector(".name"), above = name.getBoundingClientRect();
+  holder.querySelectorAll(".multiple").forEach((panel) => {
+    const chartNode = panel.querySelector(".chart svg"), at = chartNode.getBoundingClientRect(), name = panel.querySelector(".name"), above = name.getBoundingClientRect();
     const copy = chartNode.cloneNode(true);
     Object.entries({ x: at.left - box.left, y: at.top - box.top }).forEach(([key, value]) => copy.setAttribute(key, String(value)));
     root.append(copy, svg("text", { x: above.left - box.left, y: above.bottom - box.top - 4 }, name.textContent));
@@ -157,15 +157,15 @@ function oodSection() {
       drawn.redraw();
       holder.replaceChildren(rows());
     });
-    return figureOf({ title: cut(set.name, 60), note: "From left to right the confidence of the answer, upwards the share of samples, in %.", drawn, rows, after: holder });
+    return figureOf({ title: cut(set.name, 60), note: "Horizontal axis: confidence of the answer. Vertical axis: share of samples. Both in %.", drawn, rows, after: holder });
   });
-  return section("ood", "On data of no class", el("p", { class: "lead" }, `How confident each method is on samples that belong to none of its classes; it should not be. AUROC: how often a known sample scores above an unknown one. FPR@95: the share of unknown samples accepted at the threshold that accepts 95${THIN}% of the known ones.${data.ood.some((set) => set.auroc_mutual_information) ? " By disagreement: the same AUROC by the mutual information of methods that average over members, in place of the winning score." : ""}`), el("div", { class: "multiples" }, figures));
+  return section("ood", "On out-of-distribution data", el("p", { class: "lead" }, `How confident each method is on samples that belong to none of its classes. It should not be confident there. AUROC: how often a known sample scores above an unknown one. FPR@95: the share of unknown samples accepted at the threshold that accepts 95${THIN}% of the known ones.${data.ood.some((set) => set.auroc_mutual_information) ? " By disagreement: the same AUROC by the mutual information of methods that average over members, in place of the winning score." : ""}`), el("div", { class: "multiples" }, figures));
 }
 
 // Training curves
 
 const CURVES = [
-  { key: "alpha", name: "α, moved by the validation gap", text: (v) => fixed(v, 3), short: (v) => fixed(v, 2) },
+  { key: "alpha", name: "α, adjusted by the validation gap", text: (v) => fixed(v, 3), short: (v) => fixed(v, 2) },
   { key: "loss", name: "Training loss", text: (v) => fixed(v, 2), short: (v) => fixed(v, 1) },
   { key: "validation_nll", name: "Validation NLL", text: (v) => fixed(v, 2), short: (v) => fixed(v, 1) },
   { key: "validation_accuracy", name: "Validation accuracy, %", text: (v) => percent(v, 0), short: (v) => fixed(100 * v, 0) },
@@ -212,7 +212,7 @@ function trainingSection() {
 function similarityChoice() {
   const holder = el("div");
   const show = (i) => {
-    while (watchers.length > fixedWatchers) watchers.pop(); // those of the section that goes, which is the last
+    while (watchers.length > fixedWatchers) watchers.pop(); // the watchers of the removed section, which are the last ones
     while (ADDRESS.length > fixedAddress) ADDRESS.pop();
     const content = data.similarity[i];
     holder.replaceChildren(similaritySection(content, state.own ?? content.order[0]));

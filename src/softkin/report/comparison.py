@@ -102,8 +102,8 @@ def _with_short_names(methods: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
     """Names for charts, of at most ``most`` letters, that still differ where the names do.
 
-    If a name is too long, what all names begin with and end in is left out, then the middle of those that are still too
-    long. Names that would then be equal get their number.
+    If a name is too long, the common prefix and suffix of all names are left out, then the middle of those that are
+    still too long. Names that would then be equal get their number.
 
     Example:
         >>> short_names(["runs/resnet-50-seed-1.npz", "runs/resnet-50-seed-2.npz"])
@@ -222,7 +222,7 @@ def column_data(metric: Metric) -> dict[str, Any]:
 
 
 def _explained(metric: Metric, column: str) -> str:
-    """What a column means: the metric's title, unless that is the column's name, and what is said about the metric."""
+    """The meaning of a column: the metric's title, unless that is the column's name, and the metric's explanation."""
     parts = [part for part in (metric.title, metric.about) if part and part != column]
     return "; ".join(parts)
 

@@ -18,7 +18,7 @@ from softkin.report import plain
 
 CELLS = 300
 BINS = tuple(m for m in range(5, 51) if CELLS % m == 0)
-"""What the page's slider offers: 5, 6, 10, 12, 15, 20, 25, 30, 50"""
+"""The numbers of bins that the page's slider offers: 5, 6, 10, 12, 15, 20, 25, 30, 50"""
 RESAMPLES = 200
 
 

@@ -70,7 +70,7 @@ function decisionsSection() {
       showSamples(
         `Answered ${isolated(names(v), 40)} with at most ${percent(asked, 0)} errors`,
         content.measured.filter((_, place) => answers[place] === v + 1),
-        `As ${isolated(names(v), 40)}, ${whole(own.right)} are right; what is wrong below is the winning class.`,
+        `As ${isolated(names(v), 40)}, ${whole(own.right)} are right; below, right and wrong refer to the winning class.`,
       );
     };
     const count = (v, own) => {
@@ -103,10 +103,10 @@ function decisionsSection() {
     "decisions",
     "Decisions",
     el("p", { class: "lead" }, "What to do with these probabilities: answer, answer more coarsely, offer a set of classes, or abstain. The slider sets the error rate: how often a set may miss the true class, and how often an answer may be wrong."),
-    el("p", { class: "note" }, `Each rule was fitted on ${whole(content.fitted_on)} random samples and measured on ${whole(content.measured_on)} others. The guarantee of sets holds on average over such splits, that of answers with confidence ${percent(content.confidence, 0)}; intervals follow the numbers. Better calibration makes sets smaller and answers more frequent; the guarantees hold either way.`),
+    el("p", { class: "note" }, `Each rule was fitted on ${whole(content.fitted_on)} random samples and measured on ${whole(content.measured_on)} others. The guarantee for sets holds on average over such splits; the guarantee for answers holds with ${percent(content.confidence, 0)} confidence. Each number is followed by its interval. Better calibration makes sets smaller and answers more frequent; the guarantees hold either way.`),
     el("div", { class: "controls" }, range),
     rules,
-    el("p", { class: "note" }, "Covered: the set holds the true class. Answered: the rule did not abstain. Information: by how many bits a right answer narrows the classes down; a coarser one tells less, a wrong one or none tells nothing."),
+    el("p", { class: "note" }, "Covered: the set holds the true class. Answered: the rule did not abstain. Information: how many bits a right answer tells about the class. A coarser answer tells less; a wrong or missing answer tells nothing."),
     samples,
     more,
     climb ? el("div", { class: "card" }, el("h3", {}, "Where on the tree it answered"), tree) : el("p", { class: "note" }, "With class distances the page also shows sets of similar classes, and answers that climb the tree of classes."),

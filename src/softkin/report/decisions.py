@@ -111,7 +111,7 @@ def _rules(tree: Tree | None, alike: Tensor | None, confidence: float) -> list[t
         ("Sets, adaptive (APS)", "the true class is in the set", sets("aps")),
     ]
     if alike is not None:
-        rules.append(("Sets of kin (APS)", "the true class is in the set", sets("aps", similarity=alike)))
+        rules.append(("Sets of similar classes (APS)", "the true class is in the set", sets("aps", similarity=alike)))
     rules += [
         ("Sets per class (LAC)", "the same for each class", sets("lac", conditional="class")),
         ("Abstain", "an answer is right", lambda error: Abstain(error, confidence=confidence)),

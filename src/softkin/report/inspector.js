@@ -44,14 +44,14 @@ function oddSection() {
   return section(
     "odd",
     "What looks wrong",
-    el("p", { class: "lead" }, `${data.oddities.length === 1 ? "One row needs" : `${whole(data.oddities.length)} rows need`} a look. A class leads to its label below.`),
+    el("p", { class: "lead" }, `${data.oddities.length === 1 ? "One row needs" : `${whole(data.oddities.length)} rows need`} a look. Select a class to see its label below.`),
     holder,
     el("div", { class: "under" }, more, save),
     mended,
   );
 }
 
-// A dendrogram with one class a line.
+// A dendrogram with one class per line.
 function groupsSection() {
   const k = data.num_classes, line = 15, order = data.similarity.order;
   const top = Math.max(...data.merges.map((merge) => merge[2]), 1e-12);

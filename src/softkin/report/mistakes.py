@@ -78,7 +78,7 @@ def described(
     images: Any,
     texts: Sequence[str] | None,
 ) -> dict[str, dict[str, Any]]:
-    """What the page shows of each sample, by row; thumbnails and texts are included while their budgets last."""
+    """The page's description of each sample, by row; thumbnails and texts are included while their budgets last."""
     samples: dict[str, dict[str, Any]] = {}
     pictures, letters = 0, 0
     for row in rows:

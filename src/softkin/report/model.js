@@ -1,4 +1,4 @@
-// The page of one model. Its first screen is plain HTML, from answers.py; what follows it is drawn here.
+// The page of one model. Its first screen is plain HTML, from answers.py; the sections below it are drawn here.
 
 const variant = () => data.variants[state.variant];
 
@@ -124,7 +124,7 @@ function variantBar() {
   const node = choice("Show the probabilities", "variant", data.variants.map((v, value) => ({ value, text: best === v ? `${v.name} (best of ${data.calibrators.length})` : v.name })), 0, (value) => choose({ variant: Number(value) }));
   watch(["variant"], () => {
     node.set(state.variant);
-    note.textContent = variant().note || "As the file has them.";
+    note.textContent = variant().note || "As in the file.";
   });
   return el("div", { class: "sticky" }, node, note);
 }
@@ -139,7 +139,7 @@ function reliabilitySection() {
     const list = (b) =>
       scope === "prediction"
         ? showSamples(`Answers given with ${binName(b)}`, rowsWhere((answer, label, code) => binOf(code, state.bins) === b.bin))
-        : showSamples(`Samples with a score of ${binName(b)}`, rowsScoring(b.bin, state.bins), b.low < 0.2 ? `Looked for among the ${decodedRows().most} best classes of each sample.` : null);
+        : showSamples(`Samples with a score of ${binName(b)}`, rowsScoring(b.bin, state.bins), b.low < 0.2 ? `Only the ${decodedRows().most} best classes of each sample are searched.` : null);
     const drawn = chart((width) => reliabilityChart(width, live.bins, live.bands, scope, `Reliability of ${WORDS[scope].title.toLowerCase()}, ${state.bins} bins, ECE ${percent(errorOf(live.bins, samples), 2)}. Arrow keys go through the bins, Enter lists the samples.`, list));
     const node = figureOf({
       title: WORDS[scope].title,
@@ -248,7 +248,7 @@ function confidenceSection() {
   return section(
     "confidence",
     "How sure it is",
-    el("p", { class: "lead" }, "On average ", sure, " sure and ", right, " right. Hatched: wrong answers; above them, solid, the right ones."),
+    el("p", { class: "lead" }, "On average it is ", sure, " sure and ", right, " right. Wrong answers are hatched; right answers, above them, are solid."),
     el("div", { class: "controls" }, scale),
     node,
   );
@@ -281,13 +281,13 @@ function calibratorsSection() {
   const raw = data.variants[0].metrics;
   const compared = data.metrics.filter(({ shown }) => shown.includes("compare"));
   const exact = ({ percent: inPercent }) => (v) => numeric(v, inPercent ? percent(v, 2) : fixed(v, 4));
-  const rows = data.calibrators.map((one) => {
-    const place = data.variants.findIndex((v) => v.name === one.name);
+  const rows = data.calibrators.map((calibrator) => {
+    const place = data.variants.findIndex((v) => v.name === calibrator.name);
     const show = place > 0 ? el("button", { type: "button", class: "chip", "data-show": place, click: () => choose({ variant: place }) }, "Show") : "";
-    if (one.failed) return [named(one.name), el("span", { class: "note" }, cut(one.failed, 160)), ...compared.map(() => "")];
+    if (calibrator.failed) return [named(calibrator.name), el("span", { class: "note" }, cut(calibrator.failed, 160)), ...compared.map(() => "")];
     return [
-      el("span", {}, named(one.name), one.warnings.length ? el("span", { class: "note", title: cut(one.warnings.join(" "), 600) }, " with a warning") : null),
-      ...compared.map((metric) => exact(metric)(one[metric.key])),
+      el("span", {}, named(calibrator.name), calibrator.warnings.length ? el("span", { class: "note", title: cut(calibrator.warnings.join(" "), 600) }, " with a warning") : null),
+      ...compared.map((metric) => exact(metric)(calibrator[metric.key])),
       show,
     ];
   });

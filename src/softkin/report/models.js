@@ -1,4 +1,4 @@
-// Several models on the same samples: paired differences, who is ahead on which classes, and how far they agree.
+// Several models on the same samples: paired differences, which model leads on which classes, and how far they agree.
 
 function pairsSection() {
   const metrics = [...new Set(data.pairs.map((pair) => pair.metric))];
@@ -60,7 +60,7 @@ function pairsSection() {
   });
   return section(
     "pairs",
-    "Who is better, and is that more than chance?",
+    "Which model is better, and is that more than chance?",
     el(
       "div",
       { class: "controls" },
@@ -79,7 +79,7 @@ function chooser(label, key, options, chosen, change) {
   return el("div", { class: "search inline" }, el("label", { for: id }, label), input);
 }
 
-// Class by class: who finds most of its samples.
+// Class by class: which model finds the most samples.
 function winsSection() {
   const { size, right, best, beyond_chance: beyond } = data.classes;
   state.winsSort = "spread";
@@ -91,7 +91,7 @@ function winsSection() {
   const most = Math.max(1, ...wins.map((w) => w.all));
   const counted = chart((width) => {
     const left = width < 560 ? 104 : 190, step = 28;
-    const f = frame(width, 52 + step * wins.length, { x: [0, most], y: [0, wins.length], left, bottom: 42, xTicks: niceTicks(0, most, 5).filter(Number.isInteger), xLabel: "classes of which it finds most", label: `Classes on which each of ${wins.length} models finds most samples. Arrow keys go through the models.` });
+    const f = frame(width, 52 + step * wins.length, { x: [0, most], y: [0, wins.length], left, bottom: 42, xTicks: niceTicks(0, most, 5).filter(Number.isInteger), xLabel: "classes where it finds the most", label: `Classes on which each of ${wins.length} models finds the most samples. Arrow keys go through the models.` });
     wins.forEach((w, i) => {
       const y = f.Y(wins.length - i) + 5, h = step - 10;
       f.root.append(
@@ -125,11 +125,11 @@ function winsSection() {
       ...shown.map((key) => numeric(rate(key, k), el("span", { class: best[k] === place(key) ? "best" : null }, percent(rate(key, k))))),
       best[k] === null ? "level" : el("span", {}, shortly(keys[best[k]]), beyond[k] ? "" : el("span", { class: "note" }, " (may be chance)")),
     ]);
-    holder.replaceChildren(el("div", { class: "card flush" }, table("Share of each class’s samples that is found", ["class", "samples", ...shown.map(shortly), "most by"], rows)));
+    holder.replaceChildren(el("div", { class: "card flush" }, table("Share of each class’s samples that are found", ["class", "samples", ...shown.map(shortly), "best model"], rows)));
     more.hidden = size.length <= 12;
     more.textContent = state.winsAll ? "Show 12" : `Show all ${whole(size.length)}`;
   });
-  return section("wins", "Who wins on which classes?", figure, holder, more);
+  return section("wins", "Which model wins on which classes?", figure, holder, more);
 }
 
 function agreementSection() {

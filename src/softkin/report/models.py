@@ -217,9 +217,9 @@ def _agreement(answers: Tensor, y: Tensor) -> dict[str, Any]:
 
 
 def _notes(settings: Settings, count: int) -> list[str]:
-    pairs = f"{count * (count - 1) // 2} paired comparison{'s' if count > 2 else ''} a metric"
+    pairs = f"{count * (count - 1) // 2} paired comparison{'s' if count > 2 else ''} per metric"
     return [
-        f"Below each value stands its {100 * settings.confidence:g} % interval from {settings.resamples:,} resamples "
+        f"Below each value is its {100 * settings.confidence:g} % interval from {settings.resamples:,} resamples "
         "of whole samples, and in brackets the value that a perfectly calibrated model would have with as many "
         "samples.",
         f"Bold: best. ≈: not significantly worse than the best on the same samples ({pairs}, from "

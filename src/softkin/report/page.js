@@ -1,7 +1,7 @@
 // Elements, texts, numbers and state: what every part of the page uses. All texts become text nodes, never markup.
 //
 // The data are those of the JSON file beside the page; types.d.ts states their form, docs/report.md says what they mean.
-// All files of this folder are put together into one closure (render.SCRIPTS has their order) and share these names:
+// All files of this folder are joined into one closure (render.SCRIPTS has their order) and share these names:
 // the checkers (`npm run check`) see them as one program.
 //
 // To add a section to a page: put its data into the dictionary from report.build or report.build_comparison under a key
@@ -9,10 +9,10 @@
 //
 //   addSection("model", { id: "decisions", link: "Decisions", after: "abstain", when: () => data.decisions, make: decisionsSection });
 //
-// `make` returns an element, best from section(id, title, ...children). Draw charts with figureOf(…): it gives each its
-// table, SVG, PNG and CSV. Samples are listed by showSamples(title, rows). What the reader can set belongs into `state`
-// by choose(); addAddress(…) puts it into the page's address. A page of a new kind: addPage("kind", draw), and in Python
-// an entry of answers.FIRST_SCREENS for the part that reads without a script.
+// `make` returns an element, preferably from section(id, title, ...children). Draw charts with figureOf(…), which adds a
+// table and buttons for SVG, PNG and CSV. showSamples(title, rows) lists samples. Keep settings that the reader can
+// change in `state`, by choose(); addAddress(…) puts a setting into the page's address. For a page of a new kind, call
+// addPage("kind", draw), and add an entry to answers.FIRST_SCREENS in Python for the part that needs no script.
 
 /** @type {PageData} */
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -69,7 +69,7 @@ function cut(text, most) {
   const letters = Array.from(clean);
   return letters.length > most ? letters.slice(0, most - 1).join("") + "…" : clean;
 }
-const isolated = (text, most) => `\u2068${cut(text, most)}\u2069`; // for SVG and sentences, where <bdi> cannot stand
+const isolated = (text, most) => `\u2068${cut(text, most)}\u2069`; // for SVG and sentences, which cannot contain <bdi>
 const named = (text, most = 60) => el("bdi", { class: "name", title: text.length > most ? cut(text, 600) : null }, cut(text, most));
 const className = (k) => data.class_names[k];
 // A sentence made in Python: its numbers keep their unit and their minus sign.
@@ -255,8 +255,8 @@ function drawPage(kind, own, notes) {
   UNMADE.splice(0, AT_ONCE).forEach((make) => make());
 }
 
-// The first screen is in the file, and what may show below it is made at once. Each later section is made in a task of its
-// own, so that the page answers the reader in between. Who needs all of them now calls makeAll: an address, the printer.
+// The first screen is in the file, and the sections that may show below it are made at once. Each later section is made in
+// a task of its own, so that the page stays responsive. makeAll makes all of them now, for an address or for printing.
 const UNMADE = [];
 const AT_ONCE = 2;
 function makeAll() {

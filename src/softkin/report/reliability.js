@@ -1,7 +1,7 @@
 // Cells → bins → what a reliability diagram shows.
 
 const CELLS = 300;
-const FEW = 10; // scores in a bin: fewer are a point and no bar, which would look like as much as any other
+const FEW = 10; // scores in a bin; a bin with fewer is drawn as a point, because a bar would look as certain as any other
 
 // The sums of M bins from those of the cells. If M divides 300, the edges of bins are edges of cells. For another
 // requested M the data hold the sums themselves.

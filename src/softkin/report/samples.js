@@ -84,7 +84,7 @@ const PAGE_OF_SAMPLES = 24;
 // A dialog that lists samples; the focus returns to its old place when it closes.
 function showSamples(title, rows, note = null) {
   const ordered = rows.map((row) => sampleOf(row)).sort((a, b) => Number(a.answer === a.label) - Number(b.answer === b.label) || b.confidence - a.confidence);
-  const wrong = ordered.filter((one) => one.answer !== one.label).length;
+  const wrong = ordered.filter((sample) => sample.answer !== sample.label).length;
   const list = el("div", { class: "mistakes" });
   let shown = 0;
   const more = el("button", { type: "button", class: "more" });
@@ -112,7 +112,7 @@ function showSamples(title, rows, note = null) {
   );
   add();
   dialog.addEventListener("close", () => dialog.remove());
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // beside it
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // a click outside the dialog
   document.body.append(dialog);
   dialog.showModal();
 }
@@ -121,7 +121,7 @@ function samplesCsv(samples) {
   const most = decodedRows().most;
   const extra = Array.from({ length: most - 1 }, (_, j) => [`class ${j + 2}`, `score ${j + 2}`]).flat();
   const head = ["row", "id", "true class", "answer", "confidence", "right", ...extra, "text"];
-  const lines = samples.map((one) => [one.row, one.id, className(one.label), className(one.answer), one.confidence.toFixed(5), one.answer === one.label ? 1 : 0, ...one.best.slice(1).flatMap(([k, p]) => [className(k), p.toFixed(5)]), one.text || ""]);
+  const lines = samples.map((sample) => [sample.row, sample.id, className(sample.label), className(sample.answer), sample.confidence.toFixed(5), sample.answer === sample.label ? 1 : 0, ...sample.best.slice(1).flatMap(([k, p]) => [className(k), p.toFixed(5)]), sample.text || ""]);
   return csvText([head, ...lines]);
 }
 
@@ -131,27 +131,27 @@ function picture(about, size) {
 }
 
 // A sample: what was answered, what it is, and its best classes.
-function sampleCard(one) {
-  const right = one.answer === one.label;
-  const bars = one.best.slice(0, 3).map(([k, p]) => {
-    const fill = el("span", { class: k === one.label ? "fill own" : k === one.answer ? "fill wrong" : "fill" });
+function sampleCard(sample) {
+  const right = sample.answer === sample.label;
+  const bars = sample.best.slice(0, 3).map(([k, p]) => {
+    const fill = el("span", { class: k === sample.label ? "fill own" : k === sample.answer ? "fill wrong" : "fill" });
     fill.style.width = `${100 * p}%`;
     return el("div", { class: "barline small" }, el("span", { class: "who" }, named(className(k), 22)), el("span", { class: "track" }, fill), el("span", { class: "num" }, percent(p)));
   });
-  const truth = one.best.find(([k]) => k === one.label);
-  const score = exists(one.truth) ? one.truth : truth ? truth[1] : null;
+  const truth = sample.best.find(([k]) => k === sample.label);
+  const score = exists(sample.truth) ? sample.truth : truth ? truth[1] : null;
   return el(
     "article",
-    { class: "card mistake", "data-row": one.row },
-    picture(one, 72),
+    { class: "card mistake", "data-row": sample.row },
+    picture(sample, 72),
     el(
       "div",
       {},
-      el("p", { class: "claim-text" }, el("strong", {}, percent(one.confidence)), " sure of ", el("strong", { class: right ? null : "over-text" }, named(className(one.answer), 40))),
-      right ? el("p", {}, "It is.") : el("p", {}, "It is ", el("strong", {}, named(className(one.label), 40)), score === null ? null : el("span", { class: "note" }, `, given ${percent(score)}`)),
-      el("p", { class: "note" }, "Sample ", el("bdi", {}, cut(String(one.id ?? one.row), 60))),
+      el("p", { class: "claim-text" }, el("strong", {}, percent(sample.confidence)), " sure of ", el("strong", { class: right ? null : "over-text" }, named(className(sample.answer), 40))),
+      right ? el("p", {}, "It is.") : el("p", {}, "It is ", el("strong", {}, named(className(sample.label), 40)), score === null ? null : el("span", { class: "note" }, `, given ${percent(score)}`)),
+      el("p", { class: "note" }, "Sample ", el("bdi", {}, cut(String(sample.id ?? sample.row), 60))),
     ),
-    one.text ? el("blockquote", { dir: "auto" }, cut(one.text, 300)) : null,
+    sample.text ? el("blockquote", { dir: "auto" }, cut(sample.text, 300)) : null,
     el("div", { class: "bars" }, bars),
   );
 }

@@ -96,7 +96,7 @@ function figureOf({ title, note = null, drawn, rows, before = null, after = null
   return node;
 }
 
-// A picture of the result, of the size that chats and social networks show beside a link.
+// A picture of the result, in the size that chats and social networks show beside a link.
 function cardButton() {
   return el("button", { type: "button", class: "quiet", "data-key": "card", "aria-label": "Card: save a picture of the result, 1200 by 630 pixels", click: async () => download(fileName("card", "png"), await pngOf(card(), 1), "image/png") }, "Card");
 }
@@ -104,7 +104,7 @@ function cardButton() {
 function card() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(`--${name}`).trim();
-  const font = (size, weight = 400, family = "sans") => ({ "font-size": `${size}px`, "font-weight": weight, "font-family": colour(family) }); // style attributes are against the content policy
+  const font = (size, weight = 400, family = "sans") => ({ "font-size": `${size}px`, "font-weight": weight, "font-family": colour(family) }); // the content policy forbids style attributes
   const root = svg("svg", { viewBox: "0 0 1200 630", width: 1200, height: 630, xmlns: SVG });
   const say = (text, x, y, size, options = {}) => svg("text", { x, y, fill: options.fill || colour("ink"), ...font(size, options.weight, options.family), "text-anchor": options.anchor || "start" }, text);
   const lines = (text, most) => text.split(" ").reduce((all, word) => {

@@ -136,7 +136,7 @@ def _list(names: list[str]) -> str:
     items = "".join(
         f'<li><a href="/view/{html.escape(urllib.parse.quote(name))}">{html.escape(name)}</a></li>' for name in names
     )
-    body = f"<ul>{items}</ul>" if names else "<p>There is no page yet. This list does not change by itself.</p>"
+    body = f"<ul>{items}</ul>" if names else "<p>There is no page yet. Reload to look again.</p>"
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>softkin</title>'
         f"<style>{STYLE}</style></head><body><main><h1>Pages</h1>{body}</main></body></html>"

@@ -1,6 +1,6 @@
 // Class similarity: distances → similarity → smooth label, by the formula of softkin.similarity and softkin.smoothing.
 
-// A row is decoded when it is asked for: four letters of base64 are three bytes, and a row has 4·K bytes.
+// A row is decoded on request: four letters of base64 are three bytes, and a row has 4·K bytes.
 function distancesOf(content) {
   const k = content.low.length;
   return (row) => {
@@ -186,7 +186,7 @@ function heatMap(orders, s) {
   const holder = el("div", { class: "chart heat-holder" }, el("div", { class: "heat-corner" }), el("div", { class: "heat-columns" }, columns), el("div", { class: "heat-lines" }, lines), square);
   const legend = el("div", { class: "ramp" });
   let shown = orders.clustered;
-  let cell = null; // the place last pointed at: [line, column] within the window
+  let cell = null; // the cell last pointed at: [line, column] within the window
   const view = () => {
     const order = orders[state.order];
     const size = Math.min(k, state.window), middle = order.indexOf(state.own);
@@ -268,7 +268,7 @@ function heatMap(orders, s) {
     describe: (c) => {
       cell = c;
       const [own, other] = pair(c);
-      const answered = haveRows() ? [`answered so ${whole(pairCount(own, other))}×`] : [];
+      const answered = haveRows() ? [`answered this way ${whole(pairCount(own, other))}×`] : [];
       return own === other
         ? [isolated(className(own), 40), "the class itself", ...answered]
         : [isolated(className(own), 40), `is like ${isolated(className(other), 40)}`, `by ${share(s(own)[other])}`, ...answered];

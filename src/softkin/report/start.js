@@ -1,4 +1,4 @@
-// Draw, go to what the address asks for, listen to the printer, and say when the page can be used.
+// Draw the page, restore the state in the address, prepare for printing, and mark when the page is interactive.
 
 function followAddress() {
   if (location.hash.length < 2) return;

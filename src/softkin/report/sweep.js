@@ -1,4 +1,4 @@
-// What was tried of α, β and other values
+// The values of α, β and other parameters that were tried
 
 // The metrics by which values are judged; errors in percent get two digits.
 const swept = () => data.metrics.map((metric) => ({ key: metric.key, name: metric.title, text: metric.percent ? (v) => percent(v, metric.larger_is_better ? 1 : 2) : (v) => fixed(v, 3), better: better(metric) }));

@@ -1,4 +1,4 @@
-// The table of methods, or of models: sortable, with what each column means.
+// The table of methods, or of models: sortable, with an explanation of each column.
 
 const place = (method) => data.methods.findIndex((m) => m.key === method);
 const methodName = (method) => data.methods[place(method)].name;
@@ -22,7 +22,7 @@ function tableSection() {
   state.tableSort = null;
   state.tableRising = false;
   const body = el("tbody");
-  const wish = (column) => (column.larger_is_better === true ? "more is better" : column.larger_is_better === false ? "less is better" : column.signed ? "0 is best" : "no winner");
+  const wish = (column) => (column.larger_is_better === true ? "higher is better" : column.larger_is_better === false ? "lower is better" : column.signed ? "0 is best" : "no winner");
   const heads = columns.map((column) => {
     const button = el("button", { type: "button", "data-key": `table-${column.key}`, click: () => choose({ tableSort: column.key, tableRising: state.tableSort === column.key ? !state.tableRising : column.larger_is_better !== true }) }, cut(column.title, 40));
     return { column, th: el("th", { scope: "col" }, button, el("span", { class: "note wish" }, wish(column))) };

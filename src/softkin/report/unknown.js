@@ -1,4 +1,4 @@
-// Samples of none of the classes, and members that disagree: which score tells them from what the model knows.
+// Out-of-distribution samples, and disagreement between members: how well each score detects them.
 
 const SCORED_BY = { confidence: "the winning score", mutual_information: "the members' disagreement" };
 
@@ -10,9 +10,9 @@ function unknownSection() {
   const errors = spread ? Object.entries(spread.auroc_of_errors).map(([score, auroc]) => ["its own wrong answers", "", SCORED_BY[score], numeric(auroc, percent(auroc)), ""]) : [];
   return section(
     "unknown",
-    sets.length ? "On data of no class" : "Where the members disagree",
-    el("p", { class: "lead" }, `How well a score tells ${sets.length ? "samples of none of the classes" : "wrong answers"} from the others. AUROC: how often one of the others scores higher; 50${THIN}% is chance.${sets.length ? ` FPR@95: the share of unknown samples accepted at the threshold that accepts 95${THIN}% of the known ones.` : ""}`),
-    el("div", { class: "card flush" }, table("Detected by each score", ["what", "samples", "by", "AUROC", "FPR@95"], [...rows, ...errors])),
+    sets.length ? "On out-of-distribution data" : "Where the members disagree",
+    el("p", { class: "lead" }, `How well a score separates ${sets.length ? "samples of none of the classes" : "wrong answers"} from the others. AUROC: how often one of the others scores higher; 50${THIN}% is chance.${sets.length ? ` FPR@95: the share of unknown samples accepted at the threshold that accepts 95${THIN}% of the known ones.` : ""}`),
+    el("div", { class: "card flush" }, table("Detected by each score", ["data", "samples", "score", "AUROC", "FPR@95"], [...rows, ...errors])),
     spread ? el("p", { class: "note" }, "The model averages over members. Their disagreement is the mutual information of label and member: the entropy of the mean minus the mean entropy of the members. On the samples of this page it is ", numeric(spread.mean, fixed(spread.mean, 4)), " nats on average.") : null,
   );
 }

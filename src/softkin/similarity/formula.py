@@ -200,7 +200,7 @@ def best_beta(distances: Array, probabilities: Array, labels: Array) -> float:
     mass = wrong.sum(dim=1)
     if not bool((mass > 0).any()):
         raise ValueError(
-            "`probabilities` must give wrong classes something, got none: there are no confusions to predict."
+            "`probabilities` must give wrong classes some mass, got none: there are no confusions to predict."
         )
     kept = (mass > 0).nonzero().flatten()
     normalised, target = normalised_rows(d[kept], kept), wrong[kept] / mass[kept, None]

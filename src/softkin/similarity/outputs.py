@@ -57,7 +57,7 @@ def from_outputs(
     y = checks.class_labels(labels, num_samples=len(p), num_classes=p.shape[1]).cpu()
     k = p.shape[1]
     if k < 3:
-        raise ValueError(f"`probabilities` must cover at least 3 classes, got {k}: of two, the other one has it all.")
+        raise ValueError(f"`probabilities` must cover at least 3 classes, got {k}: of two, all mass is on the other.")
     if not calibrated:
         p = _calibrated(p, y, folds, seed)
     elif folds is not None:
@@ -88,7 +88,7 @@ def from_confusion(counts: Array, *, shrinkage: float | Literal["auto"] = "auto"
     c = checks.square(counts, "counts", without_diagonal=True)
     k = len(c)
     if k < 3:
-        raise ValueError(f"`counts` must cover at least 3 classes, got {k}: of two, the other one has it all.")
+        raise ValueError(f"`counts` must cover at least 3 classes, got {k}: of two, all mass is on the other.")
     if not bool((c > 0).any()):
         raise ValueError("`counts` must hold mistakes, got none beside the diagonal: there is nothing to learn from.")
     if shrinkage == "auto":

@@ -209,7 +209,7 @@ def _candidates(left: Tensor, right: Tensor, own: Tensor, slack: Tensor, m: int)
         if limit is None:  # m chunks of the first tile hold at least m vectors within the m-th of their smallest
             enough = smallest.shape[1] >= m
             limit = smallest.kthvalue(m, dim=1).values + slack if enough else torch.full_like(slack, float("inf"))
-        # Most chunks hold nothing near: only those whose smallest distance is within the limit are looked at.
+        # Most chunks hold nothing near: only those whose smallest distance is within the limit are searched.
         row, chunk = (smallest <= limit[:, None]).nonzero(as_tuple=True)
         near = chunks[row, chunk]
         hit, offset = ((near <= limit[row, None]) & (near < float("inf"))).nonzero(as_tuple=True)

@@ -62,7 +62,7 @@ class Estimate:
             "",
             f"{len(self.jobs)} runs: {counts['distances']} distances, {counts['training']} trainings, "
             f"{counts['result']} results; {len(self.done)} done already{later}",
-            f"about {self.per_training:.1f} s a training (measured), "
+            f"about {self.per_training:.1f} s per training (measured), "
             f"{duration(self.seconds / self.workers)} with {self.workers} at a time",
             "",
         ]

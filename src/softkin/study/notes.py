@@ -38,7 +38,7 @@ def about(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], f
     notes.append(f"Bold: best. {TIE}: not significantly worse than the best ({significance.in_words(seeds)}).")
     if "auto" in spec.alpha:
         notes.append(
-            "α of auto: moved after each epoch by half of the validation gap, in the one training of a method."
+            "α of auto: adjusted after each epoch by half of the validation gap, within one training per method."
         )
     if spec.trials > 1:
         by = spec.select

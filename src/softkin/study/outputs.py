@@ -55,7 +55,7 @@ def draw(folder: StudyFolder) -> None:
     drawn = {f"reliability-{s}": diagrams.reliability(models, labels, scope=s) for s in ("prediction", "output")}
     for number, name in enumerate(first[0].record["ood"]):
         unknown = {registry.title(result.method): result.ood(name).probabilities for result in first}
-        drawn[f"ood-{number}"] = diagrams.confidence_histogram(unknown, title=f"of no class: {name}")
+        drawn[f"ood-{number}"] = diagrams.confidence_histogram(unknown, title=f"out of distribution: {name}")
     for name, figure in drawn.items():
         content = io.BytesIO()
         figure.savefig(content, format="svg", bbox_inches="tight")

@@ -1,4 +1,4 @@
-"""What a run does, on any engine: it takes a job and the folders of its inputs, and produces files and a record."""
+"""Perform one run, on any engine: a job and the folders of its inputs become files and a record."""
 
 import json
 import os
@@ -312,7 +312,7 @@ def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> training.Meth
 def _settled(values: Mapping[str, Any], method: training.Method, history: list[dict[str, Any]]) -> dict[str, float]:
     """The values at which "auto" settled; for an α that moved, that of the last epoch."""
     ends = {**method.values, **({} if method.auto_alpha is None else {"alpha": history[-1]["alpha"]})}
-    # A similarity from a file has its β in it already.
+    # A similarity from a file already includes its β.
     return {name: ends[name] for name, value in values.items() if value == "auto" and name in ends}
 
 

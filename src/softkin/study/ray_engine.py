@@ -137,17 +137,17 @@ def _pack(folder: Path) -> Files:
 
 def _remote(job: Job, needed: dict[str, Files], folder: str, study: str, device: str) -> tuple[Record, Files]:
     """Do a run on a node: unpack its inputs, and pack its files."""
-    with tempfile.TemporaryDirectory() as place, perform.one_thread(1):
+    with tempfile.TemporaryDirectory() as scratch, perform.one_thread(1):
         for digest, contents in needed.items():
-            (Path(place) / "needs" / digest).mkdir(parents=True)
+            (Path(scratch) / "needs" / digest).mkdir(parents=True)
             for name, content in contents.items():
-                (Path(place) / "needs" / digest / name).write_bytes(content)
-        work = Path(place) / "work"
+                (Path(scratch) / "needs" / digest / name).write_bytes(content)
+        work = Path(scratch) / "work"
         if _sees(Path(folder), study):
             work = Path(folder) / "runs" / job.digest / "work-ray"
-        out = Path(place) / "out"
+        out = Path(scratch) / "out"
         record, names = perform.perform(
-            job, out, lambda digest: Path(place) / "needs" / digest, device=device, work=work
+            job, out, lambda digest: Path(scratch) / "needs" / digest, device=device, work=work
         )
         return record, {name: (out / name).read_bytes() for name in names}
 

@@ -213,7 +213,7 @@ def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
         # study.json is written first: a folder that holds other files of a study has it too.
         if _other_things(folder) and not os.path.lexists(path):
             raise SoftkinError(
-                f"{folder} holds other things and no study; choose another folder, or pass force (--force)."
+                f"{folder} holds other files and no study; choose another folder, or pass force (--force)."
             )
         if not os.path.lexists(path):
             try:
@@ -298,7 +298,7 @@ def _changed(old: Kept, new: Kept) -> str:
     before, now = old.contents, new.contents
     name = next(name for name in (*now, *before) if before.get(name) != now.get(name))
     if name == "vectors":
-        return new.spec.vectors or "the file of word vectors that softkin carries"
+        return new.spec.vectors or "the file of word vectors that softkin ships"
     if name.startswith("source "):
         return new.spec.sources.get(name.removeprefix("source "), name)
     return name.removeprefix("ood ")

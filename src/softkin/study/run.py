@@ -56,7 +56,7 @@ def run(
         progress: Whether to show a progress bar; by default on a terminal.
         engine: "local", or "ray" for a cluster.
         force: Replace another study in the folder; runs that both have are kept.
-        ray_options: ``address``, ``num_cpus`` and ``num_gpus`` a run, ``retries``.
+        ray_options: ``address``, ``num_cpus`` and ``num_gpus`` per run, ``retries``.
         write_page: ``softkin.report.write_comparison``, to write the study's page too, as ``softkin compare`` does.
         tell: Called with what one-hot training implies for smoothing, one sentence, as soon as it is trained on all
             seeds and before the other methods are.
@@ -216,7 +216,7 @@ class _Worker:
         return self._errors.read().splitlines()
 
     def warnings(self) -> str:
-        """The worker's warnings, one a line."""
+        """The worker's warnings, one per line."""
         return "".join(f"{line}\n" for line in self._lines() if line.startswith("softkin: warning:"))
 
     def words(self) -> str:

@@ -15,8 +15,8 @@ A single seed does not show the spread: then no method can be called worse than 
 the samples is given.
 
 The best is the best of M methods, chosen by the same data. So the smallest p-value counts as the smallest of all
-M(M − 1)/2 pairs, the next as that of the pairs of the other M − 1 methods, and so on; with this the chance of calling
-any method worse that is not is 5 % at most. docs/bias.md has the simulation.
+M(M − 1)/2 pairs, the next as that of the pairs of the other M − 1 methods, and so on. So the chance of wrongly calling
+any method worse is at most 5 %. docs/bias.md has the simulation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -144,7 +144,7 @@ def verdict(
     sign = -1 if larger_is_better else 1
     seen = {name: np.array([statistic.value() for statistic in per_seed]) for name, per_seed in statistics.items()}
     drawn = {name: resamples.values(per_seed) for name, per_seed in statistics.items()}
-    best = min(seen, key=lambda name: sign * float(seen[name].mean()))  # of equals the first
+    best = min(seen, key=lambda name: sign * float(seen[name].mean()))  # of equals, the first
     raw, differences = {}, {}
     for name in seen:
         if name != best:

@@ -59,10 +59,10 @@ class StudySpec:
     """A seed fixes split, initial weights and the order of the data, the same for every method"""
     alpha: tuple[Value, ...] = ("auto",)
     beta: tuple[Value, ...] = ("auto",)
-    """Grids of the class-similarity methods: every α with every β, small values first, so that they win ties. An α of
-    "auto" is moved within the training by the validation gap; a β of "auto" is what predicts best what one-hot training
-    confuses on validation rows. Uniform smoothing takes its α from the same grid; online smoothing does not, as its α
-    is another thing"""
+    """Grids of the class-similarity methods: every α with every β, small values first, so that they win ties. With α
+    "auto", the validation gap adjusts α during training; with β "auto", β is fitted to the confusions of one-hot
+    training on validation rows. Uniform smoothing takes its α from the same grid; online smoothing does not, because
+    its α has another meaning"""
     top_m: int | None = None
     """For the class-similarity methods: the number of most similar classes that keep their share of α, while the others
     divide the rest evenly; None: all"""

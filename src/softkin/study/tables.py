@@ -79,7 +79,7 @@ class Row:
     """The values that "auto" settled at, seed by seed"""
     effective_target: str | None = None
     cost: Mapping[str, float] | None = None
-    """The cost relative to the plain network: ``passes`` a prediction, factor of ``memory``, ``networks`` trained"""
+    """The cost relative to the plain network: ``passes`` per prediction, factor of ``memory``, ``networks`` trained"""
 
 
 @dataclass(frozen=True)

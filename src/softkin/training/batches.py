@@ -211,7 +211,7 @@ class Batches:
         shares = world * self.parts
         if self.size // self.steps < shares:
             raise ValueError(
-                f"a batch of {self.size // self.steps} rows cannot be cut into {shares} parts, {world} processes × "
+                f"a batch of {self.size // self.steps} rows cannot be split into {shares} parts, {world} processes × "
                 f"{self.parts} parts of an accumulated batch; use a larger batch_size or fewer parts."
             )
 

@@ -215,7 +215,7 @@ def acls(method: "Method", k: int) -> str:
 def class_adaptive(method: "Method", k: int) -> str:
     return (
         f"one-hot labels, plus a penalty for logits more than {method.values['margin']:g} below the highest, with one "
-        "weight a class that is updated at every validation"
+        "weight per class that is updated at every validation"
     )
 
 

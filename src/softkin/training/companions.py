@@ -49,12 +49,12 @@ def fit_method(
         options: Other options of ``fit``.
     """
     wanted = {} if method.labelling.network_options is None else method.labelling.network_options(method)
-    where = None if folder is None else Path(folder)
+    path = None if folder is None else Path(folder)
 
     def trained(member: Method, own: int, part: str | None = None) -> Trained:
-        place = where if where is None or part is None else where / part
+        subfolder = path if path is None or part is None else path / part
         return fit(
-            build(own, **wanted), train, validation, method=member, recipe=recipe, seed=own, folder=place, **options
+            build(own, **wanted), train, validation, method=member, recipe=recipe, seed=own, folder=subfolder, **options
         )
 
     if not method.labelling.several:
@@ -87,7 +87,7 @@ def _taught(method: Method, ensemble: Trained, validation: "Labelled | None") ->
 
 
 def cost(trained: Trained) -> dict[str, float] | None:
-    """The cost of a method relative to the plain network: passes a prediction, memory factor, networks trained."""
+    """The cost of a method relative to the plain network: passes per prediction, memory factor, networks trained."""
     model, networks = trained.model, trained.record.get("networks", 1)
     if not isinstance(model, Companion):
         return None if networks == 1 else {"passes": 1, "memory": 1.0, "networks": networks}

@@ -59,7 +59,7 @@ def label_doubts(
     vectors: Any = None,
     aliases: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """What looks wrong in the labels that distances give: the sentences of ``doubts``, of its words only for "words".
+    """Sentences about what looks wrong in the labels that distances give; names are doubted only for "words".
 
     Args:
         train: The training rows, for the names of their classes.

@@ -54,14 +54,14 @@ def accelerated(
     try:
         if wanted is not None and wanted.type != "cpu" and "LOCAL_RANK" not in os.environ:
             os.environ[variable] = str(wanted)
-        place = str(folder or Path("runs"))
+        log_folder = str(folder or Path("runs"))
         accelerator = Accelerator(
             # Without this option accelerate does not join the processes of a machine that has only a CPU.
             cpu=not _has_accelerator() if wanted is None else wanted.type == "cpu",
             mixed_precision=recipe.mixed_precision,
             dynamo_backend="inductor" if recipe.compile is True else recipe.compile or "no",
             log_with=list(trackers) or None,
-            project_config=ProjectConfiguration(project_dir=place, logging_dir=place) if trackers else None,
+            project_config=ProjectConfiguration(project_dir=log_folder, logging_dir=log_folder) if trackers else None,
             kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True)],
             # The loop weights the parts of a batch itself; accelerate would read the number from the environment.
             gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),

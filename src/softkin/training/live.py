@@ -59,7 +59,7 @@ def _opened(path: Path) -> Iterator[IO[str]]:
 
 
 class _JsonLines:
-    """One event a line, flushed at once but not fsynced, so that others can follow the file."""
+    """One event per line, flushed at once but not fsynced, so that others can follow the file."""
 
     def __init__(self, file: IO[str]) -> None:
         self.file = file
@@ -86,7 +86,7 @@ def _bar(description: str) -> "Iterator[Listener]":
 
 
 class _Line:
-    """A progress line: epoch, images a second, loss, validation accuracy and ECE, time left."""
+    """A progress line: epoch, images per second, loss, validation accuracy and ECE, time left."""
 
     def __init__(self, bar: "Progress", description: str) -> None:
         self.bar, self.task = bar, bar.add_task(description, total=None, numbers="")

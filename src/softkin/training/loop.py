@@ -38,7 +38,7 @@ class Trained:
 
     model: nn.Module
     history: list[dict[str, Any]]
-    """One entry an epoch: loss, learning rate, images a second, α if it moves, validation accuracy, ECE, gap and NLL"""
+    """One entry per epoch: loss, learning rate, images/s, α if it moves, validation accuracy, ECE, gap and NLL"""
     seconds: float
     """Training time, summed over all sessions if the run was resumed"""
     effective_target: str
@@ -102,15 +102,15 @@ def fit(
     checks.at_least_zero(checkpoint_every, "checkpoint_every")
     _check_data(train, validation, method, recipe)
     model = _with_companion(model, train, method, seed)
-    place = None if folder is None else Path(folder)
-    with launch.accelerated(recipe, device=device, trackers=trackers, folder=place) as accelerator:
+    path = None if folder is None else Path(folder)
+    with launch.accelerated(recipe, device=device, trackers=trackers, folder=path) as accelerator:
         main = accelerator.process_index == 0
         with (
             launch.settings(recipe, accelerator.device),
-            stopping.watched(place is not None) as stop,
+            stopping.watched(path is not None) as stop,
             live(progress, log_json, description=method.name, main=main) as events,
         ):
-            run = _Run(model, train, validation, method, recipe, seed, place, accelerator, events, stop)
+            run = _Run(model, train, validation, method, recipe, seed, path, accelerator, events, stop)
             run.checkpoint_every, run.validate_every = checkpoint_every, validate_every
             if trackers:
                 accelerator.init_trackers("softkin", config=_flat_config(run.record))
@@ -410,7 +410,7 @@ class _Run:
         """Refuse weights that are NaN or infinite: a step can end in them although its loss was finite."""
         if not all(bool(torch.isfinite(weights).all()) for weights in self.keeper.trained().values()):
             last = self.at.epoch * self.batches.steps + self.at.step - 1
-            self._not_a_number(last, "the weights became infinite or no numbers")
+            self._not_a_number(last, "the weights became infinite or NaN")
 
     def _end_if(self, number: int) -> None:
         """If ``number`` is a signal, write a checkpoint and end as the signal asks."""
@@ -464,7 +464,7 @@ class _Run:
         logits = ranks.gather_rows(evaluate(self.model, self.validation_inputs, mine, len(self.class_names)))
         labels = torch.from_numpy(np.array(validation.labels, dtype=np.int64))
         if not bool(torch.isfinite(logits).all()):
-            self._not_a_number(self.at.epoch * self.batches.steps - 1, "logits became infinite or no numbers")
+            self._not_a_number(self.at.epoch * self.batches.steps - 1, "logits became infinite or NaN")
         if self.objective.moving is not None:
             self.objective.moving.adjust(logits, labels)  # all ranks have all rows, so all get the same α
         self.objective.validated(logits.to(self.device))

@@ -42,13 +42,13 @@ def predict(
             "`standardisation` must be given with a bare network: pass the result of fit, or its standardisation."
         )
     weight = next(model.parameters(), torch.empty(0))
-    place = weight.device if device is None else checked_device(device)
-    model.to(place)
+    target = weight.device if device is None else checked_device(device)
+    model.to(target)
     laid_out = any(
         weights.ndim == 4 and not weights.is_contiguous() and weights.is_contiguous(memory_format=torch.channels_last)
         for weights in model.parameters()
     )
-    inputs = Inputs(data, how, device=place, channels_last=laid_out and data.kind == "images")
+    inputs = Inputs(data, how, device=target, channels_last=laid_out and data.kind == "images")
     known = class_names or (list(data.class_names) if data.class_names else None)
     rows = range(len(data.values))
     information = None

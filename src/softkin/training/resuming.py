@@ -51,7 +51,7 @@ def _number(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Resumed:
-    """What a checkpoint holds besides tensors."""
+    """The content of a checkpoint besides its tensors."""
 
     standing: Standing
     scaler: dict[str, Any] | None

@@ -151,7 +151,7 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
             return StoredWordVectors(store.opened(path, progress=progress), source=path.name)
         words, rows = _selected(path, only, most, progress)
         if not words:
-            wanted = " of the words asked for" if only is not None else ""
+            wanted = " of the requested words" if only is not None else ""
             raise SoftkinError(f"{path} holds none{wanted}." if wanted else f"{path} holds no word vectors.")
         return WordVectors(words, np.concatenate(rows), source=path.name)
 
