@@ -102,9 +102,19 @@ def _checked_size(name: str, content: bytes) -> tuple[int, int]:
 
     Without an explicit list of formats, PIL would start Ghostscript on a PostScript file under any name.
     """
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
-    with Image.open(io.BytesIO(content), formats=FORMATS) as opened:
+    try:
+        opened = Image.open(io.BytesIO(content), formats=FORMATS)
+    except UnidentifiedImageError as error:
+        raise SoftkinError(f"{name} could not be read as an image: it is none of {', '.join(FORMATS)}.") from error
+    except Image.DecompressionBombError as error:
+        most = files.limit("pixels")
+        raise SoftkinError(
+            f"{name} would have more than twice the {most:,} pixels allowed; if that is right, set "
+            "SOFTKIN_MAX_PIXELS to a larger number and try again."
+        ) from error
+    with opened:
         files.within("pixels", opened.width * opened.height, name)
         if opened.format == "PNG":
             opened.verify()
