@@ -1,13 +1,9 @@
 """The command line, in this process and as a real one."""
 
-import contextlib
 import json
-import os
 import shlex
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -350,14 +346,24 @@ def test_closed_output_is_no_error():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_interrupt_that_a_library_swallows_is_still_an_interrupt(monkeypatch, capsys):
-    def breaks(arguments):
-        with contextlib.suppress(KeyboardInterrupt):  # as an import that is interrupted may
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(5)
-        raise RecursionError
+SWALLOWS = """
+import contextlib, os, signal, sys, time
+from softkin import cli
 
-    monkeypatch.setattr(cli.status, "run", breaks)
-    assert cli.main(["status", "folder"]) == 130
-    assert capsys.readouterr().err == "softkin status: interrupted\n"
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+def breaks(arguments):
+    with contextlib.suppress(KeyboardInterrupt):  # as an import that is interrupted may
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+    raise RecursionError
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cli.status.run = breaks
+code = cli.main(["status", "folder"])
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+sys.exit(code)
+"""
+
+
+def test_an_interrupt_that_a_library_swallows_is_still_an_interrupt():
+    done = subprocess.run([sys.executable, "-c", SWALLOWS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "softkin status: interrupted\n")

@@ -15,7 +15,7 @@ def done(tmp_path):
     records = Records(tmp_path)
     records.path("run").mkdir(parents=True)
     (records.path("run") / "test.bin").write_bytes(b"predictions")
-    records.commit("run", {"metrics": {"nll": 0.5}}, ["test.bin"])
+    records.commit("run", {"kind": "distances", "metrics": {"nll": 0.5}}, ["test.bin"])
     return records
 
 
@@ -180,12 +180,12 @@ def test_infinite_metrics_are_written_as_text_and_read_as_numbers(tmp_path):
     records = Records(tmp_path)
     records.path("run").mkdir(parents=True)
     metrics = {"nll": math.inf, "accuracy": 0.5, "when_calibrated": {"ece_hist": {"mean": 0.1}}}
-    records.commit("run", {"metrics": metrics, "tried": [{"validation": metrics}]}, [])
+    records.commit("run", {"kind": "distances", "metrics": metrics, "tried": [{"validation": metrics}]}, [])
     plain = json.loads((records.path("run") / "record.json").read_text(), parse_constant=pytest.fail)
     assert plain["metrics"]["nll"] == "Infinity"
     assert Records(tmp_path).find("run")["metrics"] == metrics
     assert Records(tmp_path).find("run")["tried"][0]["validation"]["nll"] == math.inf
-    old = {"metrics": {"nll": 1.7e308}, "files": {}}  # as softkin wrote it before
+    old = {"kind": "distances", "metrics": {"nll": 1.7e308}, "files": {}}  # as softkin wrote it before
     (tmp_path / "runs" / "old").mkdir()
     content = {**old, "checksum": files.sha256_of_json(old)}
     (tmp_path / "runs" / "old" / "record.json").write_text(json.dumps(content))

@@ -71,8 +71,14 @@ def test_a_recipe_survives_json():
         ({"momentum": 1.0}, "`momentum` must be at least 0 and below 1, got 1."),
         ({"momentum": 0, "nesterov": True}, "`nesterov` needs a momentum above 0, got 0."),
         ({"schedule": "linear"}, "`schedule` must be 'step', 'cosine', 'one-cycle' or 'constant', got 'linear'."),
-        ({"augmentation": "crop"}, "`augmentation` must be 'none', 'flip' or 'crop-flip', got 'crop'."),
-        ({"mixed_precision": "fp8"}, "`mixed_precision` must be 'no', 'bf16' or 'fp16', got 'fp8'."),
+        (
+            {"augmentation": "crop"},
+            "`augmentation` must be 'none', 'flip' or 'crop-flip', got 'crop'; did you mean 'crop-flip'?",
+        ),
+        (
+            {"mixed_precision": "fp8"},
+            "`mixed_precision` must be 'no', 'bf16' or 'fp16', got 'fp8'; did you mean 'fp16'?",
+        ),
         ({"milestones": (0,)}, "`milestones` must be at least 1, got 0."),
     ],
 )

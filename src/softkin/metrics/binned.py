@@ -65,7 +65,7 @@ class Binned(PooledSums):
         return ONE_BIN if self.norm != "net" and int((self.curve().count > 0).sum()) == 1 else None
 
     def gap(self) -> Gap | None:
-        if self.columns == 1 and self.norm in (1, 2, "max", "debiased"):
+        if self.columns == 1 and self.norm in (1, 2, "max"):
             return Gap(self.pool.scores, self.pool.is_hit[:, 0], 1.0)
         if self.columns == 1 or self.norm != 1:
             return None

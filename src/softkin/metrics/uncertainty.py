@@ -170,7 +170,8 @@ def _from_resamples(
     low, high = _sizes(statistic, base, noise, 1.0, centre, tail)
     low_shrunk, high_shrunk = _sizes(statistic, base, noise, _shrinkage(statistic, base, noise), centre, tail)
     low, high = min(value + low - centre, low_shrunk), max(value + high - centre, high_shrunk)
-    if centre < NONE_SEEN:  # no multiple of no departure is large: the truth may be as far off as chance moves it
+    if float(statistic.size(base)) < NONE_SEEN:
+        # No multiple of no departure is large, but the truth may be as far off as chance moves it.
         truths = statistic.scaled(base, 0.0) + noise[:SOME]
         high = max(high, float(torch.quantile(statistic.size(truths), 1 - tail)))
     low, high = _with_gap(statistic, value, low, high, level)
