@@ -20,7 +20,7 @@ from softkin.metrics.statistics import RowSums, Statistic
 Test = Literal["equal metric", "exchangeable"]
 TESTS = ("equal metric", "exchangeable")
 FEW = 10  # right or wrong answers, below which resampling does not show how many there might be
-NONE_SEEN = 1e-5  # an error that rounding, in sums of float32, may have made of 0
+NONE_SEEN = 1e-4  # a departure per row that rounding, in sums of float32, may have made of 0
 SOME = 200  # resamples that show how far chance moves an error of 0
 MOST_NOISE = 2**26  # numbers that ``all_compared`` keeps of all resamples: half a gigabyte of float64
 
@@ -170,7 +170,7 @@ def _from_resamples(
     low, high = _sizes(statistic, base, noise, 1.0, centre, tail)
     low_shrunk, high_shrunk = _sizes(statistic, base, noise, _shrinkage(statistic, base, noise), centre, tail)
     low, high = min(value + low - centre, low_shrunk), max(value + high - centre, high_shrunk)
-    if float(statistic.size(base)) < NONE_SEEN:
+    if float(statistic.departures(base).abs().max()) < NONE_SEEN * statistic.num_samples:
         # No multiple of no departure is large, but the truth may be as far off as chance moves it.
         truths = statistic.scaled(base, 0.0) + noise[:SOME]
         high = max(high, float(torch.quantile(statistic.size(truths), 1 - tail)))
