@@ -278,10 +278,15 @@ def _beyond(u: Tensor, own: Tensor, high: float, least: float) -> tuple[list[tup
     Most rows are saturated there: all mass is on their winners. The others, whose winners are hardly ahead, can at best
     have no error at all; only if that would be well below the ``least`` error so far is it worth a search.
     """
+    wrong = own < 0
+    # The winner's score p only rises with β. Where another class is the true one, the error is at least p² for it and
+    # another p² for the true class, which has at most 1 − p.
+    winning = 1 / (u[wrong] * high).exp_().sum(dim=1)
+    if 2 * float(winning.square().sum()) / len(u) >= least - WORTH:
+        return [], high
     ahead = torch.where(u < 0, -u, torch.inf).amin(dim=1)
-    winners = (u == 0).sum(dim=1)
-    saturated = 1 + (1 - 2 * (own == 0).double()) / winners
     left = ahead * high < SATURATED
+    saturated = 1 + (1 - 2 * (~wrong).double()) / (u == 0).sum(dim=1)
     if not bool(left.any()) or float(saturated[~left].sum()) / len(u) >= least - WORTH:
         return [], high
     end = min(SATURATED / float(ahead[left].min()), 1e300 / LARGE)
