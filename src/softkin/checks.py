@@ -204,7 +204,7 @@ def option(value: Any, name: str, allowed: Sequence[Any]) -> None:
     """Refuse a value that is not one of the allowed ones."""
     if value not in allowed or isinstance(value, bool):
         *first, last = (repr(value) for value in allowed)
-        from softkin.names import did_you_mean
+        from softkin.names import did_you_mean  # only here: `import softkin.losses` loads few modules
 
         words = [word for word in allowed if isinstance(word, str)]
         guess = did_you_mean(value, words) if isinstance(value, str) else "."

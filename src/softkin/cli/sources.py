@@ -259,7 +259,5 @@ def read_names(path: Path) -> "ClassNames":
     files.within("classes", len(ids), str(path))
     if len(ids) < 2:
         raise SoftkinError(f"{path} must name at least 2 classes, one per line, but names {len(ids)}.")
-    try:
+    with files.named(path):
         return ClassNames(checks.class_names(ids), names)
-    except ValueError as error:
-        raise SoftkinError(f"{path}: {error}") from error

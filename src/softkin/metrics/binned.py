@@ -85,7 +85,7 @@ class Binned(PooledSums):
         used = int((self.curve().count > 0).sum())
         if self.columns > 1 and self.norm == 1 and used == 2:
             gap = self.gap()
-            if gap is not None and bool((gap.scores > 0).all()):  # winners share one bin, all others the other one
+            if gap is not None and bool((gap.scores > 0).all()):  # each row has one in the winners' bin
                 low, high = size_of_gap(gap.scores, gap.is_hit, level)
                 return gap.factor * low, gap.factor * high
         if self.columns > 1 or used > 1:

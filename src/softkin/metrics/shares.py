@@ -133,5 +133,9 @@ def size_of_gap(scores: Tensor, is_hit: Tensor, level: float) -> tuple[float, fl
     Resampling a single bin is valid only if it has many right and many wrong answers. The interval of the gap is valid
     with few, too, and the sizes of its values hold the error as often as the interval holds the gap.
     """
-    low, high = score_minus_share(scores, is_hit, level)
+    return sizes(*score_minus_share(scores, is_hit, level))
+
+
+def sizes(low: float, high: float) -> tuple[float, float]:
+    """The smallest and the largest absolute value between ``low`` and ``high``."""
     return max(low, -high, 0.0), max(-low, high)

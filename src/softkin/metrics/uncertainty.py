@@ -14,7 +14,7 @@ from torch import Tensor
 from softkin import checks, roots
 from softkin.metrics.binned import Binned
 from softkin.metrics.scopes import blocks
-from softkin.metrics.shares import score_minus_share
+from softkin.metrics.shares import score_minus_share, sizes
 from softkin.metrics.statistics import RowSums, Statistic
 
 Test = Literal["equal metric", "exchangeable"]
@@ -195,8 +195,8 @@ def _with_gap(statistic: Statistic, value: float, low: float, high: float, level
         return low, high
     seen = abs(float(gap.scores.double().mean() - gap.is_hit.double().mean()))
     rest = max(0.0, value - gap.factor * seen)
-    ends = (gap.factor * max(least, -most, 0.0) + rest, gap.factor * max(-least, most) + rest)
-    return min(low, ends[0]), max(high, ends[1])
+    smallest, largest = (gap.factor * size + rest for size in sizes(least, most))
+    return min(low, smallest), max(high, largest)
 
 
 def _sizes(
