@@ -755,7 +755,7 @@ def test_equal_confidences_share_their_influence_on_the_risk_coverage_area():
 
 
 def test_sure_scores_that_miss_have_wide_enough_intervals():
-    """Few wrong answers decide, and resamples of them show too little: 95 % intervals held the truth in 69 %."""
+    """Few wrong answers decide, and resamples of them show too little: 95 % intervals held the truth in 70 %."""
     rng, n, k = np.random.default_rng(0), 40, 10
     held = 0
     for _ in range(100):
