@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from softkin import data, models, training
-from softkin.auto_alpha import AdjustableLabels
+from softkin.lab import data, models, training
+from softkin.losses.auto_alpha import AdjustableLabels
 
 LOOK_UP = """
 import gc, json, sys, time

@@ -61,7 +61,7 @@ def sources(name: str, data: Data, outputs: Tensor, labels: Tensor, shared: Path
 
 def pixels(shared: Path) -> dict[str, Tensor]:
     """Distances of all training images of CIFAR-100, and for L2 of the first 100 a class."""
-    from softkin.data import load as load_images
+    from softkin.lab.data import load as load_images
 
     images = load_images(shared / "cifar100", split="train")
     few = np.concatenate([np.flatnonzero(images.labels == k)[:100] for k in range(100)])

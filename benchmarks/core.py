@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from softkin import data, distances, similarity, smoothing
+from softkin import distances, similarity, smoothing
 from softkin.distances import pairs
+from softkin.lab import data
 from softkin.losses import ClassSimilarityLoss, SoftLabelCrossEntropy
 from timing import medians
 

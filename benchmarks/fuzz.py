@@ -69,7 +69,7 @@ def _fuzz(name: str, runs: int, seed: int, engine: str, output: Path) -> None:
         import atheris
 
         with atheris.instrument_imports(include=list(SEEN)):
-            import softkin.data
+            import softkin.lab.data
             import softkin.predictions.formats  # noqa: F401
     import damage
     import numpy as np

@@ -28,9 +28,10 @@ import numpy as np
 import torch
 from scipy.stats import norm
 
-from softkin import abstention, binning, density, gaussians, metrics
+from softkin import decisions, metrics
+from softkin.lab.study import significance
+from softkin.metrics import binning, density, gaussians
 from softkin.metrics.catalogue import METRICS
-from softkin.study import significance
 
 torch.set_num_threads(1)
 
@@ -480,7 +481,7 @@ def abstention_chunk(name: str, n: int, chunk: int, draws: int = CHUNK) -> dict[
     for r in range(draws):
         rng = np.random.default_rng([zlib.crc32(name.encode()), n, chunk, r])
         u = rng.random(n)
-        chosen = abstention.select(u, rng.random(n) >= chance(u), risk=0.1, confidence=LEVEL).chosen
+        chosen = decisions.select(u, rng.random(n) >= chance(u), risk=0.1, confidence=LEVEL).chosen
         risk = 0.0 if chosen is None else true_risk(max(0.0, chosen.threshold))
         tally.add("certificate", 0.0, 0.1, risk, 0.0 if chosen is None else chosen.risk)
     return dict(tally.counts)

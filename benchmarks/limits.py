@@ -96,9 +96,9 @@ def study_of(runs: int) -> Callable[[Path], list[str]]:
     def make(folder: Path) -> list[str]:
         import torch
 
+        from softkin.lab.study import StudyFolder, StudySpec, measure
+        from softkin.lab.study.records import Kept, keep
         from softkin.predictions import Predictions
-        from softkin.study import StudyFolder, StudySpec, measure
-        from softkin.study.records import Kept, keep
 
         recipe = {"epochs": 1, "batch_size": 32, "milestones": [], "warmup_epochs": 0}
         about = {"source": "made up", "digest": "d", "kind": "images", "classes": 10, "rows": "rows", "contents": {}}
@@ -147,7 +147,7 @@ def cases(scale: float) -> Iterator[Case]:
 
 def refusals(folder: Path) -> Iterator[tuple[str, list[str]]]:
     """What is past the limits, without being as large: files that only say that they are."""
-    import softkin.files
+    import softkin._io.files
 
     def zeros(name: str, kind: str, *shape: int) -> str:
         with open(folder / name, "wb") as file:
@@ -158,7 +158,7 @@ def refusals(folder: Path) -> Iterator[tuple[str, list[str]]]:
     def claimed(rows: int, columns: int) -> list[str]:
         return ["evaluate", zeros("logits.npy", "<f4", rows, columns), "--labels", zeros("labels.npy", "|u1", rows)]
 
-    most = softkin.files.LIMITS["classes"]
+    most = softkin._io.files.LIMITS["classes"]
     yield f"{most + 1:,} classes", claimed(4, most + 1)
     yield "100,000,000 rows", claimed(100_000_000, 10)
     example = str(Path(__file__).resolve().parents[1] / "examples" / "digits-test.npz")

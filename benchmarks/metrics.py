@@ -24,7 +24,8 @@ import numpy as np
 import torch
 from scipy.integrate import trapezoid
 
-from softkin import density, metrics
+from softkin import metrics
+from softkin.metrics import density
 from timing import medians
 
 torch.set_num_threads(1)

@@ -27,7 +27,8 @@ import torch
 from scipy.stats import t as student
 from torch import Tensor
 
-from softkin import calibrators, distances, files, metrics, similarity
+from softkin import calibrators, distances, metrics, similarity
+from softkin._io import files
 from softkin.calibrators import StructuredMatrixScaling, StructuredVectorScaling
 from softkin.calibrators.ensemble import Members, nll_weights
 from softkin.calibrators.structured import KINSHIP, STRENGTHS, Scaled, confusions, log_mixture

@@ -17,9 +17,10 @@ from typing import Any
 
 import torch
 
-from softkin import data, models, report, study, training
-from softkin.study import perform
-from softkin.study.plan import Plan
+from softkin import report
+from softkin.lab import data, models, study, training
+from softkin.lab.study import perform
+from softkin.lab.study.plan import Plan
 
 BAYES = ("--methods", "one-hot,ts,mc-dropout,swag,laplace,ensemble,distance,we")
 
@@ -31,7 +32,7 @@ def spec(**changes: Any) -> study.StudySpec:
 
 
 def overhead() -> None:
-    """Bare trainings and their predictions against ``softkin.study.run`` in one process.
+    """Bare trainings and their predictions against ``softkin.lab.study.run`` in one process.
 
     Both by processor time, which other work on the machine disturbs less, and by the clock. The bare trainings run
     before and after the study, and their mean counts: whatever runs first is slower here.

@@ -22,7 +22,7 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor, nn
 
-from softkin import data, models, training
+from softkin.lab import data, models, training
 from timing import medians
 
 CIFAR = Path(__file__).resolve().parents[2] / "shared" / "data" / "cifar100"

@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from softkin import calibrators, data, decisions, diagrams
+from softkin import calibrators, decisions, diagrams
+from softkin.lab import data
 
 warnings.filterwarnings("ignore", module="torch|onnx.*")
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")

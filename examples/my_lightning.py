@@ -14,7 +14,9 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from softkin import data, diagrams, ranks
+from softkin import diagrams
+from softkin._core import ranks
+from softkin.lab import data
 from softkin.lightning import CalibrationCallback
 from softkin.losses import ClassSimilarityLoss
 

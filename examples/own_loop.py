@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from softkin import data, diagrams, metrics
+from softkin import diagrams, metrics
+from softkin.lab import data
 from softkin.losses import ClassSimilarityLoss
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")

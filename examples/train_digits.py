@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from softkin import data, distances
+from softkin import distances
+from softkin.lab import data
 from softkin.losses import ClassSimilarityLoss
 
 SEEDS, PER_CLASS, BETA = 5, 5, 2.0

@@ -16,10 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin import binning, decisions, files, metrics, study
+from softkin import decisions, metrics
+from softkin._io import files
 from softkin.calibrators import TemperatureScaling
 from softkin.decisions import Tree
-from softkin.evaluation.decided import similarity_of, tree_of
+from softkin.evaluation.deciding import similarity_of, tree_of
+from softkin.lab import study
+from softkin.metrics import binning
 from softkin.predictions import Predictions
 
 STUDIES = (

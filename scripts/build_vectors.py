@@ -36,8 +36,8 @@ from torch import Tensor
 
 from minilm import Encoder
 from softkin import word_vectors
+from softkin._io.files import write
 from softkin.distances.words import tokens
-from softkin.files import write
 from softkin.word_vectors import WordVectors
 
 TEMPLATES = ("a photo of a {}", "a {}, which is a kind of thing")

@@ -11,21 +11,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from softkin import (
-    abstention,
-    calibrators,
-    data,
-    decisions,
-    distances,
-    losses,
-    metrics,
-    models,
-    predictions,
-    similarity,
-    smoothing,
-    study,
-    training,
-)
+from softkin import calibrators, decisions, distances, losses, metrics, predictions, similarity, smoothing
+from softkin.lab import data, models, study, training
 
 NAMES = ["dolphin", "whale", "rose"]
 
@@ -557,7 +544,7 @@ CALLS = [
     (lambda: metrics.interval(P, LABELS, "nll", seed=-1), "`seed` must be at least 0, got -1"),
     (lambda: metrics.compare(P, P, LABELS, seed=-2), "`seed` must be at least 0, got -2"),
     (lambda: metrics.compare(P, P[:3], LABELS), "both models must cover the same samples and classes"),
-    (lambda: abstention.select(P, LABELS, risk=0.1), "`scores` must have shape (N,)"),
+    (lambda: decisions.select(P, LABELS, risk=0.1), "`scores` must have shape (N,)"),
     (lambda: decisions.PredictionSets(1.0), "`coverage` must be between 0 and 1, such as 0.9, got 1"),
     (lambda: decisions.PredictionSets(score="app"), "did you mean 'aps'?"),
     (lambda: decisions.PredictionSets(conditional="group"), "`conditional` must be 'class', got 'group'"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+from places import ROOT, SHARED
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)  # one process a core: two threads in each would wait for each other
@@ -59,7 +59,7 @@ def cifar100(shared_data):
     """CIFAR-100's first 4,000 training images, labels and class names."""
     import pyarrow.parquet as pq
 
-    from softkin.data import images as decoding
+    from softkin.lab.data import images as decoding
 
     file = pq.ParquetFile(shared_data / "cifar100" / "train-00000-of-00001.parquet")
     table = next(file.iter_batches(4000, columns=["img", "fine_label"]))
@@ -103,7 +103,7 @@ def modules():
         if os.environ.get("SOFTKIN_REQUIRE_DATA"):
             pytest.fail("npm is missing, and SOFTKIN_REQUIRE_DATA says that nothing may be skipped")
         pytest.skip("needs npm, which is not installed")
-    root = Path(__file__).resolve().parents[1]
+    root = ROOT
     folder = root / "node_modules"
     with FileLock(Path(tempfile.gettempdir()) / "softkin-npm.lock"):
         if not (folder / ".bin" / "eslint").exists():

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from softkin import ranks
+from softkin._core import ranks
 
 ROWS, CLASSES = 61, 4  # an odd number: one row is repeated by the sampler
 

@@ -1,6 +1,7 @@
 """Every formula again, as plainly as it can be written: loops and numpy, nothing shared with the library."""
 
 import numpy as np
+import torch
 from scipy.integrate import trapezoid
 
 
@@ -13,6 +14,15 @@ def random_case(seed, n=200, k=5, sharpness=2.0):
     tempered = p**0.6 / (p**0.6).sum(1, keepdims=True)
     labels = np.array([rng.choice(k, p=row) for row in tempered])
     return p, labels
+
+
+def case(seed, n):
+    """Scores, 0, ½ and 1 among them, and hits that follow them loosely; the same as tensors."""
+    rng = np.random.default_rng(seed)
+    scores = rng.beta(0.4, 0.4, n)
+    scores[: min(n, 5)] = [0, 1, 0.5, 1, 1 / 3][: min(n, 5)]
+    hit = rng.random(n) < scores**1.3
+    return scores, hit, torch.from_numpy(scores), torch.from_numpy(hit).nonzero()[:, 0]
 
 
 def pooled(p, labels, scope):

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from softkin import report
+from softkin.lab.study import Result, StudySpec, outputs
+from softkin.lab.study.records import Kept
 from softkin.predictions import Predictions
-from softkin.study import Result, StudySpec, outputs
-from softkin.study.records import Kept
 
 RECIPE = {"epochs": 8, "batch_size": 32, "milestones": [], "warmup_epochs": 0}
 DATA = {"source": "made up", "digest": "d0", "kind": "images", "classes": 10, "rows": "3 rows"}
@@ -80,7 +80,7 @@ def sweep_of(network):
 
 def made(folder, method, seed, shift, *, n=250, k=4, ids=None, noise=0.0, sample_seed=0):
     """A result whose predictions are too sure by ``shift``: the true class is drawn from the softer distribution."""
-    from softkin.study import measure
+    from softkin.lab.study import measure
 
     generator = torch.Generator().manual_seed(sample_seed)
     logits = 2 * torch.randn(n, k, generator=generator, dtype=torch.float64)

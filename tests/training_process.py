@@ -16,7 +16,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from softkin import SoftkinError, data, ranks, training
+from softkin import SoftkinError
+from softkin._core import ranks
+from softkin.lab import data, training
 
 SPLIT = data.split("digits", max_per_class=8, test=500, validation=100)
 

@@ -1,24 +1,32 @@
 """softkin: classifiers whose probabilities can be trusted.
 
-The modules, in the order in which data flows through them:
+The method, from classes to a loss:
 
-- ``softkin.distances``: class images, features or names → how far apart the classes are, (K, K)
+- ``softkin.distances``: class images, features, names or a taxonomy → how far apart the classes are, (K, K)
+- ``softkin.word_vectors``: the vectors of words that are shipped, and files of others
 - ``softkin.similarity``: distances → how alike the classes are, rows that sum to 1
 - ``softkin.smoothing``: similarity + α → the smooth label of each class
 - ``softkin.losses``: logits, targets and smooth labels → the training loss
-- ``softkin.data``: images, features and texts from files on disk, split and cached
-- ``softkin.models``, ``softkin.training``: networks, and one loop that trains them by every method and resumes
+- ``softkin.audition``: which similarity best predicts real confusions, and what looks odd in one
+
+After training, from logits to numbers, answers and pictures:
+
 - ``softkin.predictions``: a network and its samples → logits and labels that stay together, in files too
-- ``softkin.bayes``: dropout, SWAG, Laplace and ensembles → predictions that average over networks
-- ``softkin.calibrators``: logits and labels of held-out samples → calibrated probabilities
 - ``softkin.metrics``: probabilities and labels → calibration errors and scores, with intervals and comparisons
+- ``softkin.calibrators``: logits and labels of held-out samples → calibrated probabilities
 - ``softkin.decisions``: logits and labels of held-out samples → sets, coarser answers or none, with guarantees
+- ``softkin.bayes``: dropout, SWAG, Laplace and ensembles → predictions that average over networks
 - ``softkin.diagrams``: probabilities and labels → reliability diagrams and related figures
 - ``softkin.evaluation``, ``softkin.report``: files of predictions → all metrics, and an interactive page
-- ``softkin.study``, ``softkin.paper``: methods side by side, and the paper's own tables
+
+Where people already work: ``softkin.sklearn``, ``softkin.lightning``, ``softkin.torchmetrics`` and
+``softkin.transformers``.
+
+The laboratory, ``softkin.lab``: ``data``, ``models``, one ``training`` loop, ``study`` (methods side by side) and
+``suites`` (several studies, among them the paper's own tables).
 
 Importing ``softkin`` imports none of them, so it is fast; ``softkin.losses`` and the others are loaded when they are
-first used.
+first used. What begins with an underscore is internal.
 """
 
 import importlib
@@ -30,24 +38,20 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _MODULES = (
-    "abstention",
+    "audition",
     "bayes",
     "calibrators",
-    "data",
     "decisions",
     "diagrams",
     "distances",
     "evaluation",
+    "lab",
     "losses",
     "metrics",
-    "models",
-    "paper",
     "predictions",
     "report",
     "similarity",
     "smoothing",
-    "study",
-    "training",
     "word_vectors",
 )
 

@@ -12,13 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks, density, escape
-from softkin.binning import ReliabilityCurve, by_answer, equal_width, for_scores
-from softkin.binning import curve as curve_of
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin._io import escape
+from softkin.metrics import density
 from softkin.metrics.binned import Binned
+from softkin.metrics.binning import ReliabilityCurve, by_answer, equal_width, for_scores
+from softkin.metrics.binning import curve as curve_of
+from softkin.metrics.resampling import likelihood_band
 from softkin.metrics.scopes import Pool, Scope, checked, pool
-from softkin.metrics.uncertainty import likelihood_band
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

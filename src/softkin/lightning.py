@@ -18,8 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import calibrators, checks, diagrams, metrics, ranks, trackers
-from softkin.auto_alpha import AdjustableLabels
+from softkin import calibrators, diagrams, metrics
+from softkin._core import checks, ranks
+from softkin._io import trackers
+from softkin.losses.auto_alpha import AdjustableLabels
 
 try:
     from lightning.pytorch import Callback

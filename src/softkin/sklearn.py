@@ -24,7 +24,8 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, indexable, validate_data
 
-from softkin import calibrators, checks, diagrams
+from softkin import calibrators, diagrams
+from softkin._core import checks
 from softkin.calibrators import REGISTRY, Calibrator
 from softkin.metrics import catalogue, scopes
 from softkin.metrics.catalogue import METRICS

@@ -5,9 +5,9 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
-from softkin.matrices import MatrixFiles
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin._io.matrices import MatrixFiles
 from softkin.similarity import SparseRows
 
 _files = MatrixFiles("labels")

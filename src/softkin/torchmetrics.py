@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from softkin import checks
+from softkin._core import checks
 from softkin.metrics import catalogue
 from softkin.metrics.streaming import Running
 

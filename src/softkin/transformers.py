@@ -21,7 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from softkin import checks, losses, metrics
+from softkin import losses, metrics
+from softkin._core import checks
 
 __all__ = ["TrainerLoss", "class_names", "compute_metrics"]
 

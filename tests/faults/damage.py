@@ -22,10 +22,11 @@ from PIL import Image
 from safetensors.numpy import save_file
 
 from data_files import python2_pickle
-from softkin import SoftkinError, calibrators, data, decisions, distances, study, training
+from softkin import SoftkinError, calibrators, decisions, distances
+from softkin.lab import data, study, training
+from softkin.lab.study import perform, records
+from softkin.lab.training import checkpoints
 from softkin.predictions import Predictions, formats
-from softkin.study import perform, records
-from softkin.training import checkpoints
 from softkin.word_vectors import WordVectors
 
 NAMES = ["cat", "dog", "rose"]
@@ -108,7 +109,7 @@ def _json_columns(path):
 def _matrix(path):
     matrix = np.abs(LOGITS[:3] @ LOGITS[:3].T)
     if path.suffix == ".csv":
-        from softkin import matrices
+        from softkin._io import matrices
 
         path.write_text(matrices.to_csv(torch.from_numpy(matrix), NAMES, kind="distances"))
     else:

@@ -20,10 +20,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from softkin import data, report, study
-from softkin.study.records import Records
-from softkin.training import loop
-from softkin.training.session import Session
+from softkin import report
+from softkin.lab import data, study
+from softkin.lab.study.records import Records
+from softkin.lab.training import loop
+from softkin.lab.training.session import Session
 
 AT_MOST = 5  # kills of one piece of work, before it is left to finish
 
@@ -95,7 +96,7 @@ class Training:
     def check(self, folder):
         from safetensors.torch import load_file
 
-        from softkin.training import checkpoints
+        from softkin.lab.training import checkpoints
 
         for path in (folder / "run").glob("checkpoints/step-*.json"):
             assert checkpoints.read(path).tensors

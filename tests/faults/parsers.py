@@ -13,11 +13,13 @@ import damage
 import numpy as np
 from PIL import Image
 
-from softkin import SoftkinError, calibrators, decisions, distances, files, study
-from softkin.data import archives, arrays, cifar, idx, images, pickles, tables
+from softkin import SoftkinError, calibrators, decisions, distances
+from softkin._io import files
+from softkin.lab import study
+from softkin.lab.data import archives, arrays, cifar, idx, images, pickles, tables
+from softkin.lab.study import records
+from softkin.lab.training import checkpoints
 from softkin.predictions import formats
-from softkin.study import records
-from softkin.training import checkpoints
 from softkin.word_vectors import WordVectors
 
 SHM = Path("/dev/shm")

@@ -25,12 +25,14 @@ import pytest
 from PIL import Image
 
 from command_line import run
-from softkin import SoftkinError, data, distances, files, parquet_files
-from softkin.data import pickles
+from softkin import SoftkinError, distances
+from softkin._io import files, parquet
 from softkin.distances import taxonomy_files
+from softkin.lab import data
+from softkin.lab.data import pickles
+from softkin.lab.study import records
 from softkin.predictions import formats
 from softkin.report import attach
-from softkin.study import records
 from softkin.word_vectors import reading
 
 MEBIBYTE = 2**20
@@ -412,7 +414,7 @@ def test_a_record_leads_to_no_pipe_device_or_file_elsewhere(tmp_path):
 def test_an_image_that_every_row_repeats_is_decoded_for_few_rows_at_a_time(tmp_path, monkeypatch):
     """A dictionary inside a struct cannot stay encoded, so a batch must be small before its size is known."""
     monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(16 * MEBIBYTE))
-    monkeypatch.setattr(parquet_files, "BATCH_BYTES", 4 * MEBIBYTE)
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 4 * MEBIBYTE)
     image = {"bytes": b"\0" * MEBIBYTE, "path": "a.png"}
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     rows = pa.table({"img": pa.array([image] * 64, kind), "label": [0, 1] * 32})
@@ -424,8 +426,8 @@ def test_an_image_that_every_row_repeats_is_decoded_for_few_rows_at_a_time(tmp_p
         sizes.append(column.nbytes)
         return cells(column)
 
-    cells = parquet_files.cells
-    monkeypatch.setattr(parquet_files, "cells", watched)
+    cells = parquet.cells
+    monkeypatch.setattr(parquet, "cells", watched)
     with pytest.raises(SoftkinError, match="i.parquet: image 0 could not be read as an image"):
         data.load(tmp_path / "i.parquet")
     assert max(sizes) < 5 * MEBIBYTE
@@ -507,7 +509,7 @@ def test_names_in_files_do_not_steer_the_terminal(tmp_path, capsys):
 )
 def test_class_names_are_checked_before_anything_is_decoded(tmp_path, names, words, monkeypatch):
     np.savez(tmp_path / "d.npz", features=np.eye(4), labels=[0, 1, 0, 1], class_names=names)
-    monkeypatch.setattr("softkin.data.store._write", None)  # decoding would call it
+    monkeypatch.setattr("softkin.lab.data.store._write", None)  # decoding would call it
     with pytest.raises(SoftkinError, match=f"d.npz: {words}"):
         data.load(tmp_path / "d.npz")
 

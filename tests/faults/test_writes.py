@@ -9,7 +9,8 @@ import sys
 import pytest
 import torch
 
-from softkin import SoftkinError, distances, files
+from softkin import SoftkinError, distances
+from softkin._io import files
 from softkin.predictions import Predictions
 
 OLD, NEW = b"old content", b"new content" * 1000

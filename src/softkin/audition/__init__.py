@@ -18,7 +18,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from softkin import checks, similarity
+from softkin import similarity
+from softkin._core import checks
+from softkin._core.checks import Array
 from softkin.audition.agreement import TOP, Agreement, top_membership
 from softkin.audition.confusions import (
     Confusions,
@@ -30,7 +32,6 @@ from softkin.audition.confusions import (
 from softkin.audition.fits import LARGEST_WEIGHT, Floats, Problem
 from softkin.audition.results import Audition, Candidate, Judged
 from softkin.audition.suggestion import MIXTURE, starting_alpha, suggestion
-from softkin.checks import Array
 
 __all__ = [
     "FEWEST_RENAMINGS",

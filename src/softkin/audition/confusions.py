@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softkin import checks, similarity
-from softkin.checks import Array
+from softkin import similarity
+from softkin._core import checks
+from softkin._core.checks import Array
 
 
 @dataclass(frozen=True)

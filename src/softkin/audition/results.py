@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from softkin import similarity
+from softkin._io.files import number
 from softkin.audition.confusions import Confusions
 from softkin.audition.fits import Floats
-from softkin.files import number
 
 
 @dataclass(frozen=True)

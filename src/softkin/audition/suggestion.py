@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from softkin import auto_alpha
 from softkin.audition.confusions import Confusions
 from softkin.audition.fits import Floats
 from softkin.audition.results import Candidate
+from softkin.losses import auto_alpha
 
 MIXTURE = "mixture"
 

@@ -10,7 +10,8 @@ from scipy.optimize import brentq, minimize_scalar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from softkin import SoftkinError, checks
+from softkin import SoftkinError
+from softkin._core import checks
 from softkin.bayes.posterior import (
     Averaged,
     LogitsOf,

@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from softkin import checks
+from softkin._core import checks
 from softkin.predictions import Predictions, collect
 from softkin.predictions.predictions import TINY
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from softkin._core.seeding import seeded
 from softkin.bayes.posterior import Companion, TrainingRows, check_count, check_network, last_layer, normal
-from softkin.seeding import seeded
 
 WIDEST = 6.0  # bound of |ln σ²|: σ stays below 20
 NEAR = 1e-12  # added to squared distances, because the square root has no derivative at 0

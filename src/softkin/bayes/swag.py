@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from softkin import checks
+from softkin._core import checks
 from softkin.bayes.posterior import Posterior, TrainingRows, check_count, check_network, normal
 from softkin.predictions import Predictions
 from softkin.predictions.collecting import answer

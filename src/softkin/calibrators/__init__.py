@@ -22,7 +22,7 @@ from softkin.calibrators.linear import DirichletCalibration, MatrixScaling, Vect
 from softkin.calibrators.structured import KinMatrixScaling, StructuredMatrixScaling, StructuredVectorScaling
 from softkin.calibrators.one_vs_rest import BetaCalibration, PlattScaling
 from softkin.calibrators.isotonic import IsotonicCalibration
-from softkin.calibrators.binned import BayesianBinning, HistogramBinning
+from softkin.calibrators.histogram import BayesianBinning, HistogramBinning
 from softkin.calibrators.mutual_information import MutualInformationBinning
 from softkin.calibrators.spline import SplineCalibration
 # isort: on

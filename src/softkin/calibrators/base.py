@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from softkin import checks
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin._core.names import Registry, did_you_mean
 from softkin.calibrators.certificate import Certificate, HeldOut
 from softkin.calibrators.inputs import as_logits, digests, labelled_logits, like
-from softkin.checks import Array
-from softkin.names import Registry, did_you_mean
 
 if TYPE_CHECKING:
     from softkin.calibrators.composition import Composed

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
 from softkin.calibrators.base import Parametric, Solution
 from softkin.calibrators.temperature import BLOCK, Objective, below_top, best_temperature, row_dots
 from softkin.calibrators.zeros import TINY

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, __version__, files, tensor_files
+from softkin import SoftkinError, __version__
+from softkin._io import files, tensor_files
 from softkin.calibrators.base import REGISTRY, Calibrator
 from softkin.calibrators.certificate import Certificate, HeldOut
 from softkin.calibrators.composition import Composed

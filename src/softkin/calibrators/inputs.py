@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
+from softkin._core.checks import Array
 from softkin.calibrators import zeros
-from softkin.checks import Array
 
 LARGEST = 1e304  # larger logits would overflow in differences and sums
 

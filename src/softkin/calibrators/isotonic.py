@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
 from softkin.calibrators.base import Solution
 from softkin.calibrators.curves import TIE_BREAK, Floats, comparable, interpolated
 from softkin.calibrators.one_vs_rest import OneVsRest

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
 from softkin.calibrators.base import Parametric, Ridged, Solution
 from softkin.calibrators.newton import Affine, Diagonal, Minimum, minimise
 from softkin.calibrators.selection import folds_of

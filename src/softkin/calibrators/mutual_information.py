@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
 from softkin.calibrators.base import Solution
 from softkin.calibrators.curves import TIE_BREAK, Floats, comparable_log_odds
 from softkin.calibrators.isotonic import steps

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin._core.progress import track
 from softkin.calibrators.inputs import labelled_logits
-from softkin.checks import Array
-from softkin.progress import track
 
 if TYPE_CHECKING:
     from softkin.calibrators.base import Calibrator

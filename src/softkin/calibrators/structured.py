@@ -22,13 +22,13 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
+from softkin._core.checks import Array
 from softkin.calibrators.base import Parametric, Solution
 from softkin.calibrators.linear import SEARCH_TOLERANCE
 from softkin.calibrators.newton import COUPLED_UP_TO, Affine, Coupled, HeldDiagonal, Minimum, Problem, minimise
 from softkin.calibrators.selection import folds_of
 from softkin.calibrators.temperature import below_top, best_temperature
-from softkin.checks import Array
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the search, beside infinity, which is temperature scaling
 KINSHIP = 0.9  # ω: a tenth of the prior's variance stays with every pair, so that none is impossible

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
 from softkin.calibrators.base import Parametric, Solution
 
 Objective = Literal["nll", "mse"]

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
 
 TINY = torch.finfo(torch.float64).tiny
 SAME = 1e-4  # relative: nearer scores differ by the rounding of a computation; those of float16 by 5e-4

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from softkin.escape import terminal
-from softkin.names import did_you_mean, near
+from softkin._core.names import did_you_mean, near
+from softkin._io.escape import terminal
 
 _ARGUMENT = re.compile(r"^argument ([^:]+): must")
 LONGEST = 2000  # characters of a message

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin import files
+from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.choices import choose
@@ -101,12 +101,12 @@ def check(arguments: argparse.Namespace) -> None:
         if arguments.labels is not None:
             raise ValueError("--labels must be left out: two files cannot share one file of labels.")
     if arguments.action in ("fit", "compare"):
-        from softkin.evaluation import calibrated
+        from softkin.evaluation import calibrations
 
         for name in _methods(arguments):
-            calibrated.method(name)
+            calibrations.method(name)
         if arguments.action == "compare":
-            calibrated.order(arguments.metric)
+            calibrations.order(arguments.metric)
         if arguments.floor is not None and not 0 < arguments.floor < 1:
             raise ValueError(f"--floor must be above 0 and below 1, got {arguments.floor:g}.")
     if arguments.action == "apply" and arguments.output.suffix not in (".npz", ".safetensors", ".csv"):
@@ -133,11 +133,11 @@ def run(arguments: argparse.Namespace) -> None:
 def _fit(arguments: argparse.Namespace) -> None:
     from dataclasses import asdict
 
-    from softkin.evaluation import calibrated
+    from softkin.evaluation import calibrations
 
-    method = calibrated.method(arguments.method)
+    method = calibrations.method(arguments.method)
     held_out = read_labelled(arguments.file, arguments)
-    calibrator = calibrated.fit(method, held_out, floor=arguments.floor)
+    calibrator = calibrations.fit(method, held_out, floor=arguments.floor)
     if arguments.certify:
         calibrator.certify(held_out.scores, held_out.known_labels, from_probabilities=held_out.are_probabilities)
     calibrator.save(arguments.output)
@@ -151,14 +151,14 @@ def _fit(arguments: argparse.Namespace) -> None:
 
 def _apply(arguments: argparse.Namespace) -> None:
     from softkin import calibrators, metrics
-    from softkin.evaluation import calibrated, leaks
+    from softkin.evaluation import calibrations, leaks
 
     calibrator = calibrators.load(arguments.folder)
     raw = read(arguments.file, arguments)
     n = len(raw)
     after = raw.calibrated(calibrator)
     name = type(calibrator).__name__
-    common = calibrated.common_rows(calibrator, raw)
+    common = calibrations.common_rows(calibrator, raw)
     notice = leaks.notice(common, n, name, str(raw.name))
     if notice:
         warnings.warn(notice, stacklevel=2)
@@ -181,10 +181,10 @@ def _apply(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    from softkin.evaluation import calibrated
+    from softkin.evaluation import calibrations
 
     validation, test = (read_labelled(path, arguments) for path in (arguments.validation, arguments.test))
-    result = calibrated.compare_methods(
+    result = calibrations.compare_methods(
         validation,
         test,
         _methods(arguments) or None,

@@ -27,16 +27,16 @@ def calibrators() -> list[str]:
 
 def data_sets() -> list[str]:
     """Data sets that have a name."""
-    from softkin import data
+    from softkin.lab import data
 
     return ["digits", *data.names()]
 
 
 def decision_scores() -> list[str]:
     """Scores of prediction sets and of confidence."""
-    from softkin.evaluation import decided
+    from softkin.evaluation import deciding
 
-    return decided.set_score_names()
+    return deciding.set_score_names()
 
 
 def distances() -> list[str]:
@@ -48,7 +48,7 @@ def distances() -> list[str]:
 
 def engines() -> Sequence[str]:
     """Where work can be done."""
-    from softkin.cluster import ENGINES
+    from softkin._core.cluster import ENGINES
 
     return ENGINES
 
@@ -62,28 +62,28 @@ def metrics_of_choice() -> list[str]:
 
 def metrics_of_order() -> list[str]:
     """Metrics by which calibrators are ordered."""
-    from softkin.evaluation import calibrated
+    from softkin.evaluation import calibrations
 
-    return calibrated.orders()
+    return calibrations.orders()
 
 
 def networks() -> list[str]:
     """Networks."""
-    from softkin import models
+    from softkin.lab import models
 
     return models.names()
 
 
 def papers() -> list[str]:
     """The paper's tables and figures."""
-    from softkin import paper
+    from softkin.lab import suites
 
-    return paper.names()
+    return suites.names()
 
 
 def recipes() -> list[str]:
     """Training recipes."""
-    from softkin.training.recipe import RECIPES
+    from softkin.lab.training.recipe import RECIPES
 
     return list(RECIPES)
 
@@ -97,35 +97,35 @@ def rules() -> list[str]:
 
 def searches() -> list[str]:
     """Ways to search among the values of a study."""
-    from softkin.study.spec import SEARCHES
+    from softkin.lab.study.spec import SEARCHES
 
     return list(SEARCHES)
 
 
 def study_methods() -> list[str]:
     """The columns that a study can have."""
-    from softkin.study.methods import known
+    from softkin.lab.study.methods import known
 
     return list(known())
 
 
 def trackers() -> list[str]:
     """Trackers that a training can log to."""
-    from softkin.training.launch import TRACKERS
+    from softkin.lab.training.launch import TRACKERS
 
     return list(TRACKERS)
 
 
 def training_methods() -> list[str]:
     """Training methods: ways to label and ways to mix."""
-    from softkin.training.methods import METHODS
+    from softkin.lab.training.methods import METHODS
 
     return list(METHODS)
 
 
 def unknown_data() -> list[str]:
     """Out-of-distribution data that have a name."""
-    from softkin.data.distribution import NOISE
+    from softkin.lab.data.ood import NOISE
 
     return [*NOISE, *data_sets()]
 

@@ -7,15 +7,15 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin._io.escape import terminal
 from softkin.cli import choices, running, sources
 from softkin.cli.text import json_text, width
-from softkin.escape import terminal
-from softkin.training import STOPS
+from softkin.lab.training import STOPS
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
 
-    from softkin.study import Column, StudySpec, Table
+    from softkin.lab.study import Column, StudySpec, Table
 
 SUMMARY = "train methods side by side and print the table of accuracy and calibration"
 DESCRIPTION = """\
@@ -157,8 +157,8 @@ CHOICES = ("select", "search", "accuracy_budget", "vectors", "ood")
 
 def spec_of(arguments: argparse.Namespace) -> "StudySpec":
     """The study that the options and the configuration file describe."""
-    from softkin import files
-    from softkin.study.spec import StudySpec, read_toml, trusted
+    from softkin._io import files
+    from softkin.lab.study.spec import StudySpec, read_toml, trusted
 
     options = {name: getattr(arguments, name) for name in (*FIELDS, *VALUES, *CHOICES)}
     values: dict[str, Any] = {}
@@ -187,9 +187,9 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin import models
-    from softkin.data import distribution, loading
-    from softkin.study.perform import recipe_of
+    from softkin.lab import models
+    from softkin.lab.data import loading, ood
+    from softkin.lab.study.perform import recipe_of
 
     running.check(arguments)
     spec = spec_of(arguments)
@@ -202,12 +202,12 @@ def check(arguments: argparse.Namespace) -> None:
         loading.check(spec.data)
     with _from_file(arguments, "ood"):
         for name in spec.ood:
-            distribution.check(name)
+            ood.check(name)
 
 
 def _from_file(arguments: argparse.Namespace, *options: str) -> AbstractContextManager[object]:
     """Name the configuration file in messages about values that none of these options replaced."""
-    from softkin import files
+    from softkin._io import files
 
     replaced = any(getattr(arguments, option) is not None for option in options)
     return nullcontext() if arguments.config is None or replaced else files.named(arguments.config)
@@ -215,11 +215,12 @@ def _from_file(arguments: argparse.Namespace, *options: str) -> AbstractContextM
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the study and print its table."""
-    from softkin import report, study
+    from softkin import report
+    from softkin.lab import study
 
     spec = spec_of(arguments)
     if arguments.dry_run:
-        from softkin.study.estimate import estimate
+        from softkin.lab.study.estimate import estimate
 
         print(estimate(spec, arguments.output, device=arguments.device, workers=arguments.workers).text(), end="")
         return
@@ -290,8 +291,8 @@ def _grid(table: "Table", columns: "Sequence[Column]", *, stacked: bool) -> "Gri
     from rich.table import Table as Grid
     from rich.text import Text
 
-    from softkin import escape
-    from softkin.study.tables import heading, mark, shown
+    from softkin._io import escape
+    from softkin.lab.study.tables import heading, mark, shown
 
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     grid.add_column("method", no_wrap=True)

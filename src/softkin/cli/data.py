@@ -4,9 +4,9 @@ import argparse
 from typing import Any
 
 from softkin import SoftkinError
+from softkin._io.escape import terminal
 from softkin.cli import choices
 from softkin.cli.text import json_text
-from softkin.escape import terminal
 
 SUMMARY = "list and download data sets, and show what a source holds"
 DESCRIPTION = """\
@@ -43,8 +43,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin import checks
-    from softkin.data import catalogue
+    from softkin._core import checks
+    from softkin.lab.data import catalogue
 
     if arguments.action == "get":
         catalogue.entry(arguments.name)
@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    from softkin import cache
-    from softkin.data import catalogue
+    from softkin._io import cache
+    from softkin.lab.data import catalogue
 
     rows = catalogue.about()
     if arguments.json:
@@ -74,7 +74,7 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _get(arguments: argparse.Namespace) -> None:
-    from softkin.data import catalogue
+    from softkin.lab.data import catalogue
 
     earlier = None if arguments.force else catalogue.present(arguments.name)
     path = catalogue.get(arguments.name, force=arguments.force)
@@ -105,9 +105,9 @@ def _show(arguments: argparse.Namespace) -> None:
 def _about(arguments: argparse.Namespace) -> dict[str, Any]:
     import numpy as np
 
-    from softkin import data
-    from softkin.data import loading
-    from softkin.data.source import chosen, official
+    from softkin.lab import data
+    from softkin.lab.data import loading
+    from softkin.lab.data.source import chosen, official
 
     recognised = loading.recognise(arguments.source)
     try:

@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin import files
+from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
@@ -110,16 +110,16 @@ def check(arguments: argparse.Namespace) -> None:
         if arguments.labels is not None:
             raise ValueError("--labels must be left out: two files cannot share one file of labels.")
         if arguments.rules is not None:
-            from softkin.evaluation import decided
+            from softkin.evaluation import deciding
 
             for name in _names(arguments.rules):
-                decided.rule_kind(name)
+                deciding.rule_kind(name)
     if arguments.action == "fit":
-        from softkin.evaluation import decided
+        from softkin.evaluation import deciding
 
-        kind = decided.rule_kind(arguments.rule)
+        kind = deciding.rule_kind(arguments.rule)
         named = {"tree": arguments.tree, "matrix": arguments.costs, "similarity": arguments.similarity}
-        decided.check_options(kind, _stated(arguments) | named)
+        deciding.check_options(kind, _stated(arguments) | named)
         if arguments.score is not None and kind.name in ("sets", "abstain"):
             kind(score=arguments.score)  # type: ignore[call-arg]
     if arguments.action == "apply" and arguments.output.suffix not in (".csv", ".jsonl", ".npz"):
@@ -150,28 +150,28 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _sources(arguments: argparse.Namespace, predictions: "Predictions") -> dict[str, Any]:
     """The tree, similarity, costs and groups that were named; None for those that were not."""
-    from softkin.evaluation import decided
+    from softkin.evaluation import deciding
 
     def conditional(source: str, predictions: "Predictions") -> Any:
-        return source if source == PER_CLASS else decided.groups_of(source, predictions)
+        return source if source == PER_CLASS else deciding.groups_of(source, predictions)
 
-    costs = decided.costs_of if arguments.action == "fit" else decided.all_costs_of
-    makers: dict[str, Any] = {"tree": decided.tree_of, "similarity": decided.similarity_of}
+    costs = deciding.costs_of if arguments.action == "fit" else deciding.all_costs_of
+    makers: dict[str, Any] = {"tree": deciding.tree_of, "similarity": deciding.similarity_of}
     makers |= {"costs": costs, "conditional": conditional}
     named = {name: getattr(arguments, name) for name in makers}
     return {name: None if source is None else makers[name](source, predictions) for name, source in named.items()}
 
 
 def _fit(arguments: argparse.Namespace) -> None:
-    from softkin.evaluation import decided
+    from softkin.evaluation import deciding
 
     held_out = read_labelled(arguments.file, arguments)
     sources = _sources(arguments, held_out)
     options = _stated(arguments) | {name: sources[name] for name in ("tree", "similarity", "conditional")}
     options["matrix"] = sources["costs"]
     stated = {name: value for name, value in options.items() if value is not None}
-    rule: Rule = decided.rule_kind(arguments.rule)(**stated)
-    decided.fit(rule, held_out)
+    rule: Rule = deciding.rule_kind(arguments.rule)(**stated)
+    deciding.fit(rule, held_out)
     rule.save(arguments.output)
     if arguments.json:
         about = {"rule": repr(rule), "guarantee": rule.guarantee(), "num_samples": len(held_out)}
@@ -182,15 +182,15 @@ def _fit(arguments: argparse.Namespace) -> None:
 
 def _apply(arguments: argparse.Namespace) -> None:
     from softkin import decisions
-    from softkin.evaluation import decided
+    from softkin.evaluation import deciding
 
     rule = decisions.load(arguments.folder)
     predictions = read(arguments.file, arguments)
-    answers = decided.answers(rule, predictions)
-    overlap = decided.notice(rule, predictions)
+    answers = deciding.answers(rule, predictions)
+    overlap = deciding.notice(rule, predictions)
     if overlap is not None:
         warnings.warn(overlap, stacklevel=2)
-    decided.written(arguments.output, rule, answers, predictions)
+    deciding.written(arguments.output, rule, answers, predictions)
     result: dict[str, Any] = {"rule": repr(rule), "num_samples": len(predictions), "file": str(arguments.output)}
     result |= {"guarantee": rule.guarantee(), "warnings": [] if overlap is None else [overlap]}
     if predictions.labels is not None:
@@ -215,11 +215,11 @@ def _apply(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    from softkin.evaluation import decided
+    from softkin.evaluation import deciding
 
     validation, test = (read_labelled(path, arguments) for path in (arguments.validation, arguments.test))
     sources = _sources(arguments, validation)
-    rules: dict[str, Rule] = decided.candidates(
+    rules: dict[str, Rule] = deciding.candidates(
         validation,
         coverage=arguments.coverage or 0.9,
         error=arguments.error or 0.05,
@@ -230,7 +230,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         groups=None if arguments.conditional == PER_CLASS else sources["conditional"],
         rules=None if arguments.rules is None else _names(arguments.rules),
     )
-    result = decided.compare_rules(
+    result = deciding.compare_rules(
         validation, test, rules, level=arguments.level, costs=sources["costs"], tree=sources["tree"]
     )
     present(arguments, result, _print)

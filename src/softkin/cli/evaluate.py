@@ -6,13 +6,13 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin import files
+from softkin._core.cluster import ENGINES
+from softkin._core.names import require
+from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.inputs import add_input_arguments, reading_options
 from softkin.cli.text import json_text, show, shown
-from softkin.cluster import ENGINES
-from softkin.names import require
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -200,10 +200,10 @@ def _notice(model: "Evaluated") -> None:
 
 
 def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
-    from softkin import abstention
+    from softkin import decisions
 
     for model in models:
-        certificate = abstention.select(*model.answers, risk=arguments.abstain, confidence=arguments.abstain_confidence)
+        certificate = decisions.select(*model.answers, risk=arguments.abstain, confidence=arguments.abstain_confidence)
         model.data["abstention"] = certificate.to_dict() | {"text": str(certificate)}
 
 

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin._io.escape import terminal
 from softkin.cli import choices, running
 from softkin.cli.text import json_text
-from softkin.escape import terminal
 
 if TYPE_CHECKING:
-    from softkin.paper import PaperSpec, PaperTable
+    from softkin.lab.suites import PaperSpec, PaperTable
 
 SUMMARY = "repeat the paper's tables and figures, and print our values beside the paper's"
 DESCRIPTION = """\
@@ -79,19 +79,19 @@ def _names(text: str) -> list[str]:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin import paper
+    from softkin.lab import suites
 
     if arguments.action == "list":
         if arguments.name is not None:
             raise ValueError(f"NAME must be left out with list, got {arguments.name}.")
         return
     if arguments.name is None:
-        raise ValueError(f"NAME must be given with {arguments.action}: one of {', '.join(paper.names())}.")
+        raise ValueError(f"NAME must be given with {arguments.action}: one of {', '.join(suites.names())}.")
     for pair in arguments.data:
         if not all(part.strip() for part in pair.partition("=")):
             raise ValueError(f"--data must be NAME=PATH, such as cifar100=../cifar-100-python, got {pair!r}.")
     running.check(arguments)
-    spec = paper.load(arguments.name, trust_model=arguments.trust_model)
+    spec = suites.load(arguments.name, trust_model=arguments.trust_model)
     spec.parts(arguments.scale, **_options(arguments))
     if arguments.action == "figure" and spec.kind == "table":
         raise ValueError(f"{spec.name} is a table; `softkin paper table {spec.name}` prints it.")
@@ -108,12 +108,13 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def run(arguments: argparse.Namespace) -> None:
     """List, train, print, draw."""
-    from softkin import paper, report
+    from softkin import report
+    from softkin.lab import suites
 
     if arguments.action == "list":
         _list(arguments.json)
         return
-    spec = paper.load(arguments.name, trust_model=arguments.trust_model)
+    spec = suites.load(arguments.name, trust_model=arguments.trust_model)
     options = _options(arguments)
     if arguments.action == "figure":
         _figure(spec, arguments, options)
@@ -123,9 +124,9 @@ def run(arguments: argparse.Namespace) -> None:
         return
     if arguments.action == "run":
         how = running.how(arguments) | {"write_page": report.write_comparison}
-        table = paper.run(spec, arguments.output, scale=arguments.scale, options=options, **how)
+        table = suites.run(spec, arguments.output, scale=arguments.scale, options=options, **how)
     else:
-        table = paper.table(spec, arguments.output, scale=arguments.scale, options=options)
+        table = suites.table(spec, arguments.output, scale=arguments.scale, options=options)
     if arguments.json:
         print(json_text(table.to_dict()))
     else:
@@ -136,12 +137,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _list(as_json: bool) -> None:
     """Print every table and figure, with what each scale trains and how."""
-    from softkin import paper
-    from softkin.paper.runs import recipe_in_words
+    from softkin.lab import suites
+    from softkin.lab.suites.runs import recipe_in_words
 
     listed: list[dict[str, Any]] = []
-    for name in paper.names():
-        spec = paper.load(name)
+    for name in suites.names():
+        spec = suites.load(name)
         scales = {}
         for scale in spec.scales:
             parts = spec.parts(scale)
@@ -166,7 +167,7 @@ def _list(as_json: bool) -> None:
 
 
 def _plan(spec: "PaperSpec", arguments: argparse.Namespace, options: dict[str, Any]) -> None:
-    from softkin.paper.runs import recipe_in_words
+    from softkin.lab.suites.runs import recipe_in_words
 
     for part in spec.parts(arguments.scale, **options):
         study = part.study
@@ -183,7 +184,7 @@ def _print(table: "PaperTable") -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    from softkin.paper.runs import HEADINGS
+    from softkin.lab.suites.runs import HEADINGS
 
     console = Console(width=None if sys.stdout.isatty() else 240, highlight=False)
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -203,7 +204,7 @@ def _print(table: "PaperTable") -> None:
 
 
 def _write(table: "PaperTable", folder: Path, *, quiet: bool) -> None:
-    from softkin.files import write
+    from softkin._io.files import write
 
     stem = f"{table.spec.name}-{table.scale}"
     content = {
@@ -218,11 +219,11 @@ def _write(table: "PaperTable", folder: Path, *, quiet: bool) -> None:
 
 
 def _figure(spec: "PaperSpec", arguments: argparse.Namespace, options: dict[str, Any]) -> None:
-    from softkin import paper
-    from softkin.files import write
+    from softkin._io.files import write
+    from softkin.lab import suites
 
     written = []
-    drawn = paper.figure(spec, arguments.output, scale=arguments.scale, options=options)
+    drawn = suites.figure(spec, arguments.output, scale=arguments.scale, options=options)
     for name, figure in drawn.items():
         content = io.BytesIO()
         figure.savefig(content, format=arguments.format, bbox_inches="tight", dpi=200)

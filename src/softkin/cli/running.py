@@ -3,8 +3,8 @@
 import argparse
 from typing import Any
 
+from softkin._core.cluster import ENGINES
 from softkin.cli import choices
-from softkin.cluster import ENGINES
 
 
 def add_options(options: argparse._ActionsContainer) -> None:
@@ -59,10 +59,10 @@ def aliases(arguments: argparse.Namespace) -> dict[str, str]:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse values of ``add_options`` that are impossible or contradict each other."""
-    from softkin import checks
-    from softkin.names import require
-    from softkin.study.run import MOST_WORKERS
-    from softkin.training.launch import checked_device, named_device
+    from softkin._core import checks
+    from softkin._core.names import require
+    from softkin.lab.study.run import MOST_WORKERS
+    from softkin.lab.training.launch import checked_device, named_device
 
     if arguments.workers is not None:
         checks.count(arguments.workers, "--workers", most=MOST_WORKERS)
@@ -81,7 +81,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def how(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options as arguments of ``softkin.study.run``."""
+    """The options as arguments of ``softkin.lab.study.run``."""
     ray_options = {"address": arguments.address, "num_cpus": arguments.cpus, "num_gpus": arguments.gpus}
     return {
         "device": arguments.device,

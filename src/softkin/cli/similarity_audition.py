@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin import files
+from softkin._io import files
 from softkin.cli import choices, sources
 from softkin.cli.text import json_text, rows_that_fit, shown
 
@@ -70,7 +70,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin import audition, checks, distances
+    from softkin import audition, distances
+    from softkin._core import checks
 
     sources.check(arguments)
     listed = [distances.SOURCES.canonical(name, "--distances") for name in _distances(arguments)]
@@ -171,8 +172,8 @@ def _candidates(
 def _confusions(path: str, class_names: list[str]) -> "Confusions":
     """The confusions of a file of any supported kind."""
     from softkin import SoftkinError, audition, predictions
-    from softkin.array_files import Archive
-    from softkin.distances.files import read_confusion
+    from softkin._io.arrays import Archive
+    from softkin.distances.saving import read_confusion
 
     name = Path(path).name
     if Path(path).suffix.lower() == ".csv":

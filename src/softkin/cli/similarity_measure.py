@@ -5,15 +5,15 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin import files
+from softkin._io import files
 from softkin.cli import choices, running, sources
 from softkin.cli.text import json_text, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from softkin._io.matrices import ClassMatrix
     from softkin.distances import ClassDistances
-    from softkin.matrices import ClassMatrix
 
 SUMMARY = "measure how alike the classes are, and print the smooth label of each"
 DESCRIPTION = f"""\
@@ -70,7 +70,7 @@ FILES = ("distances.safetensors", "similarity.safetensors", "labels.safetensors"
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin import checks
+    from softkin._core import checks
 
     sources.check(arguments)
     checks.alpha(arguments.alpha)
@@ -88,7 +88,8 @@ def check(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, compute, print, write."""
-    from softkin import SoftkinError, doubts, similarity, smoothing
+    from softkin import SoftkinError, similarity, smoothing
+    from softkin.distances import doubts
 
     read = sources.read(arguments)
     matrix, measured = _mixed(read, arguments.mix)
@@ -142,7 +143,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _weights(mix: list[str]) -> list[tuple[str, float]]:
     """The files of --mix and their weights."""
-    from softkin import checks
+    from softkin._core import checks
 
     weights = []
     for text in mix:
@@ -173,8 +174,9 @@ def _mixed(read: sources.SourceRead, mix: list[str]) -> "tuple[ClassMatrix, Clas
 
 def _baseline(path: Path, matrix: "ClassMatrix") -> dict[str, Any]:
     """What a baseline's predictions imply about smoothing with these similarities."""
-    from softkin import SoftkinError, auto_alpha, predictions, similarity
-    from softkin.metrics.shares import gap_and_error
+    from softkin import SoftkinError, predictions, similarity
+    from softkin.losses import auto_alpha
+    from softkin.metrics.intervals import gap_and_error
 
     outputs = predictions.load(path)
     if outputs.num_classes != len(matrix.values) or outputs.class_names not in (None, list(matrix.class_names)):
@@ -194,7 +196,7 @@ def _contents(
     matrix: "ClassMatrix", measured: "ClassDistances", s: "Tensor", labels: "Tensor", arguments: argparse.Namespace
 ) -> dict[Path, bytes | str]:
     """The content of each file to write, by path."""
-    from softkin.matrices import MatrixFiles, to_csv
+    from softkin._io.matrices import MatrixFiles, to_csv
 
     names, folder = matrix.class_names, arguments.output
     with_beta = matrix.source if arguments.beta is None else f"{matrix.source}; beta={arguments.beta:g}"

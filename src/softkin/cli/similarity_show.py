@@ -4,14 +4,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin import files
+from softkin._io import files
 from softkin.cli import choices, running, sources
 from softkin.cli.text import json_text, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from softkin.inspection import Inspection
+    from softkin.audition.inspection import Inspection
 
 SUMMARY = "inspect a similarity (labels, groups, rows that look wrong) and correct it"
 DESCRIPTION = f"""\
@@ -73,7 +73,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin import checks, inspection
+    from softkin._core import checks
+    from softkin.audition import inspection
 
     sources.check(arguments)
     if arguments.alpha is not None:
@@ -93,8 +94,9 @@ def check(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, correct, print, write."""
-    from softkin import SoftkinError, inspection, similarity
-    from softkin.names import did_you_mean
+    from softkin import SoftkinError, similarity
+    from softkin._core.names import did_you_mean
+    from softkin.audition import inspection
 
     read = sources.read(arguments)
     names, measured = read.matrix.class_names, read.measured
@@ -147,7 +149,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _others(read: sources.SourceRead, arguments: argparse.Namespace) -> "dict[str, Tensor]":
     """Distances from other sources, by name: those of --compare-with, or softkin's other word vectors."""
-    from softkin import distances, inspection
+    from softkin import distances
+    from softkin.audition import inspection
 
     aliases = running.aliases(arguments)
     if not arguments.compare_with:

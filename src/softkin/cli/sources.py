@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin import files
+from softkin._io import files
 from softkin.cli import choices, running
 
 if TYPE_CHECKING:
+    from softkin._io.matrices import ClassMatrix
     from softkin.distances import ClassDistances, ClassNames
     from softkin.distances.sources import ClassData
-    from softkin.matrices import ClassMatrix
 
 SOURCE = """\
 SOURCE is one of
@@ -67,7 +67,8 @@ def add_sample_options(command: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse invalid values of the options of measuring."""
-    from softkin import checks, distances
+    from softkin import distances
+    from softkin._core import checks
 
     if getattr(arguments, "distance", None) is not None:
         distances.SOURCES.canonical(arguments.distance, "--distance")
@@ -148,7 +149,7 @@ class SourceRead:
 def read(arguments: argparse.Namespace) -> SourceRead:
     """Read or measure the distances, or the similarity, of SOURCE."""
     from softkin import distances
-    from softkin.distances import files as readers
+    from softkin.distances import saving as readers
 
     source = Path(arguments.source)
     classes, origin = classes_of(arguments.source, size=arguments.size)
@@ -191,7 +192,7 @@ def measure(
             refused.
     """
     from softkin import distances
-    from softkin.training.distances import opened
+    from softkin.lab.training.distances import opened
 
     options: dict[str, Any] = {
         "vectors": vectors,
@@ -209,10 +210,12 @@ def measure(
 
 def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str | None]":
     """The classes of SOURCE, with samples if it has any, and a description of where the samples come from."""
-    from softkin import SoftkinError, checks, data, distances
-    from softkin.data.loading import is_known_file
-    from softkin.distances import files as readers
+    from softkin import SoftkinError, distances
+    from softkin._core import checks
+    from softkin.distances import saving as readers
     from softkin.distances.taxonomy_files import read_taxonomy
+    from softkin.lab import data
+    from softkin.lab.data.loading import is_known_file
 
     path = Path(source)
     suffix = path.suffix.lower()
@@ -238,14 +241,15 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
 
 def read_matrix_names(path: Path) -> list[str]:
     """The class names of a matrix file."""
-    from softkin import matrices
+    from softkin._io import matrices
 
     return matrices.read_any(path).class_names
 
 
 def read_names(path: Path) -> "ClassNames":
     """The class names of a text file, and for each the name or synonyms to look up."""
-    from softkin import SoftkinError, checks
+    from softkin import SoftkinError
+    from softkin._core import checks
     from softkin.distances import ClassNames
 
     with files.reading(path, "UTF-8 text", hint="save it in that encoding"):

@@ -28,7 +28,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the state of the folder's study or studies."""
-    from softkin.study.records import STUDY
+    from softkin.lab.study.records import STUDY
 
     inside = sorted(path.parent for path in arguments.folder.glob(f"*/{STUDY}"))
     several = inside and not (arguments.folder / STUDY).exists()  # as `softkin paper` leaves them
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _look(folder: Path) -> dict[str, Any]:
-    from softkin import study
+    from softkin.lab import study
 
     standing, kept = study.standing(folder), study.kept_in(folder)
     return {

@@ -9,8 +9,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from softkin import files
-from softkin.escape import terminal
+from softkin._io import files
+from softkin._io.escape import terminal
 
 if TYPE_CHECKING:
     from rich.table import Table

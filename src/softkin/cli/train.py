@@ -4,15 +4,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softkin._core.names import require
 from softkin.cli import choices, running, sources
 from softkin.cli.text import json_text
-from softkin.names import require
-from softkin.training import AUGMENTATIONS, CHECKPOINT_EVERY, PRECISIONS, SCHEDULES, STOPS
-from softkin.training.methods import METHODS, parameters
+from softkin.lab.training import AUGMENTATIONS, CHECKPOINT_EVERY, PRECISIONS, SCHEDULES, STOPS
+from softkin.lab.training.methods import METHODS, parameters
 
 if TYPE_CHECKING:
-    from softkin.training.methods import Value
-    from softkin.training.session import Session
+    from softkin.lab.training.methods import Value
+    from softkin.lab.training.session import Session
 
 LABELS = ", ".join(name for name, method in METHODS.items() if not method.mixes)
 MIXES = ", ".join(name for name, method in METHODS.items() if method.mixes)
@@ -136,7 +136,7 @@ def _help(name: str) -> str:
 
 
 def _session(arguments: argparse.Namespace) -> "Session":
-    from softkin.training.session import Session
+    from softkin.lab.training.session import Session
 
     changes: dict[str, Any] = {name: getattr(arguments, name) for name in RECIPE}
     changes["compile"] = True if arguments.compile else None
@@ -153,7 +153,7 @@ def _session(arguments: argparse.Namespace) -> "Session":
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
-    from softkin.training.launch import TRACKERS
+    from softkin.lab.training.launch import TRACKERS
 
     _session(arguments).check()
     for name in arguments.tracker:
@@ -162,7 +162,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Train, and print the results."""
-    from softkin import ranks
+    from softkin._core import ranks
 
     finished = _session(arguments).run()
     if finished is not None:

@@ -8,12 +8,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
+from softkin._io.files import number
 from softkin.decisions import bounds, confidence, thresholds
 from softkin.decisions.base import Outcome, Rule, information
 from softkin.decisions.rows import Rows, set_apart
 from softkin.decisions.thresholds import CANDIDATES, Selection
-from softkin.files import number
 
 TUNING = 0.25  # share of the rows that choose the norm of ``logit-norm``, up to MOST_TUNING
 MOST_TUNING = 5000

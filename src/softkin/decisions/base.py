@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from softkin import checks
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin._core.names import Registry
+from softkin._io.files import number
 from softkin.calibrators.base import Calibrator
 from softkin.calibrators.inputs import digests
-from softkin.checks import Array
 from softkin.decisions.rows import Rows, like
-from softkin.files import number
 from softkin.metrics import Interval
-from softkin.names import Registry
 
 if TYPE_CHECKING:
     from softkin.decisions.trees import Tree

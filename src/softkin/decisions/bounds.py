@@ -6,9 +6,9 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
 from softkin.metrics import Interval
-from softkin.metrics.shares import student, wilson
+from softkin.metrics.intervals import student, wilson
 
 
 def share(value: float, name: str, example: float = 0.05) -> float:

@@ -6,13 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softkin._io.files import number
 from softkin.decisions import bounds
 from softkin.decisions.abstain import RiskOf, Selective
 from softkin.decisions.base import Outcome, tree_of
 from softkin.decisions.rows import Rows
 from softkin.decisions.thresholds import CANDIDATES
 from softkin.decisions.trees import Tree
-from softkin.files import number
 
 
 class Climb(Selective, name="climb", title="Climb"):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softkin.names import Registry
+from softkin._core.names import Registry
 
 NORMS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 """The values of p to try"""

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
 from softkin.decisions import bounds
 from softkin.decisions.base import Outcome, Rule
 from softkin.decisions.rows import Rows

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, __version__, files, tensor_files
+from softkin import SoftkinError, __version__
+from softkin._io import files, tensor_files
 from softkin.decisions.base import REGISTRY, Rule
 from softkin.decisions.rows import Rows
 from softkin.decisions.trees import Tree

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
 from softkin.similarity import SparseRows
 
 LEAST = 1e-4  # share of a row's largest similarity below which a class counts as maximally unlike

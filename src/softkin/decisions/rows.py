@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
+from softkin._core.checks import Array
 from softkin.calibrators.inputs import LARGEST
-from softkin.checks import Array
 
 BLOCK = 2**17  # numbers at a time: one megabyte of float64, so that the passes over a block stay in the cache
 

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin.names import Registry
+from softkin._core.names import Registry
 
 FIRST = 24  # ranks examined first: most sets are smaller, and the few larger ones are sorted completely
 SLACK = 1e-12  # above a limit: summation order changes sums by 1e-16, and a set that is too large breaks no promise

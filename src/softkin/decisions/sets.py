@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
 from softkin.decisions import bounds, kin
 from softkin.decisions.base import SUPERCLASSES, Outcome, Rule, group_numbers
 from softkin.decisions.rows import Rows, like, pseudo_uniforms, set_apart

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
 from softkin.decisions.rows import like
 from softkin.metrics import Interval
-from softkin.metrics.shares import score_minus_share, wilson
+from softkin.metrics.intervals import score_minus_share, wilson
 
 LIMIT = 10_000
 TOLERANCE = 1e-7  # maximum loss of mean log-likelihood against the best priors

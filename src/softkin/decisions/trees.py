@@ -7,8 +7,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
 from softkin.decisions.base import group_numbers
 
 SHOWN = 3  # classes that describe a node without a name

@@ -11,12 +11,13 @@ less alike. ``similarity.from_distances`` turns D into a similarity; the units c
 ``SOURCES`` lists the distance sources by name, and ``measure`` applies one of them to labelled data.
 """
 
+from softkin._io.matrices import ClassMatrix, MatrixFiles
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
 from softkin.distances.combined import from_similarity, mixture
 from softkin.distances.encoders import encoder_vectors, from_encoder
-from softkin.distances.files import read_file
-from softkin.distances.inputs import from_features, from_images
+from softkin.distances.images import from_features, from_images
 from softkin.distances.prototypes import from_class_means, from_weights
+from softkin.distances.saving import read_file
 from softkin.distances.sources import (
     SOURCES,
     ClassDistances,
@@ -29,7 +30,6 @@ from softkin.distances.sources import (
 from softkin.distances.taxonomy import Taxonomy, from_superclasses, from_taxonomy
 from softkin.distances.taxonomy_files import read_taxonomy
 from softkin.distances.words import from_words, name_vectors
-from softkin.matrices import ClassMatrix, MatrixFiles
 from softkin.word_vectors import WordVectors
 
 __all__ = [

@@ -11,13 +11,13 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 import torch
 from torch import Tensor
 
-from softkin import checks, ranks
-from softkin.checks import Array
+from softkin._core import checks, ranks
+from softkin._core.checks import Array
+from softkin._core.progress import track
+from softkin._core.seeding import seeded
 from softkin.distances.autoencoder_network import Autoencoder, autoencoder
-from softkin.distances.inputs import from_features
+from softkin.distances.images import from_features
 from softkin.distances.principal import principal_axes
-from softkin.progress import track
-from softkin.seeding import seeded
 
 HELD_OUT = 0.1
 FEWEST = 20  # rows, two of which are held out

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from softkin import checks
+from softkin._core import checks
 
 SMALLEST, LARGEST = 8, 64  # pixels per side
 WIDTH = 32  # filters

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
 from softkin.similarity import normalised_rows
 
 

@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin import SoftkinError, checks
+from softkin import SoftkinError
+from softkin._core import checks
 from softkin.word_vectors import unit_length
 
 Encoder: TypeAlias = Callable[[list[str]], Any]
@@ -119,7 +120,7 @@ def sentence_transformer(model: str | Path) -> Encoder:
             model_kwargs={"use_safetensors": True},
         )
     except Exception as error:
-        from softkin.files import cause
+        from softkin._io.files import cause
 
         raise SoftkinError(
             f"the encoder {str(model)!r} could not be opened as a sentence-transformers model with safetensors weights "

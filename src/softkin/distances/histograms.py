@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from softkin import ranks
+from softkin._core import ranks
+from softkin._core.progress import track
 from softkin.distances.samples import SampleStream, Sorted, add_counts, settle
-from softkin.progress import track
 
 CHUNK_BYTES = 256 * 2**20  # int32 histograms of one chunk of pixels
 STREAM_BYTES = 4 * 2**30  # histograms of a stream, which cannot be split into chunks

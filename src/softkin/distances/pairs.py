@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from softkin import ranks
+from softkin._core import ranks
+from softkin._core.progress import track
 from softkin.distances.samples import Sorted
-from softkin.progress import track
 
 TILE = 4096  # rows and columns: 64 MB of float32
 SMALL = 2e10  # multiply-adds: below this float64 takes under a second, above it float32 takes half the time

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
 
 
 @torch.no_grad()

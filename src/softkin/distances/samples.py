@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
-from softkin import checks, ranks
-from softkin.progress import track
+from softkin._core import checks, ranks
+from softkin._core.progress import track
 
 
 @dataclass(frozen=True)

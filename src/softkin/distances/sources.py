@@ -15,17 +15,18 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, checks
-from softkin.checks import Array
-from softkin.distances import files as readers
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin._core.names import Registry
+from softkin.distances import saving as readers
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
 from softkin.distances.combined import from_similarity
 from softkin.distances.encoders import TEMPLATE, Encoder, from_encoder
-from softkin.distances.inputs import from_features, from_images
+from softkin.distances.images import from_features, from_images
 from softkin.distances.prototypes import from_class_means, from_weights
 from softkin.distances.taxonomy import Edges, TaxonomyMeasure, from_taxonomy
 from softkin.distances.words import from_words
-from softkin.names import Registry
 from softkin.similarity import from_confusion, from_outputs
 from softkin.word_vectors import WordVectors, opened
 

@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin import SoftkinError, checks
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._core.names import did_you_mean
 from softkin.distances.words import tokens
-from softkin.names import did_you_mean
 
 TaxonomyMeasure: TypeAlias = Literal["lca", "path", "wu-palmer"]
 MEASURES: tuple[str, ...] = get_args(TaxonomyMeasure)

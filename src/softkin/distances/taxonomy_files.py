@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from softkin import SoftkinError, checks, files, parquet_files
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._io import files, parquet
 from softkin.distances.taxonomy import MOST_NODES, TOP, Taxonomy
 
 LABELS = ("fine_label", "label", "labels", "class", "target")  # columns that may hold the class of a row
@@ -126,7 +128,7 @@ def _superclass_column(path: Path, column: str) -> Taxonomy:
     """The taxonomy of classes and superclasses in two columns of a parquet file."""
     size = files.require_regular(path)
     with files.reading(path, "parquet"):
-        table = parquet_files.opened(path, size, str(path))
+        table = parquet.opened(path, size, str(path))
         schema = table.schema_arrow
         labels = next((name for name in LABELS if name in schema.names and name != column), None)
         if column not in schema.names or labels is None:
@@ -135,7 +137,7 @@ def _superclass_column(path: Path, column: str) -> Taxonomy:
                 f"{', '.join(schema.names)[:200]}."
             )
         names = _class_names(schema.metadata or {}, path)
-        columns = (parquet_files.column(table, size, name, f"{path}: `{name}`") for name in (labels, column))
+        columns = (parquet.column(table, size, name, f"{path}: `{name}`") for name in (labels, column))
         pairs = dict.fromkeys(zip(*columns, strict=True))
     above: dict[Any, Any] = {}
     for label, group in pairs:

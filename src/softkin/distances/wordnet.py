@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from softkin import SoftkinError, files
+from softkin import SoftkinError
+from softkin._core.names import near
+from softkin._io import files
 from softkin.distances.taxonomy import Taxonomy
 from softkin.distances.words import SENSE, WNID
-from softkin.names import near
 
 FOLDERS = ("/usr/share/wordnet", "/usr/local/share/wordnet", "~/nltk_data/corpora/wordnet")
 _PLURALS = (

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin import checks
-from softkin.names import DIGITS, near
+from softkin._core import checks
+from softkin._core.names import DIGITS, near
 from softkin.word_vectors import SHIPPED, WordVectors, opened, unit_length
 
 ENTITY = "ENTITY/"  # Wikipedia2Vec's prefix for rows of articles rather than words

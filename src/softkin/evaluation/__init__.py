@@ -7,8 +7,8 @@
 """
 
 from softkin.evaluation.comparison import compare
-from softkin.evaluation.distribution import out_of_distribution
 from softkin.evaluation.files import Evaluated, evaluate_file
 from softkin.evaluation.memory import evaluate
+from softkin.evaluation.ood import out_of_distribution
 
 __all__ = ["Evaluated", "compare", "evaluate", "evaluate_file", "out_of_distribution"]

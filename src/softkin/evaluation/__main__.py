@@ -1,5 +1,5 @@
 """A worker process that sums files for its parent: ``python -P -m softkin.evaluation``."""
 
-from softkin.evaluation.sets import main
+from softkin.evaluation.shards import main
 
 main()

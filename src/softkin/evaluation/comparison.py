@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from softkin import SoftkinError
+from softkin._io.files import number
 from softkin.evaluation.settings import Settings
-from softkin.files import number
-from softkin.metrics import catalogue, uncertainty
+from softkin.metrics import catalogue, resampling
 from softkin.metrics.statistics import Statistic
 from softkin.predictions import Predictions
 
@@ -110,7 +110,7 @@ def paired(models: Sequence[Mapping[str, Statistic]], names: Sequence[str], sett
     lines: list[dict[str, Any]] = []
     for key in (key for key in models[0] if all(key in model for model in models)):
         own: list[dict[str, Any]] = []
-        compared = uncertainty.all_compared([model[key] for model in models], level, times, settings.seed)
+        compared = resampling.all_compared([model[key] for model in models], level, times, settings.seed)
         for (a, b), comparison in compared.items():
             numbers = {part: number(getattr(comparison, part)) for part in ("difference", "low", "high", "p_value")}
             apart = comparison.low > 0 or comparison.high < 0

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from softkin import SoftkinError, checks
-from softkin.cluster import ENGINES
-from softkin.evaluation import comparison, memory, sets, streams
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._core.cluster import ENGINES
+from softkin.evaluation import comparison, memory, shards, streams
 from softkin.evaluation.settings import Settings
 from softkin.metrics import catalogue, scopes
 from softkin.predictions import Predictions, formats
@@ -71,7 +72,7 @@ def evaluate_file(
     of_reading = {field.name for field in fields(Reading)}
     reading = Reading(**{key: value for key, value in options.items() if key in of_reading})
     chosen = Settings(**{key: value for key, value in options.items() if key not in of_reading})
-    paths = sets.expand(path)
+    paths = shards.expand(path)
     if paths is None:
         files = [formats.open_as(path, reading)]
     elif reading.labels is not None:
@@ -79,7 +80,7 @@ def evaluate_file(
             f"--labels needs a single file, but {path} stands for {len(paths)}; keep labels in each of them."
         )
     else:
-        files = sets.opened(paths, reading)
+        files = shards.opened(paths, reading)
     rows = [file.num_rows for file in files]
     if None not in rows:
         streams.Stream(files[0].num_classes, chosen).require_room(sum(map(int, rows)))  # type: ignore[arg-type]
@@ -87,7 +88,9 @@ def evaluate_file(
     shared = paths is not None and len(paths) > 1 and (jobs > 1 or engine == "ray") and not _fits(files)
     if shared:
         assert paths is not None
-        total = sets.summed(files, paths, reading, chosen, jobs=jobs, engine=engine, address=address, progress=progress)
+        total = shards.summed(
+            files, paths, reading, chosen, jobs=jobs, engine=engine, address=address, progress=progress
+        )
         return _of_stream(total, title, files)
     collected = _collected(files, chosen, progress)
     if isinstance(collected, streams.Stream):
@@ -122,10 +125,10 @@ def _collected(
         if current is None or current[0] != run:
             total = _merged(total, current)
             current = run, streams.Stream(num_classes, chosen, start=fed)
-        sets.feed(current[1], file, block, start)
+        shards.feed(current[1], file, block, start)
 
     fed = 0
-    for run, places in enumerate(sets.runs_of(len(files))):
+    for run, places in enumerate(shards.runs_of(len(files))):
         for file in (files[place] for place in places):
             start = 0
             for block in file.blocks(progress=progress):

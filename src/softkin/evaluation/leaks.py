@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin import SoftkinError, files
+from softkin import SoftkinError
+from softkin._io import files
 from softkin.predictions import Predictions
 
 SHARE = 0.01  # of the samples: fewer common samples are not reported

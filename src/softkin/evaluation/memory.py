@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import binning, checks
-from softkin.evaluation import distribution, sentence
+from softkin._core import checks
+from softkin._io.files import number
+from softkin.evaluation import ood, sentence
 from softkin.evaluation.settings import Settings, plain
-from softkin.files import number
-from softkin.metrics import catalogue, scopes, uncertainty
+from softkin.metrics import binning, catalogue, resampling, scopes
 from softkin.metrics.catalogue import METRICS
+from softkin.metrics.resampling import Measured
 from softkin.metrics.statistics import Statistic
-from softkin.metrics.uncertainty import Measured
 from softkin.predictions import Predictions
 
 
@@ -65,7 +65,7 @@ def measured(predictions: Predictions, settings: Settings) -> dict[str, Any]:
         "digest": predictions.digest,
         "settings": asdict(settings) | {"resampled": "rows"},
     }
-    disagreement = distribution.spread(predictions)
+    disagreement = ood.spread(predictions)
     if disagreement is not None:
         about["mutual_information"] = disagreement
     words = described(scopes.pool(p, y, "prediction"), ends, settings)
@@ -111,7 +111,7 @@ def measure(made: Mapping[str, Statistic], settings: Settings) -> dict[str, Meas
 
     def of_part(keys: list[str]) -> list[Measured]:
         own = [chosen[key] for key in keys]
-        return uncertainty.measured(own, settings.confidence, settings.resamples, settings.seed)
+        return resampling.measured(own, settings.confidence, settings.resamples, settings.seed)
 
     with halved_threads(), ThreadPoolExecutor(len(parts)) as pool:
         results = list(pool.map(of_part, parts))
@@ -143,7 +143,7 @@ def summary(made: Mapping[str, Statistic], ends: Mapping[str, Measured], setting
             if metric.chance:
                 if redrawn is None:
                     redrawn = statistic.redrawn(np.random.default_rng(settings.seed), DRAWS)
-                data[key]["when_calibrated"] = plain(uncertainty.chance(redrawn.cpu(), settings.confidence))
+                data[key]["when_calibrated"] = plain(resampling.chance(redrawn.cpu(), settings.confidence))
         else:
             data[key] = plain(statistic.value()) | {"no_interval": no_interval(key, statistic, settings)}
         if metric.floor:

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from softkin import binning
-from softkin.metrics import Interval
+from softkin.metrics import Interval, binning
 from softkin.metrics.scopes import Pool
 
 CELLS = 300  # cells of the sums: a window of ten points is a whole number of them

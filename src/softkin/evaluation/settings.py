@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from softkin.files import number
-from softkin.metrics.uncertainty import Interval
+from softkin._io.files import number
+from softkin.metrics.resampling import Interval
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks, density, files
+from softkin._core import checks
+from softkin._io import files
 from softkin.evaluation.memory import described, measure, summary
 from softkin.evaluation.settings import Settings
-from softkin.metrics import catalogue, scopes
+from softkin.metrics import catalogue, density, scopes
+from softkin.metrics.resampling import multiplicities
 from softkin.metrics.scopes import Pool
 from softkin.metrics.statistics import Averaged, Dealt, Kind, Mean, Share, Statistic
 from softkin.metrics.streaming import Running
-from softkin.metrics.uncertainty import multiplicities
 
 GROUPS = 1000
 CELLS = 2**22  # groups × classes × bins that are kept, at most

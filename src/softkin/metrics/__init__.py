@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from softkin import checks
-from softkin.checks import Array
-from softkin.metrics import catalogue, scopes, uncertainty
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin.metrics import catalogue, resampling, scopes
 
 # isort: off
 # Metrics are declared in this order, in which lists and tables show them.
@@ -50,9 +50,9 @@ from softkin.metrics.semantic import (
 
 # isort: on
 from softkin.metrics.decomposition import BrierParts, brier_decomposition
+from softkin.metrics.resampling import TESTS, Comparison, Interval, Test
 from softkin.metrics.scopes import Pool
 from softkin.metrics.streaming import Accumulator
-from softkin.metrics.uncertainty import TESTS, Comparison, Interval, Test
 
 __all__ = [
     "Accumulator",
@@ -131,7 +131,7 @@ def interval(
     probabilities, labels, metric = _metric_last(probabilities, labels, metric)
     known = catalogue.named(metric)
     p, y = scopes.checked(probabilities, labels)
-    return uncertainty.interval(known.statistic(p, y, **options), confidence, resamples, seed)
+    return resampling.interval(known.statistic(p, y, **options), confidence, resamples, seed)
 
 
 def when_calibrated(
@@ -172,7 +172,7 @@ def when_calibrated(
     # Only a bandwidth that depends on the hits depends on these labels; for its sake they are drawn, too.
     scores = Pool(p.reshape(-1), torch.empty(0), *p.shape)
     start = next(scores.redrawn(np.random.default_rng(seed), 1))[0][0]
-    return uncertainty.when_calibrated(known.statistic(p, start, **options), level, draws, seed + 1)
+    return resampling.when_calibrated(known.statistic(p, start, **options), level, draws, seed + 1)
 
 
 def compare(
@@ -228,9 +228,9 @@ def compare(
         a, b = known.statistic(p_a, y, **options), known.statistic(p_b, y, **options)
         resolvable = a.no_resampling is None and b.no_resampling is None
         if resolvable and (test == "equal metric" or a.adds_up_with(b)):
-            return uncertainty.compared(a, b, level, resamples, seed, test)
-        return uncertainty.compared_by_calls(
+            return resampling.compared(a, b, level, resamples, seed, test)
+        return resampling.compared_by_calls(
             lambda p, t: known.statistic(p, t, **options).value(), p_a, p_b, y, level, resamples, seed, test
         )
     assert callable(metric)
-    return uncertainty.compared_by_calls(partial(metric, **options), p_a, p_b, y, level, resamples, seed, test)
+    return resampling.compared_by_calls(partial(metric, **options), p_a, p_b, y, level, resamples, seed, test)

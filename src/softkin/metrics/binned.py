@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import binning
-from softkin.binning import Bins, Norm, ReliabilityCurve
+from softkin.metrics import binning
+from softkin.metrics.binning import Bins, Norm, ReliabilityCurve
+from softkin.metrics.intervals import score_minus_share, size_of_gap
 from softkin.metrics.scopes import Per, Pool
-from softkin.metrics.shares import score_minus_share, size_of_gap
 from softkin.metrics.statistics import KEEP, Dealt, Gap, Kept, Kind, PooledSums, RowSums, Statistic, added
 
 BinnedNorm = Norm | Literal["debiased", "over", "under", "net"]

@@ -5,17 +5,17 @@ from typing import ClassVar, Literal, Unpack
 import torch
 from torch import Tensor
 
-from softkin import binning as bins_of
-from softkin import checks
-from softkin.binning import NORMS, Bins, Norm
-from softkin.checks import Array
-from softkin.density import BOUNDARIES, Boundary
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin.metrics import binning as bins_of
 from softkin.metrics import conventions, scopes
 from softkin.metrics.binned import Binned, BinnedNorm, Classwise
+from softkin.metrics.binning import NORMS, Bins, Norm
 from softkin.metrics.catalogue import Sureness, declare, metric
+from softkin.metrics.density import BOUNDARIES, Boundary
+from softkin.metrics.intervals import score_minus_share
 from softkin.metrics.kernels import Kernel, Smooth
 from softkin.metrics.scopes import PERS, Per, Pool, Scope
-from softkin.metrics.shares import score_minus_share
 from softkin.metrics.statistics import Kind
 
 Binning = Literal["width", "mass"]

@@ -27,11 +27,11 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypedDict
 
 from torch import Tensor
 
-from softkin.checks import Array
+from softkin._core.checks import Array
+from softkin._core.names import Registry, did_you_mean
 from softkin.metrics import scopes
+from softkin.metrics.resampling import answer
 from softkin.metrics.statistics import Statistic
-from softkin.metrics.uncertainty import answer
-from softkin.names import Registry, did_you_mean
 
 P = ParamSpec("P")
 

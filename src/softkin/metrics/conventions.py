@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import binning
-from softkin.binning import Bins
-from softkin.names import did_you_mean
+from softkin._core.names import did_you_mean
+from softkin.metrics import binning
+from softkin.metrics.binning import Bins
 
 CONVENTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "paper": {

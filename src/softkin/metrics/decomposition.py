@@ -9,20 +9,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import binning, checks
-from softkin.binning import ReliabilityCurve
-from softkin.checks import Array
-from softkin.metrics import scopes
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin.metrics import binning, scopes
 from softkin.metrics.binned import Classwise
-from softkin.metrics.scores import square_loss
-from softkin.metrics.statistics import Kind, Statistic
-from softkin.metrics.uncertainty import (
+from softkin.metrics.binning import ReliabilityCurve
+from softkin.metrics.resampling import (
     around,
     interval,
     multiplicities,
     quantiles,
     rejects_calibration,
 )
+from softkin.metrics.scores import square_loss
+from softkin.metrics.statistics import Kind, Statistic
 
 
 @dataclass(frozen=True)

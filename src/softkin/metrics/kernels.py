@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import density, gaussians
-from softkin.density import Boundary
+from softkin.metrics import density, gaussians
+from softkin.metrics.density import Boundary
+from softkin.metrics.intervals import size_of_gap
 from softkin.metrics.scopes import Per, Pool
-from softkin.metrics.shares import size_of_gap
 from softkin.metrics.statistics import KEEP, Kind, PooledSums, Statistic, added
 
 ONE_VALUE = "all scores are equal: the number only compares them with the share of hits"

@@ -6,14 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
 from softkin.metrics import scopes
 from softkin.metrics.catalogue import Sureness, metric
+from softkin.metrics.intervals import MeanLoss, none_or_all
+from softkin.metrics.resampling import Interval, multiplicities, quantiles
 from softkin.metrics.scopes import Pool
-from softkin.metrics.shares import MeanLoss, none_or_all
 from softkin.metrics.statistics import Kind, Statistic
-from softkin.metrics.uncertainty import Interval, multiplicities, quantiles
 
 
 class RiskCoverage(Statistic):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
 
 Scope = Literal["prediction", "output"]
 Per = Literal["sample", "score"]

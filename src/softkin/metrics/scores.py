@@ -6,7 +6,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from softkin import checks
+from softkin._core import checks
 from softkin.metrics import conventions, scopes
 from softkin.metrics.catalogue import Sureness, declare, metric
 from softkin.metrics.scopes import PERS, Per

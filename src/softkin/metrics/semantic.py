@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import binning, checks
-from softkin.checks import Array
-from softkin.metrics import scopes
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin.metrics import binning, scopes
 from softkin.metrics.catalogue import METRICS, Sureness, metric
+from softkin.metrics.resampling import Interval, multiplicities, quantiles
 from softkin.metrics.statistics import Mean, Ratio, Statistic
-from softkin.metrics.uncertainty import Interval, multiplicities, quantiles
 from softkin.similarity import SparseRows
 
 

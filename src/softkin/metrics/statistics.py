@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from softkin.metrics.intervals import MeanLoss, wilson
 from softkin.metrics.scopes import ONE_WINNER, Pool
-from softkin.metrics.shares import MeanLoss, wilson
 
 BLOCK = 2**23  # numbers in a temporary of the resampling: 64 MB of float64
 KEEP = 2**27  # the largest rows × width that is kept between blocks of resamples: half a gigabyte of float32

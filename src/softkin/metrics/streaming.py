@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin import checks, density, ranks
-from softkin.checks import Array
-from softkin.metrics import catalogue
+from softkin._core import checks, ranks
+from softkin._core.checks import Array
+from softkin.metrics import catalogue, density
 from softkin.metrics.catalogue import Metric
 from softkin.metrics.statistics import Dealt, Statistic
 

@@ -9,8 +9,10 @@ from typing import IO, Any
 
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks, files, tensor_files
-from softkin.array_files import Archive, ArrayStream, size_of
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._io import files, tensor_files
+from softkin._io.arrays import Archive, ArrayStream, size_of
 from softkin.predictions import formats
 from softkin.predictions.formats import Block, PredictionFile, Reading
 

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from softkin._core.progress import track
 from softkin.predictions.predictions import Predictions
-from softkin.progress import track
 
 
 def collect(

@@ -19,12 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, checks, escape, files
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._core.progress import track
+from softkin._io import escape, files
 from softkin.predictions import reading as reading_options
 from softkin.predictions.predictions import Predictions
 from softkin.predictions.reading import IDS, LABELS, NAMES, TEXTS, BinaryLabels, Reading, ScoreKind, named
 from softkin.predictions.registry import FORMATS, by_suffix
-from softkin.progress import track
 
 __all__ = ["IDS", "LABELS", "NAMES", "NOTES", "TEXTS", "Block", "PredictionFile", "Reading", "ScoreKind", "named"]
 

@@ -13,7 +13,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from softkin import SoftkinError, checks, files
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._io import files
 from softkin.predictions import formats
 from softkin.predictions.formats import Block, PredictionFile, Reading
 from softkin.predictions.tables import LINE, columns_of

@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, checks, escape, files, tensor_files
-from softkin.checks import Array
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin._io import escape, files, tensor_files
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator

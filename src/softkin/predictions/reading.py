@@ -11,8 +11,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from softkin import SoftkinError, checks, files
-from softkin.names import did_you_mean
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._core.names import did_you_mean
+from softkin._io import files
 
 ScoreKind = Literal["logits", "probs"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import IO, TYPE_CHECKING
 
-from softkin.names import Registry
+from softkin._core.names import Registry
 
 if TYPE_CHECKING:
     from softkin.predictions.formats import PredictionFile, Reading

@@ -11,7 +11,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, array_files, checks, escape, files, parquet_files
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._io import arrays, escape, files, parquet
 from softkin.predictions import formats
 from softkin.predictions.formats import Block, PredictionFile, Reading, ScoreKind
 
@@ -217,8 +219,8 @@ def _plain(batch: Any, column: str | None, name: str) -> NDArray[Any] | list[Any
     cells = batch.column(column)
     if cells.null_count:
         raise SoftkinError(f"{name}: `{column}` must be filled in every row, but {cells.null_count} are empty.")
-    if parquet_files.is_text(cells.type):
-        return parquet_files.cells(cells)[0]
+    if parquet.is_text(cells.type):
+        return parquet.cells(cells)[0]
     values: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
     return values.tolist() if values.dtype.kind == "O" else values
 
@@ -228,20 +230,20 @@ def _strings(batch: Any, column: str | None) -> list[str] | None:
     return (
         None
         if column is None
-        else ["" if cell is None else str(cell) for cell in parquet_files.cells(batch.column(column))[0]]
+        else ["" if cell is None else str(cell) for cell in parquet.cells(batch.column(column))[0]]
     )
 
 
 def open_parquet(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """A parquet file with a column of lists or one column per class, read one row group at a time."""
-    size = array_files.size_of(file)
-    opened = parquet_files.opened(file, size, name)
+    size = arrays.size_of(file)
+    opened = parquet.opened(file, size, name)
     schema, num_rows = opened.schema_arrow, opened.metadata.num_rows
     if num_rows == 0:
         raise SoftkinError(f"{name} must hold at least one row, it holds none.")
     header = schema.names
     lists = [column for column in header if _is_list(schema.field(column).type)]
-    textual = [column for column in header if parquet_files.is_text(schema.field(column).type)]
+    textual = [column for column in header if parquet.is_text(schema.field(column).type)]
     labels, ids = reading.label_part(header, name), formats.named(header, formats.IDS)
     texts = reading.text_part(header if reading.text_column else textual, name)
     part: str | None = None
@@ -262,8 +264,8 @@ def open_parquet(file: IO[bytes], name: str, reading: Reading) -> PredictionFile
 
     def blocks(rows: int) -> Iterator[Block]:
         texts_so_far = 0
-        for batch in parquet_files.batches(opened, rows, wanted, name):
-            texts_so_far += sum(parquet_files.cells(batch.column(column))[1] for column in textual if column in wanted)
+        for batch in parquet.batches(opened, rows, wanted, name):
+            texts_so_far += sum(parquet.cells(batch.column(column))[1] for column in textual if column in wanted)
             files.unpacked_within(size, texts_so_far, f"{name}: its texts")
             if part is None:
                 yield _block(batch, columns, name)

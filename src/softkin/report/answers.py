@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from softkin.files import from_number
-from softkin.metrics import shares
+from softkin._io.files import from_number
+from softkin.metrics import intervals
 from softkin.report import curves
 
 FEW = 10  # scores in a bin; a bin with fewer is drawn as a point, not as a bar
@@ -193,7 +193,7 @@ def _similarity_advice(data: Mapping[str, Any]) -> list[str]:
         f"{100 * share:.0f}\u202f% of the wrong answers are among the {near['nearest']} classes most like the true one"
     )
     chance = f"(by chance {100 * near['chance']:.0f}\u202f%)"
-    low, _ = shares.wilson(share, near["wrong"], data["level"])
+    low, _ = intervals.wilson(share, near["wrong"], data["level"])
     if low > near["chance"]:
         return [
             f"{says} {chance}: training with class-similarity labels puts α there instead of spreading it over all "

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin import SoftkinError, files, parquet_files
-from softkin.data import images as decoding
+from softkin import SoftkinError
+from softkin._io import files, parquet
+from softkin.lab.data import images as decoding
 
 Ids = Tensor | Sequence[str] | None
 
@@ -131,8 +132,8 @@ def _places(count: int, ids: Ids, num_samples: int, name: str, what: str) -> Cal
 def _parquet_column(path: Path, wanted: Sequence[str], what: str) -> list[Any]:
     size = files.require_regular(path)
     with files.reading(path, "parquet"):
-        file = parquet_files.opened(path, size, str(path))
+        file = parquet.opened(path, size, str(path))
         name = next((name for name in wanted if name in file.schema_arrow.names), None)
         if name is None:
             raise SoftkinError(f"{path} must have {what}, called one of {', '.join(wanted)}.")
-        return list(parquet_files.column(file, size, name, f"{path}: `{name}`"))
+        return list(parquet.column(file, size, name, f"{path}: `{name}`"))

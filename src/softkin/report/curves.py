@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from softkin.binning import ReliabilityCurve, equal_width
 from softkin.metrics.binned import Binned
+from softkin.metrics.binning import ReliabilityCurve, equal_width
+from softkin.metrics.resampling import likelihood_band, resampled_band, resampled_sums
 from softkin.metrics.scopes import Pool
-from softkin.metrics.uncertainty import likelihood_band, resampled_band, resampled_sums
 from softkin.report import plain
 
 CELLS = 300

@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softkin import checks
 from softkin import similarity as similarities
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin._io.files import number
 from softkin.decisions import Abstain, Climb, PredictionSets, Rule, Tree
 from softkin.decisions.rows import set_apart
-from softkin.files import number
 from softkin.predictions import Predictions
 from softkin.report import rows
 

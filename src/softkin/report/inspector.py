@@ -11,7 +11,7 @@ from softkin.report import matrix, mistakes, plain
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from softkin.inspection import Inspection
+    from softkin.audition.inspection import Inspection
 
 LEGIBLE = 300  # classes whose names fit into a picture
 DRAWN = 600  # leaves of the largest dendrogram that a page draws

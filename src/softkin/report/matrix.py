@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin import checks, diagrams, similarity
-from softkin.checks import Array
-from softkin.files import number
+from softkin import diagrams, similarity
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin._io.files import number
 
 MOST_CLASSES = 2000  # their codes make a page of 21 MB
 

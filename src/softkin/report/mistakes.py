@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin import checks
-from softkin.files import number
+from softkin._core import checks
+from softkin._io.files import number
 from softkin.report.attach import LazyImages
 
 SHOWN = 48  # mistakes on the page

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from softkin.files import number
+from softkin._io.files import number
 
 VERSION = 3
 """Version of the data format; it rises when a field is removed or changes its meaning"""

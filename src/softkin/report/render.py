@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from softkin import files
+from softkin._io import files
 from softkin.report import answers
 
 SCRIPTS = (

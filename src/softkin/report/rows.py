@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin.binning import equal_width
+from softkin.metrics.binning import equal_width
 from softkin.report.curves import CELLS
 
 STEPS = 218  # per cell: 300 · 218 codes fit into 16 bits

@@ -8,7 +8,7 @@ only the most similar classes are kept.
 - ``mixture``: a weighted sum of several distances
 """
 
-from softkin.matrices import MatrixFiles
+from softkin._io.matrices import MatrixFiles
 from softkin.similarity.formula import (
     AUTO_BETA,
     Beta,

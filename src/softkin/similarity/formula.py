@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias, overload
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
 
 AUTO_BETA = 1.0  # value of beta="auto" without outputs
 LARGEST_BETA = 50.0  # upper end for ``best_beta``: there the nearest class has all the mass

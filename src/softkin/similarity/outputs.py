@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
+from softkin._core import checks
+from softkin._core.checks import Array
 
 ELEMENTS = 2**22  # maximum size of the rows used to fit a temperature or a shrinkage: one number needs no more
 FRACTION = 0.05  # share of a row's mass: the shrinkage of confusions that are not counts

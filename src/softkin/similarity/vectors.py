@@ -7,9 +7,9 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from softkin import checks
-from softkin.checks import Array
-from softkin.progress import track
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin._core.progress import track
 from softkin.similarity.formula import Beta, Outputs, SparseRows, chosen_beta, from_distances, softmax_of_rows
 
 BLOCK = 2**21  # distances at a time: 16 MB of float64, which still fit the caches

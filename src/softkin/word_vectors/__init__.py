@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, files
-from softkin.names import Registry, did_you_mean
+from softkin import SoftkinError
+from softkin._core.names import Registry, did_you_mean
+from softkin._io import files
 from softkin.word_vectors import store
 from softkin.word_vectors.reading import read_blocks
 

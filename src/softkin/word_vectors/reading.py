@@ -15,8 +15,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, checks, files
-from softkin.progress import track
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._core.progress import track
+from softkin._io import files
 
 BLOCK = 2**24  # bytes of text, or of vectors, at a time
 FASTTEXT = b"\xba\x16\x4f\x2f"  # the signature of fastText's own models, which hold more than words

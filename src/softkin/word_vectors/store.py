@@ -18,7 +18,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softkin import SoftkinError, cache, files
+from softkin import SoftkinError
+from softkin._io import cache, files
 from softkin.word_vectors.reading import read_blocks
 
 MAGIC = b"softkin word vectors 1\n"

@@ -1,0 +1,351 @@
+"""Checks of arguments, made once before any work starts.
+
+Every error is one sentence: the wrong argument, the allowed values, the given value, and the likely cause.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence, Set
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Array: TypeAlias = Tensor | NDArray[Any]
+"""The types that public functions accept as arrays of numbers."""
+
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch supports few operations on these dtypes
+MANY_CLASSES = 10**7  # a larger label is an id, not a class
+SYMMETRY_TOLERANCE = 1e-5  # relative to the largest entry: float32 distances differ by 1e-7, a wrong entry by far more
+
+
+def as_tensor(values: Any, name: str) -> Tensor:
+    """``values`` as a numeric tensor, sharing memory if possible."""
+    if isinstance(values, Tensor):
+        if values.is_complex():
+            raise TypeError(f"`{name}` must hold real numbers, got {values.dtype}.")
+        return values.detach().to(torch.int64) if values.dtype in UNSIGNED else values.detach()
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"`{name}` must hold a number everywhere, but {int(np.ma.count_masked(values)):,} entries are masked; "
+            "leave those rows out first."
+        )
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"`{name}` must be one array, but its parts differ in shape.") from error
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}` must hold numbers, got an array of {array.dtype}.")
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = array.astype(np.int64)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if any(stride < 0 for stride in array.strides):
+        array = array.copy()  # torch does not support negative strides
+    if array.flags.writeable:
+        return torch.from_numpy(array)
+    with warnings.catch_warnings():
+        # A memory-mapped array is read-only, and torch warns about that; softkin never writes to its arguments.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
+        return torch.from_numpy(array)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a library's message, without the full stop, for use in our own sentence."""
+    return (str(error).splitlines() or [type(error).__name__])[0].strip().removesuffix(".")
+
+
+def on_device(tensor: Tensor, device: str | torch.device | None) -> Tensor:
+    """``tensor`` on the caller's device, or unchanged if ``device`` is None."""
+    if device is None:
+        return tensor
+    try:
+        return tensor.to(device)
+    except (RuntimeError, AssertionError) as error:  # torch asserts if it was built without CUDA
+        raise ValueError(f"the device {device} cannot be used: {first_line(error)}.") from error
+
+
+def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> Tensor:
+    """``labels`` as int64 on their device, one per sample, each in 0 … K−1."""
+    tensor = as_tensor(labels, "labels")
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise TypeError(
+            f"`labels` must be integers from 0 to K−1, got {tensor.dtype}; convert class names or one-hot rows first."
+        )
+    if tensor.ndim != 1:
+        raise ValueError(
+            f"`labels` must have shape (N,), one class for each sample, got {tuple(tensor.shape)}; "
+            "one-hot rows become classes with argmax(1)."
+        )
+    if len(tensor) != num_samples:
+        raise ValueError(f"`labels` must be as many as the samples: got {len(tensor)} for {num_samples} samples.")
+    tensor = tensor.to(torch.int64)
+    if num_samples == 0:
+        return tensor
+    low, high = (int(end) for end in torch.aminmax(tensor))
+    if low < 0:
+        raise ValueError(f"`labels` must be at least 0, got {low}; drop samples without a class first.")
+    if num_classes is None and high >= MANY_CLASSES:
+        raise ValueError(
+            f"`labels` must number the classes from 0 to K−1, got {high}; renumber ids, or pass num_classes."
+        )
+    if num_classes is not None and high >= num_classes:
+        raise ValueError(
+            f"`labels` must be below the number of classes, {num_classes}, got {high}; do the labels start at 1?"
+        )
+    return tensor
+
+
+def finite(values: Tensor, name: str, *, first_row: int = 0) -> None:
+    """Refuse NaN and infinity; ``first_row`` is the position of ``values[0]`` in the caller's array."""
+    if not values.is_floating_point() or len(values) == 0:
+        return
+    bad = ~torch.isfinite(values.reshape(len(values), -1)).all(dim=1)
+    if bool(bad.any()):
+        rows = bad.nonzero().flatten() + first_row
+        raise ValueError(
+            f"`{name}` must be finite, but {len(rows)} rows hold NaN or infinity, the first is row {int(rows[0])}."
+        )
+
+
+def _rows_and_classes(tensor: Tensor, name: str, binary: str, least: int) -> None:
+    """Refuse shapes other than (N, K) with N ≥ ``least`` and K ≥ 2; ``binary`` advises on one score per row."""
+    if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
+        raise ValueError(
+            f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; {binary}."
+        )
+    if tensor.ndim != 2:
+        raise ValueError(f"`{name}` must have shape (N, K), got {tuple(tensor.shape)}; flatten pixels or tokens first.")
+    if tensor.shape[1] == 0:
+        raise ValueError(f"`{name}` must cover at least 2 classes, got none.")
+    if len(tensor) < least:
+        raise ValueError(f"`{name}` must hold at least {least} sample{'s' * (least > 1)}, got {len(tensor)}.")
+
+
+def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -> Tensor:
+    """``values`` as (N, K) floating-point probabilities with N ≥ ``least`` and K ≥ 2, on a device with float64.
+
+    Each row must be non-negative and sum to 1, to within 1e-3, or 1e-2 in half precision, which is the effect of
+    rounding (float16 keeps 11 bits, bfloat16 only 8). Values are not changed; invalid ones are refused with the likely
+    cause.
+    """
+    tensor = as_tensor(values, name)
+    _rows_and_classes(
+        tensor,
+        name,
+        "scores s of the positive class of a binary model become two columns with torch.stack([1 - s, s], dim=-1)",
+        least,
+    )
+    if tensor.device.type == "mps":  # MPS has no float64
+        tensor = tensor.cpu()
+    if not tensor.is_floating_point():
+        tensor = tensor.to(torch.float64)
+    if len(tensor) == 0:
+        return tensor
+    half = tensor.dtype in (torch.float16, torch.bfloat16)
+    # Two passes settle the usual case: NaN and infinity propagate to the sum of their row.
+    sums = tensor.sum(dim=1, dtype=torch.float32 if half else None)
+    low, high = (float(end) for end in torch.aminmax(sums))
+    tolerance = 1e-2 if half else 1e-3
+    if abs(low - 1) <= tolerance and abs(high - 1) <= tolerance and float(tensor.min()) >= 0:
+        return tensor
+    finite(tensor, name)
+    if bool((tensor < 0).any()):
+        row, column = (tensor < 0).nonzero()[0].tolist()
+        raise ValueError(
+            f"`{name}` must not be negative, got {float(tensor[row, column]):g} at row {row}, column {column}; "
+            "if these are logits, apply softmax first."
+        )
+    row = int((sums - 1).abs().argmax())
+    total = float(tensor[row].sum(dtype=torch.float64))
+    raise ValueError(
+        f"`{name}` must have rows that sum to 1, but row {row} sums to {total:g}; if these are logits, apply "
+        "softmax first, if they are rounded or scores of independent classes, divide each row by its sum."
+    )
+
+
+def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
+    """``values`` as (N, K) finite floating-point logits with N ≥ ``least`` and K ≥ 2."""
+    tensor = as_tensor(values, name)
+    if tensor.dtype == torch.bool:
+        raise TypeError(f"`{name}` must hold real numbers, got {tensor.dtype}.")
+    _rows_and_classes(
+        tensor,
+        name,
+        "logits z of the positive class of a binary model become two columns with torch.stack([0 * z, z], dim=-1)",
+        least,
+    )
+    if not tensor.is_floating_point():
+        tensor = tensor.to(torch.float64 if tensor.device.type != "mps" else torch.float32)
+    is_half = tensor.dtype in (torch.float16, torch.bfloat16)
+    wide = torch.float64 if is_half and tensor.device.type == "cpu" else None  # a float32 sum is five times as fast
+    if not bool(torch.isfinite(tensor.sum(dtype=wide))):  # settles the usual case in one pass; it may also overflow
+        finite(tensor, name)
+    return tensor
+
+
+def scores(values: Any, name: str) -> Tensor:
+    """``values`` as (N,) finite float64 scores, N ≥ 1."""
+    tensor = as_tensor(values, name)
+    if tensor.ndim != 1:
+        raise ValueError(
+            f"`{name}` must have shape (N,), one score for each sample, got {tuple(tensor.shape)}; "
+            "the winning probability of each row is P.max(1)."
+        )
+    if len(tensor) == 0:
+        raise ValueError(f"`{name}` must hold at least 1 sample, got none.")
+    tensor = (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
+    finite(tensor, name)
+    return tensor
+
+
+def option(value: Any, name: str, allowed: Sequence[Any]) -> None:
+    """Refuse a value that is not one of the allowed ones."""
+    if value not in allowed or isinstance(value, bool):
+        *first, last = (repr(value) for value in allowed)
+        from softkin._core.names import did_you_mean  # only here: `import softkin.losses` loads few modules
+
+        words = [word for word in allowed if isinstance(word, str)]
+        guess = did_you_mean(value, words) if isinstance(value, str) else "."
+        raise ValueError(f"`{name}` must be {', '.join(first)}{' or ' if first else ''}{last}, got {value!r}{guess}")
+
+
+def level(value: float) -> float:
+    """The confidence level of an interval, 0 < level < 1."""
+    if not 0 < number(value, "confidence") < 1:
+        raise ValueError(f"`confidence` must be between 0 and 1, such as 0.95, got {value:g}.")
+    return float(value)
+
+
+def square(matrix: Any, name: str, *, without_diagonal: bool = False) -> Tensor:
+    """``matrix`` as a finite, non-negative (K, K) float64 tensor on the CPU with K ≥ 2; a copy.
+
+    ``without_diagonal`` sets the diagonal to 0.
+    """
+    tensor = as_tensor(matrix, name)
+    if tensor.ndim != 2 or tensor.shape[0] != tensor.shape[1]:
+        raise ValueError(f"`{name}` must be a square (K, K) matrix, got shape {tuple(tensor.shape)}.")
+    if len(tensor) < 2:
+        raise ValueError(f"`{name}` must cover at least 2 classes, got {len(tensor)}.")
+    tensor = tensor.to("cpu", torch.float64, copy=True)
+    if without_diagonal:
+        tensor.fill_diagonal_(0)
+    finite(tensor, name)
+    if bool((tensor < 0).any()):
+        row, column = (tensor < 0).nonzero()[0].tolist()
+        raise ValueError(
+            f"`{name}` must not be negative, got {float(tensor[row, column]):g} at row {row}, column {column}."
+        )
+    return tensor
+
+
+def symmetric(matrix: Tensor, name: str) -> None:
+    """Refuse an asymmetric matrix."""
+    difference = (matrix - matrix.T).abs()
+    if float(difference.max()) > SYMMETRY_TOLERANCE * float(matrix.max()):
+        row, column = divmod(int(difference.argmax()), len(matrix))
+        raise ValueError(
+            f"`{name}` must be symmetric, but [{row}, {column}] is {float(matrix[row, column]):g} and "
+            f"[{column}, {row}] is {float(matrix[column, row]):g}; pass asymmetric=True if that is meant."
+        )
+
+
+def rows_sum_to_one(matrix: Tensor, name: str) -> None:
+    """Refuse rows that are not probability distributions."""
+    off = (matrix.sum(dim=1) - 1).abs()
+    if float(off.max()) > 1e-5:
+        row = int(off.argmax())
+        raise ValueError(f"`{name}` must have rows that sum to 1, but row {row} sums to {float(matrix[row].sum()):g}.")
+
+
+def is_number(text: str) -> bool:
+    """Whether ``text`` can be parsed as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def number(value: Any, name: str) -> float:
+    """A number; text and None are refused."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating | Tensor):
+        raise TypeError(f"`{name}` must be a number, got {value!r}.")
+    return float(value)
+
+
+def alpha(value: float) -> float:
+    """The smoothing factor, 0 ≤ α < 1."""
+    if not 0 <= number(value, "alpha") < 1:  # also refuses NaN
+        raise ValueError(f"`alpha` must be at least 0 and below 1, got {value:g}; it is the mass off the true class.")
+    return float(value)
+
+
+def beta(value: float) -> float:
+    """The sharpness of the similarity, 0 ≤ β < ∞."""
+    if not 0 <= number(value, "beta") < float("inf"):
+        raise ValueError(
+            f"`beta` must be finite and at least 0, got {value:g}; 0 makes all other classes equally alike."
+        )
+    return float(value)
+
+
+def at_least_zero(value: float, name: str) -> float:
+    """A finite number that is not negative."""
+    if not 0 <= number(value, name) < float("inf"):
+        raise ValueError(f"`{name}` must be finite and at least 0, got {value:g}.")
+    return float(value)
+
+
+def count(value: int, name: str, *, least: int = 1, most: int | None = None) -> int:
+    """An integer of at least ``least`` and, if given, at most ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"`{name}` must be a whole number, got {value!r}.")
+    if value < least:
+        raise ValueError(f"`{name}` must be at least {least}, got {value}.")
+    if most is not None and value > most:
+        raise ValueError(f"`{name}` must be at most {most:,}, got {value:,}.")
+    return int(value)
+
+
+def in_order(names: Any) -> None:
+    """Refuse anything but a sequence of names whose order is that of the labels."""
+    if isinstance(names, str):
+        raise TypeError(f"`class_names` must be a list of names, got the single text {names!r}.")
+    if isinstance(names, Mapping | Set):
+        raise TypeError(
+            f"`class_names` must be a list in the order of the labels, got a {type(names).__name__}; "
+            "for a mapping from numbers to names, pass [names[k] for k in range(K)]."
+        )
+
+
+def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list[str]:
+    """Class names as distinct, non-empty texts, one per class."""
+    in_order(names)
+    names = list(names)
+    for place, name in enumerate(names):
+        if not isinstance(name, str):
+            raise TypeError(f"`class_names` must hold text, got {name!r} at index {place}.")
+        if not name.strip():
+            raise ValueError(f"`class_names` must not hold an empty name, but the name at index {place} is empty.")
+        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ValueError(f"`class_names` must be Unicode text, but {name!r} at index {place} cannot be encoded.")
+    seen: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if name in seen:
+            raise ValueError(f"`class_names` must differ, but {name!r} appears at indices {seen[name]} and {place}.")
+        seen[name] = place
+    if num_classes is not None and len(names) != num_classes:
+        raise ValueError(
+            f"`class_names` must name each class, got {len(names)} names for {num_classes} classes; "
+            "was the list made for another data set?"
+        )
+    return names
+
+
+def in_words(classes: Sequence[int], names: Sequence[str] | None) -> str:
+    """A few classes for an error message, by name if there are names."""
+    shown = [f"{k} ({names[k]})" if names is not None else str(k) for k in classes[:10]]
+    more = f" and {len(classes) - 10} more" if len(classes) > 10 else ""
+    return ", ".join(shown) + more

@@ -1,0 +1,1 @@
+"""Files: how they are written whole, read within limits, cached and refused."""

@@ -1,0 +1,179 @@
+"""Class matrices on disk, always together with the names of their classes.
+
+The classic silent error is a matrix in alphabetical order used with labels in the data set's order. A file of
+ours (safetensors) holds the matrix, its class names, what it was made from and how; a CSV with the class names as
+its header can be read too. Loading one requires the names of the wanted classes.
+"""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from softkin import SoftkinError, __version__
+from softkin._core import checks
+from softkin._io import escape, files, tensor_files
+
+MatrixKind = Literal["distances", "similarity", "labels", "confusion"]
+MODULES: dict[str, str] = {"distances": "distances", "similarity": "similarity", "labels": "smoothing"}
+KINDS = (*MODULES, "confusion")
+RESERVED = ("kind", "class_names", "source", "version")
+
+
+@dataclass(frozen=True)
+class ClassMatrix:
+    """A (K, K) matrix, the names of its classes in its order, and where it comes from."""
+
+    values: Tensor
+    class_names: list[str]
+    kind: str
+    source: str
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """Further plain data of its maker: sources and their weights, β, a suggested α, corrections"""
+
+
+class MatrixFiles:
+    """Files of one kind of class matrix: ``save``, ``load`` and ``read`` of the module that makes it."""
+
+    def __init__(self, kind: MatrixKind) -> None:
+        self.kind = kind
+
+    def content(
+        self, matrix: Any, *, class_names: Sequence[str], source: str, about: Mapping[str, Any] | None = None
+    ) -> bytes:
+        """The bytes that ``save`` writes."""
+        if not source.strip():
+            raise ValueError("`source` must say what the matrix was made from and how, got an empty text.")
+        values = checks.square(matrix, self.kind)
+        names = checks.class_names(class_names, num_classes=len(values))
+        texts = {"kind": self.kind, "class_names": names, "source": source, "version": __version__}
+        return tensor_files.encoded({"matrix": values}, {**(about or {}), **texts})
+
+    def save(
+        self,
+        path: str | Path,
+        matrix: Any,
+        *,
+        class_names: Sequence[str],
+        source: str,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write a matrix to ``path`` (.safetensors), atomically.
+
+        ``source`` says what the matrix was made from and how; it is kept with the class names, and so is ``about``,
+        plain data by name.
+        """
+        path = Path(path)
+        if path.suffix != ".safetensors":
+            raise ValueError(
+                f"`path` must end in .safetensors, which keeps the class names with the matrix, got {path.name!r}."
+            )
+        files.write(path, self.content(matrix, class_names=class_names, source=source, about=about))
+
+    def read(self, path: str | Path) -> ClassMatrix:
+        """Read a matrix with its class names and its source, in the order of the file."""
+        matrix = read_any(path, kind=self.kind)
+        if matrix.kind != self.kind:
+            loader = f"; load it with softkin.{MODULES[matrix.kind]}.load" if matrix.kind in MODULES else ""
+            raise SoftkinError(f"{path} holds {matrix.kind}, not {self.kind}{loader}.")
+        return matrix
+
+    def load(self, path: str | Path, *, class_names: Sequence[str]) -> Tensor:
+        """Read the matrix of exactly these classes, in this order.
+
+        A file for the same classes in another order is reordered by name; one for other classes is refused.
+        """
+        wanted = checks.class_names(class_names)
+        return in_order_of(self.read(path), wanted, path)
+
+
+def read_any(path: str | Path, *, kind: str = "distances") -> ClassMatrix:
+    """Read a class matrix of any kind; ``kind`` is that of a CSV whose corner cell does not name it."""
+    path = Path(path)
+    files.require_regular(path)
+    raw = _read_csv(path, kind) if path.suffix.lower() == ".csv" else _read_safetensors(path)
+    try:
+        checks.class_names(raw.class_names)
+        values = checks.square(raw.values, "matrix")
+        checks.class_names(raw.class_names, num_classes=len(values))
+    except (TypeError, ValueError) as error:
+        raise SoftkinError(f"{path} is not a class matrix: {error}") from error
+    return ClassMatrix(values, raw.class_names, raw.kind, raw.source, raw.about)
+
+
+def in_order_of(matrix: ClassMatrix, class_names: Sequence[str], path: str | Path) -> Tensor:
+    """The values of exactly these classes, in this order; ``path`` is the matrix's file, for messages."""
+    place = {name: k for k, name in enumerate(matrix.class_names)}
+    missing = [name for name in class_names if name not in place]
+    extra = sorted(set(matrix.class_names) - set(class_names))
+    if missing or extra:
+        parts = [
+            f"{label} {', '.join(map(repr, names[:5]))}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
+            for label, names in (("it lacks", missing), ("it also has", extra))
+            if names
+        ]
+        raise SoftkinError(f"{path} was made for other classes: {'; '.join(parts)}.")
+    order = torch.tensor([place[name] for name in class_names])
+    return matrix.values[order][:, order]
+
+
+def _read_safetensors(path: Path) -> ClassMatrix:
+    what = "a class matrix that softkin wrote"
+    file = tensor_files.TensorFile(path, what)
+    with files.reading(path, what, hint="make it again"):
+        names, kind, source = (file.texts[key] for key in ("class_names", "kind", "source"))
+        if not isinstance(names, list) or not isinstance(kind, str) or not isinstance(source, str):
+            raise SoftkinError(f"{path} is not {what}: its class names must be a list, its kind and source texts.")
+        about = {key: value for key, value in file.texts.items() if key not in RESERVED}
+        return ClassMatrix(file.whole("matrix"), names, kind, source, about)
+
+
+def _read_csv(path: Path, kind: str) -> ClassMatrix:
+    """A header of class names, then one row of numbers per class; the first column may repeat the names.
+
+    The cell in the corner may say what kind of matrix it is.
+    """
+    with files.reading(path, "CSV"):
+        text = files.read_bytes(path, "CSV").decode("utf-8-sig")
+        lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
+    if len(lines) < 3:
+        raise SoftkinError(
+            f"{path} must hold a header of class names and a row for each class, got {len(lines)} lines."
+        )
+    header, body = lines[0], lines[1:]
+    if all(checks.is_number(cell) for cell in header):
+        raise SoftkinError(f"{path} must begin with a header of class names, but its first line holds numbers.")
+    if len(header) == len(body) + 1:  # a column of names
+        corner, *header = header
+        kind = corner if corner in KINDS else kind
+        if [line[0] for line in body] != header:
+            raise SoftkinError(f"{path} must name its rows and columns alike and in one order, but they differ.")
+        body = [line[1:] for line in body]
+    for number, line in enumerate(body, start=2):
+        if len(line) != len(header):
+            raise SoftkinError(
+                f"{path}, row {number} must hold {len(header)} numbers, one for each class, got {len(line)}."
+            )
+    try:
+        values = torch.tensor([[float(cell) for cell in line] for line in body], dtype=torch.float64)
+    except ValueError as error:
+        raise SoftkinError(f"{path} must hold numbers below its header: {error}.") from error
+    return ClassMatrix(values, [escape.from_csv_cell(name) for name in header], kind, f"CSV file {path.name}")
+
+
+def to_csv(matrix: Tensor, class_names: Sequence[str], *, kind: MatrixKind) -> str:
+    """The matrix as text that spreadsheets and ``read`` open: names on both sides, the kind in the corner."""
+    from io import StringIO
+
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [escape.csv_cell(name) for name in class_names]
+    writer.writerow([kind, *names])
+    for name, row in zip(names, matrix.tolist(), strict=True):
+        writer.writerow([name, *(repr(value) for value in row)])
+    return text.getvalue()

@@ -1,0 +1,157 @@
+"""Calibrators that count hits in bins: histogram binning, and its Bayesian average over numbers of bins (BBQ)."""
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin._core import checks
+from softkin.calibrators.base import Solution
+from softkin.calibrators.curves import comparable
+from softkin.calibrators.one_vs_rest import OneVsRest
+from softkin.metrics import binning
+from softkin.metrics.binning import Bins
+
+SUREST = 1e-15  # a prior nearer to 0 or 1 would make the first surprise in a bin decide against the whole histogram
+
+
+class HistogramBinning(OneVsRest, name="histogram"):
+    """One-vs-rest histogram binning: a score becomes the share of hits among the fitting scores of its bin.
+
+    In a bin without any fitting score the score stays as it is. Rows are normalised, and a row whose classes all fall
+    into bins without hits stays as it is.
+
+    Args:
+        n_bins: The number of bins of each class.
+        binning: "width": ((m−1)/M, m/M], as for the histogram ECE. "mass": equally many samples in each, by class.
+
+    Attributes:
+        edges_: (M+1,), or (K, M+1) for "mass".
+        values_: (K, M) shares of hits, NaN in empty bins.
+
+    References:
+        Zadrozny and Elkan, Obtaining calibrated probability estimates from decision trees and naive Bayesian
+        classifiers, 2001. Guo et al., 2017, arXiv:1706.04599, Sec. 4.1.
+    """
+
+    _fitted = ("edges_", "values_")
+    edges_: Tensor
+    values_: Tensor
+
+    def __init__(self, *, n_bins: int = 15, binning: Literal["width", "mass"] = "width") -> None:
+        self.n_bins, self.binning = n_bins, binning
+        self._check_options()
+
+    def _check_options(self) -> None:
+        checks.count(self.n_bins, "n_bins")
+        checks.option(self.binning, "binning", ("width", "mass"))
+
+    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+        p = comparable(torch.softmax(z, dim=1))
+        k = p.shape[1]
+        chosen = binning.equal_width(self.n_bins) if self.binning == "width" else binning.equal_mass(p, self.n_bins)
+        self.edges_ = chosen.edges.clone()
+        cell = self._cells(p)
+        size = torch.bincount(cell.reshape(-1), minlength=k * self.n_bins).double()
+        hits = torch.bincount(cell.gather(1, y[:, None])[:, 0], minlength=k * self.n_bins).double()
+        self.values_ = (hits / size).reshape(k, self.n_bins)
+        return Solution()
+
+    def _cells(self, p: Tensor) -> Tensor:
+        """The bins of (N, K) scores, bin m of class k as k·M + m."""
+        bins = Bins(self.edges_, equal_width=self.edges_.ndim == 1)
+        return binning.assign(p, bins).to(torch.int64) + self.n_bins * torch.arange(p.shape[1])
+
+    def _scores(self, z: Tensor) -> Tensor:
+        p = comparable(torch.softmax(z, dim=1))
+        mapped = self.values_.reshape(-1)[self._cells(p)]
+        return torch.where(mapped.isnan(), p, mapped)
+
+
+class BayesianBinning(OneVsRest, name="bayesian-binning", title="BBQ"):
+    r"""Bayesian binning into quantiles (BBQ), one-vs-rest: an average over histograms of many numbers of bins.
+
+    For each class and each B from n^{1/3}/10 to 10·n^{1/3}, B bins of equal mass; a bin with N samples, m of them hits,
+    and middle p̄ estimates θ = (m + α)/(N + 2/B) with the prior α = 2p̄/B, β = 2(1−p̄)/B. Histograms are weighted by
+    their marginal likelihood
+
+    .. math:: \prod_b \frac{\Gamma(2/B)}{\Gamma(N_b + 2/B)}
+              \frac{\Gamma(m_b + \alpha_b)}{\Gamma(\alpha_b)} \frac{\Gamma(N_b - m_b + \beta_b)}{\Gamma(\beta_b)}
+
+    The average of step functions is a step function: it is kept as one, for each class. Equal scores share a bin.
+
+    Attributes:
+        edges_: The scores at which the maps step, concatenated over the classes.
+        values_: The value up to each edge, and one more at the end of each class.
+        offsets_: The index at which the values of each class begin, and their total number.
+
+    References:
+        Naeini et al., Obtaining Well Calibrated Probabilities Using Bayesian Binning, 2015.
+    """
+
+    _fitted = ("edges_", "values_", "offsets_")
+    edges_: Tensor
+    values_: Tensor
+    offsets_: Tensor
+
+    def __init__(self) -> None:
+        self._check_options()
+
+    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+        p = comparable(torch.softmax(z, dim=1))
+        n, k = p.shape
+        ordered, order = p.T.contiguous().sort(dim=1)
+        root = n ** (1 / 3)
+        models = range(max(1, int(root / 10)), max(1, int(10 * root)) + 1)
+        models = range(models.start, min(models.stop, n + 1))  # more bins than samples would be empty ones
+        # The ranks of the inner edges are the same for all classes: edge m of B is the ⌈m·n/B⌉-th smallest score.
+        places = torch.cat([(torch.arange(1, b) * n + b - 1) // b - 1 for b in models])
+        bounds = np.cumsum([0, *(b - 1 for b in models)])
+        numbers = torch.tensor(list(models), dtype=torch.float64)
+        model_of_bin = torch.repeat_interleave(torch.arange(len(models)), torch.tensor(list(models)))
+        is_first = torch.cat([torch.arange(b) == 0 for b in models])
+        is_last = torch.cat([torch.arange(b) == b - 1 for b in models])
+        prior = 2 / numbers[model_of_bin]
+        edges, values, offsets = [], [], [0]
+        for j in range(k):
+            inner = ordered[j][places]
+            until = torch.searchsorted(ordered[j], inner, side="right")  # how many scores up to each edge
+            hits = torch.cat([torch.zeros(1), (y[order[j]] == j).double().cumsum(0)])
+            low, high = torch.zeros(len(prior), dtype=torch.float64), torch.ones(len(prior), dtype=torch.float64)
+            low[~is_first], high[~is_last] = inner, inner
+            start = torch.zeros(len(prior), dtype=torch.int64)
+            stop = torch.full((len(prior),), n)
+            start[~is_first], stop[~is_last] = until, until
+            size, hit = (stop - start).double(), hits[stop] - hits[start]
+            middle = ((low + high) / 2).clamp(SUREST, 1 - SUREST)
+            a, b = prior * middle, prior * (1 - middle)
+            terms = torch.lgamma(prior) - torch.lgamma(size + prior) + torch.lgamma(hit + a) - torch.lgamma(a)
+            terms += torch.lgamma(size - hit + b) - torch.lgamma(b)
+            score = torch.zeros(len(models), dtype=torch.float64).index_add_(0, model_of_bin, terms)
+            weight = torch.softmax(score, dim=0)
+            theta = (hit + a) / (size + prior)
+            used = (weight > 1e-17).nonzero()[:, 0].tolist()  # smaller weights cannot change a float64 sum
+            joint = torch.cat([inner[bounds[m] : bounds[m + 1]] for m in used]).unique()
+            level = torch.zeros(len(joint) + 1, dtype=torch.float64)
+            for m in used:
+                own = inner[bounds[m] : bounds[m + 1]]
+                first = int(bounds[m]) + m  # each model has one more bin than inner edges
+                bins = theta[first : first + len(own) + 1]
+                # The interval that ends at joint edge e lies in the bin whose own upper edge is the first ≥ e.
+                level[:-1] += weight[m] * bins[torch.searchsorted(own, joint)]
+                level[-1] += weight[m] * bins[-1]
+            edges.append(joint)
+            values.append(level)
+            offsets.append(offsets[-1] + len(level))
+        self.edges_, self.values_, self.offsets_ = torch.cat(edges), torch.cat(values), torch.tensor(offsets)
+        return Solution()
+
+    def _scores(self, z: Tensor) -> Tensor:
+        p = comparable(torch.softmax(z, dim=1)).T.contiguous()
+        offsets = self.offsets_.tolist()
+        mapped = torch.empty_like(p)
+        for j in range(len(p)):
+            a, b = offsets[j], offsets[j + 1]
+            mapped[j] = self.values_[a:b][torch.searchsorted(self.edges_[a - j : b - j - 1], p[j])]
+        return mapped.T.contiguous()

@@ -1,0 +1,178 @@
+"""Calibrators by name, applied to predictions; and a comparison of all of them."""
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from softkin import SoftkinError, calibrators
+from softkin import metrics as measures
+from softkin._core.names import did_you_mean
+from softkin._core.progress import track
+from softkin._io.files import from_number, number
+from softkin.calibrators import REGISTRY, Calibrator
+from softkin.evaluation import comparison, leaks, memory
+from softkin.evaluation.settings import Settings
+from softkin.metrics import catalogue, resampling, scopes
+from softkin.predictions import Predictions
+
+
+def orders() -> list[str]:
+    """The metrics that can order methods: those of a comparison that have a better direction."""
+    return [metric.key for metric in catalogue.shown("compare") if metric.larger_is_better is not None]
+
+
+def order(name: str) -> str:
+    """The key of a metric by which methods can be ordered."""
+    metric = catalogue.METRICS.canonical(name) if name in catalogue.METRICS else name
+    if metric not in orders():
+        guess = did_you_mean(str(name), orders())
+        raise ValueError(f"`metric` must be one of {', '.join(orders())}, got {name!r}{guess}")
+    return metric
+
+
+def method(name: str) -> Calibrator:
+    """An unfitted calibrator by one of its names."""
+    return REGISTRY[REGISTRY.canonical(name, "method")]()
+
+
+def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None = None) -> Calibrator:
+    """Fit on predictions, and remember their rows by content; ``floor`` as for ``Calibrator.fit``."""
+    return calibrator.fit(
+        predictions.scores,
+        predictions.known_labels,
+        from_probabilities=predictions.are_probabilities,
+        floor=floor,
+        sample_ids=leaks.row_keys(predictions),
+    )
+
+
+def common_rows(calibrator: Calibrator, predictions: Predictions) -> int:
+    """The number of rows that the calibrator was fitted on; 0 without labels, which are needed to recognise them."""
+    return 0 if predictions.labels is None else leaks.overlap(calibrator.sample_digests_, predictions)
+
+
+def compare_methods(
+    validation: Predictions,
+    test: Predictions,
+    methods: Sequence[str] | None = None,
+    *,
+    floor: float | None = None,
+    metric: str = "nll",
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> dict[str, Any]:
+    """Fit every method on one set of samples and measure it on another.
+
+    Args:
+        validation: The samples that the calibrators are fitted on.
+        test: The samples that they are measured on; a warning counts samples that are in both sets.
+        methods: Names of calibrators; by default all, without those that search their penalty where that would take
+            many minutes (``calibrators.affordable``); a warning names these.
+        floor: The value that replaces a probability of 0, as for ``Calibrator.fit``.
+        metric: The metric that orders them, one of ``orders()``, such as "nll", "brier" or "accuracy".
+        confidence: The level of all intervals.
+        resamples: The number of resamples for an interval.
+        seed: The seed of the resampling.
+        progress: Whether to show a bar; by default on a terminal.
+
+    Returns:
+        Plain data: ``methods``, best first, each with ``metrics``, ``seconds``, perhaps ``failed`` or ``warnings``;
+        "uncalibrated" is one of them. ``winner`` names the first; ``comparisons`` hold its paired differences to the
+        next and to no calibration.
+    """
+    settings = Settings(confidence=confidence, resamples=resamples, seed=seed)
+    metric = order(metric)
+    if validation.num_classes != test.num_classes:
+        raise SoftkinError(
+            f"{validation.name} has {validation.num_classes} classes and {test.name} has {test.num_classes}; "
+            "a calibrator cannot change them."
+        )
+    notices = [leaks.between(validation, test)]
+    if validation.are_probabilities and floor is None:
+        estimate = calibrators.floor_of(validation.scores, validation.known_labels)
+        floor = estimate.value
+        notices += [f"{validation.name}: {estimate}."] if estimate.zeros else []
+    if methods is None:
+        methods, left_out = list(REGISTRY), []
+        if not calibrators.affordable(len(validation), validation.num_classes):
+            left_out = [name for name in methods if REGISTRY[name].searches]
+            methods = [name for name in methods if name not in left_out]
+            notices.append(
+                f"{', '.join(left_out)} are left out: with {len(validation):,} samples of {validation.num_classes} "
+                "classes each would search its penalty for minutes; name them in --methods to include them."
+            )
+    candidates = [(type(calibrator).name, calibrator) for calibrator in map(method, methods)]
+    kept = {"uncalibrated": test.probabilities}
+    lines = [{"method": "uncalibrated", "code": None, **_line(test.probabilities, test, settings), "seconds": 0.0}]
+    for name, candidate in track(candidates, "calibrating", total=len(candidates), show=progress):
+        line: dict[str, Any] = {"method": name, "code": repr(candidate)}
+        lines.append(line)
+        start = time.perf_counter()
+        try:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                p = test.calibrated(fit(candidate, validation, floor=floor)).probabilities
+        except (ValueError, SoftkinError) as error:
+            line["failed"] = str(error)
+            continue
+        line["seconds"] = time.perf_counter() - start
+        line |= _line(p, test, settings)
+        kept[name] = p
+        if said:
+            line["warnings"] = sorted({str(warning.message) for warning in said})
+    lines.sort(key=lambda line: _order(line, metric))
+    names = [line["method"] for line in lines if line["method"] in kept]
+    winner = names[0]
+    rivals = dict.fromkeys([*names[1:2], *(["uncalibrated"] if winner != "uncalibrated" else [])])
+    return {
+        "fitted_on": {"name": validation.name, "num_samples": len(validation), "digest": validation.digest},
+        "measured_on": {"name": test.name, "num_samples": len(test), "digest": test.digest},
+        "metric": metric,
+        "confidence": confidence,
+        "methods": lines,
+        "winner": winner,
+        "comparisons": [_against(kept, winner, rival, test, metric, settings) for rival in rivals],
+        "warnings": [notice for notice in notices if notice],
+    }
+
+
+def _line(p: torch.Tensor, test: Predictions, settings: Settings) -> dict[str, Any]:
+    checked, y = scopes.checked(p, test.known_labels)
+    made = comparison.statistics(checked, y, settings)
+    ends = resampling.measured(list(made.values()), settings.confidence, settings.resamples, settings.seed)
+    return {"metrics": memory.summary(made, dict(zip(made, ends, strict=True)), settings)}
+
+
+def _order(line: dict[str, Any], metric: str) -> float:
+    if "metrics" not in line:
+        return float("inf")
+    return catalogue.METRICS[metric].cost(from_number(line["metrics"][metric]["value"]))
+
+
+def _against(
+    kept: dict[str, torch.Tensor], winner: str, rival: str, test: Predictions, metric: str, settings: Settings
+) -> dict[str, Any]:
+    difference = measures.compare(
+        kept[winner],
+        kept[rival],
+        test.known_labels,
+        metric,
+        confidence=settings.confidence,
+        resamples=settings.resamples,
+        seed=settings.seed,
+    )
+    return {
+        "a": winner,
+        "b": rival,
+        "metric": metric,
+        "difference": number(difference.difference),
+        "low": number(difference.low),
+        "high": number(difference.high),
+        "p_value": difference.p_value,
+        "significant": difference.low > 0 or difference.high < 0,  # False if infinities leave no interval
+    }

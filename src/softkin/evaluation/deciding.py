@@ -1,0 +1,360 @@
+"""Decision rules by name: fitted to predictions, applied to others, and compared side by side."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import SoftkinError, distances, similarity
+from softkin._core.names import did_you_mean
+from softkin._io import escape, files
+from softkin.decisions import REGISTRY, Abstain, Climb, Costs, Outcome, PredictionSets, Rule, Tree, set_scores
+from softkin.decisions import confidence as confidence_scores
+from softkin.evaluation import leaks
+from softkin.predictions import Predictions
+
+NAMES_ALONE = "names"
+FORMATS = (".csv", ".jsonl", ".npz")
+LARGEST_TREE = 10**6  # lines of a taxonomy's file
+
+
+def rule_kind(name: str) -> type[Rule]:
+    """A rule's class by one of its names."""
+    return REGISTRY[REGISTRY.canonical(name, "rule")]
+
+
+def set_score_names() -> list[str]:
+    """The names of the scores of sets and of confidence."""
+    return [*set_scores.SCORES, *confidence_scores.SCORES]
+
+
+# The inputs of rules
+
+
+def tree_of(source: str, predictions: Predictions) -> Tree:
+    """A tree over the classes of predictions.
+
+    Args:
+        source: "names" for the dendrogram of the class names' word distances; a .csv of (parent, child) lines, or of
+            (class, superclass) lines with that header; or a file of class distances.
+        predictions: The predictions whose classes the tree must have.
+    """
+    names = _named(predictions, "a tree")
+    if source == NAMES_ALONE:
+        return Tree.from_distances(distances.from_words(names), class_names=names)
+    path = Path(source)
+    try:
+        if path.suffix.lower() != ".csv":
+            return Tree.from_distances(distances.load(path, class_names=names), class_names=names)
+        header, lines = _pairs(path, "parent and child")
+        if header[0] in ("class", "class_name"):
+            return Tree.from_superclasses(dict(lines), class_names=names)
+        return Tree.from_edges(lines, names)
+    except (ValueError, TypeError) as error:
+        raise SoftkinError(f"{path}: {error}") from error
+
+
+def _pairs(path: Path, columns: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:
+    """The header and the lines of a CSV with two columns."""
+    with files.reading(path, "CSV"):
+        text = files.read_bytes(path, "CSV").decode("utf-8-sig")
+        lines = [tuple(map(escape.from_csv_cell, line)) for line in csv.reader(io.StringIO(text, newline="")) if line]
+    if len(lines) > LARGEST_TREE:
+        raise SoftkinError(f"{path} must have at most {LARGEST_TREE:,} lines, got {len(lines):,}.")
+    wrong = next((place for place, line in enumerate(lines, 1) if len(line) != 2), None)
+    if wrong is not None or len(lines) < 2:
+        where = f"line {wrong} has {len(lines[wrong - 1])}" if wrong is not None else f"there are {len(lines)} lines"
+        raise SoftkinError(f"{path} must have a header and two columns, {columns}, but {where}.")
+    (first, second), *rest = lines
+    return (first.strip().lower(), second.strip().lower()), [(parent, child) for parent, child in rest]
+
+
+def costs_of(source: str | Path, predictions: Predictions) -> Tensor:
+    """(K, K) costs from a file of class distances, or from a .csv with the class names as its header."""
+    path, names = Path(source), _named(predictions, "costs")
+    try:
+        return distances.load(path, class_names=names)
+    except ValueError as error:
+        raise SoftkinError(f"{path}: {error}") from error
+
+
+def all_costs_of(sources: Sequence[str | Path], predictions: Predictions) -> dict[str, Tensor]:
+    """``costs_of`` each file by its name without suffix, or by its path if two names would be the same."""
+    stems = [Path(source).stem for source in sources]
+    titles = [str(source) if stems.count(stem) > 1 else stem for source, stem in zip(sources, stems, strict=True)]
+    return {title: costs_of(source, predictions) for title, source in zip(titles, sources, strict=True)}
+
+
+def groups_of(source: str | Path, predictions: Predictions) -> Tensor:
+    """The group 0 … G−1 of each class, (K,), from a .csv of class,group lines or a .json object of class: group."""
+    path, names = Path(source), _named(predictions, "groups")
+    if path.suffix.lower() == ".json":
+        content = files.read_json(path, "JSON")
+        if not isinstance(content, dict) or not all(isinstance(value, str | int) for value in content.values()):
+            raise SoftkinError(f"{path} must be one JSON object with the group of each class, a text or a number.")
+        lines = [(name, str(group)) for name, group in content.items()]
+    else:
+        lines = _pairs(path, "class and group")[1]
+    group_of: dict[str, str] = {}
+    for name, group in lines:
+        if name not in names:
+            raise SoftkinError(
+                f"{path} must hold the classes of {predictions.name}, got {escape.terminal(name)!r}"
+                f"{did_you_mean(name, names)}"
+            )
+        if group_of.setdefault(name, group) != group:
+            raise SoftkinError(f"{path} must give each class one group, but {escape.terminal(name)!r} has two.")
+    missing = next((name for name in names if name not in group_of), None)
+    if missing is not None:
+        raise SoftkinError(
+            f"{path} must have a group for each class, but {escape.terminal(missing)!r} has none"
+            f"{'.' if path.suffix.lower() == '.json' else '; is its first line a header?'}"
+        )
+    numbers = {group: place for place, group in enumerate(dict.fromkeys(group_of[name] for name in names))}
+    return torch.tensor([numbers[group_of[name]] for name in names])
+
+
+def similarity_of(source: str, predictions: Predictions) -> Tensor:
+    """(K, K) similarity from a file, or from the class names alone ("names")."""
+    names = _named(predictions, "similarity")
+    if source == NAMES_ALONE:
+        return similarity.from_distances(distances.from_words(names))
+    return similarity.load(source, class_names=names)
+
+
+def _named(predictions: Predictions, what: str) -> list[str]:
+    if predictions.class_names is None:
+        raise SoftkinError(f"{predictions.name} must have class names for {what}; give them with --class-names.")
+    return predictions.class_names
+
+
+def check_options(kind: type[Rule], options: Mapping[str, Any]) -> None:
+    """Refuse options that the rule does not take, and the lack of one that it needs; None is an option left out."""
+    spelled = {name: "--costs" if name == "matrix" else f"--{name}" for name in options}
+    taken = kind.option_names()
+    foreign = next((name for name, value in options.items() if value is not None and name not in taken), None)
+    if foreign is not None:
+        allowed = ", ".join(spelled[name] for name in options if name in taken)
+        raise ValueError(f"{spelled[foreign]} is not for the rule {kind.name}, which takes {allowed}.")
+    needed = next((name for name in options if name in kind.required_options() and options[name] is None), None)
+    if needed is not None:
+        raise ValueError(f"{spelled[needed]} must be given with the rule {kind.name}.")
+
+
+# Fitting, applying, comparing
+
+
+def fit(rule: Rule, predictions: Predictions) -> Rule:
+    """Fit on predictions, and remember their rows by content."""
+    return rule.fit(
+        predictions.scores,
+        predictions.known_labels,
+        from_probabilities=predictions.are_probabilities,
+        sample_ids=leaks.row_keys(predictions),
+        class_names=predictions.class_names,
+    )
+
+
+def notice(rule: Rule, predictions: Predictions) -> str | None:
+    """The sentence about rows that the rule was fitted on, or None."""
+    if predictions.labels is None:
+        return None
+    common = leaks.overlap(rule.sample_digests_, predictions)
+    return leaks.notice(common, len(predictions), rule.title, str(predictions.name))
+
+
+def answers(rule: Rule, predictions: Predictions) -> Tensor:
+    """The rule's answer for each row.
+
+    Raises:
+        SoftkinError: The predictions have other classes than the rule, or the same in another order.
+    """
+    known, theirs = rule.class_names_, predictions.class_names
+    if known is not None and theirs is not None and known != theirs and len(known) == len(theirs):
+        place = next(k for k, (a, b) in enumerate(zip(known, theirs, strict=True)) if a != b)
+        raise SoftkinError(
+            f"{predictions.name} must have the rule's classes in its order, but class {place} is "
+            f"{escape.terminal(theirs[place])!r} and not {escape.terminal(known[place])!r}."
+        )
+    try:
+        result: Tensor = rule.predict(predictions.scores, from_probabilities=predictions.are_probabilities)
+    except ValueError as error:
+        raise SoftkinError(f"{predictions.name}: {error}") from error
+    return result
+
+
+def written(path: Path, rule: Rule, result: Tensor, predictions: Predictions) -> None:
+    """Write answers as CSV, JSONL or npz, atomically, with class names if there are any."""
+    ids = _sample_ids(predictions)
+    if path.suffix == ".npz":
+        arrays: dict[str, Any] = {"answers": result.numpy(), "sample_ids": np.array(ids), "rule": np.array(rule.name)}
+        arrays["guarantee"] = np.array(rule.guarantee())
+        names = predictions.class_names or rule.class_names_
+        if names is not None:
+            arrays["class_names"] = np.array(names)
+        if isinstance(rule, Climb):
+            arrays["node_names"] = np.array(rule.tree.names)
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        files.write(path, buffer.getvalue())
+        return
+    said = [_in_words(rule, answer, predictions) for answer in result.tolist()]
+    if path.suffix == ".jsonl":
+        lines = [
+            json.dumps({"sample_id": name, "answer": answer}, ensure_ascii=False)
+            for name, answer in zip(ids, said, strict=True)
+        ]
+        files.write(path, "".join(f"{line}\n" for line in lines))
+        return
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["sample_id", "answer"])
+    for name, answer in zip(ids, said, strict=True):
+        cell = " | ".join(answer) if isinstance(answer, list) else "" if answer is None else str(answer)
+        writer.writerow([escape.csv_cell(str(name)), escape.csv_cell(cell)])
+    files.write(path, text.getvalue())
+
+
+def _sample_ids(predictions: Predictions) -> list[Any]:
+    ids = predictions.sample_ids
+    if ids is None:
+        return list(range(len(predictions)))
+    return ids.tolist() if isinstance(ids, Tensor) else list(ids)
+
+
+def _in_words(rule: Rule, answer: Any, predictions: Predictions) -> Any:
+    """An answer by name: a list for a set, None for no answer."""
+    names = predictions.class_names or rule.class_names_ or [str(k) for k in range(rule.num_classes_)]
+    if isinstance(answer, list):
+        return [names[k] for k, inside in enumerate(answer) if inside]
+    if answer < 0:
+        return None
+    if isinstance(rule, Climb):
+        return rule.tree.names[answer]
+    if isinstance(rule, Costs):
+        if rule.actions is not None:
+            return rule.actions[answer]
+        return names[answer] if answer < len(names) else f"action {answer}"
+    return names[answer]
+
+
+def candidates(
+    predictions: Predictions,
+    *,
+    coverage: float,
+    error: float,
+    confidence: float,
+    tree: Tree | None = None,
+    alike: Tensor | None = None,
+    costs: Mapping[str, Tensor] | None = None,
+    groups: Tensor | None = None,
+    rules: Sequence[str] | None = None,
+) -> dict[str, Rule]:
+    """The rules that can be compared on such predictions, by title."""
+    offered: dict[str, Rule] = {}
+    for score in set_scores.SCORES:
+        offered[f"sets, {score.upper()}"] = PredictionSets(coverage, score)
+        if alike is not None:
+            offered[f"sets of kin, {score.upper()}"] = PredictionSets(coverage, score, similarity=alike)
+    offered["sets per class, LAC"] = PredictionSets(coverage, conditional="class")
+    if groups is not None:
+        offered["sets per group, LAC"] = PredictionSets(coverage, conditional=groups)
+    for score, declared in confidence_scores.SCORES.items():
+        if not (declared.takes_logits and predictions.are_probabilities):
+            offered[f"abstain by {score}"] = Abstain(error, confidence=confidence, score=score)
+    if tree is not None:
+        offered["climb"] = Climb(tree, error, confidence=confidence)
+    for name, matrix in (costs or {}).items():
+        offered[f"least cost, {name}" if len(costs or {}) > 1 else "least cost"] = Costs(matrix)
+    options = {"coverage": coverage, "error": error, "confidence": confidence, "tree": tree, "similarity": alike}
+    for kind in REGISTRY.values():  # rules declared outside softkin
+        if kind not in (PredictionSets, Abstain, Climb, Costs) and kind.required_options() <= {
+            name for name, value in options.items() if value is not None
+        }:
+            offered[kind.title] = kind(**{name: options[name] for name in kind.option_names() if name in options})
+    wanted = None if rules is None else {REGISTRY.canonical(name, "rules") for name in rules}
+    return {title: rule for title, rule in offered.items() if wanted is None or rule.name in wanted}
+
+
+def compare_rules(
+    validation: Predictions,
+    test: Predictions,
+    rules: Mapping[str, Rule],
+    *,
+    level: float = 0.95,
+    costs: Mapping[str, Tensor] | None = None,
+    tree: Tree | None = None,
+) -> dict[str, Any]:
+    """Fit every rule on one set of samples and measure it on another.
+
+    Args:
+        validation: The samples that the rules are fitted on.
+        test: The samples that they are measured on; a warning counts samples that are in both sets.
+        rules: Unfitted rules by title.
+        level: The level of all intervals.
+        costs: Cost matrices (K, K) by name, for the measure ``cost`` of single answers, or ``cost NAME`` of several.
+        tree: A tree whose uppermost kinds are the super-classes in which sets are counted.
+
+    Returns:
+        Plain data: ``rules``, each with ``measures`` and its ``guarantee``, or with why it ``failed``.
+    """
+    import time
+    import warnings
+
+    if validation.num_classes != test.num_classes:
+        raise SoftkinError(
+            f"{validation.name} has {validation.num_classes} classes and {test.name} has {test.num_classes}; "
+            "a rule is for one number of classes."
+        )
+    shared = leaks.between(validation, test)
+    groups = None if tree is None else uppermost(tree)
+    several = costs if costs is not None and len(costs) > 1 else {}
+    single = next(iter(costs.values())) if costs and not several else None
+    lines = []
+    for title, rule in rules.items():
+        line: dict[str, Any] = {"rule": title, "kind": rule.name, "code": repr(rule)}
+        lines.append(line)
+        start = time.perf_counter()
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                fit(rule, validation)
+                outcome = _measured(rule, test, level, superclasses=groups, costs=single)
+                for name, matrix in several.items():
+                    cost = _measured(rule, test, level, costs=matrix).get("cost")
+                    if cost is None:  # sets have no cost
+                        break
+                    outcome.measures.pop("cost", None)
+                    outcome.measures[f"cost {name}"] = cost
+        except ValueError as error:
+            line["failed"] = str(error)
+            continue
+        line |= outcome.to_dict() | {"guarantee": rule.guarantee(), "seconds": time.perf_counter() - start}
+        if caught:
+            line["warnings"] = sorted({str(warning.message) for warning in caught})
+    return {
+        "fitted_on": {"name": validation.name, "num_samples": len(validation), "digest": validation.digest},
+        "measured_on": {"name": test.name, "num_samples": len(test), "digest": test.digest},
+        "confidence": level,
+        "rules": lines,
+        "warnings": [] if shared is None else [shared.replace("the calibrators were", "the rules were")],
+    }
+
+
+def _measured(rule: Rule, test: Predictions, level: float, **options: Any) -> Outcome:
+    return rule.evaluate(
+        test.scores, test.known_labels, from_probabilities=test.are_probabilities, confidence=level, **options
+    )
+
+
+def uppermost(tree: Tree) -> Tensor:
+    """The uppermost group of each class below the root, (K,) 0 … G−1."""
+    top = tree.paths[:, -1]
+    groups: Tensor = torch.unique(top, return_inverse=True)[1]
+    return groups

@@ -1,0 +1,331 @@
+"""Several files of predictions as one set, read by this process, by several processes, or on a Ray cluster.
+
+The files are taken in contiguous runs, at most 32, whatever the number of processes. Each run is one ``Stream``; the
+streams are merged in the order of the files. So the results are the same to the bit, whichever process reads a file.
+"""
+
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from softkin import SoftkinError
+from softkin._core import cluster
+from softkin._core.progress import track
+from softkin.evaluation.settings import Settings
+from softkin.evaluation.streams import Stream
+from softkin.metrics import catalogue
+from softkin.predictions import formats
+from softkin.predictions.formats import Block, PredictionFile, Reading
+from softkin.predictions.registry import by_suffix
+
+RUNS = 32  # contiguous parts of a set, which must not depend on the number of processes
+RETRIES = 3  # of a run after its node or process died
+
+
+def expand(path: str | Path) -> list[Path] | None:
+    """The files that a folder or a pattern such as ``shards/*.parquet`` stands for, in the order of their names.
+
+    It is None for one file, or standard input. Numbers in names are sorted as numbers: part-2 comes before part-10.
+
+    Raises:
+        SoftkinError: The folder or the pattern has no file of predictions, or files of several formats.
+    """
+    text = str(path)
+    if text == "-" or Path(path).is_file():
+        return None
+    if Path(path).is_dir():
+        inside = (file for file in Path(path).iterdir() if not file.name.startswith("."))
+        matches = [file for file in inside if file.is_file() and by_suffix(file.suffix) is not None]
+    elif glob.has_magic(text):
+        matches = [Path(name) for name in glob.glob(text, recursive=True) if Path(name).is_file()]
+    else:
+        return None
+    if Path(path).is_dir() and {file.suffix for file in matches} != {".json"}:
+        matches = [
+            file for file in matches if file.suffix != ".json"
+        ]  # something about the others, such as their schema
+    # An .npy file of labels belongs to one of scores.
+    matches = [file for file in matches if file.suffix != ".npy" or formats.kind_in_words(file.stem) is not None]
+    if not matches:
+        raise SoftkinError(f"{text} must match files of predictions, but there is none.")
+    kinds = sorted({by_suffix(file.suffix) or file.suffix for file in matches})
+    if len(kinds) > 1:
+        raise SoftkinError(f"{text} must match files of one format, but matches {' and '.join(kinds)}.")
+    return sorted(matches, key=lambda file: [(piece.isdigit(), int(piece) if piece.isdigit() else 0, piece)
+                                           for piece in re.split(r"(\d+)", str(file))])  # fmt: skip
+
+
+def opened(paths: Sequence[Path], reading: Reading) -> list[PredictionFile]:
+    """All files of a set, opened; they must agree on kind of scores, classes and class names."""
+    files = [formats.open_as(path, reading) for path in paths]
+    first = files[0]
+    for other in files[1:]:
+        for what, a, b in (
+            ("kind of scores", first.kind, other.kind),
+            ("number of classes", first.num_classes, other.num_classes),
+            ("class names", first.class_names, other.class_names),
+        ):
+            if a != b:
+                both = f": {a} and {b}" if what != "class names" else ""
+                raise SoftkinError(f"the files of a set must have the same {what}, but {first.name} and {other.name} "
+                                   f"differ in it{both}.")  # fmt: skip
+    return files
+
+
+def runs_of(count: int) -> list[range]:
+    """The indices of so many files in at most 32 contiguous runs of nearly equal size."""
+    runs = min(RUNS, count)
+    return [range(count * run // runs, count * (run + 1) // runs) for run in range(runs)]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run of files for another process to read."""
+
+    paths: list[str]
+    reading: dict[str, Any]
+    """The fields of a ``Reading``"""
+    num_classes: int
+    start: int
+    """The number of rows before these files; −1 to only count rows"""
+    settings: dict[str, Any]
+    metrics: list[str]
+    """Keys of the metrics; every process must know the same ones"""
+
+    def perform(self) -> bytes:
+        """The stream of the files as bytes, or the number of rows of each file as JSON."""
+        unknown = set(self.metrics) - set(catalogue.METRICS)
+        if unknown:
+            raise ValueError(
+                f"the metric {sorted(unknown)[0]!r} is declared in the calling process only, and other processes do "
+                "not know it; evaluate with jobs=1."
+            )
+        stream = Stream(self.num_classes, Settings(**self.settings), start=max(0, self.start))
+        counts = []
+        for path in self.paths:
+            file = formats.open_as(path, Reading(**self.reading))
+            rows = 0
+            for block in file.blocks(progress=False):
+                if self.start >= 0:
+                    feed(stream, file, block, rows)
+                rows += len(block.values)
+            counts.append(rows)
+        return stream.to_bytes() if self.start >= 0 else json.dumps(counts).encode()
+
+
+def feed(stream: Stream, file: PredictionFile, block: Block, start: int) -> None:
+    """Add a block, which begins at row ``start`` of its file, to a stream."""
+    if block.labels is None:
+        raise SoftkinError(f"{file.name} must have labels, one for each row; name a file of them with --labels.")
+    try:
+        stream.add(block.values, block.labels, file.kind, block.ids)
+    except (TypeError, ValueError) as error:
+        end = start + len(block.values)
+        raise SoftkinError(
+            f"{file.name}, rows {start:,} to {end - 1:,}, counted from the first of them: {error}"
+        ) from error
+
+
+def summed(
+    files: Sequence[PredictionFile],
+    paths: Sequence[Path],
+    reading: Reading,
+    settings: Settings,
+    *,
+    jobs: int,
+    engine: str,
+    address: str | None,
+    progress: bool | None,
+) -> Stream:
+    """The stream of all files, read by ``jobs`` processes or by the nodes of a cluster."""
+    first = files[0]
+    keys = [metric.key for metric in catalogue.shown("evaluate", first.num_classes)]
+    counts = [file.num_rows for file in files]
+
+    def task(run: range, start: int) -> Task:
+        own_paths = [str(Path(paths[place]).resolve()) for place in run]
+        return Task(own_paths, asdict(reading), first.num_classes, start, asdict(settings), keys)
+
+    runs = runs_of(len(files))
+    with _performer(engine, jobs, address) as perform:
+        unknown = [run for run in runs if any(counts[place] is None for place in run)]
+        for run, content in zip(unknown, perform([task(run, -1) for run in unknown]), strict=True):
+            for place, rows in zip(run, json.loads(content), strict=True):
+                counts[place] = rows
+        starts = [sum(counts[: run.start]) for run in runs]  # type: ignore[arg-type]
+        total: Stream | None = None
+        results = perform([task(run, start) for run, start in zip(runs, starts, strict=True)])
+        for content in track(results, f"reading {len(files)} files", total=len(runs), show=progress):
+            part = Stream.from_bytes(content, first.num_classes, settings)
+            if total is None:
+                total = part
+            else:
+                total.merge(part)
+    assert total is not None
+    return total
+
+
+# Two ways to perform tasks. Both return results in the order of the tasks, and hold few of them at a time.
+
+
+def _performer(engine: str, jobs: int, address: str | None) -> "_Processes | _Cluster":
+    return _Cluster(address) if engine == "ray" else _Processes(jobs)
+
+
+class _Processes:
+    """Worker processes on this machine, each with one task at a time; they import nothing from the current folder."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self.own = threading.local()
+        self.started: list[_Process] = []
+
+    def __enter__(self) -> "_Processes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.started:
+            process.stop()
+
+    def __call__(self, tasks: Sequence[Task]) -> Iterator[bytes]:
+        """The results of tasks, in their order."""
+        with ThreadPoolExecutor(self.jobs) as pool:
+            waiting: deque[Future[bytes]] = deque()
+            left = iter(tasks)
+            try:
+                while True:
+                    while len(waiting) < 2 * self.jobs and (task := next(left, None)) is not None:
+                        waiting.append(pool.submit(self._perform, task))
+                    if not waiting:
+                        return
+                    yield waiting.popleft().result()
+            except BaseException:
+                for future in waiting:
+                    future.cancel()
+                self.__exit__()  # so that no thread waits for its process
+                raise
+
+    def _perform(self, task: Task) -> bytes:
+        if not hasattr(self.own, "process"):
+            self.own.process = _Process(self.jobs)
+            self.started.append(self.own.process)
+        process: _Process = self.own.process
+        return process.perform(task)
+
+
+class _Process:
+    """``python -P -m softkin.evaluation``: one task per line on its standard input, results on its output."""
+
+    def __init__(self, jobs: int) -> None:
+        threads = str(max(1, (os.cpu_count() or 1) // jobs))
+        self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by ``stop``
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "softkin.evaluation"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            env=os.environ | {"OMP_NUM_THREADS": threads},
+        )
+
+    def perform(self, task: Task) -> bytes:
+        """The result of a task, or the error that it met."""
+        process = self.process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline() or b"null")
+            content = None if answer is None else process.stdout.read(answer["bytes"])
+        except (OSError, ValueError):
+            answer = content = None
+        if answer is None or content is None or len(content) < answer["bytes"]:
+            code = process.wait()
+            self.errors.seek(0)
+            said = self.errors.read().decode(errors="replace").strip().splitlines()
+            reason = f"signal {-code}" if code < 0 else said[-1] if said else f"exit code {code}"
+            raise SoftkinError(
+                f"a process that read {task.paths[0]} ended before it was done ({reason}); did it run out of memory? "
+                "Fewer --jobs need less."
+            )
+        for text in answer["warnings"]:
+            warnings.warn(text, stacklevel=2)
+        if "error" in answer:
+            raise SoftkinError(answer["error"])
+        return content
+
+    def stop(self) -> None:
+        """Kill the process."""
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.errors):
+            if stream is not None:
+                stream.close()
+
+
+class _Cluster:
+    """The nodes of a Ray cluster, which must see the files under the same paths.
+
+    A task whose node dies, or whose result was lost with a node, is repeated on another node.
+    """
+
+    def __init__(self, address: str | None) -> None:
+        self.connection = cluster.connected(address)
+
+    def __enter__(self) -> "_Cluster":
+        self.ray = self.connection.__enter__()
+        self.task = self.ray.remote(_on_node).options(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.connection.__exit__(*error)
+
+    def __call__(self, tasks: Sequence[Task]) -> Iterator[bytes]:
+        """The results of tasks, in their order."""
+        most = 2 * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        left, waiting = iter(tasks), deque[Any]()
+        while True:
+            while len(waiting) < most and (task := next(left, None)) is not None:
+                waiting.append(self.task.remote(asdict(task)))
+            if not waiting:
+                return
+            try:
+                content: bytes = self.ray.get(waiting.popleft())
+            except self.ray.exceptions.RayTaskError as error:
+                raise SoftkinError(str(error.cause if isinstance(error.cause, Exception) else error)) from None
+            except self.ray.exceptions.RayError as error:
+                raise SoftkinError(f"Ray gave up: {str(error).splitlines()[0]}") from error
+            yield content
+
+
+def _on_node(task: dict[str, Any]) -> bytes:
+    return Task(**task).perform()
+
+
+def main() -> None:
+    """Perform tasks until the standard input ends."""
+    output, sys.stdout = sys.stdout.buffer, sys.stderr  # keeps other output from mixing with the results
+    for line in sys.stdin:
+        answer: dict[str, Any] = {}
+        content = b""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                content = Task(**json.loads(line)).perform()
+            except (SoftkinError, ValueError, TypeError, MemoryError) as error:
+                answer["error"] = str(error) or type(error).__name__
+        answer |= {"bytes": len(content), "warnings": [str(warning.message) for warning in said]}
+        output.write(json.dumps(answer).encode() + b"\n" + content)
+        output.flush()

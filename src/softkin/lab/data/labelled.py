@@ -1,0 +1,101 @@
+"""The types that every reader returns: samples, their classes, and their origin."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softkin._io import files
+
+SampleKind = Literal["images", "features", "text"]
+
+_NUMBER = re.compile(r" \(n\d{8}\)$")  # distinguishes two classes with the same synonyms
+
+
+def numbered(count: int, what: str) -> list[str]:
+    """Names for numbered classes; too many are refused, since ids of ``what`` were probably taken for classes."""
+    files.within("classes", count, what)
+    return [f"class {k}" for k in range(count)]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Samples whose classes may be unknown, such as out-of-distribution sets."""
+
+    values: NDArray[Any]
+    """Images (N, H, W, C) uint8, features (N, D) float32, or text as hashed word counts (N, 4096) uint8.
+
+    Values from the cache are memory-mapped. Up to 1 GiB they are mapped copy-on-write, so that torch accepts them
+    without a warning, and writing to them changes memory but never the file. Larger files are mapped read-only.
+    """
+    labels: NDArray[np.int64] | None
+    """(N,) class numbers, or None where the samples belong to none of the classes."""
+    class_names: list[str]
+    source: str
+    """A description of the origin of the samples."""
+    kind: SampleKind
+    ids: NDArray[np.int64]
+    """(N,) row of each sample in its part of the source; in a split, rows are counted over all parts."""
+    digest: str
+    """Digest of the content: values, labels and class names."""
+    texts: list[str] | None = None
+    peak: int = 255
+    """The largest possible pixel value; it is 16 in scikit-learn's digits."""
+
+    @property
+    def synonyms(self) -> list[list[str]]:
+        """The names of each class in the form that ``distances.from_words`` takes; WordNet's classes have several."""
+        return [_NUMBER.sub("", name).split(", ") for name in self.class_names]
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one sample as networks take it: (channels, height, width) or (D,)."""
+        shape = self.values.shape[1:]
+        return (shape[-1], *shape[:-1]) if self.kind == "images" else shape
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> Self:
+        """These rows, in this order. A result too large for memory is written to a file in the cache."""
+        from softkin.lab.data import store
+
+        index = np.asarray(rows, dtype=np.int64)
+        if index.ndim != 1:
+            raise ValueError(f"`rows` must be a list of row numbers, got an array of shape {index.shape}.")
+        if len(index) and (index.min() < 0 or index.max() >= len(self)):
+            wrong = index[(index < 0) | (index >= len(self))][0]
+            raise ValueError(f"`rows` must be from 0 to {len(self) - 1}, got {wrong}.")
+        digest = files.sha256(f"{self.digest} rows ".encode() + index.astype("<i8").tobytes())
+        return replace(
+            self,
+            values=store.rows_of(self.values, index, digest),
+            labels=None if self.labels is None else self.labels[index],
+            ids=self.ids[index],
+            digest=digest,
+            texts=None if self.texts is None else [self.texts[row] for row in index.tolist()],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled(Samples):
+    """Samples with their classes."""
+
+    labels: NDArray[np.int64]
+    """(N,) class numbers from 0 to K−1."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """Decoded data to be stored: values in chunks, and fields that are complete once the last chunk was read."""
+
+    labels: NDArray[np.int64]
+    class_names: list[str]
+    kind: SampleKind
+    chunks: Iterable[NDArray[Any]]
+    """Chunks that together form the (N, …) values; each may be dropped after use."""
+    texts: list[str] | None = None
+    peak: int = 255

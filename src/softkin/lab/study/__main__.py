@@ -1,0 +1,5 @@
+import sys
+
+from softkin.lab.study.worker import main
+
+sys.exit(main())

@@ -1,0 +1,150 @@
+"""An estimate of a study before it runs: every run, shared runs, and the time, extrapolated from a few timed steps."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from softkin.lab import models, training
+from softkin.lab.study import methods as registry
+from softkin.lab.study.perform import one_thread, resolve, split
+from softkin.lab.study.plan import Job, Plan, shortened
+from softkin.lab.study.records import Kept, Records
+from softkin.lab.study.spec import StudySpec
+
+STEPS = 12  # optimizer steps that are timed, after as many for warm-up
+RESULT = 0.5  # seconds for choosing, calibrating and measuring, which is little beside a training
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The runs of a study, and how long they may take."""
+
+    kept: Kept
+    jobs: list[Job]
+    """All runs, in the order in which they would run"""
+    done: set[str]
+    """Digests of the runs that are already done"""
+    seconds: float
+    """The time of all trainings one after another"""
+    per_training: float
+    workers: int
+    to_come: int = 0
+    """The number of trainings whose values the first seed has yet to choose; ``seconds`` includes them"""
+
+    def text(self) -> str:
+        """The estimate as text."""
+        spec, data = self.kept.spec, self.kept.data
+        lines = [
+            f"{data['source']}: {data['rows']}, {data['classes']} classes",
+            f"network {spec.model}, {spec.recipe['epochs']} epochs, seeds {', '.join(map(str, spec.seeds))}",
+            "",
+        ]
+        users: dict[str, int] = {}
+        for job in self.jobs:
+            for digest in job.needs:
+                users[digest] = users.get(digest, 0) + 1
+        titles = {job.digest: job.title for job in self.jobs}
+        for job in self.jobs:
+            parts = [job.title]
+            if job.kind == "result" and job.needs:
+                parts.append(
+                    "from " + (titles[job.needs[0]] if len(job.needs) == 1 else f"the best of {len(job.needs)}")
+                )
+            if users.get(job.digest, 0) > 1:
+                parts.append(f"shared by {users[job.digest]} runs")
+            parts += ["done already"] if job.digest in self.done else []
+            lines.append(f"{job.digest}  {parts[0]}" + (f" ({', '.join(parts[1:])})" if parts[1:] else ""))
+        counts = {kind: sum(job.kind == kind for job in self.jobs) for kind in ("distances", "training", "result")}
+        later = "; halving adds trainings as it decides" if spec.search == "halving" else ""
+        if self.to_come:
+            later += f"; {self.to_come} more trainings once the first seed has chosen their values"
+        lines += [
+            "",
+            f"{len(self.jobs)} runs: {counts['distances']} distances, {counts['training']} trainings, "
+            f"{counts['result']} results; {len(self.done)} done already{later}",
+            f"about {self.per_training:.1f} s per training (measured), "
+            f"{duration(self.seconds / self.workers)} with {self.workers} at a time",
+            "",
+        ]
+        return "\n".join(lines)
+
+
+def estimate(spec: StudySpec, folder: str | Path, *, device: str | None = None, workers: int | None = None) -> Estimate:
+    """Plan a study and time a few steps of its training; nothing is written."""
+    from softkin.lab.study.run import default_device, default_workers
+
+    device = device or default_device()
+    kept = resolve(spec)
+    plan, records = Plan(kept), Records(folder)
+    jobs = list(plan.jobs(records.find))
+    done = {job.digest for job in jobs if records.find(job.digest) is not None}
+    each = _seconds_of_training(plan, device)
+    to_come = sum(
+        not plan.search(base, seed, records.find).trials for seed in kept.spec.seeds for base in kept.spec.bases()
+    )
+    total = each * to_come
+    for job in jobs:
+        if job.digest not in done:
+            if job.kind == "training":
+                networks = _networks(job.spec["method"])
+                total += each * networks * job.spec["recipe"]["epochs"] / kept.spec.recipe["epochs"]
+            elif job.kind == "result":
+                total += RESULT
+    return Estimate(kept, jobs, done, total, each, workers or default_workers(device), to_come)
+
+
+def _networks(method: str) -> float:
+    """The number of networks that one training of a method trains."""
+    training = registry.named(method).training
+    if training is None or not training.several:
+        return 1
+    members = next(parameter.default for parameter in training.parameters if parameter.name == "members")
+    return members + training.distils
+
+
+def _seconds_of_training(plan: Plan, device: str | None) -> float:
+    """The time of a full one-hot training and its predictions, extrapolated from ``STEPS`` steps."""
+    spec = plan.spec
+    job = plan.training("one-hot", {}, spec.seeds[0])
+    parts = split(spec.data, job.spec["split"])
+    batch, epochs = int(plan.recipe["batch_size"]), int(plan.recipe["epochs"])
+    steps = max(1, len(parts.train.labels) // batch)
+    rows = parts.train.take(range(min(len(parts.train.labels), batch * min(steps, STEPS))))
+    few = max(1, STEPS // max(1, min(steps, STEPS)))
+    recipe = training.Recipe.from_dict(shortened(plan.recipe, few))
+    seconds = []
+    with one_thread(1):
+        for _ in range(2):
+            assert spec.model is not None
+            network = models.build(
+                spec.model,
+                num_classes=len(parts.train.class_names),
+                input_shape=parts.train.input_shape,
+                seed=0,
+                **spec.model_options,
+            )
+            start = time.perf_counter()
+            trained = training.fit(
+                network,
+                rows,
+                None,
+                method=training.Method("one-hot"),
+                recipe=recipe,
+                device=device,
+                progress=False,
+            )
+            seconds.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        few_rows = parts.test.take(range(min(len(parts.test.labels), 1000)))
+        training.predict(trained, few_rows, device=device)
+        a_row = (time.perf_counter() - start) / len(few_rows.labels)
+    a_step = seconds[-1] / (few * max(1, min(steps, STEPS)))
+    predicted = len(parts.test.labels) + len(parts.validation.labels) + spec.ood_rows * len(spec.ood)
+    return a_step * steps * epochs + a_row * predicted
+
+
+def duration(seconds: float) -> str:
+    """A number of seconds as text, in a suitable unit."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,159 @@
+"""The sentences below a study's table: what the columns mean, which numbers cannot win, which values were chosen."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from softkin.lab.study import methods as registry
+from softkin.lab.study import significance
+from softkin.lab.study.folder import Result
+from softkin.lab.study.significance import Verdict
+from softkin.lab.study.spec import StudySpec
+from softkin.lab.training.methods import Value, in_words
+
+if TYPE_CHECKING:
+    from softkin.lab.study.tables import Column, Row
+
+TIE = "≈"
+NOT_RANKED = "†"
+WIDE = 0.1  # gap of confidence and accuracy from which a note explains Laplace's
+INTERVALS = ("nll", "ece_hist")
+"""The columns whose intervals a table of one seed spells out"""
+
+
+def about(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], finished: bool) -> list[str]:
+    """The notes that explain the numbers of the table."""
+    seeds = len(spec.seeds)
+    notes = [f"{data.get('source', spec.data)}, {data.get('rows', '')}; network {spec.model}; {_seeds(seeds)}."]
+    notes += [
+        "In % (NLL: nats)" + (", mean ± standard deviation over seeds." if seeds > 1 else "."),
+        "Hist P: how far confidence is from accuracy, over 15 bins of the winning scores; 0 is calibrated.",
+        "Hist O: the same over the scores of all classes, summed per sample; about twice Hist P where a network is "
+        "over-confident.",
+        "KDE P, KDE O: the same with smooth curves instead of bins. KDE O has no winner: its floor is what smoothing "
+        "alone adds.",
+        "Gap: mean confidence − accuracy; above 0 is over-confident, below 0 under-confident.",
+        "In brackets: the value that perfect calibration would have with as many samples.",
+    ]
+    notes.append(f"Bold: best. {TIE}: not significantly worse than the best ({significance.in_words(seeds)}).")
+    if "auto" in spec.alpha:
+        notes.append(
+            "α of auto: adjusted after each epoch by half of the validation gap, within one training per method."
+        )
+    if spec.trials > 1:
+        by = spec.select
+        if spec.accuracy_budget is not None:
+            against = "one-hot" if spec.search == "grid" and registry.ONE_HOT in spec.bases() else "the best trial"
+            by = f"lowest output ECE that loses at most {spec.accuracy_budget:g} points of accuracy to {against}"
+        where = "on each seed" if spec.tuning == "each seed" else "on the first seed"
+        trials = f"{spec.trials} trials for each method with values to try"
+        notes.append(f"Values chosen by {by} of validation rows {where}, {trials}.")
+    if not finished:
+        due = len(spec.methods) * seeds
+        notes.append(f"Unfinished: {len(results)} of {due} results are in; winners only among methods that have all.")
+    return notes
+
+
+def caveats(columns: "Sequence[Column]", by_method: Mapping[str, Sequence[Result]]) -> list[str]:
+    """Which numbers cannot win, and why."""
+    notes = []
+    for column in columns:
+        caveat_of = {
+            registry.title(name): result.metrics["caveats"][column.key]
+            for name, results_of_method in by_method.items()
+            for result in results_of_method
+            if column.key in result.metrics.get("caveats", ())
+        }
+        for caveat in dict.fromkeys(caveat_of.values()):
+            names = ", ".join(name for name, text in caveat_of.items() if text == caveat)
+            notes.append(f"{NOT_RANKED} {column.title} of {names} is no winner: {caveat}.")
+    return notes
+
+
+def failed_trainings(rows: "Sequence[Row]", seeds: Sequence[int]) -> list[str]:
+    """The seeds whose accuracy is below half of their method's median, said once for each training."""
+    notes: dict[str, str] = {}
+    for row in rows:
+        base, cell = registry.parts(row.method)[0], row.cells["accuracy"]
+        usual = statistics.median(cell.values)
+        low = [(seed, value) for seed, value in zip(seeds, cell.values, strict=True) if value < usual / 2]
+        if low and base not in notes:
+            words = " and ".join(f"seed {seed} ({100 * value:.1f} %)" for seed, value in low)
+            notes[base] = (
+                f"{row.title}: a training failed, of {words}, where the median accuracy over seeds is "
+                f"{100 * usual:.1f} %. The means count it; a lower learning rate may help."
+            )
+    return list(notes.values())
+
+
+def costs(rows: "Sequence[Row]") -> list[str]:
+    """The cost, relative to one-hot, of methods that need more than one plain network."""
+    priced = [(row, row.cost) for row in rows if row.cost is not None]
+    if not priced:
+        return []
+    words = []
+    for row, cost in priced:
+        passes = "1 pass" if cost["passes"] == 1 else f"{cost['passes']:g} passes"
+        trained = f", {cost['networks']:g} trainings" if cost["networks"] > 1 else ""
+        words.append(f"{row.title} {passes}, {cost['memory']:.3g} × memory{trained}")
+    return [f"Cost relative to one-hot (passes through the network for a prediction, memory): {'; '.join(words)}."]
+
+
+def too_wide(rows: "Sequence[Row]") -> list[str]:
+    """Why Laplace's approximation is under-confident, where it is by far."""
+    return [
+        f"{row.title} is under-confident by {-100 * row.cells['signed_gap'].mean:.0f} points. The network is nearly "
+        "certain of its training rows, so that the loss has little curvature, and the marginal likelihood chooses a "
+        "wide Gaussian: that is the method, and happens with few rows. laplace+ts corrects the scale."
+        for row in rows
+        if row.method == "laplace" and "signed_gap" in row.cells and row.cells["signed_gap"].mean < -WIDE
+    ]
+
+
+def of_one_seed(spec: StudySpec, shown: "Sequence[Column]", verdicts: Mapping[str, Verdict]) -> list[str]:
+    """The notes of a table with a single seed."""
+    if len(spec.seeds) > 1:
+        return []
+    notes = []
+    for column in shown:
+        verdict = verdicts.get(column.key)
+        if verdict is None or not verdict.differences or column.key not in INTERVALS:
+            continue
+        scale, digits = (100.0, 2) if column.percent else (1.0, 3)
+        intervals = (
+            f"{registry.title(name)} {low * scale:+.{digits}f} to {high * scale:+.{digits}f}"
+            for name, (low, high) in verdict.differences.items()
+        )
+        best, sentence = registry.title(verdict.best), significance.ONE_SEED
+        notes.append(
+            f"{sentence[0].upper()}{sentence[1:]}; the samples' interval alone is, {column.title} minus "
+            f"that of {best}: {', '.join(intervals)}."
+        )
+    return notes
+
+
+def values(rows: "Sequence[Row]") -> list[str]:
+    """The parameter values behind the numbers, once for each network."""
+    networks = {registry.parts(row.method)[0]: row for row in reversed(rows)}  # the first row of each network
+    texts = {row.title: values_in_words(row.chosen, row.settled) for row in reversed(networks.values())}
+    said = [f"{title} {text}" for title, text in texts.items() if text]
+    return [f"Values: {'; '.join(said)}."] if said else []
+
+
+def values_in_words(chosen: Sequence[Mapping[str, Value]], settled: Sequence[Mapping[str, float]] = ()) -> str:
+    """The values of all seeds, with the range in which "auto" settled.
+
+    Example:
+        >>> values_in_words([{"alpha": "auto", "beta": 2.0}] * 2, [{"alpha": 0.031}, {"alpha": 0.0468}])
+        'α = auto (0.031 to 0.0468), β = 2'
+    """
+    text = " or ".join(dict.fromkeys(map(in_words, chosen)))
+    for name in dict.fromkeys(name for values in settled for name in values):
+        ends = [f"{end([values[name] for values in settled if name in values]):.3g}" for end in (min, max)]
+        auto = in_words({name: "auto"})
+        text = text.replace(auto, f"{auto} ({' to '.join(dict.fromkeys(ends))})")
+    return text
+
+
+def _seeds(seeds: int) -> str:
+    return f"{seeds} seeds" if seeds > 1 else "1 seed"

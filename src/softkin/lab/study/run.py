@@ -1,0 +1,253 @@
+"""A study from beginning to end: resolve, keep, run on an engine, write the table."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._core.cluster import ENGINES
+from softkin._core.names import require
+from softkin.lab import models
+from softkin.lab.study.baseline import Baseline
+from softkin.lab.study.folder import StudyFolder
+from softkin.lab.study.outputs import WritePage, write
+from softkin.lab.study.perform import resolve
+from softkin.lab.study.records import keep
+from softkin.lab.study.spec import StudySpec
+from softkin.lab.study.tables import Table, table, times
+from softkin.lab.study.worker import STOPPED, Standing, standing, work
+
+MOST_RESTARTS = 10  # of dead workers, over a whole study
+MOST_WORKERS = 1024
+LOOK = 0.5  # seconds between checks of the workers' progress
+
+Update = Callable[[Standing], None]
+
+
+def run(
+    spec: StudySpec,
+    folder: str | Path,
+    *,
+    device: str | None = None,
+    workers: int | None = None,
+    progress: bool | None = None,
+    engine: str = "local",
+    force: bool = False,
+    ray_options: dict[str, Any] | None = None,
+    write_page: WritePage | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Table:
+    """Run a study in ``folder``, or resume it; finished runs are not repeated.
+
+    Several processes, on one machine or on many that see the folder, may call this with the same study at the same
+    time: each run is taken by exactly one of them.
+
+    Args:
+        spec: The study.
+        folder: The folder for its records.
+        device: The device to train on, such as "cpu" or "cuda:1"; by default the accelerator, if there is one.
+        workers: The number of runs at a time. None: one for each core, or each GPU with "cuda". 1: in this process.
+        progress: Whether to show a progress bar; by default on a terminal.
+        engine: "local", or "ray" for a cluster.
+        force: Replace another study in the folder; runs that both have are kept.
+        ray_options: ``address``, ``num_cpus`` and ``num_gpus`` per run, ``retries``.
+        write_page: ``softkin.report.write_comparison``, to write the study's page too, as ``softkin compare`` does.
+        tell: Called with what one-hot training implies for smoothing, one sentence, as soon as it is trained on all
+            seeds and before the other methods are.
+
+    Returns:
+        The table, which is also in the folder.
+
+    Raises:
+        SoftkinError: The folder holds another study or cannot be written, or runs failed. Finished runs are kept.
+    """
+    require(engine, ENGINES, "engine")
+    if workers is not None:
+        checks.count(workers, "workers", most=MOST_WORKERS)
+    kept = resolve(spec)
+    keep(Path(folder), kept, force=force)
+    opened = StudyFolder(folder)
+    for job in opened.plan.jobs(opened.records.find):
+        opened.records.forgive(job.digest)  # a new start retries failed runs
+    baseline = Baseline(opened, tell)
+    said = ""
+    if engine == "ray":
+        from softkin.lab.study import ray_engine
+
+        with shown(progress) as update:
+            ray_engine.drive(opened, device=device, update=_both(update, baseline), **(ray_options or {}))
+    else:
+        device = device or default_device()
+        count = workers or default_workers(device)
+        left = sum(opened.records.find(job.digest) is None for job in opened.plan.jobs(opened.records.find))
+        with shown(progress) as update:
+            if count == 1 or left <= 1:
+                work(opened, device=device, update=_both(update, baseline), trust_model=spec.model or ())
+            else:
+                said = _supervise(opened, device, min(count, left), update, baseline)
+    result = finish(opened, write_page=write_page)
+    end = standing(opened)
+    if end.left and not end.running:  # not failed, but not done either
+        last = f" (a worker's last words: {said})" if said else ""
+        raise SoftkinError(
+            f"{len(end.left)} of {end.total} runs were not done, {end.left[0].title} among them: the workers ended "
+            f"without them{last}; all that is done is kept in {folder}, and the same command tries again."
+        )
+    return replace(result, times=times(opened))
+
+
+def _both(update: Update | None, baseline: Baseline) -> Update:
+    """A function that updates the progress bar and checks whether the baseline's sentence is due."""
+
+    def both(standing: Standing) -> None:
+        if update is not None:
+            update(standing)
+        baseline.look()
+
+    return both
+
+
+def finish(folder: str | Path | StudyFolder, *, write_page: WritePage | None = None) -> Table:
+    """Write the table, figures and page of a study's folder, and raise an error if runs failed.
+
+    Args:
+        folder: The folder of the study.
+        write_page: ``softkin.report.write_comparison``, to write the study's page too.
+    """
+    folder = StudyFolder.of(folder)
+    result = table(folder)
+    write(folder, result, write_page)
+    end = standing(folder)
+    if end.failed:
+        job, reason = end.failed[0]
+        more = f" and {len(end.failed) - 1} more" if len(end.failed) > 1 else ""
+        raise SoftkinError(
+            f"{job.title}{more} failed: {reason.rstrip('.')}; all that is done is kept in {folder.path}, "
+            "and the same command tries again."
+        )
+    folder.claims.forget({job.digest for job in end.done})
+    return result
+
+
+def default_device() -> str:
+    """The accelerator, if there is one."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def default_workers(device: str | None) -> int:
+    """One worker for each GPU, else one for each core that this process may use."""
+    import torch
+
+    if device == "cuda":
+        return max(1, torch.cuda.device_count())
+    if device is not None and device != "cpu":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _devices(device: str | None, count: int) -> list[str | None]:
+    """The device of each worker; with "cuda" workers are spread over the GPUs."""
+    import torch
+
+    if device == "cuda" and torch.cuda.device_count() > 1:
+        return [f"cuda:{i % torch.cuda.device_count()}" for i in range(count)]
+    return [device] * count
+
+
+def _supervise(folder: StudyFolder, device: str | None, count: int, update: Update | None, baseline: Baseline) -> str:
+    """Start workers, replace dead ones, wait for all; return the last line that one of them wrote, if any."""
+    all_workers = [_Worker(folder, device_of) for device_of in _devices(device, count)]
+    workers, restarts, said = list(all_workers), 0, ""
+    try:
+        while workers:
+            time.sleep(LOOK)
+            if update is not None:
+                update(standing(folder))
+            baseline.look()
+            for worker in list(workers):
+                code = worker.process.poll()
+                if code is None:
+                    continue
+                workers.remove(worker)
+                sys.stderr.write(worker.warnings())
+                said = worker.words() or said
+                if code == STOPPED:
+                    raise SoftkinError(worker.words() or "a worker stopped without a message")
+                if code != 0:
+                    restarts += 1
+                    if restarts > MOST_RESTARTS:
+                        raise SoftkinError(f"workers keep dying (exit code {code}): {said or 'they said nothing'}")
+                    all_workers.append(_Worker(folder, worker.device))
+                    workers.append(all_workers[-1])
+    finally:
+        for worker in all_workers:
+            worker.close()
+    return said
+
+
+class _Worker:
+    """A process that works on the study."""
+
+    def __init__(self, folder: StudyFolder, device: str | None) -> None:
+        self.device = device
+        self._errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  see close
+        # -P, and a variable for its child processes: no file in the current folder may replace one of our modules.
+        command = [sys.executable, "-P", "-m", "softkin.lab.study", str(folder.path), "--parent", str(os.getpid())]
+        command += ["--device", device] if device else []
+        model = folder.kept.spec.model
+        if model is not None and models.is_code(model):  # named by the caller; may be in the current folder
+            command += ["--trust-model", model]
+            command += [part for entry in sys.path for part in ("--import-from", os.path.abspath(entry))]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
+        self.process = subprocess.Popen(command, stderr=self._errors, stdin=subprocess.DEVNULL, env=environment)
+
+    def _lines(self) -> list[str]:
+        self._errors.seek(0)
+        return self._errors.read().splitlines()
+
+    def warnings(self) -> str:
+        """The worker's warnings, one per line."""
+        return "".join(f"{line}\n" for line in self._lines() if line.startswith("softkin: warning:"))
+
+    def words(self) -> str:
+        """The last line that the worker wrote to stderr, if any."""
+        return next((line for line in reversed(self._lines()) if line.strip()), "")
+
+    def close(self) -> None:
+        """Terminate the process if it still runs, and discard its output."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait()
+        self._errors.close()
+
+
+@contextmanager
+def shown(show: bool | None) -> Iterator[Update | None]:
+    """Show a progress bar of runs; yields the function that updates it, or None without a bar."""
+    if not (sys.stderr.isatty() if show is None else show):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def update(standing: Standing) -> None:
+            running = "; ".join(job.title for job, _ in standing.running[:4])
+            bar.update(task, completed=len(standing.done), total=standing.total, description=running)
+
+        yield update

@@ -1,0 +1,348 @@
+"""A study as plain data: the data, the network, the methods, the seeds, and what is tuned."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from softkin._core import checks
+from softkin._core.names import require
+from softkin._io import files
+from softkin.lab import models
+from softkin.lab.study import methods as registry
+from softkin.lab.study.methods import PAPER
+from softkin.lab.training.methods import Parameter, TrainingMethod, Value, text_of
+from softkin.metrics import catalogue
+
+SEARCHES = ("grid", "halving")
+MOST_SEEDS = MOST_VALUES = 1000  # folders of a few thousand runs are the largest that were tested
+MOST_ROWS = 10_000_000
+MOST_SEED = 2**63 - 1  # the largest that torch's generators take
+OLD_KEYS = {"per_class": "max_per_class"}
+"""Keys of earlier versions, which are still read"""
+TUNINGS = ("each seed", "first seed")
+
+
+@dataclass(frozen=True)
+class StudySpec:
+    """A study: everything that its table depends on.
+
+    As TOML the fields are keys, ``recipe``, ``model_options`` and ``aliases`` tables. A single number stands for a
+    grid of one; ``seeds = 5`` for the seeds 0 to 4.
+
+    Example:
+        >>> spec = StudySpec(methods=("one-hot", "ts", "we"), seeds=3, beta=2.0)
+        >>> spec.seeds, spec.beta
+        ((0, 1, 2), (2.0,))
+        >>> StudySpec.from_dict(spec.to_dict()) == spec
+        True
+    """
+
+    name: str = "compare"
+    """Its name"""
+    data: str = "digits"
+    """Any source that ``softkin.lab.data.load`` reads"""
+    size: int | None = None
+    """Resize images to this many pixels on each side"""
+    max_per_class: int | None = None
+    """The maximum number of training images of each class"""
+    validation: int | None = None
+    test: int | None = None
+    """The numbers of rows of both; None: the defaults of ``softkin.lab.data.split``"""
+    model: str | None = None
+    """A network's name, or "package.module:callable"; None: depends on the kind of data"""
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """The ``name`` of a recipe, and fields of ``softkin.lab.training.Recipe`` that replace its values"""
+    methods: tuple[str, ...] = ()
+    """Names from ``lab.study.methods``, or joined ones such as "we+ts"; empty: the paper's that suit the data"""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """A seed fixes split, initial weights and the order of the data, the same for every method"""
+    alpha: tuple[Value, ...] = ("auto",)
+    beta: tuple[Value, ...] = ("auto",)
+    """Grids of the class-similarity methods: every α with every β, small values first, so that they win ties. With α
+    "auto", the validation gap adjusts α during training; with β "auto", β is fitted to the confusions of one-hot
+    training on validation rows. Uniform smoothing takes its α from the same grid; online smoothing does not, because
+    its α has another meaning"""
+    top_m: int | None = None
+    """For the class-similarity methods: the number of most similar classes that keep their share of α, while the others
+    divide the rest evenly; None: all"""
+    uniform_alpha: tuple[Value, ...] = ()
+    mixing: tuple[float, ...] = ()
+    """Grids of uniform smoothing's α and of mixup's a; empty: as many values as other methods, around the default"""
+    select: str = "nll"
+    search: str = "grid"
+    tuning: str = "each seed"
+    """"first seed": values are chosen on the first seed and kept for the others, for expensive studies"""
+    accuracy_budget: float | None = None
+    """Points of accuracy (%): choose the lowest output ECE among values that lose at most this much to one-hot"""
+    latent_dim: int | None = None
+    """The autoencoder's latent dimension; None: depends on the size of the images"""
+    vectors: str | None = None
+    """"glove", or a file of word vectors; None: softkin's default vectors"""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Words of class names, each with the word to look up instead"""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Options of further distance sources, by name: tree and measure of "tree", matrix of "file", outputs, confusion,
+    weights. Never an encoder: that would be code, named by a file"""
+    ood: tuple[str, ...] = ()
+    """Out-of-distribution sets: "uniform", "gaussian", or any source of data"""
+    ood_rows: int = 10_000
+
+    def __post_init__(self) -> None:
+        for key in ("alpha", "beta", "uniform_alpha", "mixing"):
+            self._set(key, _grid(getattr(self, key), key))
+        self._set("seeds", _seeds(self.seeds))
+        for key in ("methods", "ood"):
+            self._set(key, _texts(getattr(self, key), key))
+        for key in ("name", "data"):
+            if not isinstance(getattr(self, key), str) or not getattr(self, key):
+                raise TypeError(f"`{key}` must be a text, got {getattr(self, key)!r}.")
+        for key in ("model", "vectors"):
+            if getattr(self, key) is not None and not isinstance(getattr(self, key), str):
+                raise TypeError(f"`{key}` must be a text, got {getattr(self, key)!r}.")
+        for key in ("model_options", "recipe", "aliases", "sources"):
+            if not isinstance(getattr(self, key), Mapping):
+                raise TypeError(f"`{key}` must be a table, got {getattr(self, key)!r}.")
+            self._set(key, dict(getattr(self, key)))
+        for word, other in self.aliases.items():
+            if not isinstance(other, str):
+                raise TypeError(f"`aliases` must hold words, got {other!r} for {word!r}.")
+        _check_sources(self.sources)
+        for key in ("size", "max_per_class", "validation", "test", "latent_dim", "top_m"):
+            if getattr(self, key) is not None:
+                checks.count(getattr(self, key), key)
+        checks.count(self.ood_rows, "ood_rows", most=MOST_ROWS)
+        self._set("methods", tuple(registry.check(name) for name in self.methods))
+        if len(set(self.methods)) < len(self.methods):
+            raise ValueError(f"`methods` must differ, got {', '.join(self.methods)}.")
+        for value in _numbers((*self.alpha, *self.uniform_alpha)):
+            checks.alpha(value)
+        for value in _numbers(self.beta):
+            checks.beta(value)
+        if 0 in self.mixing:
+            raise ValueError("`mixing` must be above 0, got 0; without mixing that is one-hot.")
+        if self.select in catalogue.METRICS:
+            self._set("select", catalogue.METRICS.canonical(self.select))
+        selectable = tuple(metric.key for metric in catalogue.shown("select"))
+        for key, allowed in (("select", selectable), ("search", SEARCHES), ("tuning", TUNINGS)):
+            require(getattr(self, key), allowed, key)
+        if self.accuracy_budget is not None:
+            checks.at_least_zero(self.accuracy_budget, "accuracy_budget")
+        _ = self.trials
+
+    def _set(self, key: str, value: Any) -> None:
+        object.__setattr__(self, key, value)
+
+    # What is trained
+
+    def bases(self) -> list[str]:
+        """The training methods that the study needs; one-hot comes first if a calibrator follows it."""
+        needed = [registry.parts(name)[0] for name in self.methods]
+        ordered = [name for name in (registry.ONE_HOT,) if name in needed]
+        return list(dict.fromkeys(ordered + needed))
+
+    @property
+    def looks_up_words(self) -> bool:
+        """Whether one of the methods compares the words that name the classes."""
+        sources = [registry.named(base).source for base in self.bases()]
+        return any(source is not None and "vectors" in source.options for source in sources)
+
+    @property
+    def trials(self) -> int:
+        """The number of values that every tunable method tries; the same for all, to keep the comparison fair."""
+        bases = self.bases() if self.methods else list(PAPER)
+        counts: dict[str, int] = {}
+        methods = [registry.named(base) for base in bases]
+        if any(method.source is not None for method in methods):
+            counts["alpha × beta"] = len(self.alpha) * len(self.beta)
+        smoothing = any(_smooths(method.training) for method in methods)
+        if smoothing and not counts and not self.uniform_alpha and len(self.alpha) > 1:
+            counts["alpha"] = len(self.alpha)
+        if self.uniform_alpha and smoothing:
+            counts["uniform_alpha"] = len(self.uniform_alpha)
+        if self.mixing and any(method.training is not None and method.training.tuned == "mixing" for method in methods):
+            counts["mixing"] = len(self.mixing)
+        if len(set(counts.values())) > 1:
+            unequal = ", ".join(f"{key} has {count}" for key, count in counts.items())
+            raise ValueError(f"every tunable method must get the same number of trials, but {unequal}.")
+        return checks.count(next(iter(counts.values()), len(self.alpha)), "alpha × beta", most=MOST_VALUES)
+
+    def candidates(self, base: str) -> list[dict[str, Value]]:
+        """The values that a training method tries, one set for each trial; one-hot has nothing to try.
+
+        An α of "auto" is one trial, however many values of β the others try: there is nothing else to try.
+        """
+        method = registry.named(base)
+        if method.source is not None:
+            kept: dict[str, Value] = {} if self.top_m is None else {"top_m": self.top_m}
+            alphas, betas = _small_first(self.alpha), _small_first(self.beta)
+            return [{"alpha": alpha, "beta": beta, **kept} for alpha in alphas for beta in betas]
+        training = method.training
+        if training is None or training.tuned is None:
+            return [{}]
+        parameter = _tuned(training)
+        listed: tuple[Value, ...] = self.mixing if training.tuned == "mixing" else ()
+        ends = parameter.default, parameter.default
+        if _smooths(training):
+            listed = self.uniform_alpha
+            if not listed:
+                listed = self.alpha if len(self.alpha) == self.trials else ("auto",) if "auto" in self.alpha else ()
+            numbers = _numbers(self.alpha)
+            ends = (min(numbers), max(numbers)) if numbers else ends
+        return [{training.tuned: value} for value in _small_first(listed or _spread(*ends, self.trials))]
+
+    # As data
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        if self.top_m is None:  # studies made before this field existed keep their digest
+            del values["top_m"]
+        if not self.sources:  # likewise
+            del values["sources"]
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """A study from plain data; an unknown key is refused with the nearest known one."""
+        values = {OLD_KEYS.get(key, key): value for key, value in values.items()}
+        for key in values:
+            require(key, (f.name for f in fields(cls)), "key")
+        return cls(**values)
+
+    @classmethod
+    def from_toml(cls, path: str | Path, *, trust_model: str | Sequence[str] = ()) -> Self:
+        """A study from a TOML file.
+
+        Args:
+            path: The file.
+            trust_model: A "package.module:callable" that the file may name as its network: building that runs code.
+        """
+        values = trusted(read_toml(path), path, trust_model)
+        with files.named(path):
+            return cls.from_dict(values)
+
+    @property
+    def digest(self) -> str:
+        """The digest that identifies this study."""
+        old = {key: name for name, key in OLD_KEYS.items()}  # existing studies keep their digests
+        return digest_of({old.get(key, key): value for key, value in self.to_dict().items()})
+
+
+def digest_of(values: Any) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 of plain data, independent of the order of keys."""
+    return files.sha256_of_json(values)[:16]
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """A TOML file as plain data."""
+    return files.read_toml(path, "a study")
+
+
+def trusted(values: dict[str, Any], path: str | Path, trust_model: str | Sequence[str]) -> dict[str, Any]:
+    """The study in a file, refused if its network is code that ``trust_model`` does not name."""
+    if isinstance(values.get("model"), str):
+        models.require_trust(values["model"], trust_model, where=str(path))
+    return values
+
+
+def _tuned(training: TrainingMethod) -> Parameter:
+    return next(parameter for parameter in training.parameters if parameter.name == training.tuned)
+
+
+def _smooths(training: TrainingMethod | None) -> bool:
+    """Whether a study's grid of α applies to this method; online smoothing's α weights labels that it learns."""
+    return training is not None and training.tuned == "alpha" and _tuned(training).automatic
+
+
+def _small_first(values: Sequence[Value]) -> list[Value]:
+    """Sort values with "auto" first, then numbers from small to large: of equal trials the first is chosen."""
+    return sorted(values, key=lambda value: -1.0 if isinstance(value, str) else value)
+
+
+SOURCE_OPTIONS = ("tree", "measure", "matrix", "outputs", "confusion", "weights")
+
+
+def _check_sources(options: Mapping[str, Any]) -> None:
+    if "encoder" in options:
+        raise ValueError(
+            "`sources` must not name an encoder, as a file must not name code to run: write its distances first "
+            "(softkin similarity … --distance encoder --output m/) and name that file as `matrix`."
+        )
+    for name, value in options.items():
+        require(name, SOURCE_OPTIONS, "`sources`:")
+        if not isinstance(value, str) or not value:
+            raise TypeError(f"`sources` must hold texts, got {value!r} for {name!r}.")
+
+
+def source_files(options: Mapping[str, str]) -> dict[str, Path]:
+    """The files that distance sources read, by option."""
+    paths = {name: Path(value) for name, value in options.items() if name != "measure"}
+    for name, value in options.items():
+        stem, colon, _ = value.rpartition(":")  # FILE.parquet:COLUMN
+        if name == "tree" and colon and Path(stem).is_file():
+            paths[name] = Path(stem)
+    return {name: path for name, path in paths.items() if path.is_file()}
+
+
+def _numbers(values: Sequence[Value]) -> tuple[float, ...]:
+    """The values that are not "auto"."""
+    return tuple(value for value in values if not isinstance(value, str))
+
+
+def _grid(values: Any, name: str) -> tuple[Value, ...]:
+    automatic = name != "mixing"
+    if isinstance(values, Mapping) or (isinstance(values, str) and not (automatic and values == "auto")):
+        raise TypeError(f"`{name}` must be a number or a list of numbers{', or auto' * automatic}, got {values!r}.")
+    listed = tuple(values) if isinstance(values, list | tuple) else (values,)
+    if len(listed) > MOST_VALUES:
+        raise ValueError(f"`{name}` must hold at most {MOST_VALUES:,} numbers, got {len(listed):,}.")
+    grid: tuple[Value, ...] = tuple(
+        "auto" if automatic and isinstance(value, str) and value == "auto" else checks.at_least_zero(value, name)
+        for value in listed
+    )
+    if not grid and name in ("alpha", "beta"):
+        raise ValueError(f"`{name}` must hold at least one number, got none.")
+    if len(set(grid)) < len(grid):
+        raise ValueError(f"`{name}` must hold numbers that differ, got {', '.join(map(text_of, grid))}.")
+    return grid
+
+
+def _seeds(values: Any) -> tuple[int, ...]:
+    if isinstance(values, int) and not isinstance(values, bool):
+        return tuple(range(checks.count(values, "seeds", most=MOST_SEEDS)))
+    if isinstance(values, str) or not isinstance(values, list | tuple):
+        raise TypeError(f"`seeds` must be how many, or a list of seeds, got {values!r}.")
+    checks.count(len(values), "seeds", least=0, most=MOST_SEEDS)
+    seeds = tuple(checks.count(value, "seeds", least=0, most=MOST_SEED) for value in values)
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"`seeds` must hold at least one seed and none twice, got {_short(values)}.")
+    return seeds
+
+
+def _short(values: Sequence[Any]) -> str:
+    shown = ", ".join(map(str, values[:10]))
+    return f"{shown} …" if len(values) > 10 else shown or "none"
+
+
+def _texts(values: Any, name: str) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, list | tuple):
+        raise TypeError(f"`{name}` must be a list of names, got {values!r}.")
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"`{name}` must hold names, got {value!r}.")
+    return tuple(values)
+
+
+def _spread(low: float, high: float, count: int) -> tuple[float, ...]:
+    """``count`` values in equal ratios from half of ``low`` to twice ``high``; a single value in the middle."""
+    if count == 1:
+        return (float(f"{math.sqrt(low * high):.6g}"),)
+    low = max(low, 0.01)  # α = 0 has no half
+    start, end = low / 2, 2 * max(low, high)
+    if high < 1:
+        end = min(end, 0.9)  # α stays below 1, and no two trials are the same
+    ratio = (end / start) ** (1 / (count - 1))
+    return tuple(float(f"{start * ratio**i:.6g}") for i in range(count))

@@ -1,0 +1,112 @@
+"""Progress of a run: a line on the terminal, JSON lines in a file, numbers for trackers."""
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from softkin import SoftkinError
+from softkin._io import files
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+Listener = Callable[[dict[str, Any]], None]
+
+PAUSE = 0.1  # seconds between two updates of the line
+
+
+class Live:
+    """Sends events to listeners: ``{"event": "start" | "step" | "epoch" | "checkpoint" | "end", …}``."""
+
+    def __init__(self, listeners: list[Listener]) -> None:
+        self.listeners = listeners
+
+    def tell(self, event: str, **fields: Any) -> None:
+        """Send an event to all listeners."""
+        for listener in self.listeners:
+            listener({"event": event, **fields})
+
+
+@contextlib.contextmanager
+def live(
+    progress: bool | Listener | None, log_json: str | Path | None, *, description: str, main: bool
+) -> Iterator[Live]:
+    """The listeners of a run: only the first process has any."""
+    with contextlib.ExitStack() as stack:
+        listeners: list[Listener] = []
+        if main and log_json is not None:
+            listeners.append(_JsonLines(stack.enter_context(_opened(Path(log_json)))))
+        if callable(progress):
+            if main:
+                listeners.append(progress)
+        elif main and (sys.stderr.isatty() if progress is None else progress):
+            listeners.append(stack.enter_context(_bar(description)))
+        yield Live(listeners)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a", encoding="utf-8")
+    except OSError as error:
+        raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
+    with file:
+        yield file
+
+
+class _JsonLines:
+    """One event per line, flushed at once but not fsynced, so that others can follow the file."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self.file = file
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        line = {"time": round(time.time(), 3), **event}
+        self.file.write(json.dumps(files.plain(line), ensure_ascii=False, allow_nan=False) + "\n")
+        self.file.flush()
+
+
+@contextlib.contextmanager
+def _bar(description: str) -> "Iterator[Listener]":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[numbers]}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=60) as bar:
+        yield _Line(bar, description)
+
+
+class _Line:
+    """A progress line: epoch, images per second, loss, validation accuracy and ECE, time left."""
+
+    def __init__(self, bar: "Progress", description: str) -> None:
+        self.bar, self.task = bar, bar.add_task(description, total=None, numbers="")
+        self.validation, self.shown = "", 0.0
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        if event["event"] == "start":
+            self.bar.update(self.task, total=event["steps"], completed=event["step"])
+        if event["event"] == "epoch" and event.get("validation_accuracy") is not None:
+            self.validation = (
+                f"  validation {100 * event['validation_accuracy']:.2f} %, ECE {100 * event['validation_ece']:.2f} %"
+            )
+        if event["event"] in ("step", "epoch"):
+            now = time.monotonic()
+            if event["event"] == "step" and now - self.shown < PAUSE:
+                return
+            self.shown = now
+            numbers = (
+                f"epoch {event['epoch']}/{event['epochs']}  {event['images_per_second']:,.0f} images/s  "
+                f"loss {event['loss']:.4f}{self.validation}"
+            )
+            self.bar.update(self.task, completed=event["step"], numbers=numbers)

@@ -1,0 +1,255 @@
+"""A training method with the values of its parameters.
+
+``Method`` is one of the methods that ``catalogue.py`` declares, or two joined by "+". Importing this module does not
+load torch, so that the command line can list methods.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from softkin._core.names import did_you_mean
+from softkin.lab.training.catalogue import BETA, ONE_HOT, SIMILARITY
+from softkin.lab.training.declaration import (
+    METHODS,
+    Parameter,
+    TrainingMethod,
+    Value,
+    declare,
+    in_words,
+    letters,
+    parameters,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from softkin._core.checks import Array
+    from softkin.losses import SoftLabelCrossEntropy
+    from softkin.losses.auto_alpha import AutoAlpha
+    from softkin.similarity import Outputs
+
+__all__ = [
+    "METHODS",
+    "SIMILARITY",
+    "Method",
+    "Parameter",
+    "TrainingMethod",
+    "Value",
+    "declare",
+    "in_words",
+    "letters",
+    "parameters",
+    "parse",
+    "text_of",
+]
+
+
+class Method:
+    """A training method with values for its parameters: a way to label samples, and optionally a way to mix them.
+
+    ``name`` is one of ``METHODS``, or a way to label and a way to mix joined by "+", such as ``"similarity+mixup"``.
+    With e_k the one-hot label of class k of K, z the logits and p their softmax:
+
+    - "one-hot": e_k
+    - "uniform": (1−α)·e_k + α/K, α = 0.1 (Szegedy et al., 2016)
+    - "similarity": row k of ``soft_labels``, (1−α)·e_k + α·s_k (Liu and JaJa, 2021)
+    - "focal": e_k, and the loss −(1−p_k)^γ ln p_k, γ = 3 (Lin et al., 2017; γ as in Mukhoti et al., 2020)
+    - "margin": e_k, and λ·mean_j max(0, max z − z_j − m) added, m = 10, λ = ``penalty`` = 0.1 (margin-based label
+      smoothing, Liu et al., 2022; the mean over classes is that of the authors' code)
+    - "online": (1−α)·e_k + α·t_k, α = 0.5, with t_k the mean probabilities of the samples of class k that the last
+      epoch got right; 1/K in the first epoch; the previous row where an epoch got none right (online label
+      smoothing, Zhang et al., 2021)
+    - "mixup": inputs and labels λ·a + (1−λ)·b, λ from Beta(a, a), a = ``mixing`` = 0.2 (Zhang et al., 2018)
+    - "cutmix": a rectangle of b pasted into a, and the labels by area; a = ``mixing`` = 1 (Yun et al., 2019)
+
+    - "mmce": e_k, and λ·√MMCE² added, the maximum mean calibration error of the batch, λ = ``penalty`` = 2 (Kumar et
+      al., 2018; the unweighted form)
+    - "dual-focal": e_k, and the loss −(1−p_k+p_j)^γ ln p_k, p_j the largest probability below p_k, γ = 5 (Tao et al.,
+      2023)
+    - "acls": e_k, and λ times max(0, z*−m)² + 0.1·mean_j max(0, z*−z_j−m)² added, z* the highest logit, m = 10,
+      λ = ``penalty`` = 0.1 (adaptive and conditional label smoothing, Park et al., 2023)
+    - "class-adaptive": e_k, and Σ_k P(h_k; λ_k) added, h_k = (max z − z_k − m)/m, m = 10, λ_k learnt from each
+      validation (Liu et al., 2023)
+    - "distance": e_k, logits are minus the distances from the class centres, see ``bayes.Prototypes`` (Xing et al.,
+      2019)
+    - "mc-dropout", "swag", "laplace", "ensemble": e_k, and predictions that average over networks, see ``bayes``
+    - "distilled": (1−α)·e_k + α·s_k, α = 0.1, s_k an ensemble's confusions on validation rows of class k, see
+      ``bayes.distilled_similarity`` (Hinton et al., 2015, by class)
+
+    One λ is drawn for each batch, and b is another row of the same batch, as in the authors' code.
+
+    Args:
+        name: The name of the method.
+        soft_labels: (K, K), for "similarity" only. α then follows from their diagonal.
+        distance: The distance that ``soft_labels`` were made from, for the record.
+        values: Values of the method's parameters, such as ``alpha=0.1``; the others have their defaults. Each parameter
+            is also an attribute, ``method.alpha``, None if the method does not have it. ``alpha="auto"`` adjusts α
+            after each validation by the rule of ``losses.auto_alpha``; ``method.alpha`` is then its initial value.
+
+    Example:
+        >>> Method("uniform").effective_target(10)
+        'uniform smoothing, α = 0.1: 0.91 on the true class, 0.01 on each of the 9 others'
+        >>> Method("mixup").effective_target(10)
+        'one-hot labels; two samples mixed, λ·first + (1−λ)·second, λ ~ Beta(0.2, 0.2)'
+        >>> Method("uniform", alpha=0.2).values
+        {'alpha': 0.2}
+    """
+
+    def __init__(
+        self, name: str, *, soft_labels: "Array | None" = None, distance: str | None = None, **values: Value | None
+    ) -> None:
+        labelling, mixing = parse(name)
+        self.name = "+".join(METHODS.canonical(part) for part in name.split("+"))
+        self.label, self.mix = labelling.name, None if mixing is None else mixing.name
+        self.labelling, self.mixing_method, self.distance = labelling, mixing, distance
+        self.auto_alpha: AutoAlpha | None = None
+        """The rule that adjusts α; None if α is fixed"""
+        self.values: dict[str, float] = self._checked(values)
+        self.smooth_loss: SoftLabelCrossEntropy | None = None
+        """The loss for ``soft_labels``, which it has checked"""
+        if (soft_labels is None) == labelling.from_distances:
+            wants = "needs `soft_labels` (K, K), as Method.from_distances makes them" if soft_labels is None else None
+            raise ValueError(f"the method {self.name!r} {wants or 'takes no `soft_labels`'}.")
+        if soft_labels is not None:
+            from softkin import losses
+
+            self.smooth_loss = losses.SoftLabelCrossEntropy(soft_labels, alpha=self.auto_alpha, reduction="sum")
+            self.values["alpha"] = round(self.smooth_loss.alpha, 12)
+
+    def _checked(self, values: Mapping[str, Value | None]) -> dict[str, float]:
+        """Checked values of all parameters; those that made a matrix of labels only where the caller gave them."""
+        mine = {
+            parameter.name: parameter
+            for method in (self.labelling, self.mixing_method)
+            if method
+            for parameter in method.parameters
+        }
+        known = parameters()
+        for name, value in values.items():
+            if name not in known:
+                raise TypeError(f"training methods have no parameter {name!r}{did_you_mean(name, known)}")
+            if value is not None and name not in mine:
+                smooth = f"; name it 'uniform+{self.mix}' to smooth as well" if name == "alpha" and self.mix else ""
+                takers = " and ".join(known[name])
+                raise ValueError(f"`{name}` is for {takers}, and the method is {self.name!r}{smooth}.")
+        chosen = {name: value for name, value in values.items() if value is not None}
+        made = {parameter.name for parameter in self.labelling.parameters} if self.labelling.from_distances else set()
+        defaults = {name: parameter.default for name, parameter in mine.items() if name not in made}
+        checked = {name: mine[name].check((defaults | chosen)[name]) for name in mine if name in defaults | chosen}
+        return {name: self._beginning(name) if isinstance(value, str) else value for name, value in checked.items()}
+
+    def _beginning(self, name: str) -> float:
+        """The initial value of a parameter that is "auto"."""
+        if name == BETA.name:
+            from softkin import similarity
+
+            return similarity.AUTO_BETA
+        from softkin.losses.auto_alpha import AutoAlpha
+
+        self.auto_alpha = AutoAlpha()
+        return self.auto_alpha.start
+
+    def __getattr__(self, name: str) -> float | None:
+        if name.startswith("_") or name not in parameters():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        values: dict[str, float] = self.__dict__.get("values", {})
+        return values.get(name)
+
+    def __repr__(self) -> str:
+        values = [f"{name}={value!r}" for name, value in self._plain_values().items()]
+        return f"Method({', '.join([repr(self.name), *values])})"
+
+    def _plain_values(self) -> dict[str, Value]:
+        return {**self.values, **({} if self.auto_alpha is None else {"alpha": "auto"})}
+
+    @property
+    def soft_labels(self) -> "Tensor | None":
+        """(K, K) float64 on the CPU, for "similarity" only."""
+        return None if self.smooth_loss is None else self.smooth_loss.soft_labels
+
+    @classmethod
+    def from_distances(
+        cls,
+        distances: "Array",
+        *,
+        alpha: Value = 0.1,
+        beta: Value = 2.0,
+        top_m: int | None = None,
+        mix: str | None = None,
+        mixing: Value | None = None,
+        distance: str | None = None,
+        asymmetric: bool = False,
+        outputs: "Outputs | None" = None,
+    ) -> Self:
+        """Class-similarity smoothing from class distances (K, K), with the way to mix ``mix`` if it is given.
+
+        With ``top_m`` each class keeps its m most similar classes; with ``beta="auto"`` the ``outputs`` of a baseline
+        choose β. See ``similarity.from_distances``.
+        """
+        from softkin import similarity
+
+        if beta == "auto":
+            beta = similarity.AUTO_BETA if outputs is None else similarity.best_beta(distances, *outputs)
+        s = similarity.from_distances(distances, beta, asymmetric=asymmetric, top_m=top_m or None)
+        rows = s.dense() if isinstance(s, similarity.SparseRows) else s
+        return cls.from_similarity(rows, alpha=alpha, beta=beta, top_m=top_m, mix=mix, mixing=mixing, distance=distance)
+
+    @classmethod
+    def from_similarity(
+        cls,
+        rows: "Array",
+        *,
+        alpha: Value = 0.1,
+        beta: Value | None = None,
+        top_m: int | None = None,
+        mix: str | None = None,
+        mixing: Value | None = None,
+        distance: str | None = None,
+    ) -> Self:
+        """Class-similarity smoothing from a similarity (K, K); ``beta`` and ``top_m`` are only kept for the record."""
+        from softkin import smoothing
+
+        auto = SIMILARITY.parameters[0].check(alpha) == "auto"
+        q = smoothing.similarity_labels(rows, 0.5 if isinstance(alpha, str) else alpha)
+        name = f"{SIMILARITY.name}+{mix}" if mix else SIMILARITY.name
+        return cls(
+            name,
+            soft_labels=q,
+            mixing=mixing,
+            alpha="auto" if auto else None,
+            beta=beta,
+            top_m=top_m or None,
+            distance=distance,
+        )
+
+    def effective_target(self, num_classes: int) -> str:
+        """The target of a sample in words and numbers."""
+        methods = [method for method in (self.labelling, self.mixing_method) if method is not None]
+        return "; ".join(method.target(self, num_classes) for method in methods)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a record: the name, the values, and the digest of ``soft_labels``."""
+        from softkin._io import files
+
+        plain: dict[str, Any] = {"name": self.name, **self._plain_values()}
+        if self.distance is not None:
+            plain["distance"] = self.distance
+        if self.soft_labels is not None:
+            plain["soft_labels"] = files.sha256(self.soft_labels.contiguous().numpy().data)
+        return plain
+
+
+def parse(name: str) -> tuple[TrainingMethod, TrainingMethod | None]:
+    """A method's name as (way to label, way to mix)."""
+    if not isinstance(name, str):
+        raise TypeError(f"`name` must be the name of a method, such as 'uniform', got {name!r}.")
+    parts = [METHODS[METHODS.canonical(part, "method", also="two joined by +")] for part in name.split("+")]
+    labels, mixes = [part for part in parts if not part.mixes], [part for part in parts if part.mixes]
+    if len(labels) > 1 or len(mixes) > 1:
+        raise ValueError(f"`name` must join at most one way to label and one way to mix, got {name!r}.")
+    if labels and mixes and not labels[0].mixable:
+        raise ValueError(
+            f"the method {labels[0].name} needs samples of one class each, and {mixes[0].name} mixes them."
+        )
+    return labels[0] if labels else ONE_HOT, mixes[0] if mixes else None

@@ -1,0 +1,346 @@
+"""One training from a source of data to a folder of results, as ``softkin train`` runs it.
+
+The folder holds ``checkpoints/`` during the training, then the predictions of every set, ``weights.safetensors`` and
+``record.json``. The record is written last: a folder that has one holds a finished training.
+"""
+
+import os
+import shutil
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softkin import SoftkinError, __version__, metrics
+from softkin._core import checks, ranks
+from softkin._io import files
+from softkin.lab import data, models
+from softkin.lab.data import loading, ood
+from softkin.lab.training import CHECKPOINT_EVERY
+from softkin.lab.training.companions import fit_method
+from softkin.lab.training.distances import WORDS, known_distance, label_doubts, measured_distances
+from softkin.lab.training.launch import named_device
+from softkin.lab.training.loop import MOST_SEED, Trained
+from softkin.lab.training.methods import SIMILARITY, Method, Value, parse
+from softkin.lab.training.prediction import predict
+from softkin.lab.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from softkin.distances import AutoencoderFit
+    from softkin.lab.data import Samples, Split
+    from softkin.predictions import Predictions
+
+RECORD = "record.json"
+SMALL = 10_000  # training rows up to which the recipe is "small" by default
+DEFAULT_DISTANCE = WORDS
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything that a training and its predictions depend on."""
+
+    source: str
+    """Any source that ``softkin.lab.data.split`` reads"""
+    model: str | None = None
+    """The network's name; None: ``models.default_network`` chooses"""
+    method: str = "one-hot"
+    values: Mapping[str, Value | None] = field(default_factory=dict)
+    """Values of the method's parameters; None or absent: the default"""
+    distance: str | None = None
+    """For the method "similarity": a distance source or a file of distances; None: words"""
+    vectors: str | Path | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """For the distance "words", as in ``distances.from_words``; ``aliases`` also for "taxonomy\""""
+    distance_options: Mapping[str, Any] = field(default_factory=dict)
+    """For other distances, as in ``distances.measure``: tree, measure, encoder, template, outputs, …"""
+    validation: int | None = None
+    test: int | None = None
+    max_per_class: int | None = None
+    size: int | None = None
+    """Options of ``softkin.lab.data.split``"""
+    ood: Sequence[str] = ()
+    """Out-of-distribution sets to predict as well"""
+    recipe: str | None = None
+    """A recipe's name; None: "small" for up to 10,000 training rows, else "paper\""""
+    recipe_changes: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    device: str | None = None
+    output: Path | None = None
+    force: bool = False
+    """Overwrite a finished training; an interrupted training is always resumed"""
+    checkpoint_every: float = CHECKPOINT_EVERY
+    log_json: Path | None = None
+    trackers: Sequence[str] = ()
+
+    # Before the work
+
+    def check(self) -> None:
+        """Refuse what cannot work, before any data are read."""
+        labelling, _ = parse(self.method)
+        loading.check(self.source)
+        for name in self.ood:
+            ood.check(name)
+        if self.model is not None:
+            models.require_package(models.check(self.model)[0])
+        if self.device is not None:
+            named_device(self.device)
+        checks.count(self.seed, "seed", least=0, most=MOST_SEED)
+        checks.at_least_zero(self.checkpoint_every, "checkpoint_every")
+        for option in ("validation", "test", "max_per_class", "size"):
+            if getattr(self, option) is not None:
+                checks.count(getattr(self, option), option)
+        if labelling.from_distances:
+            known_distance(self.distance or DEFAULT_DISTANCE)
+            for parameter in labelling.parameters:
+                parameter.check(self._value(parameter.name, parameter.default))
+            self._method(soft_labels=[[0.5, 0.5], [0.5, 0.5]])  # a stand-in: the real labels need the data
+        else:
+            self._method()
+            for option in ("distance", "vectors"):
+                if getattr(self, option) is not None:
+                    raise ValueError(f"`{option}` is for {SIMILARITY.name}, and the method is {self.method!r}.")
+        Recipe.named(self.recipe or "small", **self.recipe_changes)
+        self._check_files()
+
+    def _check_files(self) -> None:
+        output = self.output
+        if output is not None and output.exists() and not output.is_dir():
+            raise ValueError(f"the output must be a folder, but {output} is a file.")
+        if output is not None and (output / RECORD).exists() and not self.force:
+            raise ValueError(f"{output} already holds a finished run; pass --force to overwrite it.")
+        if self.log_json is not None and _is_first_process() and not self._goes_on:
+            files.refuse_to_overwrite(self.log_json, force=self.force)
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the output folder holds an interrupted training."""
+        output = self.output
+        return output is not None and not (output / RECORD).exists() and (output / "checkpoints" / "run.json").exists()
+
+    def _value(self, name: str, default: float) -> Value:
+        value = self.values.get(name)
+        return default if value is None else value
+
+    def _method(self, **labels: Any) -> Method:
+        options: dict[str, Any] = {**self.values, **labels}
+        return Method(self.method, **options)
+
+    # The work
+
+    def run(self) -> "Finished | None":
+        """Read, train, predict, write. In a group of processes all but the first return None."""
+        split = data.split(
+            self.source,
+            seed=self.seed,
+            validation=self.validation,
+            test=self.test,
+            max_per_class=self.max_per_class,
+            size=self.size,
+        )
+        method, autoencoder = self._labelled(split)
+        train = split.train
+        network = self.model or models.default_network(train.kind, train.input_shape)
+        build = partial(models.build_for, network, len(train.class_names), train.input_shape)
+        # Before the training: an unreadable out-of-distribution set should not cost hours.
+        unknown = {name: data.out_of_distribution(name, train, seed=self.seed) for name in self.ood}
+        if _is_first_process() and not self._goes_on:
+            self._clear()
+        recipe = Recipe.named(self.recipe or ("small" if len(train) <= SMALL else "paper"), **self.recipe_changes)
+        trained = fit_method(
+            build,
+            train,
+            split.validation,
+            method=method,
+            recipe=recipe,
+            seed=self.seed,
+            folder=None if self.output is None else self.output / "checkpoints",
+            device=self.device,
+            log_json=self.log_json,
+            trackers=self.trackers,
+            checkpoint_every=self.checkpoint_every,
+        )
+        if ranks.world()[0] != 0:
+            return None
+        sources = dict(zip(_file_names(list(unknown)), unknown, strict=True))
+        sets: dict[str, Samples] = {"validation": split.validation, "test": split.test}
+        sets |= {file: unknown[source] for file, source in sources.items()}
+        predicted = {name: predict(trained, rows, split_digest=split.digest, name=name) for name, rows in sets.items()}
+        record = _record(split, trained, predicted, network, sources, autoencoder)
+        written = [] if self.output is None else _write(self.output, trained, predicted, record)
+        return Finished(record, written)
+
+    def _labelled(self, split: "Split") -> "tuple[Method, AutoencoderFit | None]":
+        """The method, and the autoencoder of its distances if there is one."""
+        labelling, mixing = parse(self.method)
+        if not labelling.from_distances:
+            return self._method(), None
+        distance = self.distance or DEFAULT_DISTANCE
+        measured = measured_distances(
+            split.train,
+            distance,
+            seed=self.seed,
+            device=self.device,
+            vectors=self.vectors,
+            aliases=self.aliases,
+            **self.distance_options,
+        )
+        values = {parameter.name: self._value(parameter.name, parameter.default) for parameter in labelling.parameters}
+        if measured.similarity is not None:
+            if self.values.get("beta") is not None or self.values.get("top_m") is not None:
+                raise ValueError(f"`beta` and `top_m` must be left out: {distance} holds a finished similarity.")
+            method = Method.from_similarity(
+                measured.similarity,
+                alpha=self._value("alpha", measured.about.get("alpha", values["alpha"])),
+                mix=None if mixing is None else mixing.name,
+                mixing=self.values.get("mixing"),
+                distance=distance,
+            )
+            return method, None
+        if ranks.world()[0] == 0:
+            name = known_distance(distance)
+            for sentence in label_doubts(
+                split.train, name, measured, values["beta"], vectors=self.vectors, aliases=self.aliases
+            ):
+                warnings.warn(sentence, stacklevel=2)
+        method = Method.from_distances(
+            measured.matrix,
+            asymmetric=measured.asymmetric,
+            alpha=values["alpha"],
+            beta=values["beta"],
+            top_m=int(values["top_m"]),
+            mix=None if mixing is None else mixing.name,
+            mixing=self.values.get("mixing"),
+            distance=distance,
+        )
+        return method, measured.autoencoder
+
+    def _clear(self) -> None:
+        """Remove files of an earlier training that have the names of this one's files."""
+        if self.output is not None and (self.output / RECORD).exists():
+            shutil.rmtree(self.output / "checkpoints", ignore_errors=True)
+            (self.output / RECORD).unlink(missing_ok=True)
+        if self.log_json is not None:
+            try:
+                self.log_json.unlink(missing_ok=True)
+            except OSError as error:
+                raise SoftkinError(f"{self.log_json} could not be overwritten: {error.strerror or error}.") from error
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The results of a training."""
+
+    record: dict[str, Any]
+    written: list[Path]
+
+    def text(self) -> str:
+        """The results as text: what was trained, its metrics, and the files."""
+        record = self.record
+        lines = [
+            f"{record['source']}; {record['network']}, {record['parameters']:,} parameters; {record['method']['name']}",
+            f"target: {record['effective_target']}",
+        ]
+        if "autoencoder" in record:
+            lines.append(record["autoencoder"]["words"])
+        if record["overlap"]:
+            twins = f"{record['overlap']:,} validation and test samples"
+            lines.append(f"notice: {twins} have an exact copy among the training samples")
+        if "batch_statistics" in record and record["processes"] > 1:
+            lines.append(f"batch statistics: {record['batch_statistics']}")
+        lines += [f"{name}: {_in_words(numbers)}" for name, numbers in record["results"].items()]
+        lines.append(f"{record['seconds']:.1f} s of training" + (", resumed" if record["resumed"] else ""))
+        return "\n".join([*lines, *(f"Wrote {path}" for path in self.written)])
+
+
+def _in_words(numbers: Mapping[str, Any]) -> str:
+    if "auroc" in numbers:
+        return f"{numbers['rows']:,} rows, AUROC of the confidence against test {numbers['auroc']:.4f}"
+    return (
+        f"{numbers['rows']:,} rows, accuracy {100 * numbers['accuracy']:.2f} %, ECE {100 * numbers['ece']:.2f} %, "
+        f"NLL {files.from_number(numbers['nll']):.4f}, Brier {numbers['brier']:.4f}"
+    )
+
+
+def _is_first_process() -> bool:
+    """Whether this is the first of the launcher's processes, the only one that writes; works before they connect."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _file_names(sources: Sequence[str]) -> list[str]:
+    """File names for the predictions of each out-of-distribution set, numbered where two sources share a name."""
+    names: list[str] = []
+    for source in sources:
+        stem = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in Path(source).stem)
+        name, number = f"ood-{stem}", 2
+        while name in names:
+            name, number = f"ood-{stem}-{number}", number + 1
+        names.append(name)
+    return names
+
+
+def _record(
+    split: "Split",
+    trained: Trained,
+    predicted: "dict[str, Predictions]",
+    network: str,
+    sources: Mapping[str, str],
+    autoencoder: "AutoencoderFit | None",
+) -> dict[str, Any]:
+    test = predicted["test"]
+    results: dict[str, Any] = {}
+    for name, preds in predicted.items():
+        p = preds.probabilities
+        if preds.labels is None:
+            results[name] = {
+                "rows": len(preds),
+                "source": sources[name],
+                "auroc": metrics.auroc(test.probabilities.amax(1), p.amax(1)),
+            }
+        else:
+            results[name] = {
+                "rows": len(preds),
+                "accuracy": metrics.accuracy(p, preds.labels),
+                "ece": metrics.ece_hist(p, preds.labels),
+                "nll": metrics.nll(p, preds.labels),
+                "brier": metrics.brier(p, preds.labels),
+            }
+    how = {} if autoencoder is None else {"autoencoder": _errors(autoencoder)}
+    record = {
+        "softkin": __version__,
+        "source": split.train.source,
+        "split_digest": split.digest,
+        "overlap": split.overlap,
+        "standardisation": asdict(trained.standardisation),
+        "network": network,
+        "parameters": sum(weights.numel() for weights in trained.model.parameters()),
+        **trained.record,
+        **how,
+        "seconds": trained.seconds,
+        "resumed": trained.resumed,
+        "results": results,
+        "history": trained.history,
+    }
+    plain: dict[str, Any] = files.plain(record)
+    return plain
+
+
+def _errors(autoencoder: "AutoencoderFit") -> dict[str, Any]:
+    names = ("latent_dim", "error", "pca_error", "beats_pca", "held_out", "epochs", "seconds")
+    return {"words": str(autoencoder)} | {name: getattr(autoencoder, name) for name in names}
+
+
+def _write(output: Path, trained: Trained, predicted: "dict[str, Predictions]", record: dict[str, Any]) -> list[Path]:
+    from safetensors.torch import save
+
+    written = []
+    for name, preds in predicted.items():
+        written.append(output / f"{name}.safetensors")
+        preds.save(written[-1], force=True)
+    weights = {key: value.cpu().contiguous().clone() for key, value in trained.model.state_dict().items()}
+    written.append(output / "weights.safetensors")
+    files.write(written[-1], save(weights))
+    written.append(output / RECORD)  # last, because it marks the run as finished
+    files.write_json(written[-1], record)
+    return written

@@ -1,0 +1,499 @@
+"""Uncertainty of metrics: intervals by resampling rows, paired comparisons, and errors under perfect calibration."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin._core import checks
+from softkin.metrics import roots
+from softkin.metrics.binned import Binned
+from softkin.metrics.intervals import score_minus_share, sizes
+from softkin.metrics.scopes import blocks
+from softkin.metrics.statistics import RowSums, Statistic
+
+Test = Literal["equal metric", "exchangeable"]
+TESTS = ("equal metric", "exchangeable")
+FEW = 10  # right or wrong answers, below which resampling does not show how many there might be
+NONE_SEEN = 1e-4  # a departure per row that rounding, in sums of float32, may have made of 0
+SOME = 200  # resamples that show how far chance moves an error of 0
+MOST_NOISE = 2**26  # numbers that ``all_compared`` keeps of all resamples: half a gigabyte of float64
+
+
+class Interval(float):
+    """A metric with its confidence interval: a float, the value, with ``low``, ``high`` and ``level`` beside it.
+
+    Example:
+        >>> Interval(0.12, 0.10, 0.15, 0.95)
+        Interval(value=0.12, low=0.1, high=0.15, level=0.95)
+    """
+
+    low: float
+    high: float
+    level: float
+
+    def __new__(cls, value: float, low: float, high: float, level: float) -> "Interval":
+        """The float is the value; the other numbers are attributes."""
+        self = super().__new__(cls, value)
+        self.low, self.high, self.level = float(low), float(high), float(level)
+        return self
+
+    @property
+    def value(self) -> float:
+        """The metric itself."""
+        return float(self)
+
+    def __getnewargs__(self) -> tuple[float, float, float, float]:  # type: ignore[override]
+        return float(self), self.low, self.high, self.level
+
+    def __repr__(self) -> str:
+        return f"Interval(value={float(self)!r}, low={self.low!r}, high={self.high!r}, level={self.level!r})"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two models on the same samples."""
+
+    difference: float
+    """The metric of a minus that of b"""
+    low: float
+    high: float
+    p_value: float
+    """The p-value of the test that ``compare`` was called with; its hypothesis is that there is no difference"""
+
+
+def multiplicities(num_samples: int, times: int, generator: np.random.Generator) -> Iterator[Tensor]:
+    """How often each row is drawn in each of ``times`` resamples of N rows, in (r, N) blocks of float32 counts."""
+    for count in blocks(times, num_samples):
+        counts = np.empty((count, num_samples), dtype=np.float32)
+        for line in counts:
+            line[:] = np.bincount(generator.integers(0, num_samples, num_samples), minlength=num_samples)
+        yield torch.from_numpy(counts)
+
+
+def resampled_sums(statistic: Statistic, times: int, generator: np.random.Generator) -> Tensor:
+    """The sums of the statistic, (times, F), over whole rows resampled with replacement."""
+    drawn = multiplicities(statistic.num_samples, times, generator)
+    return torch.cat([statistic.sums(counts.to(statistic.device)) for counts in drawn])
+
+
+def answer(statistic: Statistic, confidence: float | None, resamples: int, seed: int) -> float:
+    """The value, or its ``Interval`` if ``confidence`` is given."""
+    if confidence is None:
+        return statistic.value()
+    return interval(statistic, confidence, resamples, seed)
+
+
+def interval(statistic: Statistic, confidence: float, resamples: int, seed: int) -> Interval:
+    r"""The confidence interval of a statistic, by its kind.
+
+    - A share: Wilson's interval, which is valid also for shares of 0 and 1.
+    - A mean score minus a share: Newcombe's combination of the intervals of both.
+    - A mean loss: Wilson's interval for losses (``shares.MeanLoss``). Other means: percentiles of the resampled values.
+    - A calibration error θ: its estimate θ̂ is biased upwards, and a resample's is biased again, so plain percentiles
+      lie above the truth. Instead the interval holds every size of error that could well have shown θ̂: with S the
+      sums behind θ̂, and S* those of a resample, τ·S + (S* − S) is a resample of data whose departure from calibration
+      is τ times the one seen. The ends are the θ(τ) for which θ̂ is the upper or lower (1 − level)/2 quantile of such
+      resamples. S itself holds chance, most in bins that are calibrated; so the same is done with each bin's S shrunk
+      by what chance explains, and the interval reaches as far as either. It is cut at 0, and its lower end is 0 unless
+      labels redrawn from the scores show an error as large as θ̂ in fewer than 1 − level of the draws.
+
+    Every interval contains the value itself.
+    """
+    return measured([statistic], confidence, resamples, seed)[0].interval
+
+
+class Measured(NamedTuple):
+    """A statistic's interval, and the redrawn values that were computed for it."""
+
+    interval: Interval
+    redrawn: Tensor | None
+    """The values with redrawn labels that decided the lower end; None if none were needed"""
+
+
+def measured(statistics: Sequence[Statistic], confidence: float, resamples: int, seed: int) -> list[Measured]:
+    """Like ``interval`` for several statistics of the same rows, which are resampled once for all."""
+    level = checks.level(confidence)
+    checks.count(resamples, "resamples", least=100)
+    checks.count(seed, "seed", least=0)
+    generator = np.random.default_rng(seed)
+    ends = [statistic.ends(level) for statistic in statistics]
+    drawn = [statistic for statistic, known in zip(statistics, ends, strict=True) if known is None]
+    totals: list[Tensor | None] = [None for _ in drawn]
+    done = 0
+    for counts in multiplicities(drawn[0].num_samples, resamples, generator) if drawn else ():
+        moved = counts.to(drawn[0].device)
+        for place, statistic in enumerate(drawn):
+            block = statistic.sums(moved)
+            total = totals[place]
+            if total is None:  # allocated once: concatenating blocks at the end would take twice the memory
+                total = totals[place] = block.new_empty(resamples, block.shape[1])
+            total[done : done + len(block)] = block
+        done += len(moved)
+    sums = iter([total for total in totals if total is not None])
+    del totals
+    return [
+        _from_resamples(statistic, next(sums), level, resamples, deepcopy(generator))
+        if known is None
+        else Measured(around(statistic.value(), *known, level), None)
+        for statistic, known in zip(statistics, ends, strict=True)
+    ]
+
+
+def around(value: float, low: float, high: float, level: float) -> Interval:
+    """The interval from low to high, extended if necessary to contain the value."""
+    return Interval(value, min(low, value), max(high, value), level)
+
+
+def _from_resamples(
+    statistic: Statistic, sums: Tensor, level: float, resamples: int, generator: np.random.Generator
+) -> Measured:
+    """The interval of a mean or an error from its sums over resampled rows, which are overwritten."""
+    value, tail = statistic.value(), (1 - level) / 2
+    if statistic.kind == "mean":
+        return Measured(around(value, *quantiles(statistic.of(sums), tail), level), None)
+    base = statistic.sums(torch.ones(1, statistic.num_samples, device=statistic.device))
+    centre = float(statistic.of(base))  # θ̂ as the resampling computes it, perhaps on a coarser grid
+    noise = sums.sub_(base)
+    if not bool(noise.any()):
+        # All resamples are equal: equal scores, all right or all wrong. Another kind may exist, but must be rare
+        # enough not to occur in N samples, which bounds its effect.
+        n = statistic.num_samples
+        rare = n * statistic.of_one_row * (1 - tail ** (1 / n))
+        high = min(value + rare, max(value, n * statistic.of_one_row))
+        return Measured(around(value, max(0.0, value - rare), high, level), None)
+    low, high = _sizes(statistic, base, noise, 1.0, centre, tail)
+    low_shrunk, high_shrunk = _sizes(statistic, base, noise, _shrinkage(statistic, base, noise), centre, tail)
+    low, high = min(value + low - centre, low_shrunk), max(value + high - centre, high_shrunk)
+    if float(statistic.departures(base).abs().max()) < NONE_SEEN * statistic.num_samples:
+        # No multiple of no departure is large, but the truth may be as far off as chance moves it.
+        truths = statistic.scaled(base, 0.0) + noise[:SOME]
+        high = max(high, float(torch.quantile(statistic.size(truths), 1 - tail)))
+    low, high = _with_gap(statistic, value, low, high, level)
+    rejected, redrawn = rejects_calibration(statistic, centre, level, resamples, generator)
+    high = min(max(0.0, high), statistic.at_most)
+    return Measured(around(value, max(0.0, low) if rejected else 0.0, high, level), redrawn)
+
+
+def _with_gap(statistic: Statistic, value: float, low: float, high: float, level: float) -> tuple[float, float]:
+    """The ends of an error's interval, extended by those of its gap where resampled rows show too little of it.
+
+    If nearly all answers are right, or nearly all wrong, the few others decide, and most resamples hold even fewer.
+    The interval of the gap is valid there. The rest of the error, from bins that err in both directions, is kept.
+    """
+    gap = statistic.gap()
+    if gap is None:
+        return low, high
+    hits = int(gap.is_hit.sum())
+    least, most = score_minus_share(gap.scores, gap.is_hit, level)
+    if min(hits, statistic.num_samples - hits) >= FEW and value >= gap.factor * (most - least) / 8:
+        return low, high
+    seen = abs(float(gap.scores.double().mean() - gap.is_hit.double().mean()))
+    rest = max(0.0, value - gap.factor * seen)
+    smallest, largest = (gap.factor * size + rest for size in sizes(least, most))
+    return min(low, smallest), max(high, largest)
+
+
+def _sizes(
+    statistic: Statistic, base: Tensor, noise: Tensor, factors: float | Tensor, seen: float, tail: float
+) -> tuple[float, float]:
+    """The smallest and the largest true error, along ``factors`` times the sums, that are compatible with ``seen``."""
+    linear, of = statistic.probe(seen)
+    moved = linear(noise)
+    lines = torch.empty_like(moved)  # allocated once: a new allocation takes longer than filling it
+
+    def sums(size: float) -> Tensor:
+        return statistic.scaled(base, size * factors)
+
+    def excess(size: Tensor, share: float) -> Tensor:
+        torch.add(moved, linear(sums(float(size))), out=lines)
+        return torch.quantile(of(lines), share).cpu() - seen
+
+    start, end = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
+    smallest, _ = roots.bracket(lambda size: excess(size, 1 - tail), start, end, tolerance=2.0**-16, most=64)
+    _, largest = roots.bracket(lambda size: excess(size, tail), start, end, tolerance=2.0**-16, most=64, strict=True)
+    return tuple(float(statistic.size(sums(float(size)))) for size in (smallest, largest))  # type: ignore[return-value]
+
+
+def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
+    """The factor 1 − 2·Var S / S² for each departure S from calibration, 0 where chance explains S.
+
+    Stein's factor has 1 instead of 2; simulations show that 2 keeps the interval's coverage with calibrated bins.
+    """
+    off = statistic.departures(base)
+    spread = (statistic.departures(base + noise) - off).square_().mean(dim=0)
+    seen = off[0].square()
+    return (1 - 2 * spread / seen.clamp(min=1e-300)).clamp(min=0)
+
+
+def rejects_calibration(
+    statistic: Statistic, seen: float, level: float, draws: int, generator: np.random.Generator
+) -> tuple[bool, Tensor]:
+    """Whether fewer than 1 − level of the sets of redrawn labels have an error as large as the observed one.
+
+    Most decisions need few draws: either none of many is as large, or too many are. The draws are returned too.
+    """
+    values: list[Tensor] = []
+    as_large = done = 0
+    # If 1 − level of all draws were as large, the first ones would all be smaller once in 10^5.
+    enough = math.ceil(math.log(1e-5) / math.log(level))
+    rejected = True
+    while done < draws:
+        count = min(draws - done, enough)
+        values.append(statistic.redrawn(generator, count).cpu())
+        as_large += int((values[-1] >= seen - 1e-12).sum())
+        done += count
+        rejected = 1 + as_large <= (1 - level) * (1 + draws)
+        if not rejected or (as_large == 0 and done >= enough):
+            break
+    return rejected, torch.cat(values)
+
+
+def quantiles(values: Tensor, tail: float) -> tuple[float, float]:
+    """Both quantiles; infinities are kept, and resamples with nothing to average (NaN) are left out."""
+    ordered = values[~values.isnan()].sort().values
+    if len(ordered) == 0:
+        return math.nan, math.nan
+    last = len(ordered) - 1
+    low, high = ordered[int(tail * last)], ordered[-1 - int(tail * last)]
+    return float(low), float(high)
+
+
+def when_calibrated(statistic: Statistic, level: float, draws: int, seed: int) -> Interval:
+    """Mean and central range of the statistic with labels drawn from the scores."""
+    return chance(statistic.redrawn(np.random.default_rng(seed), draws).cpu(), level)
+
+
+def chance(redrawn: Tensor, level: float) -> Interval:
+    """Mean and central range of values with redrawn labels."""
+    return Interval(float(redrawn.mean()), *quantiles(redrawn, (1 - level) / 2), level)
+
+
+def compared(
+    a: Statistic, b: Statistic, level: float, resamples: int, seed: int, test: Test = "equal metric"
+) -> Comparison:
+    """Compare two statistics of the same rows; the test of exchangeable rows needs sums that add up row by row."""
+    n, device = a.num_samples, a.device
+    generator = np.random.default_rng(checks.count(seed, "seed", least=0))
+    difference = a.value() - b.value()
+    of_a, of_b = _resampled([a, b], resamples, generator)
+    errors = _errors_of_difference(a, b, of_a, of_b)
+    if test == "equal metric":
+        return _comparison(difference, errors, level)
+    swapped = []
+    for count in blocks(resamples, n):
+        swap = torch.from_numpy(generator.integers(0, 2, (count, n), dtype=np.uint8)).to(device, torch.float32)
+        shift_a, shift_b = a.sums(swap), b.sums(swap)
+        swapped.append((a.of(of_a.total - shift_a + shift_b) - b.of(of_b.total - shift_b + shift_a)).cpu())
+    centre = float(a.of(of_a.total) - b.of(of_b.total))
+    # Long rows are summed in float32; where swaps leave the difference as it is, rounding must not decide.
+    tolerance = 2e-6 if isinstance(a, RowSums) else 1e-12
+    return _comparison(difference, errors, level, _exchanged(torch.cat(swapped), centre, tolerance))
+
+
+def all_compared(
+    statistics: Sequence[Statistic], level: float, resamples: int, seed: int
+) -> dict[tuple[int, int], Comparison]:
+    """Compare every two statistics of the same rows, by index; equal to ``compared``, but resampled once."""
+    pairs = list(combinations(range(len(statistics)), 2))
+    width = statistics[0].sums(torch.ones(1, statistics[0].num_samples, device=statistics[0].device)).shape[1]
+    if len(statistics) * resamples * width > MOST_NOISE:
+        return {(a, b): compared(statistics[a], statistics[b], level, resamples, seed) for a, b in pairs}
+    generator = np.random.default_rng(checks.count(seed, "seed", least=0))
+    resampled = _resampled(statistics, resamples, generator)
+    values = [statistic.value() for statistic in statistics]
+    comparisons = {}
+    for a, b in pairs:
+        errors = _errors_of_difference(statistics[a], statistics[b], resampled[a], resampled[b])
+        comparisons[a, b] = _comparison(values[a] - values[b], errors, level)
+    return comparisons
+
+
+class _Estimate(NamedTuple):
+    """A possible truth, and the values (r,) that resamples around it have."""
+
+    truth: Tensor
+    values: Tensor
+
+
+class _Resampled(NamedTuple):
+    """A statistic's sums, by how much those of each resample differ from them, and what follows for each truth."""
+
+    total: Tensor
+    noise: Tensor
+    estimates: list[_Estimate]
+
+
+def _estimate(statistic: Statistic, truth: Tensor, noise: Tensor) -> _Estimate:
+    return _Estimate(statistic.size(truth), statistic.of(truth + noise))
+
+
+def _resampled(statistics: Sequence[Statistic], resamples: int, generator: np.random.Generator) -> list[_Resampled]:
+    """All statistics with the same draws."""
+    n, device = statistics[0].num_samples, statistics[0].device
+    totals = [statistic.sums(torch.ones(1, n, device=device)) for statistic in statistics]
+    blocks_of_noise: list[list[Tensor]] = [[] for _ in statistics]
+    for counts in multiplicities(n, resamples, generator):
+        moved = counts.to(device)
+        for statistic, total, own in zip(statistics, totals, blocks_of_noise, strict=True):
+            own.append(statistic.sums(moved) - total)
+    results = []
+    for statistic, total, own in zip(statistics, totals, blocks_of_noise, strict=True):
+        noise = torch.cat(own)
+        estimates = [_estimate(statistic, truth, noise) for truth in _truths(statistic, total, noise)]
+        results.append(_Resampled(total, noise, estimates))
+    return results
+
+
+def _errors_of_difference(a: Statistic, b: Statistic, of_a: "_Resampled", of_b: "_Resampled") -> list[Tensor]:
+    """The errors of resampled differences around the difference of two known truths, (r,) for each pair of truths.
+
+    An average has one possible truth, the observed sums. The spread and bias of an error depend on its truth, so every
+    pair of both models' possible truths is used, and, to test equality, also pairs of equal truths.
+    """
+    pairs = [(one, other) for one in of_a.estimates for other in of_b.estimates]
+    if a.kind == b.kind == "error":
+        pairs += [
+            (_estimate(a, truth_a, of_a.noise), _estimate(b, truth_b, of_b.noise))
+            for truth_a, truth_b in _equal_truths(a, b, of_a.total, of_b.total)
+        ]
+    return [(one.values - one.truth - other.values + other.truth).cpu() for one, other in pairs]
+
+
+def _equal_truths(a: Statistic, b: Statistic, total_a: Tensor, total_b: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Sums of two populations with the same error: both scaled to the mean of their sizes.
+
+    They are returned as observed and, if there are bins, also with a departure that is a straight line in the score:
+    chance flips the sign of some bins, which then seem to err in the wrong direction.
+    """
+    shapes = [(total_a, total_b), (a.straightened(total_a), b.straightened(total_b))]
+    pairs = []
+    for shape_a, shape_b in shapes:
+        if shape_a is not None and shape_b is not None:
+            size_a, size_b = float(a.size(shape_a)), float(b.size(shape_b))
+            if size_a > 0 and size_b > 0:
+                middle = (size_a + size_b) / 2
+                pairs.append((a.scaled(shape_a, middle / size_a), b.scaled(shape_b, middle / size_b)))
+    return pairs
+
+
+def _truths(statistic: Statistic, base: Tensor, noise: Tensor) -> list[Tensor]:
+    """Sums that the population may have: the observed ones, and for calibration errors also the shrunk ones.
+
+    A calibration error is biased upwards, by an amount that depends on which bins are truly off. The two are extremes:
+    either all of the observed departure is real, or all that chance can explain is chance. A third possibility is no
+    error at all, if resamples of calibrated sums are as large.
+    """
+    if statistic.kind != "error":
+        return [base]
+    calibrated = statistic.scaled(base, 0.0)
+    truths = [base, statistic.scaled(base, _shrinkage(statistic, base, noise))]
+    if bool(torch.quantile(statistic.of(calibrated + noise), 0.975) >= statistic.of(base)):
+        truths.append(calibrated)
+    return truths
+
+
+def compared_by_calls(
+    metric: Callable[[Tensor, Tensor], float],
+    p_a: Tensor,
+    p_b: Tensor,
+    labels: Tensor,
+    level: float,
+    resamples: int,
+    seed: int,
+    test: Test = "equal metric",
+) -> Comparison:
+    """Like ``compared``, for any function of (probabilities, labels): one call for each resample and model."""
+    n = len(labels)
+    generator = np.random.default_rng(seed)
+    difference = metric(p_a, labels) - metric(p_b, labels)
+    paired, swapped = torch.empty(resamples, dtype=torch.float64), torch.empty(resamples, dtype=torch.float64)
+    for r in range(resamples):
+        rows = torch.from_numpy(generator.integers(0, n, n)).to(labels.device)
+        paired[r] = metric(p_a[rows], labels[rows]) - metric(p_b[rows], labels[rows])
+        if test == "exchangeable":
+            swap = torch.from_numpy(generator.integers(0, 2, (n, 1), dtype=np.uint8)).to(labels.device, torch.bool)
+            swapped[r] = metric(torch.where(swap, p_b, p_a), labels) - metric(torch.where(swap, p_a, p_b), labels)
+    errors = [paired - difference]
+    if test == "equal metric":
+        return _comparison(difference, errors, level)
+    return _comparison(difference, errors, level, _exchanged(swapped, difference, 1e-12))
+
+
+def _exchanged(swapped: Tensor, seen: float, tolerance: float) -> float:
+    """The share of swaps whose difference is at least as large as the observed one.
+
+    The observed data count as one of the swaps, which makes the test exact. A swap without a defined difference (NaN,
+    from infinities) counts as evidence for no difference.
+    """
+    smaller = int((swapped.abs() < abs(seen) - tolerance).sum())
+    return (1 + len(swapped) - smaller) / (1 + len(swapped))
+
+
+def _comparison(difference: float, errors: list[Tensor], level: float, p_value: float | None = None) -> Comparison:
+    """The interval that allows for any of the ``errors`` of estimation; the p-value is its inversion.
+
+    Both count the same order statistics, so that 0 is outside the interval exactly if p ≤ 1 − level.
+    """
+    times = len(errors[0])
+    if p_value is None:
+        # NaN, from a difference of infinities, counts on both sides, as evidence for no difference.
+        above = max(int((~(error < difference)).sum()) for error in errors)
+        below = max(int((~(error > difference)).sum()) for error in errors)
+        p_value = min(1.0, 2 * (1 + min(above, below)) / (1 + times))
+    rank = max(1, int((1 - level) / 2 * (1 + times) + 1e-9))  # of the smallest or largest error that may be passed
+    ends = [_order_statistics(error, rank) for error in errors]
+    low, high = difference - max(high for _, high in ends), difference - min(low for low, _ in ends)
+    return Comparison(difference, low, high, p_value)
+
+
+def _order_statistics(values: Tensor, rank: int) -> tuple[float, float]:
+    """The ``rank``-th smallest and largest; NaN (no difference of infinities) at both ends."""
+    if bool(values.isnan().any()):
+        return math.nan, math.nan
+    ordered = values.sort().values
+    return float(ordered[rank - 1]), float(ordered[-rank])
+
+
+def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> tuple[Tensor, Tensor]:
+    """The band (low, high) of each bin's share of hits, NaN in empty bins.
+
+    Clopper and Pearson's exact interval where scores are independent (one to a row); where a row has many, which
+    depend on each other, percentiles over resampled rows. If no score of a bin is a hit, or every one, all resamples
+    are equal: there the band is the exact one of the R rows with scores in the bin, each of which has at most one hit.
+    Without any hit, a row has one with a probability of at most 1 − tail^(1/R), which gives a share of R/count times
+    that.
+    """
+    curve = binned.curve()
+    tail = (1 - level) / 2
+    if binned.pool.columns == 1:
+        from scipy.special import betaincinv
+
+        count, hit = curve.count.numpy(), curve.hit_sum.numpy()
+        with np.errstate(invalid="ignore"):
+            low = np.where(hit > 0, betaincinv(hit, count - hit + 1, tail), 0.0)
+            high = np.where(hit < count, betaincinv(hit + 1, count - hit, 1 - tail), 1.0)
+        low[count == 0] = high[count == 0] = np.nan
+        return torch.from_numpy(low), torch.from_numpy(high)
+    parts = Binned(binned.pool, binned.bins, norm=2)  # norm=2 sums counts, scores and hits separately
+    sums = resampled_sums(parts, resamples, np.random.default_rng(seed)).view(resamples, 3, -1)
+    return resampled_band(parts, sums, level)
+
+
+def resampled_band(parts: Binned, sums: Tensor, level: float) -> tuple[Tensor, Tensor]:
+    """The band of bins with many scores to a row, from (R, 3, M) resampled counts, scores and hits."""
+    curve, tail = parts.curve(), (1 - level) / 2
+    share = (sums[:, 2] / sums[:, 0]).cpu()  # NaN in resamples that leave a bin empty
+    low_end, high_end = torch.nanquantile(share, torch.tensor([tail, 1 - tail], dtype=share.dtype), dim=0)
+    rows = parts.rows_in_bins().cpu()
+    rare = 1 - tail ** (1 / rows)
+    high_end = torch.where(curve.hit_sum == 0, (rare * rows / curve.count).clamp(max=1), high_end)
+    low_end = torch.where(curve.hit_sum == curve.count, 1 - rare, low_end)
+    empty = curve.count == 0
+    return low_end.masked_fill(empty, torch.nan), high_end.masked_fill(empty, torch.nan)

@@ -1,5 +1,0 @@
-import sys
-
-from softkin.study.worker import main
-
-sys.exit(main())

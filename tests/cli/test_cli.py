@@ -1,0 +1,368 @@
+"""The command line, in this process and as a real one."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from command_line import run
+from places import ROOT
+from softkin import __version__, cli, distances, predictions, similarity, smoothing
+
+
+@pytest.fixture
+def names(tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("dolphin\nwhale\nrose\ntulip\nbicycle\nmotorcycle\nseal\n", encoding="utf-8")
+    return path
+
+
+def test_every_command_has_help_and_an_example_that_works(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("softkin.report.serve.PageServer.serve_forever", lambda self: None)  # it would serve for ever
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for name, module in cli.COMMANDS.items():
+        code, output, _ = run(capsys, name, "--help")
+        assert code == 0
+        assert module.EXAMPLE in output
+        program, *arguments = shlex.split(module.EXAMPLE)
+        assert program == "softkin"
+        assert run(capsys, *arguments)[0] == 0
+
+
+def test_similarity_prints_neighbours_and_labels_and_writes_matrices(capsys, tmp_path, names):
+    folder = tmp_path / "m"
+    code, output, _ = run(capsys, "similarity", names, "--beta", 2, "--alpha", 0.1, "--output", folder)
+    assert code == 0
+    line = next(line for line in output.splitlines() if line.startswith("dolphin"))
+    assert line.split()[1:3] == ["0.900", "whale"]
+    assert line.count(",") == 4  # five neighbours
+    assert f"Wrote {folder / 'labels.safetensors'}" in output
+    words = names.read_text().split()
+    D = distances.load(folder / "distances.safetensors", class_names=words)
+    torch.testing.assert_close(D, distances.from_words(words))
+    S = similarity.load(folder / "similarity.safetensors", class_names=words)
+    Q = smoothing.load(folder / "labels.safetensors", class_names=words)
+    torch.testing.assert_close(Q, smoothing.similarity_labels(S, 0.1))
+    source = smoothing.read(folder / "labels.safetensors").source
+    assert "all-MiniLM-L6-v2" in source
+    assert "beta=2; alpha=0.1" in source
+
+
+def test_json(capsys, names):
+    code, output, _ = run(capsys, "similarity", names, "--json", "--top", 2, "--alpha", 0.2)
+    report = json.loads(output)
+    assert code == 0
+    assert report["alpha"] == 0.2
+    first = report["classes"][0]
+    assert first["name"] == "dolphin"
+    assert [other["name"] for other in first["nearest"]][0] == "whale"
+    assert first["label"] == pytest.approx(0.8)
+    assert sum(other["label"] for other in first["nearest"]) + first["rest"] == pytest.approx(0.2)
+
+
+def test_a_baseline_says_whether_smoothing_will_help_and_chooses_beta(capsys, tmp_path, names):
+    words = names.read_text().split()
+    D = distances.from_words(words)
+    S = similarity.from_distances(D, 3.0)
+    p = torch.cat([0.9 * torch.eye(7) + 0.1 * S] * 60)
+    labels = torch.cat([torch.arange(7).roll(shift) for shift in [0] * 45 + [1] * 15])  # sure to 90 %, right in 75 %
+    predictions.Predictions.from_probabilities(p, labels, class_names=words).save(tmp_path / "baseline.npz")
+    code, output, errors = run(capsys, "similarity", names, "--baseline", tmp_path / "baseline.npz")
+    assert (code, errors) == (0, "")
+    assert (
+        "The baseline, on 420 rows, is over-confident by 15.0 points: fit a temperature, or smooth with alpha='auto' "
+        "(or from α ≈ 0.09)" in output
+    )
+    assert "beta = 2" in output
+    for rows, said in (
+        (420, "under-confident by 10.0 points: smoothing will make it worse"),
+        (7, "as confident as it is"),
+    ):
+        right = predictions.Predictions.from_probabilities(p[:rows], torch.arange(rows) % 7, class_names=words)
+        right.save(tmp_path / f"right-{rows}.npz")
+        options = ("--baseline", tmp_path / f"right-{rows}.npz", "--beta", "auto", "--json")
+        code, output, _ = run(capsys, "similarity", names, *options)
+        report = json.loads(output)
+        assert report["beta"] == report["baseline"]["beta"] == pytest.approx(3, abs=1e-3)
+        assert report["baseline"]["words"].startswith(said)
+    assert json.loads(run(capsys, "similarity", names, "--beta", "auto", "--json")[1])["beta"] == 1
+    other = predictions.Predictions.from_probabilities(p[:7], torch.arange(7), class_names=words[::-1])
+    other.save(tmp_path / "other.npz")
+    code, _, errors = run(capsys, "similarity", names, "--baseline", tmp_path / "other.npz")
+    assert code == 1
+    assert "must have the classes of" in errors
+
+
+def test_matrices_are_not_overwritten_unless_told(capsys, tmp_path, names):
+    folder = tmp_path / "m"
+    assert run(capsys, "similarity", names, "--output", folder)[0] == 0
+    before = (folder / "labels.safetensors").read_bytes()
+    code, _, errors = run(capsys, "similarity", names, "--beta", 5, "--output", folder)
+    assert code == 2
+    assert "distances.safetensors exists already; pass force=True (--force) to overwrite it." in errors
+    assert (folder / "labels.safetensors").read_bytes() == before
+    assert run(capsys, "similarity", names, "--beta", 5, "--output", folder, "--force")[0] == 0
+    assert (folder / "labels.safetensors").read_bytes() != before
+    # and what was written can be read again, with another β
+    code, output, _ = run(capsys, "similarity", folder / "distances.safetensors", "--beta", 1)
+    assert code == 0
+    assert "beta = 1" in output
+
+
+def test_a_full_disk_leaves_no_matrix_behind(tmp_path):
+    """Files may grow to 120,000 bytes: enough for the first matrix of 100 classes, not for the table of labels."""
+    limited = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))\n"
+        "from softkin.cli import main\nsys.exit(main())"
+    )
+    arguments = ["similarity", str(ROOT / "examples" / "cifar100.txt"), "--output", str(tmp_path / "m")]
+    done = subprocess.run([sys.executable, "-c", limited, *arguments], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.endswith("labels.csv could not be written: File too large.\n")
+    assert list((tmp_path / "m").iterdir()) == []
+    assert cli.main(arguments) == 0  # and the next try needs no --force
+    assert len(list((tmp_path / "m").iterdir())) == 4
+
+
+def test_from_images_features_and_text(capsys, tmp_path, shared_data):
+    for colour in ("red", "green", "blue"):
+        for i in range(2):
+            path = tmp_path / "images" / colour / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (4 + i, 4), colour).save(path)
+    code, output, _ = run(capsys, "similarity", tmp_path / "images", "--size", 4, "--beta", 1)
+    assert code == 0
+    assert "mean L1, all pairs" in output
+    np.savez(tmp_path / "f.npz", features=np.eye(4), labels=np.arange(4))
+    code, output, _ = run(capsys, "similarity", tmp_path / "f.npz")
+    assert "mean L2" in output
+    code, output, _ = run(capsys, "similarity", "digits", "--distance", "l2", "--max-per-class", 20)
+    assert "mean L2, at most 20 per class" in output
+    code, output, _ = run(capsys, "similarity", "digits", "--distance", "words")
+    assert "word vectors" in output
+    code, output, _ = run(capsys, "similarity", shared_data / "text" / "banking77.parquet")
+    assert code == 0
+    assert "card_arrival" in output
+
+
+def test_synonyms_aliases_and_other_vectors(capsys, tmp_path, shared_data):
+    code, output, _ = run(capsys, "similarity", shared_data / "tiny-imagenet" / "words.txt")
+    assert code == 0
+    assert "n02124075" in output
+    path = tmp_path / "names.txt"
+    path.write_text("gasmask\ncat\ndog\n")
+    code, _, errors = run(capsys, "similarity", path, "--vectors", "glove")
+    assert code == 2
+    assert "pass aliases={'gasmask': 'gas mask'}" in errors
+    assert run(capsys, "similarity", path, "--vectors", "glove", "--alias", "gasmask=gas mask", "--beta", 1)[0] == 0
+    vectors = tmp_path / "v.txt"
+    vectors.write_text("gasmask 0 1\ncat 1 0\ndog 1 1\n")
+    code, output, _ = run(capsys, "similarity", path, "--vectors", vectors, "--beta", 1)
+    assert code == 0
+    assert "from v.txt" in output
+
+
+def test_similarity_of_the_most_similar_classes(capsys, tmp_path):
+    path, folder = tmp_path / "names.txt", tmp_path / "m"
+    names = ["rose", "tulip", "dolphin", "seal", "bus", "truck"]
+    path.write_text("\n".join(names))
+    code, output, _ = run(capsys, "similarity", path, "--top-m", 2, "--output", folder)
+    assert code == 0
+    assert "alpha = 0.1, beta = 2, top-m = 2\n" in output
+    expected = similarity.from_distances(distances.from_words(names), 2.0, top_m=2).dense()
+    assert torch.equal(similarity.load(folder / "similarity.safetensors", class_names=names), expected)
+    code, _, errors = run(capsys, "similarity", folder / "similarity.safetensors", "--top-m", 2)
+    assert code == 2
+    assert "--top-m must be left out: " in errors
+
+
+@pytest.mark.filterwarnings("default")
+def test_doubts_about_names(capsys, tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("rose\ntulip\ndolphin\nseal\n")
+    code, _, errors = run(capsys, "similarity", path)
+    assert code == 0
+    assert errors.startswith("softkin: warning: with 4 classes normalised distances are always extreme: at beta=2")
+    assert run(capsys, "similarity", path, "--beta", 1)[2] == ""
+    code, output, errors = run(capsys, "similarity", path, "--beta", 1, "--check")
+    assert (code, errors) == (0, "")
+    assert output.endswith("Check: WordNet and the other word vectors raise no doubt.\n")
+    assert "Check:" not in run(capsys, "similarity", path, "--beta", 1, "--check", "--vectors", "glove")[1]
+    code, output, errors = run(capsys, "similarity", path, "--beta", 1, "--check", "--vectors", "glove", "--json")
+    assert "is near neither in WordNet nor in other word vectors: 'seal' for 'rose'" in errors
+    assert "'seal' for 'rose'" in json.loads(output)["warnings"][0]
+    path.write_text("class_0\nclass_1\nclass_2\nclass_3\nclass_4\n")
+    code, _, errors = run(capsys, "similarity", path)
+    assert code == 0
+    assert errors.count("softkin: warning: the class names differ only by numbers or letters") == 1
+    code, _, errors = run(capsys, "similarity", path, "--vectors", "glov")
+    assert code == 1
+    assert "there is no such file; did you mean 'glove'?" in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["similarity", "NAMES", "--alpha", "1"], 2, "`alpha` must be at least 0 and below 1, got 1"),
+        (["similarity", "NAMES", "--beta", "-1"], 2, "`beta` must be finite and at least 0, got -1"),
+        (["similarity", "NAMES", "--alias", "x"], 2, "--alias must be WORD=OTHER, got 'x'"),
+        (["similarity", "NAMES", "--top", "0"], 2, "--top"),
+        (["similarity", "NAMES", "--max-per-class", "1"], 2, "at least 2, got 1"),
+        (
+            ["similarity", "NAMES", "--distance", "l3"],
+            2,
+            "`--distance` must be one of l1, l2, autoencoder, words, class-means, taxonomy, encoder, outputs, confusion, weights, file, got 'l3'.",
+        ),
+        (
+            ["similarity", "NAMES", "--distance", "l1"],
+            2,
+            "the distance 'l1' needs images, features or text, and the data hold names; use words, taxonomy, encoder,",
+        ),
+        (["similarity", "absent.txt"], 1, "could not be read"),
+        (["similarity", "absent"], 1, "no such file or folder"),
+        (["similarity", "NAMES", "--vectors", "absent.txt"], 1, "there is no such file"),
+        (["similarity", "TWICE"], 1, "must differ, but 'cat' appears at indices 0 and 1"),
+        (["similarity"], 2, "the following arguments are required: SOURCE"),
+        (["similarty"], 2, "softkin: unknown command 'similarty'; did you mean 'similarity'?"),
+        ([], 2, "required: COMMAND"),
+    ],
+)
+def test_errors_are_one_sentence(capsys, tmp_path, names, arguments, code, words):
+    (tmp_path / "twice.txt").write_text("cat\ncat\n")
+    replaced = {"NAMES": str(names), "TWICE": str(tmp_path / "twice.txt")}
+    status, output, errors = run(capsys, *(replaced.get(argument, argument) for argument in arguments))
+    assert status == code
+    assert words in errors
+    assert "Traceback" not in errors
+    assert output == ""
+
+
+def test_options_that_do_not_fit_are_refused(capsys, tmp_path, names):
+    (tmp_path / "img" / "train").mkdir(parents=True)
+    (tmp_path / "img" / "test").mkdir()
+    (tmp_path / "utf16.txt").write_text("cat\ndog\n", encoding="utf-16")
+    (tmp_path / "names.md").write_text("cat\ndog\n")
+    for arguments, code, words in (
+        ([names, "--size", 8], 2, "--size must be left out: distances of names need no samples"),
+        ([names, "--max-per-class", 8], 2, "--max-per-class must be left out"),
+        (["digits", "--device", "cuda"], 2, "the device cuda cannot be used"),
+        (["digits", "--device", "nonsense"], 2, "the device nonsense cannot be used"),
+        ([names, "--output", names], 2, "--output must be a folder"),
+        ([tmp_path / "img"], 1, "must hold one folder of images for each class, but no image was found"),
+        ([tmp_path / "utf16.txt"], 1, "; save it in that encoding"),
+        ([tmp_path / "names.md"], 1, "class names come in a .txt file"),
+    ):
+        status, _, errors = run(capsys, "similarity", *arguments)
+        assert (status, words in errors) == (code, True), errors
+        assert "Traceback" not in errors
+
+
+def test_nearest_are_nearest_at_any_beta(capsys, names):
+    for beta in (0, 2, 1e9):
+        _, output, _ = run(capsys, "similarity", names, "--beta", beta, "--json", "--top", 6)
+        for row in json.loads(output)["classes"]:
+            neighbour = [other["distance"] for other in row["nearest"]]
+            assert neighbour == sorted(neighbour)
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_one_line(capsys, names):
+    code, _, errors = run(capsys, "similarity", names, "--prefer", "entity")
+    assert code == 0
+    assert errors.startswith("softkin: warning: entity vectors are used only if every class has one")
+    assert errors.count("\n") == 1
+
+
+def test_an_old_terminal_gets_question_marks(names):
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "-m", "softkin", "similarity", "--help"],
+        capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 0
+
+
+def test_hostile_names_stay_text(capsys, tmp_path):
+    path = tmp_path / "n.txt"
+    path.write_text("[bold]cat[/bold]\n[link=x]dog\ncar \x1b[31m\n", encoding="utf-8")
+    code, output, _ = run(
+        capsys, "similarity", path, "--alias", "bold=cat", "--alias", "link=dog", "--alias", "31m=car", "--beta", 1
+    )
+    assert code == 0
+    assert "[bold]cat[/bold]" in output
+    assert "\x1b" not in output
+
+
+def test_as_a_process(tmp_path, names):
+    def softkin(*arguments, **options):
+        return subprocess.run([sys.executable, "-m", "softkin", *arguments], capture_output=True, text=True, **options)
+
+    assert softkin("--version").stdout.strip() == f"softkin {__version__}"
+    done = softkin("similarity", str(names))
+    assert done.returncode == 0
+    assert "dolphin" in done.stdout
+    assert done.stderr == ""
+    script = Path(sys.executable).with_name("softkin")
+    assert (
+        subprocess.run([script, "--version"], capture_output=True, text=True).stdout.strip() == f"softkin {__version__}"
+    )
+    piped = subprocess.run(
+        f"{shlex.quote(sys.executable)} -m softkin similarity {shlex.quote(str(ROOT / 'examples' / 'cifar100.txt'))} | head -1",
+        shell=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert piped.stderr == ""
+
+
+def test_an_interrupt_while_modules_load_is_no_traceback():
+    script = """
+import sys
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "softkin.cli":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupts())
+from softkin.__main__ import main
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "softkin: interrupted\n")
+
+
+def test_closed_output_is_no_error():
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m softkin data list >&- 2>&-"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+SWALLOWS = """
+import contextlib, os, signal, sys, time
+from softkin import cli
+
+def breaks(arguments):
+    with contextlib.suppress(KeyboardInterrupt):  # as an import that is interrupted may
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+    raise RecursionError
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cli.status.run = breaks
+code = cli.main(["status", "folder"])
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+sys.exit(code)
+"""
+
+
+def test_an_interrupt_that_a_library_swallows_is_still_an_interrupt():
+    done = subprocess.run([sys.executable, "-c", SWALLOWS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "softkin status: interrupted\n")

@@ -1,0 +1,181 @@
+"""``softkin decide``: what it prints, what it writes, and that it says what the library says."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from command_line import run
+from places import EXAMPLES
+from softkin import decisions, distances, predictions, similarity
+
+VALIDATION, TEST = EXAMPLES / "digits-validation.npz", EXAMPLES / "digits-test.npz"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return predictions.load(VALIDATION), predictions.load(TEST)
+
+
+def test_fit_and_apply_sets(capsys, tmp_path, rows):
+    validation, test = rows
+    code, output, _ = run(capsys, "decide", "fit", VALIDATION, "--rule", "sets", "--coverage", 0.95, "--score", "aps", "--output", tmp_path / "rule")  # fmt: skip
+    assert code == 0
+    assert "A set holds the true class of at least 95 % of new rows" in output
+    expected = decisions.PredictionSets(0.95, "aps").fit(validation.logits, validation.labels).predict(test.logits)
+    names = test.class_names
+    for suffix in ("csv", "jsonl", "npz"):
+        path = tmp_path / f"answers.{suffix}"
+        code, output, errors = run(capsys, "decide", "apply", tmp_path / "rule", TEST, "--output", path)
+        assert (code, errors) == (0, "")
+        assert "coverage % 9" in output
+        assert f"Wrote {path}" in output
+    sets = [[names[k] for k in row.nonzero()[:, 0].tolist()] for row in expected]
+    with open(tmp_path / "answers.csv", newline="") as file:
+        assert [line["answer"] for line in csv.DictReader(file)] == [" | ".join(row) for row in sets]
+    lines = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    assert [line["answer"] for line in lines] == sets
+    assert [line["sample_id"] for line in lines] == test.sample_ids.tolist()
+    with np.load(tmp_path / "answers.npz", allow_pickle=False) as file:
+        assert (file["answers"] == expected.numpy()).all()
+        assert file["class_names"].tolist() == names
+
+
+def test_climb_by_names_alone_and_by_files(capsys, tmp_path, rows):
+    validation, test = rows
+    names = test.class_names
+    distances.save(tmp_path / "d.safetensors", distances.from_words(names), class_names=names, source="words")
+    tree = decisions.Tree.from_distances(distances.from_words(names), class_names=names)
+    expected = decisions.Climb(tree, 0.1).fit(validation.logits, validation.labels).predict(test.logits)
+    said = [None if node < 0 else tree.names[node] for node in expected.tolist()]
+    for place, source in enumerate(("names", tmp_path / "d.safetensors")):
+        folder, path = tmp_path / f"rule{place}", tmp_path / f"answers{place}.jsonl"
+        assert run(capsys, "decide", "fit", VALIDATION, "--rule", "climb", "--tree", source, "--error", 0.1, "--output", folder)[0] == 0  # fmt: skip
+        assert run(capsys, "decide", "apply", folder, TEST, "--output", path)[0] == 0
+        assert [json.loads(line)["answer"] for line in path.read_text().splitlines()] == said
+    (tmp_path / "tree.csv").write_text("class,superclass\n" + "".join(f"{name},{'even' if k % 2 == 0 else 'odd'}\n" for k, name in enumerate(names)))  # fmt: skip
+    assert run(capsys, "decide", "fit", VALIDATION, "--rule", "climb", "--tree", tmp_path / "tree.csv", "--error", 0.1, "--output", tmp_path / "r")[0] == 0  # fmt: skip
+    assert decisions.load(tmp_path / "r").tree.names[10:] == ("even", "odd", "everything")
+    (tmp_path / "edges.csv").write_text("parent,child\n" + "".join(f"{'even' if k % 2 == 0 else 'odd'},{name}\n" for k, name in enumerate(names)))  # fmt: skip
+    assert run(capsys, "decide", "fit", VALIDATION, "--rule", "climb", "--tree", tmp_path / "edges.csv", "--error", 0.1, "--output", tmp_path / "r", "--force")[0] == 0  # fmt: skip
+    assert decisions.load(tmp_path / "r").tree.names[10:] == ("even", "odd", "everything")
+
+
+@pytest.mark.filterwarnings("default")
+def test_rows_of_the_fit_are_noticed(capsys, tmp_path):
+    run(capsys, "decide", "fit", VALIDATION, "--rule", "abstain", "--error", 0.1, "--output", tmp_path / "rule")
+    code, _, errors = run(capsys, "decide", "apply", tmp_path / "rule", VALIDATION, "--output", tmp_path / "x.csv")
+    assert code == 0
+    assert "700 of the 700 samples of digits-validation.npz are among those that the Abstain was fitted on" in errors
+    code, output, errors = run(capsys, "decide", "compare", VALIDATION, VALIDATION, "--rules", "abstain", "--json")
+    assert "700 of the 700 samples" in errors
+    assert "the rules were fitted on" in json.loads(output)["warnings"][0]
+
+
+def test_compare_says_what_the_rules_say(capsys, tmp_path, rows):
+    validation, test = rows
+    names = test.class_names
+    distances.save(tmp_path / "d.safetensors", distances.from_words(names), class_names=names, source="words")
+    options = ["--tree", "names", "--similarity", "names", "--costs", tmp_path / "d.safetensors", "--error", 0.1]
+    code, output, _ = run(capsys, "decide", "compare", VALIDATION, TEST, *options, "--output", tmp_path / "c.json")
+    assert code == 0
+    for title in (
+        "sets, LAC",
+        "sets of kin, APS",
+        "sets per class, LAC",
+        "abstain by logit-norm",
+        "climb",
+        "least cost",
+    ):
+        assert f"\n{title} " in output
+    for heading in ("coverage %", "size", "superclasses", "answered %", "error %", "cost"):
+        assert heading in output.splitlines()[1]
+    result = json.loads((tmp_path / "c.json").read_text())
+    lines = {line["rule"]: line for line in result["rules"]}
+    S = similarity.from_distances(distances.from_words(names))
+    outcome = decisions.PredictionSets(0.9, "aps", similarity=S).fit(validation.logits, validation.labels).evaluate(test.logits, test.labels)  # fmt: skip
+    assert lines["sets of kin, APS"]["measures"]["size"]["value"] == pytest.approx(outcome["size"])
+    assert lines["sets of kin, APS"]["guarantee"].startswith("A set holds the true class")
+    outcome = decisions.Abstain(0.1).fit(validation.logits, validation.labels).evaluate(test.logits, test.labels)
+    assert lines["abstain by probability"]["measures"]["answered"]["value"] == pytest.approx(outcome["answered"])
+
+
+def test_compare_goes_on_where_a_rule_cannot_be_fitted(capsys):
+    code, output, _ = run(capsys, "decide", "compare", VALIDATION, TEST, "--coverage", 0.99)
+    assert code == 0
+    assert "sets per class, LAC failed: `coverage` 0.99 needs at least 99 calibration rows for each limit" in output
+    assert "\nsets, LAC " in output
+
+
+def test_several_costs_stand_side_by_side(capsys, tmp_path, rows):
+    _, test = rows
+    names = test.class_names
+    matrices = {"even": 1 - np.eye(10), "steep": np.abs(np.subtract.outer(np.arange(10), np.arange(10))) ** 2.0}
+    for name, matrix in matrices.items():
+        distances.save(tmp_path / f"{name}.safetensors", matrix, class_names=names, source="made")
+    files = [part for name in matrices for part in ("--costs", tmp_path / f"{name}.safetensors")]
+    code, output, errors = run(capsys, "decide", "compare", *files, VALIDATION, TEST, "--rules", "costs,abstain,sets", "--json")  # fmt: skip
+    assert code == 0, errors
+    lines = {line["rule"]: line.get("measures") for line in json.loads(output)["rules"]}
+    assert {"least cost, even", "least cost, steep"} <= set(lines)
+    labels = test.labels.numpy()
+    p = test.probabilities.numpy().astype(float)
+    for own, matrix in matrices.items():
+        answers = (p @ matrix).argmin(axis=1)
+        for name, other in matrices.items():
+            assert lines[f"least cost, {own}"][f"cost {name}"]["value"] == pytest.approx(other[labels, answers].mean())
+        assert lines[f"least cost, {own}"]["believed"]["value"] == pytest.approx((p @ matrix).min(axis=1).mean())
+        assert f"cost {own}" in lines["abstain by probability"]
+    assert "cost" not in lines["least cost, even"]
+    assert not any(name.startswith("cost") for name in lines["sets, LAC"])
+    _, output, _ = run(capsys, "decide", "compare", *files, VALIDATION, TEST, "--rules", "costs")
+    assert "cost even" in output.splitlines()[1]
+    assert "cost steep" in output.splitlines()[1]
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "even.safetensors").write_bytes((tmp_path / "steep.safetensors").read_bytes())
+    twice = [tmp_path / "even.safetensors", tmp_path / "more" / "even.safetensors"]
+    _, output, _ = run(capsys, "decide", "compare", VALIDATION, TEST, "--costs", twice[0], "--costs", twice[1], "--rules", "costs", "--json")  # fmt: skip
+    assert [line["rule"] for line in json.loads(output)["rules"]] == [f"least cost, {path}" for path in twice]
+
+
+def test_groups_of_classes_come_from_a_file(capsys, tmp_path, rows):
+    validation, test = rows
+    names = test.class_names
+    kinds = {name: "odd" if k % 2 else "even" for k, name in enumerate(names)}
+    (tmp_path / "groups.json").write_text(json.dumps(kinds))
+    (tmp_path / "groups.csv").write_text("class,group\n" + "".join(f"{name},{kind}\n" for name, kind in kinds.items()))
+    groups = np.arange(10) % 2
+    expected = decisions.PredictionSets(0.95, conditional=groups).fit(validation.logits, validation.labels)
+    for suffix in ("csv", "json"):
+        code, output, errors = run(capsys, "decide", "fit", VALIDATION, "--rule", "sets", "--coverage", 0.95, "--conditional", tmp_path / f"groups.{suffix}", "--output", tmp_path / suffix)  # fmt: skip
+        assert code == 0, errors
+        assert "of each group of classes" in output
+        rule = decisions.load(tmp_path / suffix)
+        assert rule.limits_.tolist() == expected.limits_.tolist()
+        assert rule.predict(test.logits).equal(expected.predict(test.logits))
+    code, output, _ = run(capsys, "decide", "compare", VALIDATION, TEST, "--rules", "sets", "--coverage", 0.95, "--conditional", tmp_path / "groups.csv", "--json")  # fmt: skip
+    lines = {line["rule"]: line for line in json.loads(output)["rules"]}
+    outcome = expected.evaluate(test.logits, test.labels)
+    assert lines["sets per group, LAC"]["measures"]["size"]["value"] == pytest.approx(outcome["size"].value)
+    assert "sets per class, LAC" in lines
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("g.csv", "class,group\nzero,a\n", "must have a group for each class, but 'one' has none"),
+        ("g.csv", "class,group\nzeroo,a\n", "got 'zeroo'; did you mean 'zero'?"),
+        ("g.csv", "class,group\nzero,a\nzero,b\n", "must give each class one group, but 'zero' has two."),
+        ("g.csv", "class,group\nzero,a,b\n", "must have a header and two columns, class and group, but line 2 has 3."),
+        ("g.json", "[1]", "must be one JSON object with the group of each class"),
+        ("clas", None, "--conditional must be class, or a .csv or .json file with the group of each class, got"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused_in_a_sentence(capsys, tmp_path, name, content, words):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    code, _, errors = run(capsys, "decide", "fit", VALIDATION, "--rule", "sets", "--conditional", tmp_path / name, "--output", tmp_path / "r")  # fmt: skip
+    assert code != 0
+    assert words in errors
+    assert "Traceback" not in errors

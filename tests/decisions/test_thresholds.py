@@ -1,0 +1,113 @@
+"""The threshold's guarantee: its bound against scipy's, and how often it is broken in simulated populations."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import beta, binom
+
+from softkin import decisions
+
+
+def test_by_hand():
+    scores = torch.tensor([0.9, 0.8, 0.8, 0.7, 0.6])
+    right = torch.tensor([True, True, False, True, False])
+    selection = decisions.select(scores, right, risk=0.5, confidence=0.8, candidates=5)
+    # The first candidate's share is one sample, the next score is 0.8; the second's would cut a tie: the same rule.
+    assert [(rule.threshold, rule.answered, rule.wrong) for rule in selection.candidates] == [
+        (pytest.approx(0.8), 1, 0), (pytest.approx(0.7), 3, 1), (pytest.approx(0.6), 4, 1), (0.0, 5, 2),
+    ]  # fmt: skip
+    for rule in selection.candidates:
+        expected = beta.ppf(1 - 0.2 / 5, rule.wrong + 1, rule.answered - rule.wrong)
+        assert rule.bound == pytest.approx(expected)
+        assert binom.cdf(rule.wrong, rule.answered, rule.bound) == pytest.approx(0.2 / 5)
+    assert selection.chosen is None
+    assert "No threshold keeps an error rate of at most 50 % with confidence 80 %" in str(selection)
+
+
+def test_real_network(network_logits):
+    logits, labels = network_logits["resnet32-cifar100"]
+    p, predicted = torch.softmax(logits.double(), 1).max(1)
+    right = predicted == labels
+    selection = decisions.select(p, right, risk=0.05)
+    assert selection.chosen is not None
+    assert 0.4 < selection.chosen.coverage < 0.7
+    assert selection.chosen.risk < selection.chosen.bound <= 0.05
+    assert float((~right[p > selection.chosen.threshold]).double().mean()) == pytest.approx(selection.chosen.risk)
+    assert "Answer where the confidence is above 0.9" in str(selection)
+    looser = decisions.select(p, right, risk=0.10)
+    assert looser.chosen.coverage > selection.chosen.coverage
+    surer = decisions.select(p, right, risk=0.05, confidence=0.999)
+    assert surer.chosen.coverage <= selection.chosen.coverage
+    # Their search with ⌈log₂ N⌉ steps answers little more than candidates that are fixed beforehand.
+    assert selection.chosen.coverage > searched(p.numpy(), right.numpy(), 0.05, 0.05) - 0.03
+
+
+def searched(scores, right, risk, delta):
+    """The coverage that Geifman and El-Yaniv's Algorithm 1 finds."""
+    order = np.argsort(-scores)
+    wrong = np.cumsum(~right[order])
+    n = len(scores)
+    steps = int(np.ceil(np.log2(n)))
+    low, high, best = 1, n, 0
+    for _ in range(steps):
+        middle = (low + high + 1) // 2
+        bound = beta.ppf(1 - delta / steps, wrong[middle - 1] + 1, middle - wrong[middle - 1])
+        if bound < risk:
+            low, best = middle, middle
+        else:
+            high = middle - 1
+    return best / n
+
+
+POPULATIONS = {
+    # score u, chance of an error at u, the error rate above θ in closed form
+    "better where sure": (lambda u: 0.3 * (1 - u), lambda t: 0.3 * (1 - t) / 2),
+    "same everywhere": (lambda u: 0.1 + 0 * u, lambda t: 0.1),
+    "worse where sure": (lambda u: 0.2 * u, lambda t: 0.2 * (1 + t) / 2),
+}
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+@pytest.mark.parametrize("discrete", [False, True])
+def test_the_guarantee_holds_after_the_choice(name, discrete):
+    """At δ = 0.2, of 500 draws from each population at most 20 % may break the limit, chance aside."""
+    chance, true_risk = POPULATIONS[name]
+    rng = np.random.default_rng(7)
+    broken = chosen = naive_broken = 0
+    for _ in range(500):
+        u = rng.random(400)
+        scores = np.ceil(u * 20) / 20 if discrete else u  # 20 scores, many ties
+        right = rng.random(400) >= chance(u)
+        selection = decisions.select(scores, right, risk=0.1, confidence=0.8, candidates=20)
+        if selection.chosen is not None:
+            chosen += 1
+            broken += true_risk(max(0.0, selection.chosen.threshold)) > 0.1 + 1e-12
+        # What the data alone show would mislead: the largest coverage at which the error rate seen is within the limit.
+        seen = max(
+            (rule for rule in selection.candidates if rule.risk <= 0.1), key=lambda rule: rule.answered, default=None
+        )
+        naive_broken += seen is not None and true_risk(max(0.0, seen.threshold)) > 0.1 + 1e-12
+    assert broken <= 500 * 0.2
+    if name == "better where sure":
+        assert chosen > 250
+        assert naive_broken > 500 * 0.2  # and this test can fail
+
+
+def test_arguments():
+    scores, right = torch.rand(10), torch.ones(10, dtype=torch.bool)
+    for options, words in (
+        ({"risk": 0}, "`risk` must be between 0 and 1, such as 0.05, got 0"),
+        ({"risk": 0.1, "confidence": 1}, "`confidence` must be between 0 and 1"),
+        ({"risk": 0.1, "candidates": 0}, "`candidates` must be at least 1"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            decisions.select(scores, right, **options)
+    with pytest.raises(ValueError, match="`right` must be as many as the scores"):
+        decisions.select(scores, right[:3], risk=0.1)
+
+
+def test_a_threshold_next_to_1_is_written_so_that_it_can_be_used():
+    scores = 1 - torch.linspace(1e-9, 2e-8, 1000, dtype=torch.float64)
+    selection = decisions.select(scores, scores > scores[500], risk=0.05)
+    assert f"confidence is above {selection.chosen.threshold!r}, abstain" in str(selection)
+    assert float(str(selection).split("above ")[1].split(",")[0]) < 1

@@ -1,0 +1,238 @@
+from dataclasses import replace
+
+import pytest
+
+from softkin import SoftkinError
+from softkin.lab.study.plan import Plan, shortened
+from softkin.lab.study.records import keep, kept_in
+from study_parts import kept
+
+GOLDEN = {
+    "WE distances": "c44618621525e275",
+    "AE distances, seed 3": "9375e729e6f62747",
+    "L2 distances, seed 0": "00265e2ffa33d1e8",
+    "one-hot, seed 0": "a5682c4ff13f7001",
+    "uniform (α = 0.05), seed 3": "7a9804038c9404fc",
+    "CutMix (a = 2), seed 0": "c6eb9095af5d6ca4",
+    "margin (m = 5), seed 0": "3e294b44f6d0da8c",
+    "AE (α = 0.1, β = 4), seed 3": "723714404ee37026",
+    "WE (α = 0.1, β = 1), seed 0": "ee0459c70dc4e35e",
+    "result of TS, seed 0": "cba55f6e636f6b2d",
+    "result of Dir-ODIR, seed 3": "cfa4e754480109a7",
+    "result of WE+TS, seed 0": "6d4ef78c719e23fa",
+    "result of vector, seed 0": "d57a78db29017df0",
+    "result of mixup, seed 3": "741dcd6ac0398b68",
+}
+
+
+def plan_of(**changes):
+    return Plan(kept(**changes))
+
+
+class Done(dict):
+    """Records by digest, as if runs had finished."""
+
+    def finish(self, plan, base, values, seed, *, epochs=None, nll=1.0, accuracy=0.9, output=0.1):
+        job = plan.training(base, values, seed, epochs=epochs)
+        self[job.digest] = {"metrics": {"nll": nll, "accuracy": accuracy, "ece_hist_output": output}}
+        return job
+
+
+def test_runs_and_what_they_share():
+    plan = plan_of()
+    jobs = list(plan.jobs(lambda _: None))
+    kinds = [job.kind for job in jobs]
+    # A seed: one-hot, 3 uniform, 3 WE, 3 L1; L1's distances; five results. WE's distances once.
+    assert kinds.count("training") == 2 * 10
+    assert kinds.count("distances") == 2 + 1
+    assert kinds.count("result") == 2 * 5
+    assert len({job.digest for job in jobs}) == len(jobs)
+    results = {job.spec["method"]: job for job in jobs if job.kind == "result" and job.spec["seed"] == 0}
+    assert results["ts"].needs == results["one-hot"].needs
+    assert [job.title for job in jobs[:2]] == ["one-hot, seed 0", "one-hot, seed 1"]
+    before = set()
+    for job in jobs:  # what a run needs comes before it
+        assert set(job.needs) <= before
+        before.add(job.digest)
+
+
+def test_runs_keep_the_names_that_earlier_versions_gave_them():
+    """Folders of older studies go on: written by 0.1.0.dev0 before methods were declared in registries."""
+    methods = ("one-hot", "ts", "uniform", "mixup", "dir-odir", "ets", "l1", "l2", "ae", "we", "cutmix", "margin")
+    plan = plan_of(
+        methods=(*methods, "online", "vector", "we+ts", "platt"), seeds=(0, 3), ood=["uniform"], vectors="glove"
+    )
+    digests = {job.title: job.digest for job in plan.jobs(lambda _: None)}
+    for title, digest in GOLDEN.items():
+        assert digests[title] == digest, title
+    assert plan.training("online", {"alpha": 0.2}, 0).digest == "f146639d29d72d91"
+    with pytest.raises(ValueError, match="did you mean 'one-hot'"):
+        plan_of(methods=("one_hot",))
+    spelled = ("temperature", "L1", "autoencoder", "words", "words+TemperatureScaling", "Dirichlet")
+    assert plan_of(methods=spelled).spec.methods == ("ts", "l1", "ae", "we", "we+ts", "dir-odir")
+
+
+def test_same_split_weights_and_order_within_a_seed():
+    trainings = [job for job in plan_of().jobs(lambda _: None) if job.kind == "training" and job.spec["seed"] == 1]
+    shared = [{key: job.spec[key] for key in ("split", "seed", "recipe", "model", "data")} for job in trainings]
+    assert all(item == shared[0] for item in shared)
+    assert shared[0]["split"]["seed"] == 1
+
+
+def test_changed_specs_never_collide():
+    base = plan_of()
+    own = {job.digest for job in base.jobs(lambda _: None) if job.kind == "training"}
+    for change in (
+        {"recipe": {**kept().spec.recipe, "epochs": 9}},
+        {"model": "mlp"},
+        {"model_options": {"width": 3}},
+        {"max_per_class": 7},
+        {"validation": 7},
+        {"test": 7},
+        {"size": 7},
+        {"data": "other"},
+        {"ood": ["uniform"]},
+        {"vectors": "v.txt", "methods": ("we",)},
+    ):
+        other = {job.digest for job in plan_of(**change).jobs(lambda _: None) if job.kind == "training"}
+        assert not own & other, change
+    new_data = Plan(replace(kept(), data={**kept().data, "digest": "changed"}))
+    assert not own & {job.digest for job in new_data.jobs(lambda _: None)}
+    # So do other files that are read, under the same names: word vectors, out-of-distribution sets.
+    for content in ("vectors", "ood some.npz"):
+        digests = set()
+        for actual in ("one", "other"):
+            first = kept(methods=("we",), vectors="v.txt", ood=["uniform", "some.npz"])
+            plan = Plan(replace(first, data={**first.data, "contents": {content: actual}}))
+            digests |= {job.digest for job in plan.jobs(lambda _: None) if job.kind == "training"}
+        assert len(digests) == 2 * 2 * 3, content
+    more = {job.digest for job in plan_of(seeds=(0, 1, 2), methods=("one-hot", "we")).jobs(lambda _: None)}
+    assert {job.digest for job in plan_of(methods=("one-hot", "we")).jobs(lambda _: None)} <= more  # and work is reused
+
+
+def test_word_vectors_are_part_of_a_runs_identity(tmp_path):
+    ours, glove = (plan_of(vectors=vectors).distances("we", 0) for vectors in (None, "glove"))
+    assert ours.digest != glove.digest
+    assert (ours.spec["vectors"], ours.spec["vectors_digest"]) == ("minilm", "v0")
+    assert ours.digest == plan_of(vectors="minilm").distances("we", 0).digest
+    # as the runs were written when GloVe was all that softkin carried: those are still good
+    assert glove.spec["vectors"] is None
+    assert "vectors_digest" not in glove.spec
+
+
+def test_studies_of_the_time_of_glove_are_not_mixed_with_new_ones(tmp_path):
+    def without_contents(**changes):
+        study = kept(**changes)
+        return replace(study, data={key: value for key, value in study.data.items() if key != "contents"})
+
+    old = without_contents(methods=("one-hot", "we"))
+    keep(tmp_path / "old", old)
+    assert kept_in(tmp_path / "old").spec == replace(old.spec, vectors="glove")
+    with pytest.raises(SoftkinError, match="another study .*vectors glove there, None here"):
+        keep(tmp_path / "old", kept(methods=("one-hot", "we")))
+    keep(tmp_path / "old", replace(old, spec=replace(old.spec, vectors="glove")))  # goes on
+    no_words = without_contents(methods=("one-hot", "uniform"))
+    keep(tmp_path / "no words", no_words)
+    assert kept_in(tmp_path / "no words").spec == no_words.spec
+    new = kept(methods=("one-hot", "we"))
+    keep(tmp_path / "new", new)
+    assert kept_in(tmp_path / "new").spec == new.spec
+    with pytest.raises(SoftkinError, match="the file of word vectors that softkin ships has changed since"):
+        keep(tmp_path / "new", replace(new, data={**new.data, "contents": {"vectors": "v1"}}))
+
+
+def test_choice_by_validation_nll():
+    plan, done = plan_of(methods=("we",)), Done()
+    for beta, nll in ((1.0, 0.5), (2.0, 0.3), (4.0, 0.4)):
+        assert plan.search("we", 0, done.get).chosen is None
+        done.finish(plan, "we", {"alpha": 0.1, "beta": beta}, 0, nll=nll)
+    search = plan.search("we", 0, done.get)
+    assert search.chosen.values == {"alpha": 0.1, "beta": 2.0}
+    assert [trial.to_dict()["validation"]["nll"] for trial in search.trials] == [0.5, 0.3, 0.4]
+    job = plan.result("we", 0, done.get)
+    assert job.context["chosen"] == search.chosen.job.digest
+    assert [trial["values"]["beta"] for trial in job.context["tried"]] == [1.0, 2.0, 4.0]
+    assert job.digest == plan.result("we", 0, {}.get).digest  # the name does not depend on what came out
+
+
+@pytest.mark.parametrize(("select", "beta"), [("nll", 1.0), ("accuracy", 2.0), ("ece_hist_output", 4.0)])
+def test_choice_by_other_numbers(select, beta):
+    plan, done = plan_of(methods=("we",), select=select), Done()
+    done.finish(plan, "we", {"alpha": 0.1, "beta": 1.0}, 0, nll=0.3, accuracy=0.8, output=0.2)
+    done.finish(plan, "we", {"alpha": 0.1, "beta": 2.0}, 0, nll=0.4, accuracy=0.9, output=0.3)
+    done.finish(plan, "we", {"alpha": 0.1, "beta": 4.0}, 0, nll=0.5, accuracy=0.7, output=0.1)
+    assert plan.search("we", 0, done.get).chosen.values["beta"] == beta
+
+
+def test_accuracy_budget():
+    plan, done = plan_of(methods=("one-hot", "we"), accuracy_budget=0.3), Done()
+    for beta, accuracy, output in ((1.0, 0.9, 0.3), (2.0, 0.898, 0.2), (4.0, 0.896, 0.1)):
+        done.finish(plan, "we", {"alpha": 0.1, "beta": beta}, 0, accuracy=accuracy, output=output)
+    assert plan.search("we", 0, done.get).chosen is None  # one-hot, which it is measured against, is not there yet
+    done.finish(plan, "one-hot", {}, 0, accuracy=0.9)
+    assert plan.search("we", 0, done.get).chosen.values["beta"] == 2.0  # β = 4 loses 0.4 points
+    done.finish(plan, "one-hot", {}, 0, accuracy=0.95)
+    assert plan.search("we", 0, done.get).chosen.values["beta"] == 1.0  # none within the budget: what loses least
+
+
+def test_the_budget_names_what_it_is_measured_against():
+    """Alone the method is held to its own best trial, beside one-hot to that: two choices, two results."""
+    alone, beside = (plan_of(methods=methods, accuracy_budget=0.3) for methods in (("we",), ("one-hot", "we")))
+    nothing = {}.get
+    assert alone.result("we", 0, nothing).digest != beside.result("we", 0, nothing).digest
+
+
+def test_halving():
+    plan, done = plan_of(methods=("we",), search="halving", beta=(0.5, 1.0, 2.0, 4.0)), Done()
+    epochs_of = {0.5: 0.4, 1.0: 0.3, 2.0: 0.2, 4.0: 0.1}  # larger β, lower NLL
+    seen = []
+    while (search := plan.search("we", 0, done.get)).chosen is None:
+        for trial in search.trials:
+            if trial.record is None:
+                seen.append((trial.epochs, trial.values["beta"]))
+                epochs = None if trial.epochs == 8 else trial.epochs
+                done.finish(plan, "we", trial.values, 0, epochs=epochs, nll=epochs_of[trial.values["beta"]])
+    assert seen == [(2, 0.5), (2, 1.0), (2, 2.0), (2, 4.0), (4, 4.0), (4, 2.0), (8, 4.0)]
+    assert search.chosen.values["beta"] == 4.0
+    assert search.chosen.epochs == 8
+    assert len(plan.result("we", 0, done.get).context["tried"]) == 7
+
+
+def test_halving_does_not_depend_on_whether_one_hot_is_done():
+    """With one epoch the short trials are as long as the whole, and must still be compared to each other alone."""
+    recipe = {**kept().spec.recipe, "epochs": 1}
+    plan, done = plan_of(methods=("one-hot", "we"), search="halving", accuracy_budget=0.3, recipe=recipe), Done()
+    for beta, accuracy, output in ((1.0, 0.8, 0.3), (2.0, 0.799, 0.2), (4.0, 0.7, 0.1)):
+        done.finish(plan, "we", {"alpha": 0.1, "beta": beta}, 0, accuracy=accuracy, output=output)
+    before = plan.search("we", 0, done.get).chosen.values
+    done.finish(plan, "one-hot", {}, 0, accuracy=0.9)
+    assert plan.search("we", 0, done.get).chosen.values == before == {"alpha": 0.1, "beta": 2.0}
+
+
+def test_tuning_on_the_first_seed():
+    plan, done = plan_of(methods=("we",), tuning="first seed"), Done()
+    assert [job.spec["seed"] for job in plan.jobs(done.get) if job.kind == "training"] == [0, 0, 0]
+    for beta in (1.0, 2.0, 4.0):
+        done.finish(plan, "we", {"alpha": 0.1, "beta": beta}, 0, nll=beta)
+    later = [job for job in plan.jobs(done.get) if job.kind == "training" and job.spec["seed"] == 1]
+    assert [job.spec["values"]["beta"] for job in later] == [1.0]
+
+
+def test_a_shorter_recipe_keeps_its_shape():
+    assert shortened({"epochs": 200, "milestones": [60, 120, 160], "warmup_epochs": 1}, 20) == {
+        "epochs": 20,
+        "milestones": [6, 12, 16],
+        "warmup_epochs": 0,
+    }
+
+
+def test_a_beta_by_itself_waits_for_what_one_hot_training_confuses():
+    plan = plan_of(methods=("one-hot", "we"), alpha="auto", beta="auto", seeds=(0, 1))
+    for seed in (0, 1):
+        job = plan.training("we", {"alpha": "auto", "beta": "auto"}, seed)
+        assert job.spec["outputs"] == plan.training("one-hot", {}, seed).digest
+        assert job.needs == (plan.distances("we", seed).digest, job.spec["outputs"])
+    alone = plan_of(methods=("we",), alpha="auto", beta="auto").training("we", {"alpha": "auto", "beta": "auto"}, 0)
+    assert "outputs" not in alone.spec  # nobody trains it: β is what names alone have
+    fixed = plan.training("we", {"alpha": "auto", "beta": 2.0}, 0)
+    assert "outputs" not in fixed.spec

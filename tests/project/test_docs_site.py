@@ -1,0 +1,99 @@
+"""The documentation builds strictly, asks nothing from elsewhere, and draws its formulas."""
+
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import softkin
+from places import ROOT
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
+
+
+def test_every_page_is_there_and_nothing_comes_from_elsewhere(site):
+    for page in ("index", "gallery", "mathematics", "reading", "which_ece", "when", "commands", "tools", "cite"):
+        assert f"{page}.html" in site
+    for name, text in site.items():
+        assert not re.search(r"<(link|script|img)[^>]+(src|href)=\"(https?:)?//", text), name
+        assert "@import" not in text
+
+
+def test_formulas_are_drawn(site):
+    assert site["api/metrics.html"].count("<math") > 5
+    assert site["api/labels.html"].count("<math") > 5
+    assert site["mathematics.html"].count("<math") > 40
+    for name, text in site.items():
+        assert "math::" not in text, name
+        assert ":math:" not in text, name
+        assert 'class="arithmatex"' not in text, name
+        assert "$$" not in text, name
+
+
+FRAMEWORKS = ("lightning", "sklearn", "torchmetrics", "transformers", "trackers")
+
+
+def public(module):
+    """The classes and functions that a module exports, by name: those of ``__all__``, else its own."""
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+    names = getattr(module, "__all__", None) or [name for name in own if not name.startswith("_")]
+    values = [(name, getattr(module, name)) for name in names]
+    return [(name, value) for name, value in values if inspect.isclass(value) or inspect.isfunction(value)]
+
+
+def test_every_public_name_is_on_a_page(site):
+    anchors = {anchor for text in site.values() for anchor in re.findall(r'id="(softkin\.[\w.]*)"', text)}
+    listed = {*re.findall(r"``softkin\.(\w+)``", softkin.__doc__), "audition", "auto_alpha", "inspection", *FRAMEWORKS}
+    modules = [f"softkin.{name}" for name in sorted(listed)]
+    assert len(modules) >= 24
+    names = [
+        (f"{module}.{name}", f"{value.__module__}.{value.__qualname__}")  # `study.run` is a module, too
+        for module in modules
+        for name, value in public(importlib.import_module(module))
+    ]
+    assert [name for name, origin in names if not {name, origin} & anchors] == []
+    # What the pages speak of by its module, too, and nothing that is no name for users.
+    spoken_of = {word for page in (ROOT / "docs").glob("*.md") for word in re.findall(r"`(predictions\.formats\.\w+)", page.read_text(encoding="utf-8"))}  # fmt: skip
+    assert spoken_of == {"predictions.formats.from_trainer"}
+    assert {f"softkin.{word}" for word in spoken_of} <= anchors
+    assert not [anchor for anchor in anchors if anchor.endswith("__getattr__")]
+
+
+def test_every_page_can_be_reached(site):
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert pages <= set(site)
+    links = {target.partition("#")[0] for target in re.findall(r'href="([^"]+)"', site["index.html"])}
+    assert pages - {"index.html"} <= links  # the navigation stands on every page
+    assert ">More<" not in site["index.html"]  # a page that nobody put into an order
+
+
+def test_the_gallery_is_on_its_page(site):
+    spec = importlib.util.spec_from_file_location("docs_site", ROOT / "scripts" / "docs_site.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    headings = re.findall(r"<h2[^>]*>(.*?)<", site["gallery.html"])
+    assert headings == [title for title, _ in module.GALLERY]
+    assert site["gallery.html"].count("<img") == len(headings)
+    for _, name in module.GALLERY:
+        assert (ROOT / "docs" / "figures" / "gallery" / f"{name}.png").is_file()
+        code = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8").partition('"""\n\n')[2].strip()
+        shown = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+        assert code.splitlines()[-1] in shown, "run scripts/docs_site.py"

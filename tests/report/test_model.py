@@ -1,0 +1,393 @@
+import base64
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from calibration_data import toy_predictions
+from softkin import SoftkinError, calibrators, diagrams, metrics, report, similarity, smoothing
+from softkin.calibrators.selection import folds_of
+from softkin.evaluation import sentence
+from softkin.metrics import scopes
+from softkin.metrics.binned import Binned
+from softkin.metrics.binning import equal_width
+from softkin.metrics.resampling import likelihood_band
+from softkin.predictions import Predictions
+from softkin.report import curves, matrix, mistakes, render
+from softkin.report.model import in_words, risk_coverage
+
+
+@pytest.fixture(scope="module")
+def predictions():
+    return toy_predictions(
+        class_names=[f"class {k}" for k in range(6)], sample_ids=[f"s{i}" for i in range(400)], name="toy"
+    )
+
+
+@pytest.fixture(scope="module")
+def data(predictions):
+    return report.build(predictions, resamples=200)
+
+
+@pytest.mark.parametrize("m", curves.BINS)
+@pytest.mark.parametrize("scope", ["prediction", "output"])
+def test_cells_added_up_are_the_bins_of_every_number_on_the_slider(network_logits, scope, m):
+    logits, labels = network_logits["resnet20-cifar10"]
+    p = logits.double().softmax(1)
+    cells = curves.of_pool(scopes.pool(p, labels, scope))
+    error = float(curves.of_cells(cells, m).error(samples=len(p)))
+    assert error == pytest.approx(metrics.ece_hist(p, labels, scope=scope, n_bins=m), abs=1e-12)
+
+
+def test_scores_on_the_edges_fall_into_the_same_bins_as_in_the_library():
+    # k/300 is an edge of cells, and of bins where M divides: the case in which rounding could differ.
+    scores = torch.tensor([k / 300 for k in range(151, 301)] * 2, dtype=torch.float64)
+    p = torch.stack([scores, 1 - scores], dim=1)
+    labels = torch.arange(len(p)) % 2
+    for m in curves.BINS:
+        for scope in ("prediction", "output"):
+            cells = curves.of_pool(scopes.pool(p, labels, scope))
+            bins = Binned(scopes.pool(p, labels, scope), equal_width(m)).curve()
+            assert torch.equal(curves.of_cells(cells, m).count, bins.count)
+
+
+def test_bands_are_those_of_the_diagrams(network_logits):
+    logits, labels = (part[:400] for part in network_logits["resnet20-cifar10"])
+    p = logits.double().softmax(1)
+    for scope in ("prediction", "output"):
+        pool = scopes.pool(p, labels, scope)
+        expected = likelihood_band(Binned(pool, equal_width(15)), 0.95, curves.RESAMPLES, 3)
+        for ours, theirs in zip(curves.bands(pool, 0.95, seed=3)["15"], expected, strict=True):
+            actual = torch.tensor([float("nan") if v is None else v for v in ours], dtype=torch.float64)
+            torch.testing.assert_close(actual, theirs.double(), atol=2e-6, rtol=0, equal_nan=True)
+
+
+def test_the_numbers_are_the_librarys(predictions, data):
+    p, y = predictions.probabilities, predictions.known_labels
+    measured = data["variants"][0]["metrics"]
+    expected = metrics.ece_hist(p, y, confidence=0.95, resamples=200)
+    assert measured["ece_hist"]["value"] == expected
+    assert (measured["ece_hist"]["low"], measured["ece_hist"]["high"]) == (expected.low, expected.high)
+    assert measured["ece_hist_output"]["value"] == metrics.ece_hist(p, y, scope="output")
+    assert measured["nll"]["value"] == metrics.nll(p, y)
+    assert measured["ece_kde_output"]["floor"] == metrics.kde_floor(p)
+    assert measured["aurc"]["value"] == metrics.aurc(p, y)
+
+
+def test_data_are_plain_json_and_survive_it(data):
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+def test_calibrators_are_cross_fitted_in_two_folds(predictions):
+    data = report.build(predictions, candidates=[calibrators.VectorScaling()], resamples=100)
+    z, y = predictions.logits, predictions.known_labels
+    actual = torch.empty(z.shape, dtype=torch.float64)
+    first, two = folds_of(len(z), 2, 0)
+    for held, rest in ((first, two), (two, first)):
+        actual[held] = calibrators.TemperatureScaling().fit(z[rest], y[rest]).predict_proba(z[held].double())
+    variant = next(v for v in data["variants"] if v["key"] == "temperature")
+    assert variant["metrics"]["nll"]["value"] == pytest.approx(metrics.nll(actual, y), abs=1e-12)
+    assert "two folds on this one file" in variant["note"]
+    whole = calibrators.TemperatureScaling().fit(z, y).temperature_
+    assert f"Fitted on the whole file, T = {whole:.3f}." in variant["note"]
+    paired = metrics.compare(actual, predictions.probabilities, y, "ece_hist", scope="output", resamples=100)
+    assert variant["against_raw"]["ece_hist_output"] == pytest.approx(
+        {"difference": paired.difference, "low": paired.low, "high": paired.high}, abs=1e-9
+    )
+    assert {calibrator["name"] for calibrator in data["calibrators"]} == {"Temperature scaling", "Vector scaling"}
+    nlls = [calibrator["nll"] for calibrator in data["calibrators"]]
+    assert nlls == sorted(nlls)
+
+
+def test_the_best_calibrator_is_shown_once():
+    # A class that is answered too often: only a bias of its own can mend that.
+    shifted = toy_predictions(n=600)
+    logits = shifted.logits.clone()
+    logits[:, 0] += 6
+    data = report.build(Predictions(logits, shifted.labels), resamples=100)
+    assert [v["key"] for v in data["variants"]] == ["raw", "temperature", "best"]
+    assert data["variants"][2]["name"] == data["calibrators"][0]["name"] != "Temperature scaling"
+    assert "lowest NLL" in data["variants"][2]["note"]
+
+
+def test_without_candidates_or_with_few_samples_nothing_is_calibrated(predictions):
+    assert [v["key"] for v in report.build(predictions, candidates=[], resamples=100)["variants"]] == ["raw"]
+    assert report.build(toy_predictions(n=30), resamples=100)["calibrators"] == []
+
+
+def test_a_calibrator_that_cannot_be_fitted_is_named_and_not_fatal(predictions, monkeypatch):
+    def refuse(self, z, y):
+        raise ValueError("cannot be fitted to this")
+
+    monkeypatch.setattr(calibrators.PlattScaling, "_fit", refuse)
+    data = report.build(predictions, candidates=[calibrators.PlattScaling()], resamples=100)
+    assert data["calibrators"][-1] == {
+        "name": "Platt scaling",
+        "code": "PlattScaling()",
+        "failed": "cannot be fitted to this",
+    }
+
+
+def test_probabilities_that_were_given_are_calibrated_as_such():
+    p = toy_predictions().probabilities
+    preds = Predictions.from_probabilities(p, toy_predictions().labels)
+    a, b = (
+        report.build(item, resamples=100)["variants"][1]["metrics"]["nll"]["value"]
+        for item in (toy_predictions(), preds)
+    )
+    assert a == pytest.approx(b, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("gap", "ece", "kind", "words"),
+    [
+        ((0.14, 0.13, 0.15), (0.14, 0.13, 0.15), "over", "Over-confident by 14 points"),
+        ((-0.05, -0.06, -0.04), (0.05, 0.04, 0.06), "under", "Under-confident by 5.0 points"),
+        (
+            (0.01, -0.01, 0.03),
+            (0.05, 0.04, 0.06),
+            "mixed",
+            "Right on average, but off by 5.0 points from one answer to the next",
+        ),
+        ((0.01, -0.01, 0.029), (0.02, 0.0, 0.04), "calibrated", "No sign that the confidences are wrong"),
+        ((0.01, -0.031, 0.02), (0.02, 0.0, 0.04), "unknown", "No evidence either way"),
+        ((0.0004, 0.0003, 0.0005), (0.0004, 0.0003, 0.0005), "calibrated", "No sign that the confidences are wrong"),
+    ],
+)
+def test_the_sentence_says_what_the_intervals_allow(gap, ece, kind, words):
+    cells = {"count": [0] * 300, "hit_sum": [0] * 300, "score_sum": [0.0] * 300}
+    cells["count"][269], cells["hit_sum"][269], cells["score_sum"][269] = 100, 76, 90.0
+    said = sentence.verdict(metrics.Interval(*gap, 0.95), metrics.Interval(*ece, 0.95), cells)
+    assert (said["kind"], said["headline"]) == (kind, words)
+    assert said["detail"].startswith(
+        "On average 90.0 % sure and 76.0 % right: of the answers given at about 90 %, 76 % are right."
+    )
+    assert ("from −3.1 to +2.0 points" in said["detail"]) == (kind == "unknown")
+
+
+def test_the_window_of_the_sentence_moves_to_where_answers_are():
+    cells = {"count": [0] * 300, "hit_sum": [0] * 300}
+    assert sentence.window(cells) is None
+    cells["count"][284], cells["count"][285] = 29, 1000  # the last cell of the window around 90 %, the first beyond
+    assert sentence.window(cells) is None
+    cells["count"][284], cells["hit_sum"][284] = 30, 15
+    assert sentence.window(cells) == (90, 0.5, 30)
+    cells["count"][284], cells["count"][150] = 0, 40
+    assert sentence.window(cells) == (50, 0.0, 40)
+
+
+def test_risk_coverage_counts_by_brute_force():
+    generator = torch.Generator().manual_seed(1)
+    scores = (torch.rand(300, generator=generator, dtype=torch.float64) * 20).round() / 20  # many ties
+    hits = (torch.rand(300, generator=generator) < scores).double()
+    curve = risk_coverage(scores, hits)
+    assert curve["threshold"] == sorted(set(scores.tolist()), reverse=True)
+    for t, answered, wrong in zip(*curve.values(), strict=True):
+        kept = scores >= t
+        assert (answered, wrong) == (int(kept.sum()), int((kept & (hits == 0)).sum()))
+
+
+def test_risk_coverage_of_many_thresholds_keeps_a_few_hundred_and_both_ends():
+    scores = torch.linspace(0.2, 1, 5000, dtype=torch.float64)
+    curve = risk_coverage(scores, torch.ones(5000))
+    assert len(curve["threshold"]) == 400
+    assert curve["answered"][-1] == 5000
+    assert max(np.diff(curve["answered"])) <= 13
+
+
+def test_classes_agree_with_counting(predictions, data):
+    p, y = predictions.probabilities, predictions.known_labels
+    answer = p.argmax(1)
+    classes = data["variants"][0]["classes"]
+    for k in range(6):
+        assert classes["answered"][k] == int((answer == k).sum())
+        assert classes["right"][k] == int(((answer == k) & (y == k)).sum())
+        assert sum(count for _, count, _, _ in classes["bins"][k]) == len(p)
+        wrong = torch.bincount(answer[(y == k) & (answer != k)], minlength=6)
+        assert [n for _, n in classes["instead"][k]] == sorted(wrong[wrong > 0].tolist(), reverse=True)[:5]
+        assert all(int(wrong[j]) == n for j, n in classes["instead"][k])
+        truly = torch.bincount(y[(answer == k) & (y != k)], minlength=6)
+        assert all(int(truly[j]) == n for j, n in classes["truly"][k])
+    assert sum(classes["ece"]) / 6 == pytest.approx(metrics.classwise_ece(p, y), abs=1e-7)
+
+
+def test_mistakes_are_the_surest_wrong_answers(predictions, data):
+    p, y = predictions.probabilities, predictions.known_labels
+    score, answer = p.max(1)
+    order = sorted((row for row in range(len(p)) if answer[row] != y[row]), key=lambda row: -float(score[row]))
+    listed = data["variants"][0]["mistakes"]
+    assert [item["row"] for item in listed] == order[: mistakes.SHOWN]
+    first = listed[0]
+    assert first["truth"] == pytest.approx(float(p[first["row"], y[first["row"]]]), abs=1e-6)
+    assert data["samples"][str(first["row"])] == {"label": int(y[first["row"]]), "id": f"s{first['row']}"}
+
+
+def test_thumbnails_show_the_images(predictions):
+    from PIL import Image
+
+    images = np.random.default_rng(0).integers(0, 256, (400, 8, 8, 3), dtype=np.uint8)
+    data = report.build(predictions, images=images, candidates=[], resamples=100)
+    row = data["variants"][0]["mistakes"][0]["row"]
+    kind, _, content = data["samples"][str(row)]["image"].partition(";base64,")
+    assert kind == "data:image/png"
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(base64.b64decode(content)))), images[row])
+
+
+def test_large_and_grey_images_become_small():
+    from PIL import Image
+
+    for image in (np.zeros((200, 300, 3), np.uint8), np.zeros((200, 100, 1), np.uint8), np.zeros((120, 120), np.uint8)):
+        content = base64.b64decode(mistakes.thumbnail(image).partition(",")[2])
+        assert max(Image.open(io.BytesIO(content)).size) == 96
+
+
+def test_thumbnails_stop_at_their_budget(predictions, monkeypatch):
+    monkeypatch.setattr(mistakes, "BUDGET", 1000)
+    images = np.random.default_rng(0).integers(0, 256, (400, 16, 16, 3), dtype=np.uint8)
+    data = report.build(predictions, images=images, candidates=[], resamples=100)
+    total = sum(len(value.get("image", "")) for value in data["samples"].values())
+    assert 1000 <= total < 3500
+
+
+def test_distances_come_back_to_nine_digits_and_labels_to_1e_6():
+    generator = torch.Generator().manual_seed(0)
+    d = torch.rand(40, 40, dtype=torch.float64, generator=generator) * 1e3 + 5e4
+    d = (d + d.T) / 2
+    content = matrix.encoded(d, num_classes=40, source=None, alpha=0.1, beta=2.0, asymmetric=False)
+    back = torch.from_numpy(matrix.decoded(content))
+    labels = [
+        smoothing.similarity_labels(similarity.from_distances(item, 10.0), 0.9) for item in (d, (back + back.T) / 2)
+    ]
+    assert float((labels[0] - labels[1]).abs().max()) < 1e-7
+    assert sorted(content["order"]) == list(range(40))
+    assert content["order"] == diagrams.clustered(similarity.from_distances(d, 2.0))
+
+
+def test_equal_distances_are_encoded_too():
+    content = matrix.encoded(torch.ones(4, 4), num_classes=4, source=None, alpha=0.1, beta=2.0, asymmetric=False)
+    assert np.array_equal(matrix.decoded(content), 1 - np.eye(4))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"distances": np.ones((3, 3))}, ValueError, "`distances` must cover the 6 classes of the predictions, got 3."),
+        ({"distances": np.arange(36.0).reshape(6, 6)}, ValueError, "`distances` must be symmetric"),
+        (
+            {"images": np.zeros((3, 4, 4), np.uint8)},
+            ValueError,
+            "`images` must be as many as the samples: got 3 for 400 samples.",
+        ),
+        (
+            {"images": np.zeros((400, 4, 4), np.float32)},
+            TypeError,
+            "`images` must be uint8, from 0 to 255, got float32.",
+        ),
+        ({"images": np.zeros((400, 3, 4, 5), np.uint8)}, ValueError, "with C = 1, 3 or 4, got"),
+        ({"texts": ["a"]}, ValueError, "`texts` must be as many as the samples: got 1 for 400 samples."),
+        ({"texts": "abc"}, TypeError, "`texts` must be a list of texts"),
+        ({"confidence": 95}, ValueError, "`confidence` must be between 0 and 1, such as 0.95, got 95."),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_sentence(predictions, options, error, words):
+    with pytest.raises(error, match=words.replace("(", "\\(").replace(")", "\\)")):
+        report.build(predictions, **options)
+
+
+def test_predictions_without_labels_are_refused():
+    with pytest.raises(ValueError, match="must have labels"):
+        report.build(Predictions(torch.zeros(3, 2)))
+
+
+def test_perfect_answers_and_infinite_losses_are_plain_too():
+    perfect = Predictions.from_probabilities(torch.eye(3)[[0, 1, 2] * 30], torch.tensor([0, 1, 2] * 30))
+    data = report.build(perfect, resamples=100)
+    assert data["variants"][0]["mistakes"] == []
+    wrong = Predictions.from_probabilities(torch.eye(3)[[1, 1, 2] * 30], torch.tensor([0, 1, 2] * 30))
+    data = report.build(wrong, candidates=[], resamples=100)
+    assert data["variants"][0]["metrics"]["nll"]["value"] == "Infinity"
+    json.dumps(data, allow_nan=False)
+
+
+def test_one_sample_is_enough():
+    json.dumps(report.build(Predictions(torch.tensor([[1.0, 0.0]]), torch.tensor([0])), resamples=100), allow_nan=False)
+
+
+def test_names_of_calibrators_read_well():
+    assert in_words(calibrators.TemperatureScaling()) == "Temperature scaling"
+    assert (
+        in_words(calibrators.EnsembleTemperatureScaling(objective="nll"))
+        == "Ensemble temperature scaling (objective='nll')"
+    )
+    assert in_words(calibrators.IsotonicCalibration(classes="pooled")) == "Isotonic calibration (classes='pooled')"
+    both = calibrators.TemperatureScaling() | calibrators.IsotonicCalibration()
+    assert in_words(both) == "TemperatureScaling() | IsotonicCalibration()"
+
+
+# Writing
+
+
+def test_page_and_json_are_written_together(tmp_path, data):
+    html, beside = report.write(tmp_path / "deep" / "report.html", data)
+    assert json.loads(beside.read_text()) == data
+    assert html.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert sorted(path.name for path in html.parent.iterdir()) == ["report.html", "report.json"]
+
+
+def test_nothing_is_overwritten_unasked(tmp_path, data):
+    (tmp_path / "report.json").write_text("mine")
+    with pytest.raises(
+        SoftkinError, match="report.json exists already; pass force=True \\(--force\\) to overwrite it."
+    ):
+        report.write(tmp_path / "report.html", data)
+    assert (tmp_path / "report.json").read_text() == "mine"
+    assert not (tmp_path / "report.html").exists()
+    report.write(tmp_path / "report.html", data, force=True)
+
+
+def test_other_endings_and_other_data_are_refused(tmp_path, data):
+    with pytest.raises(ValueError, match="`path` must end in .html, got 'report.pdf'."):
+        report.write(tmp_path / "report.pdf", data)
+    with pytest.raises(ValueError, match="`data` must come from report.build or report.build_comparison."):
+        report.write(tmp_path / "report.html", {})
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, data):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SoftkinError, match="could not be written"):
+        report.write(tmp_path / "file" / "report.html", data)
+
+
+def test_no_text_of_the_data_reaches_the_page_as_markup(data):
+    hostile = data | {"name": "</script><script>alert(1)</script>{{script}}<!--\u2028&"}
+    page = render.page(hostile)
+    assert "alert(1)</script>" not in page
+    assert page.count("<script") == 2
+    assert page.count("</script>") == 2
+    assert "<title>&lt;/script&gt;" in page
+    embedded = page.partition('id="data">')[2].partition("</script>")[0]
+    assert json.loads(embedded) == hostile
+    assert not set(embedded) & set("<>&\u2028\u2029")
+
+
+def test_a_lone_surrogate_does_not_stop_the_page(tmp_path, data):
+    report.write(tmp_path / "report.html", data | {"name": "\ud800"})
+    assert json.loads((tmp_path / "report.json").read_bytes())["name"] == "\ud800"
+
+
+def test_the_page_names_no_address(data):
+    page = render.page(data)
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+    for forbidden in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "fetch(",
+        "XMLHttp",
+        "@import",
+    ):
+        assert forbidden not in page
