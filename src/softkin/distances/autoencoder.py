@@ -14,7 +14,7 @@ from torch import Tensor
 from softkin._core import checks, ranks
 from softkin._core.checks import Array
 from softkin._core.progress import track
-from softkin._core.seeding import seeded
+from softkin._core.randomness import seeded
 from softkin.distances.autoencoder_network import Autoencoder, autoencoder
 from softkin.distances.images import from_features
 from softkin.distances.principal import principal_axes
