@@ -318,7 +318,7 @@ def test_probabilities_only(capsys, tmp_path):
         (["fit", "V", "--method", "temprature", "--output", "OUT"], 2, "got 'temprature'; did you mean 'temperature'?"),
         (["fit", "V", "--output", "OUT"], 2, "required: --method"),
         (["fit", "V", "--method", "ets", "--output", "V"], 2, "--output must be a folder"),
-        (["fit", "V", "--method", "ets", "--output", "THERE"], 2, "calibrator.json exists already; pass"),
+        (["fit", "V", "--method", "ets", "--output", "THERE"], 2, "calibrator.safetensors exists already; pass"),
         (["fit", "absent.npz", "--method", "ets", "--output", "OUT"], 1, "there is no such file"),
         (["fit", "U", "--method", "ets", "--output", "OUT"], 1, "must have labels for this"),
         (["apply", "OUT", "T", "--output", "o.npz"], 1, "holds no calibrator"),

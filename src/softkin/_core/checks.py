@@ -344,6 +344,46 @@ def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list
     return names
 
 
+def other_classes(names: Sequence[str], wanted: Sequence[str]) -> str:
+    """How a list of classes differs from the wanted ones, in words; empty if it holds the same, in any order."""
+    lacking, further = set(wanted) - set(names), set(names) - set(wanted)
+    parts = [
+        f"{label} {', '.join(map(repr, found[:5]))}{f' and {len(found) - 5} more' if len(found) > 5 else ''}"
+        for label, found in (
+            ("it lacks", [name for name in wanted if name in lacking]),
+            ("it also has", sorted(further)),
+        )
+        if found
+    ]
+    return "; ".join(parts)
+
+
+def group_numbers(groups: Array, num_classes: int, name: str) -> Tensor:
+    """(K,) group numbers 0 … G−1; every group must have a class."""
+    g = as_tensor(groups, name).cpu()
+    if g.ndim != 1 or len(g) != num_classes:
+        raise ValueError(f"`{name}` must have shape ({num_classes},), the group of each class, got {tuple(g.shape)}.")
+    if g.is_floating_point() or g.dtype == torch.bool:
+        raise TypeError(f"`{name}` must be whole numbers from 0, got {g.dtype}.")
+    g = g.to(torch.int64)
+    if int(g.min()) < 0:
+        raise ValueError(f"`{name}` must be at least 0, got {int(g.min())}.")
+    missing = sorted(set(range(int(g.max()) + 1)) - set(g.tolist())) if int(g.max()) < num_classes else [0]
+    if missing:
+        raise ValueError(
+            f"`{name}` must use every number from 0 to {int(g.max())}, but group {missing[0]} has no class."
+        )
+    return g
+
+
+def like(result: Tensor, original: Any) -> Any:
+    """``result`` as the same kind of array as ``original``, on the same device."""
+    if not isinstance(original, Tensor):
+        return result.numpy()
+    is_wide = result.dtype == torch.float64 and original.device.type == "mps"  # which has no float64
+    return (result.to(torch.float32) if is_wide else result).to(original.device)
+
+
 def in_words(classes: Sequence[int], names: Sequence[str] | None) -> str:
     """A few classes for an error message, by name if there are names."""
     shown = [f"{k} ({names[k]})" if names is not None else str(k) for k in classes[:10]]

@@ -128,7 +128,7 @@ def check(arguments: argparse.Namespace) -> None:
         return
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
-    target = arguments.output / "rule.json" if arguments.action == "fit" else arguments.output
+    target = arguments.output / "rule.safetensors" if arguments.action == "fit" else arguments.output
     files.refuse_to_overwrite(target, force=arguments.force)
 
 

@@ -84,7 +84,7 @@ def overlap(fitted: Tensor | None, measured: Predictions) -> int:
         fitted: The calibrator's ``sample_digests_``, which come from ``row_keys``.
         measured: Predictions with labels.
     """
-    from softkin.calibrators.inputs import digests
+    from softkin._core.fitted import digests
 
     if fitted is None:
         return 0
@@ -114,7 +114,7 @@ def notice(common: int, num_samples: int, method: str | None, name: str) -> str 
 
 def between(fitted: Predictions, measured: Predictions) -> str | None:
     """The warning about samples that are in both sets, or None."""
-    from softkin.calibrators.inputs import digests
+    from softkin._core.fitted import digests
 
     keys = digests(row_keys(fitted), num_samples=len(fitted))
     common = max(overlap(keys, measured), _same_ids(fitted, measured))

@@ -17,7 +17,7 @@ from torch import Tensor
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin._io import escape, files, tensor_files
+from softkin._io import bundles, escape, files
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
@@ -228,7 +228,7 @@ class Predictions:
         }
         held = {key: tensor for key, tensor in tensors.items() if tensor is not None}
         known = {key: text for key, text in about.items() if text is not None}
-        files.write(path, _npz(held, known) if path.suffix == ".npz" else tensor_files.encoded(held, known))
+        files.write(path, _npz(held, known) if path.suffix == ".npz" else bundles.encoded(known, held))
 
     def _csv(self) -> str:
         """The content of a .csv file; every number is written so that it is read back exactly."""
