@@ -108,7 +108,7 @@ def write_files(folder: Path) -> None:
     (folder / "cal-empty").mkdir()
     # rules
     np.savez(folder / "named.npz", logits=logits, labels=labels, class_names=NAMES)
-    np.savez(folder / "turned.npz", logits=logits, labels=labels, class_names=NAMES[::-1])
+    np.savez(folder / "others.npz", logits=logits, labels=labels, class_names=["a", "b", "c"])
     decisions.PredictionSets(0.9).fit(logits, labels, class_names=NAMES).save(folder / "rule")
     (folder / "rule-cut").mkdir()
     whole = (folder / "rule" / "rule.safetensors").read_bytes()
@@ -303,10 +303,10 @@ COMMANDS = [
 1 | decide apply rule-cut good.npz --output x.csv | rule-cut/rule.safetensors could not be read as a rule
 1 | decide apply rule-changed good.npz --output x.csv | rule-changed/rule.safetensors is damaged: the checksum of its description does not fit
 1 | decide apply rule four.npz --output x.csv | four.npz: `logits` must have the 3 classes that the rule was fitted on, got 4
-1 | decide apply rule turned.npz --output x.csv | turned.npz must have the rule's classes in its order, but class 0 is 'rose' and not 'dolphin'
+1 | decide apply rule others.npz --output x.csv | others.npz must have the classes of the rule, in any order, but it lacks 'dolphin', 'whale', 'rose'; it also has 'a', 'b', 'c'.
 1 | decide apply rule nan.npz --output x.csv | nan.npz: `logits` must be finite
 2 | decide compare good.npz | TEST
-1 | decide compare good.npz four.npz | a rule is for one number of classes
+1 | decide compare good.npz four.npz | what is fitted on one must fit the other
 1 | decide compare good.npz unlabelled.npz | unlabelled.npz must have labels for this
 2 | decide compare good.npz other.npz --rules sets,stes | did you mean 'sets'?
 2 | decide compare good.npz other.npz --level 1 | --level must be between 0 and 1

@@ -344,9 +344,25 @@ def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list
     return names
 
 
-def other_classes(names: Sequence[str], wanted: Sequence[str]) -> str:
-    """How a list of classes differs from the wanted ones, in words; empty if it holds the same, in any order."""
+def class_order(
+    names: Sequence[str] | None, wanted: Sequence[str] | None, refused: str, *, numbers_are_names: bool = False
+) -> Tensor | None:
+    """The places (K,) in ``names`` of the wanted classes, which bring columns into the wanted order by indexing.
+
+    None if the order is the same, or if one side has no names.
+
+    Args:
+        names: The names of columns.
+        wanted: The same names in another order.
+        refused: The beginning of the error if they are not the same, up to what is lacking.
+        numbers_are_names: Whether 0 … K−1, as columns without names are called, are refused where the others are words.
+    """
+    if names is None or wanted is None or list(names) == list(wanted):
+        return None
     lacking, further = set(wanted) - set(names), set(names) - set(wanted)
+    numbers = [str(k) for k in range(len(names))]
+    if lacking and not numbers_are_names and len(names) == len(wanted) and numbers in (list(names), list(wanted)):
+        return None
     parts = [
         f"{label} {', '.join(map(repr, found[:5]))}{f' and {len(found) - 5} more' if len(found) > 5 else ''}"
         for label, found in (
@@ -355,7 +371,10 @@ def other_classes(names: Sequence[str], wanted: Sequence[str]) -> str:
         )
         if found
     ]
-    return "; ".join(parts)
+    if parts:
+        raise ValueError(f"{refused} {'; '.join(parts)}.")
+    place = {name: k for k, name in enumerate(names)}
+    return torch.tensor([place[name] for name in wanted])
 
 
 def group_numbers(groups: Array, num_classes: int, name: str) -> Tensor:

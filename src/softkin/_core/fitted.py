@@ -188,15 +188,8 @@ class Fitted(ABC, Generic[R]):
             ValueError: They are other classes than those of the fit.
         """
         self.check_fitted()
-        if class_names is None or self.class_names_ is None or list(class_names) == self.class_names_:
-            return None
-        differ = checks.other_classes(class_names, self.class_names_)
-        if differ:
-            raise ValueError(
-                f"`class_names` must be the list that the {self.what} was fitted on, in any order, but {differ}."
-            )
-        place = {name: k for k, name in enumerate(class_names)}
-        return torch.tensor([place[name] for name in self.class_names_])
+        refused = f"`class_names` must be the list that the {self.what} was fitted on, in any order, but"
+        return checks.class_order(class_names, self.class_names_, refused)
 
     # Options, in the form that scikit-learn's clone and searches need
 

@@ -108,11 +108,12 @@ def read_any(path: str | Path, *, kind: str = "distances") -> ClassMatrix:
 
 def in_order_of(matrix: ClassMatrix, class_names: Sequence[str], path: str | Path) -> Tensor:
     """The values of exactly these classes, in this order; ``path`` is the matrix's file, for messages."""
-    if differ := checks.other_classes(matrix.class_names, class_names):
-        raise SoftkinError(f"{path} was made for other classes: {differ}.")
-    place = {name: k for k, name in enumerate(matrix.class_names)}
-    order = torch.tensor([place[name] for name in class_names])
-    return matrix.values[order][:, order]
+    try:
+        refused = f"{path} was made for other classes:"
+        order = checks.class_order(matrix.class_names, class_names, refused, numbers_are_names=True)
+    except ValueError as error:
+        raise SoftkinError(str(error)) from error
+    return matrix.values if order is None else matrix.values[order][:, order]
 
 
 def _read_safetensors(path: Path) -> ClassMatrix:

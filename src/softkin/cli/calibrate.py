@@ -167,9 +167,11 @@ def _apply(arguments: argparse.Namespace) -> None:
     if raw.labels is not None:
         for key, p in (("before", raw.probabilities), ("after", after.probabilities)):
             result[key] = {"nll": metrics.nll(p, raw.labels), "ece_hist": metrics.ece_hist(p, raw.labels)}
+    matched = leaks.reordered(calibrator, raw)
     if arguments.json:
-        print(json_text(result | {"warnings": [notice] if notice else []}))
+        print(json_text(result | {"warnings": [notice] if notice else [], "reordered": matched is not None}))
         return
+    print(f"{matched}\n" if matched else "", end="")
     print(f"{name}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to {n:,}")
     if raw.labels is not None:
         before, behind = result["before"], result["after"]

@@ -182,10 +182,11 @@ def _fit(arguments: argparse.Namespace) -> None:
 
 def _apply(arguments: argparse.Namespace) -> None:
     from softkin import decisions
-    from softkin.evaluation import deciding
+    from softkin.evaluation import deciding, leaks
 
     rule = decisions.load(arguments.folder)
-    predictions = read(arguments.file, arguments)
+    read_in = read(arguments.file, arguments)
+    predictions = read_in.in_order(rule.class_names_, "the rule")
     answers = deciding.answers(rule, predictions)
     overlap = deciding.notice(rule, predictions)
     if overlap is not None:
@@ -198,9 +199,11 @@ def _apply(arguments: argparse.Namespace) -> None:
             predictions.scores, predictions.labels, from_probabilities=predictions.are_probabilities
         )
         result |= outcome.to_dict()
+    matched = leaks.reordered(rule, read_in)
     if arguments.json:
-        print(json_text(result))
+        print(json_text(result | {"reordered": matched is not None}))
         return
+    print(f"{matched}\n" if matched else "", end="")
     print(f"{rule!r}, fitted on {rule.num_samples_:,} samples, applied to {len(predictions):,}\n{rule.guarantee()}")
     if "measures" in result:
         known = [name for name in COLUMNS if name in result["measures"]]
