@@ -31,7 +31,7 @@ def validation_numbers(logits: Tensor, labels: Tensor, stop_by: str | None = Non
 
 def cost_of(numbers: dict[str, float], stop_by: str) -> float:
     """The metric of ``stop_by``, with a sign that makes the smallest value the best."""
-    key = {"ece_hist": "ece"}.get(stop_by, stop_by.replace("-", "_"))  # the history calls it ece, as old recipes do
+    key = {"ece_hist": "ece"}.get(stop_by, stop_by.replace("-", "_"))  # the history calls it ece
     value = numbers[f"validation_{key}"]
     return -value if stop_by == "accuracy" else value
 
