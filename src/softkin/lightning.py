@@ -18,9 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import calibrators, diagrams, metrics
+from softkin import calibrators, diagrams, metrics, trackers
 from softkin._core import checks, ranks
-from softkin._io import trackers
 from softkin.losses.auto_alpha import AdjustableLabels
 
 try:

@@ -120,7 +120,8 @@ def test_an_archive_whose_directory_lists_nothing(tmp_path):
 EACH_THIRD_BYTE = """
 import sys
 from pathlib import Path
-from softkin import SoftkinError, data
+from softkin import SoftkinError
+from softkin.lab import data
 from softkin.predictions import formats
 
 for kind, read in (("p", formats.read), ("d", data.load)):

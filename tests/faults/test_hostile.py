@@ -243,7 +243,8 @@ def _with_metadata(text):
 CHILD = """
 import json, sys
 from pathlib import Path
-from softkin import SoftkinError, data, distances
+from softkin import SoftkinError, distances
+from softkin.lab import data
 from softkin.predictions import formats
 
 READERS = {"predictions": formats.read, "data": data.load, "matrix": distances.read}

@@ -419,7 +419,8 @@ def test_a_folder_of_several_data_sets(few, tmp_path):
 
 HUB = """
 import sys
-from softkin import data, SoftkinError
+from softkin import SoftkinError
+from softkin.lab import data
 for name in sys.argv[1:]:
     try:
         found = data.split(name)

@@ -176,7 +176,7 @@ def test_processes_at_once_decode_once_and_agree(table, tmp_path):
     code = f"""
 import sys, time
 from pathlib import Path
-from softkin import data
+from softkin.lab import data
 from softkin.lab.data import store
 build = store._build
 def slow(*arguments):
@@ -203,7 +203,7 @@ def test_a_killed_decoding_leaves_no_half_entry(table):
     code = f"""
 import os, signal
 from softkin.lab.data import images
-from softkin import data
+from softkin.lab import data
 decode, count = images._decode, []
 def slow(*arguments):
     count.append(1)
@@ -277,7 +277,7 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
 PEAK = """
 import sys
 from pathlib import Path
-from softkin import data
+from softkin.lab import data
 images, features = sys.argv[1:]
 data.load(images, size=8, progress=False)  # imports and thread pools
 def peak():

@@ -9,8 +9,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.tensorboard import SummaryWriter
 
-from softkin import SoftkinError, diagrams, report
-from softkin._io import trackers
+from softkin import SoftkinError, diagrams, report, trackers
 from softkin.lab import data, training
 from softkin.lab.training import Method, Recipe
 
