@@ -288,7 +288,7 @@ def test_a_method_that_fails_is_a_line_and_not_the_end(capsys, tmp_path, monkeyp
     def refuse(self, *_):
         raise ValueError("there are too few samples.")
 
-    monkeypatch.setattr(calibrators.VectorScaling, "_fit", refuse)
+    monkeypatch.setattr(calibrators.VectorScaling, "fit_rows", refuse)
     code, output, _ = run(capsys, "compare", VALIDATION, TEST, "--methods", "vector,temperature", "--resamples", 100)
     assert code == 0
     assert "failed: there are too few samples." in output

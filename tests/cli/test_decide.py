@@ -63,7 +63,6 @@ def test_climb_by_names_alone_and_by_files(capsys, tmp_path, rows):
     assert decisions.load(tmp_path / "r").tree.names[10:] == ("even", "odd", "everything")
 
 
-@pytest.mark.filterwarnings("default")
 def test_classes_in_another_order_are_matched_by_name(capsys, tmp_path, rows):
     _, test = rows
     order = torch.randperm(10, generator=torch.Generator().manual_seed(1))
@@ -84,6 +83,7 @@ def test_classes_in_another_order_are_matched_by_name(capsys, tmp_path, rows):
         assert (tmp_path / "turned.jsonl").read_text() == (tmp_path / f"{TEST.stem}.jsonl").read_text()
 
 
+@pytest.mark.filterwarnings("default")
 def test_rows_of_the_fit_are_noticed(capsys, tmp_path):
     run(capsys, "decide", "fit", VALIDATION, "--rule", "abstain", "--error", 0.1, "--output", tmp_path / "rule")
     code, _, errors = run(capsys, "decide", "apply", tmp_path / "rule", VALIDATION, "--output", tmp_path / "x.csv")

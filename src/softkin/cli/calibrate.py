@@ -171,7 +171,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json_text(result | {"warnings": [notice] if notice else [], "reordered": matched is not None}))
         return
-    print(f"{matched}\n" if matched else "", end="")
+    print(f"{shown(matched)}\n" if matched else "", end="")
     print(f"{name}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to {n:,}")
     if raw.labels is not None:
         before, behind = result["before"], result["after"]

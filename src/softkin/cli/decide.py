@@ -203,7 +203,7 @@ def _apply(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json_text(result | {"reordered": matched is not None}))
         return
-    print(f"{matched}\n" if matched else "", end="")
+    print(f"{shown(matched)}\n" if matched else "", end="")
     print(f"{rule!r}, fitted on {rule.num_samples_:,} samples, applied to {len(predictions):,}\n{rule.guarantee()}")
     if "measures" in result:
         known = [name for name in COLUMNS if name in result["measures"]]

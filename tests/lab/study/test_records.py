@@ -6,6 +6,7 @@ import os
 import pytest
 
 from softkin import SoftkinError
+from softkin._io import bundles
 from softkin.lab.study.records import Kept, Records, keep, kept_in, read
 from study_parts import kept
 
@@ -94,13 +95,18 @@ def test_a_folder_of_other_things(tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "irreplaceable"
 
 
+def sealed(**data):
+    return json.dumps(bundles.sealed(data))
+
+
 BAD_STUDIES = (
     ("{", "damaged"),
-    ('{"format": 99}', "format 99.*update softkin"),
+    (sealed(format=99), "format 99.*update softkin"),
     ("[]", "damaged"),
-    ('{"format": 1}', "damaged: it lacks 'data'"),
-    ('{"format": 1, "data": {}, "spec": {}}', "it lacks 'source'"),
-    ('{"format": 1, "data": [1], "spec": 3}', "damaged"),
+    ('{"format": 1}', "damaged: it lacks 'checksum'"),
+    (sealed(format=1), "damaged: it lacks 'data'"),
+    (sealed(format=1, data={}, spec={}), "it lacks 'source'"),
+    (sealed(format=1, data=[1], spec=3), "damaged"),
     ("[" * 100_000, "nested too deeply"),
     ("\x00\xff", "damaged"),
 )
