@@ -185,7 +185,7 @@ class Method:
         from softkin import smoothing
 
         auto = SIMILARITY.parameters[0].check(alpha) == "auto"
-        q = smoothing.similarity_labels(rows, 0.5 if isinstance(alpha, str) else alpha)
+        q = smoothing.checked_similarity(rows) if isinstance(alpha, str) else smoothing.similarity_labels(rows, alpha)
         name = f"{SIMILARITY.name}+{mix}" if mix else SIMILARITY.name
         return cls(
             name,
