@@ -50,7 +50,7 @@ def distances() -> list[str]:
 
 def engines() -> Sequence[str]:
     """Where work can be done."""
-    from softkin._core.cluster import ENGINES
+    from softkin._core.workers import ENGINES
 
     return ENGINES
 

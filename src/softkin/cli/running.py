@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from softkin._core.cluster import ENGINES
+from softkin._core.workers import ENGINES
 from softkin.cli import choices
 
 
