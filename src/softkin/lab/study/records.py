@@ -15,7 +15,7 @@ files are right.
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -272,8 +272,6 @@ def kept_in(folder: str | Path) -> Kept:
         dict(data.get("contents", {}))
         kept = Kept(StudySpec.from_dict(content["spec"]), data)
         int(kept.spec.recipe["epochs"])
-        if kept.spec.vectors is None and kept.spec.looks_up_words and "vectors" not in kept.contents:
-            return replace(kept, spec=replace(kept.spec, vectors="glove"))  # shipped when this was written
         return kept
 
 
@@ -295,7 +293,7 @@ def _changed(old: Kept, new: Kept) -> str:
     if name == "vectors":
         return new.spec.vectors or "the file of word vectors that softkin ships"
     if name.startswith("source "):
-        return new.spec.sources.get(name.removeprefix("source "), name)
+        return str(new.spec.sources.get(name.removeprefix("source "), name))
     return name.removeprefix("ood ")
 
 
