@@ -121,7 +121,7 @@ def test_a_calibrator_that_cannot_be_fitted_is_named_and_not_fatal(predictions, 
     def refuse(self, z, y):
         raise ValueError("cannot be fitted to this")
 
-    monkeypatch.setattr(calibrators.PlattScaling, "_fit", refuse)
+    monkeypatch.setattr(calibrators.PlattScaling, "fit_rows", refuse)
     data = report.build(predictions, candidates=[calibrators.PlattScaling()], resamples=100)
     assert data["calibrators"][-1] == {
         "name": "Platt scaling",
