@@ -9,7 +9,6 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin.decisions.base import group_numbers
 
 SHOWN = 3  # classes that describe a node without a name
 
@@ -148,7 +147,7 @@ class Tree:
                 raise ValueError(f"`superclasses` must have every class, but {lost[0]!r} is not among them.")
             return cls.from_edges([(superclasses[name], name) for name in class_names], class_names)
         g = checks.as_tensor(superclasses, "superclasses")
-        numbers = group_numbers(g, len(g) if g.ndim == 1 else -1, "superclasses")
+        numbers = checks.group_numbers(g, len(g) if g.ndim == 1 else -1, "superclasses")
         known = _class_names(class_names, len(numbers))
         count = int(numbers.max()) + 1
         if names is not None and len(names) != count:

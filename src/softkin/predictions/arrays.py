@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin._core import checks
-from softkin._io import files, tensor_files
+from softkin._io import bundles, files
 from softkin._io.arrays import Archive, ArrayStream, size_of
 from softkin.predictions import formats
 from softkin.predictions.formats import Block, PredictionFile, Reading
@@ -81,8 +81,8 @@ def open_npy(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
 def open_safetensors(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """A safetensors file, with texts in its metadata."""
     on_disk = _on_disk(file)
-    opened = tensor_files.TensorFile(on_disk.name, "safetensors", name=name)
-    keys, about = list(opened.shapes), opened.texts
+    opened = bundles.Bundle(on_disk.name, "safetensors", name=name)
+    keys, about = list(opened.shapes), opened.about
     labels, ids = reading.label_part(keys, name), formats.named(keys, formats.IDS)
     least = 2 if reading.positive_class is None else 1
     others = [key for key in keys if key not in (labels, ids, *formats.SPREAD) and len(opened.shapes[key]) >= least]
