@@ -349,3 +349,21 @@ def in_words(classes: Sequence[int], names: Sequence[str] | None) -> str:
     shown = [f"{k} ({names[k]})" if names is not None else str(k) for k in classes[:10]]
     more = f" and {len(classes) - 10} more" if len(classes) > 10 else ""
     return ", ".join(shown) + more
+
+
+def group_numbers(groups: Array, num_classes: int, name: str) -> Tensor:
+    """(K,) group numbers 0 … G−1; every group must have a class."""
+    g = as_tensor(groups, name).cpu()
+    if g.ndim != 1 or len(g) != num_classes:
+        raise ValueError(f"`{name}` must have shape ({num_classes},), the group of each class, got {tuple(g.shape)}.")
+    if g.is_floating_point() or g.dtype == torch.bool:
+        raise TypeError(f"`{name}` must be whole numbers from 0, got {g.dtype}.")
+    g = g.to(torch.int64)
+    if int(g.min()) < 0:
+        raise ValueError(f"`{name}` must be at least 0, got {int(g.min())}.")
+    missing = sorted(set(range(int(g.max()) + 1)) - set(g.tolist())) if int(g.max()) < num_classes else [0]
+    if missing:
+        raise ValueError(
+            f"`{name}` must use every number from 0 to {int(g.max())}, but group {missing[0]} has no class."
+        )
+    return g

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -24,10 +24,8 @@ from softkin._io.files import number
 from softkin.calibrators.base import Calibrator
 from softkin.calibrators.inputs import digests
 from softkin.decisions.rows import Rows, like
+from softkin.distances.trees import Tree
 from softkin.metrics import Interval
-
-if TYPE_CHECKING:
-    from softkin.decisions.trees import Tree
 
 SUPERCLASSES = "superclasses"  # the option that groups classes more coarsely
 
@@ -245,7 +243,7 @@ class Rule(ABC):
         y = checks.class_labels(labels, num_samples=len(rows), num_classes=rows.num_classes).cpu()
         options: dict[str, Any] = {}
         if superclasses is not None:
-            options[SUPERCLASSES] = group_numbers(superclasses, self.num_classes_, "superclasses")
+            options[SUPERCLASSES] = checks.group_numbers(superclasses, self.num_classes_, "superclasses")
         if costs is not None:
             options["costs"] = checks.square(costs, "costs")
             if len(options["costs"]) != self.num_classes_:
@@ -316,33 +314,13 @@ REGISTRY: Registry[type[Rule]] = Registry("rule")
 """All rule classes, in the order of their definition"""
 
 
-def group_numbers(groups: Array, num_classes: int, name: str) -> Tensor:
-    """(K,) group numbers 0 … G−1; every group must have a class."""
-    g = checks.as_tensor(groups, name).cpu()
-    if g.ndim != 1 or len(g) != num_classes:
-        raise ValueError(f"`{name}` must have shape ({num_classes},), the group of each class, got {tuple(g.shape)}.")
-    if g.is_floating_point() or g.dtype == torch.bool:
-        raise TypeError(f"`{name}` must be whole numbers from 0, got {g.dtype}.")
-    g = g.to(torch.int64)
-    if int(g.min()) < 0:
-        raise ValueError(f"`{name}` must be at least 0, got {int(g.min())}.")
-    missing = sorted(set(range(int(g.max()) + 1)) - set(g.tolist())) if int(g.max()) < num_classes else [0]
-    if missing:
-        raise ValueError(
-            f"`{name}` must use every number from 0 to {int(g.max())}, but group {missing[0]} has no class."
-        )
-    return g
-
-
 def information(right: Tensor, leaves: Tensor, num_classes: int) -> Tensor:
     """Bits of each answer: log₂(K / classes that it leaves open) if it is right, 0 if it is wrong."""
     return torch.where(right, math.log2(num_classes) - leaves.double().log2(), 0.0)
 
 
-def tree_of(value: Any) -> "Tree":
+def tree_of(value: Any) -> Tree:
     """``value``, refused unless it is a tree."""
-    from softkin.decisions.trees import Tree
-
     if not isinstance(value, Tree):
         raise TypeError(
             f"`tree` must be a Tree, such as Tree.from_superclasses(groups) makes, got {type(value).__name__}."

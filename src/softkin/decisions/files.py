@@ -15,7 +15,7 @@ from softkin import SoftkinError, __version__
 from softkin._io import files, tensor_files
 from softkin.decisions.base import REGISTRY, Rule
 from softkin.decisions.rows import Rows
-from softkin.decisions.trees import Tree
+from softkin.distances.trees import Tree
 
 FORMAT = 1
 NAME = "rule.json"

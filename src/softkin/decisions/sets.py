@@ -12,7 +12,7 @@ from torch import Tensor
 from softkin._core import checks
 from softkin._core.checks import Array
 from softkin.decisions import bounds, kin
-from softkin.decisions.base import SUPERCLASSES, Outcome, Rule, group_numbers
+from softkin.decisions.base import SUPERCLASSES, Outcome, Rule
 from softkin.decisions.rows import Rows, like, pseudo_uniforms, set_apart
 from softkin.decisions.set_scores import SCORES, SLACK, Scoring
 from softkin.similarity import SparseRows
@@ -161,7 +161,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             return torch.zeros(self.num_classes_, dtype=torch.int64)
         if isinstance(self.conditional, str):
             return torch.arange(self.num_classes_)
-        return group_numbers(self.conditional, self.num_classes_, "conditional")
+        return checks.group_numbers(self.conditional, self.num_classes_, "conditional")
 
     def _fit(self, rows: Rows, labels: Tensor) -> None:
         groups = self._groups()

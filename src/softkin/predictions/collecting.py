@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from softkin._core.progress import track
-from softkin.predictions.predictions import Predictions
+from softkin.predictions.container import Predictions
 
 
 def collect(
