@@ -21,7 +21,7 @@ from typing import Any
 from scipy.stats import t as student
 
 from softkin._io import files
-from softkin.lab.study.recommendation import recommend
+from softkin.lab.study.advice import recommend
 from softkin.lab.study.tables import Cell, Row
 
 HERE = Path(__file__).parent

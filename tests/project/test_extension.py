@@ -103,9 +103,16 @@ DISTANCE = '''
 import torch
 
 from softkin import distances
+from softkin.distances import Option
 
 
-@distances.source("spelling", title="SP", needs=("names",), aliases=("sp",))
+@distances.source(
+    "spelling",
+    title="SP",
+    needs=("names",),
+    aliases=("sp",),
+    options=[Option("power", "exponent of the difference", "int")],
+)
 def spelling(data, *, power: float = 1.0):
     lengths = torch.tensor([float(len(name)) for name in data.class_names])
     return distances.ClassDistances((lengths[:, None] - lengths).abs() ** power, "lengths of the names")
@@ -129,6 +136,49 @@ def test_a_distance_is_one_function(toy_distance, capsys, tmp_path):
     assert report["source"] == "lengths of the names"
     assert [row["nearest"][0]["name"] for row in report["classes"]] == ["bb", "a", "bb"]
     train = data.split("digits", max_per_class=3).train
+    for power, far in ((1, 3), (2, 9)):  # its option is one of every command that measures
+        arguments = (
+            "similarity",
+            names,
+            "--distance",
+            "sp",
+            "--power",
+            power,
+            "--beta",
+            1,
+            "--output",
+            tmp_path / f"m{power}",
+        )
+        assert command_line.run(capsys, *arguments)[0] == 0
+        assert distances.read(tmp_path / f"m{power}" / "distances.safetensors").values[0, 2] == far
+    for command in (("similarity", "measure"), ("similarity", "show"), ("train",), ("compare",)):
+        _, output, _ = command_line.run(capsys, *command, "--help")
+        assert "exponent of the difference" in " ".join(output.split()), command
+    small = ("--max-per-class", 3, "--model", "mlp(hidden=4)", "--epochs", 1, "--power", 2)
+    code, output, errors = command_line.run(
+        capsys, "train", "digits", *small, "--method", "similarity", "--distance", "sp", "--json"
+    )
+    assert code == 0, errors
+    assert json.loads(output)["spec"]["distances"] == {"distance": "sp", "power": 2}
+    code, _, errors = command_line.run(
+        capsys,
+        "compare",
+        *small,
+        "--methods",
+        "sp",
+        "--seeds",
+        1,
+        "--alpha",
+        0.1,
+        "--beta",
+        1,
+        "--workers",
+        1,
+        "--output",
+        tmp_path / "study",
+    )
+    assert code == 0, errors
+    assert json.loads((tmp_path / "study" / "study.json").read_text())["spec"]["sources"] == {"power": 2}
     matrix = training.class_distances(train, "spelling", power=2.0)
     assert matrix[0, 3] == 1  # zero, three
     torch.testing.assert_close(matrix.sqrt(), training.class_distances(train, "sp"))
@@ -166,27 +216,25 @@ def test_a_calibrator_and_a_distance_are_columns_of_compare(
 TRAINING = '''
 """Cross-entropy with the entropy of the answers as a reward."""
 
-from softkin.lab.training import objectives
-from softkin.lab.training.methods import Parameter, TrainingMethod, declare
+from softkin.lab.training.methods import Parameter
+from softkin.lab.training.objectives import Objective
 
 
-class EntropyReward(objectives.Objective):
+class EntropyReward(
+    Objective,
+    name="entropy",
+    title="Entropy",
+    aliases=("confidence-penalty",),
+    parameters=(Parameter("reward", "ρ", 0.2, "the weight of the entropy"),),
+    tuned="reward",
+):
+    @staticmethod
+    def target(method, k):
+        return f"one-hot labels, less {method.values['reward']:g}·entropy"
+
     def forward(self, logits, targets):
         log_p = logits.log_softmax(dim=1)
         return super().forward(logits, targets) + self.method.values["reward"] * (log_p.exp() * log_p).sum()
-
-
-declare(
-    TrainingMethod(
-        "entropy",
-        "Entropy",
-        lambda method, k: f"one-hot labels, less {method.values['reward']:g}·entropy",
-        EntropyReward,
-        parameters=(Parameter("reward", "ρ", 0.2, "the weight of the entropy"),),
-        tuned="reward",
-    ),
-    aliases=("confidence-penalty",),
-)
 '''
 
 

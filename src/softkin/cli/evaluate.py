@@ -6,8 +6,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin._core.cluster import ENGINES
 from softkin._core.names import require
+from softkin._core.workers import ENGINES
 from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within

@@ -11,6 +11,7 @@ less alike. ``similarity.from_distances`` turns D into a similarity; the units c
 ``SOURCES`` lists the distance sources by name, and ``measure`` applies one of them to labelled data.
 """
 
+from softkin._core.options import Option
 from softkin._io.matrices import ClassMatrix, MatrixFiles
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
 from softkin.distances.combined import from_similarity, mixture
@@ -41,6 +42,7 @@ __all__ = [
     "ClassNames",
     "DistanceSource",
     "Hierarchy",
+    "Option",
     "Tree",
     "WordVectors",
     "default_source",

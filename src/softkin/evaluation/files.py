@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from softkin import SoftkinError
 from softkin._core import checks
-from softkin._core.cluster import ENGINES
+from softkin._core.workers import ENGINES
 from softkin.evaluation import comparison, memory, shards, streams
 from softkin.evaluation.settings import Settings
 from softkin.metrics import catalogue, scopes

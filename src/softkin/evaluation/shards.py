@@ -8,9 +8,7 @@ import glob
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from collections import deque
@@ -18,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from softkin import SoftkinError
-from softkin._core import cluster
+from softkin._core import workers
 from softkin._core.progress import track
 from softkin._io import roles
 from softkin.evaluation.settings import Settings
@@ -199,7 +197,7 @@ class _Processes:
 
     def __exit__(self, *_: object) -> None:
         for process in self.started:
-            process.stop()
+            process.close(at_once=True)
 
     def __call__(self, tasks: Sequence[Task]) -> Iterator[bytes]:
         """The results of tasks, in their order."""
@@ -227,19 +225,11 @@ class _Processes:
         return process.perform(task)
 
 
-class _Process:
-    """``python -P -m softkin.evaluation``: one task per line on its standard input, results on its output."""
+class _Process(workers.Worker):
+    """``softkin.evaluation``: one task per line on its standard input, results on its output."""
 
     def __init__(self, jobs: int) -> None:
-        threads = str(max(1, (os.cpu_count() or 1) // jobs))
-        self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by ``stop``
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "softkin.evaluation"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            env=os.environ | {"OMP_NUM_THREADS": threads},
-        )
+        super().__init__("softkin.evaluation", threads=max(1, (os.cpu_count() or 1) // jobs), talks=True)
 
     def perform(self, task: Task) -> bytes:
         """The result of a task, or the error that it met."""
@@ -255,9 +245,7 @@ class _Process:
             answer = content = None
         if answer is None or content is None or len(content) < answer["bytes"]:
             code = process.wait()
-            self.errors.seek(0)
-            said = self.errors.read().decode(errors="replace").strip().splitlines()
-            reason = f"signal {-code}" if code < 0 else said[-1] if said else f"exit code {code}"
+            reason = f"signal {-code}" if code < 0 else self.words() or f"exit code {code}"
             raise SoftkinError(
                 f"a process that read {task.paths[0]} ended before it was done ({reason}); did it run out of memory? "
                 "Fewer --jobs need less."
@@ -268,14 +256,6 @@ class _Process:
             raise SoftkinError(answer["error"])
         return content
 
-    def stop(self) -> None:
-        """Kill the process."""
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.errors):
-            if stream is not None:
-                stream.close()
-
 
 class _Cluster:
     """The nodes of a Ray cluster, which must see the files under the same paths.
@@ -284,7 +264,7 @@ class _Cluster:
     """
 
     def __init__(self, address: str | None) -> None:
-        self.connection = cluster.connected(address)
+        self.connection = workers.connected(address)
 
     def __enter__(self) -> "_Cluster":
         self.ray = self.connection.__enter__()

@@ -15,7 +15,7 @@ files are right.
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -270,8 +270,7 @@ def kept_in(folder: str | Path) -> Kept:
         written = content["format"]
         if written != FORMAT:
             raise SoftkinError(f"{path} has format {written!r}, and this softkin reads {FORMAT}; update softkin.")
-        checksum = content.pop("checksum", None)  # studies before 0.1 have none
-        if checksum is not None and files.sha256_of_json(content) != checksum:
+        if content.pop("checksum", None) != files.sha256_of_json(content):
             raise SoftkinError(f"{path} is not what was written: it is damaged, or was changed by hand.")
         data = dict(content["data"])
         for key in ("source", "digest", "kind", "classes", "rows"):
@@ -279,8 +278,6 @@ def kept_in(folder: str | Path) -> Kept:
         dict(data.get("contents", {}))
         kept = Kept(StudySpec.from_dict(content["spec"]), data)
         int(kept.spec.recipe["epochs"])
-        if kept.spec.vectors is None and kept.spec.looks_up_words and "vectors" not in kept.contents:
-            return replace(kept, spec=replace(kept.spec, vectors="glove"))  # shipped when this was written
         return kept
 
 
@@ -302,7 +299,7 @@ def _changed(old: Kept, new: Kept) -> str:
     if name == "vectors":
         return new.spec.vectors or "the file of word vectors that softkin ships"
     if name.startswith("source "):
-        return new.spec.sources.get(name.removeprefix("source "), name)
+        return str(new.spec.sources.get(name.removeprefix("source "), name))
     return name.removeprefix("ood ")
 
 

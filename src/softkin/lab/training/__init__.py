@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from softkin._core import ranks
     from softkin.lab.training.batches import Standardisation
-    from softkin.lab.training.companions import fit_method
     from softkin.lab.training.distances import class_distances, measured_distances
+    from softkin.lab.training.fitting import fit_method
     from softkin.lab.training.loop import Trained, fit
     from softkin.lab.training.methods import METHODS, Method
     from softkin.lab.training.prediction import predict
@@ -59,7 +59,7 @@ _MODULES = {
     "Trained": "loop",
     "class_distances": "distances",
     "fit": "loop",
-    "fit_method": "companions",
+    "fit_method": "fitting",
     "measured_distances": "distances",
     "predict": "prediction",
 }

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin.lab.training.methods import Method
-from softkin.lab.training.objectives import mixed_targets
+from softkin.lab.training.objectives.mixing import mixed_targets
 from softkin.lab.training.recipe import Recipe
 
 if TYPE_CHECKING:

@@ -1,9 +1,12 @@
-"""The connection to a Ray cluster, whose workers import nothing from the current folder unless the caller allows it."""
+"""Processes and nodes that work for us: none imports anything from the current folder unless the caller allows it."""
 
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from softkin import SoftkinError
 
@@ -12,6 +15,47 @@ if TYPE_CHECKING:
 
 ENGINES = ("local", "ray")
 """Where work can be done: in processes of this machine, or on a cluster"""
+
+
+class Worker:
+    """``python -P -m MODULE``: a process whose last words are kept, and which ends with us.
+
+    Args:
+        module: The module to run.
+        arguments: Its arguments.
+        threads: The number of threads of its numerical libraries.
+        talks: Whether we write to its standard input and read its output.
+    """
+
+    def __init__(self, module: str, arguments: Sequence[str] = (), *, threads: int = 1, talks: bool = False) -> None:
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by ``close``
+        # -P, and a variable for its child processes: no file in the current folder may replace one of our modules.
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONSAFEPATH": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *arguments],
+            stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if talks else None,
+            stderr=self._errors,
+            env=environment,
+        )
+
+    def lines(self) -> list[str]:
+        """The lines that it wrote to stderr."""
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace").splitlines()
+
+    def words(self) -> str:
+        """The last line that it wrote to stderr, if any."""
+        return next((line.strip() for line in reversed(self.lines()) if line.strip()), "")
+
+    def close(self, *, at_once: bool = False) -> None:
+        """End the process if it still runs, and discard its output."""
+        if self.process.poll() is None:
+            (self.process.kill if at_once else self.process.terminate)()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self._errors):
+            if stream is not None:
+                stream.close()
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def fit_method(
         folder: The folder for checkpoints.
         options: Other options of ``fit``.
     """
-    wanted = {} if method.labelling.network_options is None else method.labelling.network_options(method)
+    wanted = {} if method.labelling.options is None else method.labelling.options(method)
     path = None if folder is None else Path(folder)
 
     def trained(member: Method, own: int, part: str | None = None) -> Trained:

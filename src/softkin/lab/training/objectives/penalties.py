@@ -1,20 +1,90 @@
-"""Losses that penalise confidence (MMCE, dual focal, ACLS, class-adaptive margins), and the loss of class centres.
+"""Methods whose loss penalises confidence: focal, margin, MMCE, dual focal, ACLS and class-adaptive margins.
 
 Each is a sum over samples, so that parts of a batch add up; a penalty that compares the samples of a batch with each
 other takes those of one part.
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from softkin.bayes.prototypes import distance_loss
-from softkin.lab.training.methods import Method
-from softkin.lab.training.objectives import Objective
+from softkin.lab.training.declaration import Parameter
+from softkin.lab.training.objectives.base import Objective
+
+if TYPE_CHECKING:
+    from softkin.lab.training.methods import Method
 
 WIDTH = 0.4  # width of MMCE's kernel, from the authors' code
 POSITIVE, NEGATIVE = 1.0, 0.1  # ACLS's weights of the highest logit and of the others, from the authors' code
 LEAST, MOST = 1e-6, 1e6  # range of the class-adaptive multipliers, from the authors' code
+
+
+BELOW = "how far a logit may lie below the highest without a penalty"
+MARGIN = Parameter("margin", "m", 10.0, BELOW, "above 0")
+
+
+def _gamma(default: float) -> Parameter:
+    return Parameter("gamma", "γ", default, "the exponent of the focal loss")
+
+
+def _penalty(default: float) -> Parameter:
+    return Parameter("penalty", "λ", default, "the weight of the penalty")
+
+
+class Focal(Objective, name="focal", parameters=(_gamma(3.0),), tuned="gamma"):
+    """The focal loss −(1−p_k)^γ ln p_k (Lin et al., 2017; γ = 3 as in Mukhoti et al., 2020)."""
+
+    @staticmethod
+    def target(method: "Method", k: int) -> str:
+        return f"one-hot labels, the loss of a sample times (1−p)^{method.values['gamma']:g}"
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return focal_loss(logits, targets, gamma=self.method.values["gamma"])
+
+
+def focal_loss(logits: Tensor, targets: Tensor, *, gamma: float) -> Tensor:
+    """Σ_i Σ_c t_ic · −(1−p_ic)^γ ln p_ic."""
+    log_p = F.log_softmax(logits, dim=1)
+    if not targets.is_floating_point():
+        own = log_p.gather(1, targets[:, None])
+        return -(_doubt(own) ** gamma * own).sum()
+    return -(targets * _doubt(log_p) ** gamma * log_p).sum()
+
+
+def _doubt(log_p: Tensor) -> Tensor:
+    """1−p, kept above 0: at 0 the slope of (1−p)^γ is infinite for γ < 1, and times ln 1 = 0 it is NaN."""
+    return (-torch.expm1(log_p)).clamp(min=torch.finfo(log_p.dtype).tiny)
+
+
+class Margin(
+    Objective,
+    name="margin",
+    parameters=(Parameter("margin", "m", 10.0, BELOW), _penalty(0.1)),
+    tuned="margin",
+):
+    """Cross-entropy plus λ·mean_j max(0, max z − z_j − m) (margin-based label smoothing, Liu et al., 2022).
+
+    The mean over classes is that of the authors' code.
+    """
+
+    @staticmethod
+    def target(method: "Method", k: int) -> str:
+        return (
+            f"one-hot labels, plus {method.values['penalty']:g}·mean over classes of "
+            f"max(0, highest logit − logit − {method.values['margin']:g})"
+        )
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        values = self.method.values
+        excess = margin_excess(logits, margin=values["margin"])
+        return super().forward(logits, targets) + values["penalty"] * excess
+
+
+def margin_excess(logits: Tensor, *, margin: float) -> Tensor:
+    """Σ_i mean_c max(0, max_j z_ij − z_ic − m)."""
+    return F.relu(logits.amax(dim=1, keepdim=True) - logits - margin).mean(dim=1).sum()
 
 
 def _classes(targets: Tensor) -> Tensor:
@@ -30,8 +100,12 @@ def squared_mmce(logits: Tensor, classes: Tensor) -> Tensor:
     return (excess[:, None] * excess[None, :] * kernel).mean()
 
 
-class MmceObjective(Objective):
-    """Cross-entropy plus λ times the maximum mean calibration error of the batch."""
+class Mmce(Objective, name="mmce", title="MMCE", parameters=(_penalty(2.0),), tuned="penalty"):
+    """Cross-entropy plus λ times the maximum mean calibration error of the batch (Kumar et al., 2018; unweighted)."""
+
+    @staticmethod
+    def target(method: "Method", k: int) -> str:
+        return f"one-hot labels, plus {method.values['penalty']:g}·the maximum mean calibration error of the batch"
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         # The square root has no derivative at 0.
@@ -39,8 +113,12 @@ class MmceObjective(Objective):
         return super().forward(logits, targets) + self.method.values["penalty"] * len(logits) * error
 
 
-class DualFocalObjective(Objective):
-    """The focal loss with the gap to the next smaller probability in place of 1 − p."""
+class DualFocal(Objective, name="dual-focal", parameters=(_gamma(5.0),), tuned="gamma"):
+    """The loss −(1−p_k+p_j)^γ ln p_k, p_j the largest probability below p_k (Tao et al., 2023)."""
+
+    @staticmethod
+    def target(method: "Method", k: int) -> str:
+        return f"one-hot labels, the loss of a sample times (1−p+largest below p)^{method.values['gamma']:g}"
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         return dual_focal_loss(logits, targets, gamma=self.method.values["gamma"])
@@ -73,8 +151,16 @@ def acls_penalty(logits: Tensor, *, margin: float) -> Tensor:
     return (POSITIVE * above + NEGATIVE * far.sum(dim=1) / max(1, logits.shape[1] - 1)).sum()
 
 
-class AclsObjective(Objective):
-    """Cross-entropy plus λ times the penalty of adaptive and conditional label smoothing."""
+class Acls(Objective, name="acls", title="ACLS", parameters=(MARGIN, _penalty(0.1)), tuned="margin"):
+    """Cross-entropy plus λ times ``acls_penalty`` (adaptive and conditional label smoothing, Park et al., 2023)."""
+
+    @staticmethod
+    def target(method: "Method", k: int) -> str:
+        m = method.values["margin"]
+        return (
+            f"one-hot labels, plus {method.values['penalty']:g}·(max(0, z*−{m:g})² + 0.1·mean of max(0, z*−z−{m:g})²), "
+            "z* the highest logit"
+        )
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         values = self.method.values
@@ -99,16 +185,25 @@ def lagrangian_slope(h: Tensor, multipliers: Tensor, rho: float) -> Tensor:
     return torch.where(h >= 0, above, multipliers / (1 - rho * h.clamp_max(0.0)).square())
 
 
-class ClassAdaptiveObjective(Objective):
-    """Cross-entropy plus Σ_k P(h_ik; λ_k, ρ), λ_k a multiplier for each class, updated at every validation.
+class ClassAdaptive(
+    Objective, name="class-adaptive", title="CALS", parameters=(MARGIN,), tuned="margin", from_validation=True
+):
+    """Cross-entropy plus Σ_k P(h_ik; λ_k, ρ), h_ik = (max z − z_ik − m)/m, λ_k updated at every validation.
 
-    docs/mathematics.md says where the authors' code differs.
+    Liu et al., 2023; docs/mathematics.md says where the authors' code differs.
     """
 
     table: Tensor
     rho = 1.0
 
-    def __init__(self, method: Method, num_classes: int) -> None:
+    @staticmethod
+    def target(method: "Method", k: int) -> str:
+        return (
+            f"one-hot labels, plus a penalty for logits more than {method.values['margin']:g} below the highest, with "
+            "one weight per class that is updated at every validation"
+        )
+
+    def __init__(self, method: "Method", num_classes: int) -> None:
         super().__init__(method, num_classes)
         self.register_buffer("table", torch.full((num_classes,), LEAST))
 
@@ -122,11 +217,3 @@ class ClassAdaptiveObjective(Objective):
         h = excess_over(logits.to(self.table), self.method.values["margin"])
         slopes = lagrangian_slope(h, self.table, self.rho).clamp(LEAST, MOST)
         self.table.copy_(slopes.mean(dim=0).clamp(LEAST, MOST))
-
-
-class DistanceObjective(Objective):
-    """The loss of ``bayes.Prototypes``: distances from the class centres of the batch, and the spread of the errors."""
-
-    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        noise = torch.randn(len(logits), logits.shape[1] // 2, device=logits.device, dtype=logits.dtype)
-        return distance_loss(logits, targets, self.num_classes, noise)
