@@ -12,8 +12,8 @@ from softkin.lab.study import StudySpec
 from softkin.lab.study.perform import recipe_of
 from softkin.lab.suites.listed import load_studies
 
-RESULTS = ROOT / "paper" / "results.toml"
-RECORDS = sorted(path.parent.name for path in (ROOT / "paper" / "records").glob("*/study.json"))
+RESULTS = ROOT / "results" / "suite.toml"
+RECORDS = sorted(path.parent.name for path in (ROOT / "results" / "records").glob("*/study.json"))
 FREE = ("name", "methods", "model", "max_per_class", "validation", "test", "aliases", "sources")
 """What a study fills in by itself, and what the records of a few studies lack"""
 
@@ -21,7 +21,7 @@ FREE = ("name", "methods", "model", "max_per_class", "validation", "test", "alia
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_recorded_study_is_that_of_the_suite(name):
     listed = {item.name: item for item in load_studies(RESULTS).studies}
-    recorded = StudySpec.from_dict(json.loads((ROOT / "paper" / "records" / name / "study.json").read_text())["spec"])
+    recorded = StudySpec.from_dict(json.loads((ROOT / "results" / "records" / name / "study.json").read_text())["spec"])
     spec = listed[name].study("FOLDER", {"DATA": "DATA"})
     assert recipe_of(spec) == recipe_of(recorded)
     ours, theirs = spec.to_dict(), recorded.to_dict()
