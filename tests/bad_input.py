@@ -33,7 +33,7 @@ def write_files(folder: Path) -> None:
     text("empty.txt", "")
     text("one.txt", "cat\n")
     text("unknown.txt", "cat\nqqqzzq\n")
-    text("utf16.txt", "cat\ndog\n", "utf-16")
+    text("latin.txt", "cat\ncaf\u00e9\n", "latin-1")
     (folder / "binary.txt").write_bytes(bytes(range(128, 256)))
     text("long.txt", "cat\n" + "x" * 10**6 + "\n")
     # predictions
@@ -41,7 +41,7 @@ def write_files(folder: Path) -> None:
     np.savez(folder / "other.npz", logits=logits[::-1] * 2, labels=labels[::-1])
     np.savez(folder / "probs.npz", probs=probs, labels=labels)
     np.savez(folder / "unlabelled.npz", logits=logits)
-    np.savez(folder / "unnamed.npz", scores=logits, labels=labels)
+    np.savez(folder / "unnamed.npz", scores=np.full_like(logits, 0.9), labels=labels)
     np.savez(folder / "nan.npz", logits=np.where(np.eye(60, 3) > 0, np.nan, logits), labels=labels)
     np.savez(folder / "infinite.npz", logits=np.where(np.eye(60, 3) > 0, np.inf, logits), labels=labels)
     np.savez(folder / "label7.npz", logits=logits, labels=labels + 5)
@@ -173,7 +173,7 @@ COMMANDS = [
 1 | evaluate things | things
 1 | evaluate pipe.npz | pipe.npz could not be read: it is a pipe, not a file
 1 | evaluate unlabelled.npz | unlabelled.npz must have labels
-1 | evaluate unnamed.npz | unnamed.npz does not say whether its `scores` are logits or probabilities
+1 | evaluate unnamed.npz | unnamed.npz does not say whether its numbers are logits or probabilities
 1 | evaluate nan.npz | nan.npz: `logits` must be finite
 1 | evaluate infinite.npz | infinite.npz: `logits` must be finite
 1 | evaluate label7.npz | label7.npz: `labels` must be below the number of classes, 3
@@ -283,12 +283,12 @@ COMMANDS = [
 2 | decide fit good.npz --rule sets --coverage 0.98 --conditional class --output r | calibration rows for each limit, but class
 2 | decide fit good.npz --rule abstain --error 0.01 --output r | `error` 0.01 with confidence 0.95 needs at least 757 calibration rows
 1 | decide fit good.npz --rule climb --tree tree.csv --output r | good.npz must have class names for a tree
-1 | decide fit named.npz --rule climb --tree tree.csv --output r | tree.csv: `edges` must have every class, but 'rose' is not in the tree
-1 | decide fit named.npz --rule climb --tree superclasses.csv --output r | superclasses.csv: `superclasses` must have every class, but 'rose'
+1 | decide fit named.npz --rule climb --tree tree.csv --output r | tree.csv must reach every class, but 'rose' is not in it
+1 | decide fit named.npz --rule climb --tree superclasses.csv --output r | superclasses.csv must reach every class, but 'rose'
 1 | decide fit named.npz --rule climb --tree two-parents.csv --output r | must give each node one parent, but 'whale' lies below 'mammal' and 'fish'
-1 | decide fit named.npz --rule climb --tree circle.csv --output r | circle.csv: `edges` must be a tree, but
-1 | decide fit named.npz --rule climb --tree three-columns.csv --output r | three-columns.csv must have a header and two columns, parent and child, but line 2 has 3
-1 | decide fit named.npz --rule climb --tree empty.csv --output r | empty.csv must have a header and two columns
+1 | decide fit named.npz --rule climb --tree circle.csv --output r | circle.csv must have no cycle, but
+1 | decide fit named.npz --rule climb --tree three-columns.csv --output r | three-columns.csv must reach every class
+1 | decide fit named.npz --rule climb --tree empty.csv --output r | empty.csv must hold a header of class names
 1 | decide fit named.npz --rule climb --tree absent.csv --output r | absent.csv could not be read: there is no such file
 1 | decide fit named.npz --rule climb --tree s.safetensors --output r | s.safetensors holds similarity, not distances
 1 | decide fit named.npz --rule sets --similarity d.safetensors --output r | d.safetensors holds distances, not similarity
@@ -347,7 +347,7 @@ COMMANDS = [
 1 | similarity empty.txt | at least 2 classes
 1 | similarity one.txt | at least 2 classes
 2 | similarity unknown.txt | 'qqqzzq'
-1 | similarity utf16.txt | utf16.txt could not be read as UTF-8 text
+1 | similarity latin.txt | latin.txt could not be read as UTF-8 text
 1 | similarity binary.txt | binary.txt could not be read as UTF-8 text
 2 | similarity long.txt | has no vector: 'xxx
 1 | similarity absent.txt | absent.txt could not be read: there is no such file
@@ -479,8 +479,8 @@ COMMANDS = [
 1 | data show pipe.npz | pipe.npz could not be read: it is a pipe, not a file
 1 | data show cut.npz | cut.npz could not be read as .npz: it is another format, or it was cut off
 1 | data show no.parquet | no.parquet could not be read as parquet
-1 | data show empty.csv | empty.csv could not be read as csv
-1 | data show deep.jsonl | deep.jsonl, line 1 could not be read as jsonl: it is nested too deeply
+1 | data show empty.csv | empty.csv must begin with a header
+1 | data show deep.jsonl | deep.jsonl, line 1 could not be read as JSON: it is nested too deeply
 2 | paper | ACTION
 2 | paper rn | rn
 2 | paper run | run
@@ -565,7 +565,7 @@ CALLS = [
         lambda: decisions.Climb([[0, 1]]),
         "`tree` must be a Tree, such as Tree.from_superclasses(groups) makes, got list",
     ),
-    (lambda: decisions.Tree.from_edges([("a", "b")], ["b", "c"]), "every class, but 'c' is not in the tree"),
+    (lambda: decisions.Tree.from_edges([("a", "b")], ["b", "c"]), "every class, but 'c' is not in it"),
     (lambda: decisions.Costs([[0, np.inf], [1, 0]]), "`matrix` must be finite"),
     (lambda: decisions.load("rule-cut"), "rule.safetensors could not be read as a rule"),
     (

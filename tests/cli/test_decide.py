@@ -43,6 +43,45 @@ def test_fit_and_apply_sets(capsys, tmp_path, rows):
         assert file["class_names"].tolist() == names
 
 
+KINDS = {"even": ["zero", "two", "four"], "odd": ["one", "three"], "large": ["five", "six", "seven", "eight", "nine"]}
+PAIRS = [("number", kind) for kind in KINDS] + [(kind, name) for kind, names in KINDS.items() for name in names]
+TREES = {
+    "header.csv": "parent,child\n" + "".join(f"{parent},{child}\n" for parent, child in PAIRS),
+    "headerless.csv": "".join(f"{parent},{child}\n" for parent, child in PAIRS),
+    "semicolons.csv": "".join(f"{parent};{child}\n" for parent, child in PAIRS),
+    "turned.csv": "child,parent\n" + "".join(f"{child},{parent}\n" for parent, child in PAIRS),
+    "t.tsv": "".join(f"{parent}\t{child}\n" for parent, child in PAIRS),
+    "t.txt": "".join(f"{parent} {child}\n" for parent, child in PAIRS),
+    "t.jsonl": "".join(json.dumps({"parent": parent, "child": child}) + "\n" for parent, child in PAIRS),
+    "t.json": json.dumps({"number": KINDS}),
+    "t.yaml": "".join(f"{kind}: [{', '.join(names)}]\n" for kind, names in KINDS.items()),
+    "superclasses.csv": "class,superclass\n" + "".join(f"{child},{parent}\n" for parent, child in PAIRS[3:]),
+    "superclasses.json": json.dumps({child: parent for parent, child in PAIRS[3:]}),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_file_is_the_same_tree_in_every_command(capsys, tmp_path, rows, name):
+    names = rows[0].class_names
+    (tmp_path / name).write_text(TREES[name])
+    (tmp_path / "names.txt").write_text("".join(f"{known}\n" for known in names))
+    fit = ("decide", "fit", VALIDATION, "--rule", "climb", "--tree", tmp_path / name, "--error", 0.1)
+    code, _, errors = run(capsys, *fit, "--output", tmp_path / "r")
+    assert code == 0, errors
+    tree = decisions.load(tmp_path / "r").tree
+    root = "everything" if "superclasses" in name or name == "t.yaml" else "number"
+    assert tree.names[10:] == ("odd", "even", "large", root)
+    assert [tree.names[tree.parents[k]] for k in range(10)] == [
+        next(kind for kind, members in KINDS.items() if known in members) for known in names
+    ]
+    out = tmp_path / "out"
+    code, _, errors = run(capsys, "similarity", tmp_path / "names.txt", "--tree", tmp_path / name, "--output", out)
+    assert code == 0, errors
+    expected = distances.from_taxonomy(PAIRS, names)
+    np.testing.assert_array_equal(distances.load(out / "distances.safetensors", class_names=names), expected)
+    np.testing.assert_array_equal(distances.from_taxonomy(tree, names), expected)
+
+
 def test_climb_by_names_alone_and_by_files(capsys, tmp_path, rows):
     validation, test = rows
     names = test.class_names
@@ -188,7 +227,7 @@ def test_groups_of_classes_come_from_a_file(capsys, tmp_path, rows):
         ("g.csv", "class,group\nzero,a\n", "must have a group for each class, but 'one' has none"),
         ("g.csv", "class,group\nzeroo,a\n", "got 'zeroo'; did you mean 'zero'?"),
         ("g.csv", "class,group\nzero,a\nzero,b\n", "must give each class one group, but 'zero' has two."),
-        ("g.csv", "class,group\nzero,a,b\n", "must have a header and two columns, class and group, but line 2 has 3."),
+        ("g.csv", "class,group\nzero,a,b\n", "must have two columns, class and group, but line 2 has 3."),
         ("g.json", "[1]", "must be one JSON object with the group of each class"),
         ("clas", None, "--conditional must be class, or a .csv or .json file with the group of each class, got"),
     ],

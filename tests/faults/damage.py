@@ -26,7 +26,7 @@ from softkin import SoftkinError, calibrators, decisions, distances
 from softkin.lab import data, study, training
 from softkin.lab.study import perform, records
 from softkin.lab.training import checkpoints
-from softkin.predictions import Predictions, formats
+from softkin.predictions import Predictions, reading
 from softkin.word_vectors import WordVectors
 
 NAMES = ["cat", "dog", "rose"]
@@ -51,7 +51,7 @@ class Kind:
 
 
 def _predictions(path):
-    loaded = formats.read(path)
+    loaded = reading.read(path)
     ids = loaded.sample_ids.tolist() if isinstance(loaded.sample_ids, torch.Tensor) else loaded.sample_ids
     return loaded.scores.tolist(), None if loaded.labels is None else loaded.labels.tolist(), loaded.class_names, ids
 
@@ -364,7 +364,7 @@ def _superclasses(path):
 
 
 def _taxonomy(path):
-    read = distances.read_taxonomy(path)
+    read = distances.read_tree(path)
     return read.parents, distances.from_taxonomy(read, NAMES).tolist()
 
 

@@ -20,7 +20,7 @@ from softkin.lab import study
 from softkin.lab.data import archives, arrays, cifar, idx, images, pickles, tables
 from softkin.lab.study import records
 from softkin.lab.training import checkpoints
-from softkin.predictions import formats
+from softkin.predictions import reading
 from softkin.word_vectors import WordVectors
 
 SHM = Path("/dev/shm")
@@ -44,7 +44,7 @@ def predictions(name):
     """Reads a file of predictions called ``name``."""
 
     def parse(content):
-        formats.read(_written(content, name))
+        reading.read(_written(content, name))
 
     if name.endswith(".npy"):
         np.save(FOLDER / "labels.npy", damage.LABELS)
@@ -101,7 +101,6 @@ def table(name):
 
     def parse(content):
         path = _written(content, name)
-        tables._text_columns.cache_clear()
         for _ in tables._read({"all": [path]}, tables._columns(path), "all", [], None, False).chunks:
             pass
 
@@ -155,7 +154,7 @@ def taxonomy(name):
 
     def parse(content):
         path, colon, column = name.partition(":")
-        tree = distances.read_taxonomy(f"{_written(content, path)}{colon}{column}")
+        tree = distances.read_tree(f"{_written(content, path)}{colon}{column}")
         distances.from_taxonomy(tree, damage.NAMES)
 
     return parse

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from softkin import SoftkinError, predictions
-from softkin.predictions import Predictions
+from softkin.predictions import Predictions, reading
 
 NAMES = ["cat", "dog", "rose"]
 
@@ -188,7 +188,7 @@ def test_collect_keeps_sample_ids_and_refuses_nonsense():
 def test_notes_are_written_with_the_numbers(tmp_path):
     for suffix in (".npz", ".safetensors"):
         some().save(tmp_path / f"p{suffix}", notes={"calibration": "by temperature"})
-        assert predictions.formats.open_file(tmp_path / f"p{suffix}").notes == {"calibration": "by temperature"}
+        assert reading.open_file(tmp_path / f"p{suffix}").notes == {"calibration": "by temperature"}
 
 
 @pytest.mark.parametrize("given", [False, True])

@@ -16,8 +16,8 @@ from softkin.lab import data, training
 from softkin.lab.study import StudySpec, measure, tables
 from softkin.lab.study.plan import Plan
 from softkin.metrics.catalogue import METRICS
-from softkin.predictions import formats
-from softkin.predictions.registry import FORMATS, Format
+from softkin.predictions import reading as prediction_files
+from softkin.predictions.formats import FORMATS, Format
 from study_parts import without_pictures  # noqa: F401  a fixture
 
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
@@ -82,7 +82,7 @@ def test_a_calibrator_is_one_class(toy_calibrator, capsys, tmp_path):
     assert "\nhalfway " in run("compare", VALIDATION, TEST, "--methods", "hw", "--resamples", 100)
     assert toy_calibrator in {type(candidate) for candidate in calibrators.default_candidates()}
     assert toy_calibrator not in {type(candidate) for candidate in calibrators.default_candidates(quick=True)}
-    held_out = formats.read(VALIDATION)
+    held_out = prediction_files.read(VALIDATION)
     best = calibrators.fit_best(held_out.logits, held_out.known_labels, folds=2, resamples=100)
     assert toy_calibrator in {type(candidate.calibrator) for candidate in best.candidates}
 
@@ -302,7 +302,7 @@ def toy_metric(module):
 
 
 def test_a_metric_is_one_function(toy_metric, capsys):
-    test = formats.read(TEST)
+    test = prediction_files.read(TEST)
     p, y = test.probabilities, test.known_labels
     expected = float((p.gather(1, y[:, None])[:, 0] / p.norm(dim=1)).mean())
     assert toy_metric(p, y) == pytest.approx(expected)
@@ -332,7 +332,7 @@ def test_a_study_chooses_by_a_metrics_own_direction(toy_metric):
 
 
 def test_a_metric_is_in_evaluate_of_any_size(toy_metric, monkeypatch):
-    test = formats.read(TEST)
+    test = prediction_files.read(TEST)
     expected = toy_metric(test.probabilities, test.known_labels)
     for limit in (10**6, 100):  # in memory, and as a stream
         monkeypatch.setattr(files, "ROWS", limit)
@@ -344,7 +344,7 @@ def test_a_metric_is_in_evaluate_of_any_size(toy_metric, monkeypatch):
 def test_a_metric_is_a_column_of_calibrate_compare(toy_metric, capsys):
     arguments = ("calibrate", "compare", VALIDATION, TEST, "--methods", "ts", "--resamples", 100)
     _, output, _ = command_line.run(capsys, *arguments)
-    expected = toy_metric(*(getattr(formats.read(TEST), name) for name in ("probabilities", "known_labels")))
+    expected = toy_metric(*(getattr(prediction_files.read(TEST), name) for name in ("probabilities", "known_labels")))
     heading, *lines = (line.split() for line in output.splitlines()[1:4])
     place = heading.index("sphere") - len(heading)
     assert f"{expected:.4f}" in {line[place] for line in lines}
@@ -353,7 +353,7 @@ def test_a_metric_is_a_column_of_calibrate_compare(toy_metric, capsys):
 
 
 def test_a_calibrator_is_on_the_page_of_a_model(toy_calibrator, browser, tmp_path):
-    test = formats.read(TEST).take(torch.arange(60))
+    test = prediction_files.read(TEST).take(torch.arange(60))
     browser.media()
     browser.resize(1280, 900)
     data = report.build(test, resamples=100, candidates=[toy_calibrator()])
@@ -363,7 +363,7 @@ def test_a_calibrator_is_on_the_page_of_a_model(toy_calibrator, browser, tmp_pat
 
 
 def test_a_metric_is_on_the_page(toy_metric, browser, tmp_path):
-    test = formats.read(TEST).take(torch.arange(60))
+    test = prediction_files.read(TEST).take(torch.arange(60))
     data = report.build(test, resamples=100, candidates=[calibrators.TemperatureScaling()])
     assert "spherical" in data["variants"][1]["against_raw"]
     browser.media()
@@ -437,7 +437,7 @@ FORMAT = '''
 import numpy as np
 import torch
 
-from softkin.predictions.formats import Block, PredictionFile
+from softkin.predictions.blocks import Block, PredictionFile
 
 
 def open_toy(file, name, reading):
@@ -527,7 +527,7 @@ def test_a_rule_is_one_class(module, capsys, tmp_path):
             assert output.startswith("Ahead(error=0.5), fitted on 700 samples\nNothing is promised.")
         assert type(decisions.load(tmp_path / "rule")) is toy
         run("apply", tmp_path / "rule", TEST, "--output", tmp_path / "answers.csv")
-        best = formats.read(TEST).probabilities.topk(2, dim=1).values
+        best = prediction_files.read(TEST).probabilities.topk(2, dim=1).values
         answered = float((best[:, 0] - best[:, 1] > 0.5).double().mean())
         for names in ([], ["--rules", "by-margin"]):
             result = json.loads(run("compare", VALIDATION, TEST, "--error", 0.5, *names, "--json"))

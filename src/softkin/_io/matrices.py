@@ -94,9 +94,11 @@ class MatrixFiles:
 
 def read_any(path: str | Path, *, kind: str = "distances") -> ClassMatrix:
     """Read a class matrix of any kind; ``kind`` is that of a CSV whose corner cell does not name it."""
+    from softkin._io import tables  # only here: `import softkin.losses` loads few modules
+
     path = Path(path)
     files.require_regular(path)
-    raw = _read_csv(path, kind) if path.suffix.lower() == ".csv" else _read_safetensors(path)
+    raw = _read_csv(path, kind) if tables.form_of(path) in ("csv", "tsv") else _read_safetensors(path)
     try:
         checks.class_names(raw.class_names)
         values = checks.square(raw.values, "matrix")
@@ -132,9 +134,9 @@ def _read_csv(path: Path, kind: str) -> ClassMatrix:
 
     The cell in the corner may say what kind of matrix it is.
     """
-    with files.reading(path, "CSV"):
-        text = files.read_bytes(path, "CSV").decode("utf-8-sig")
-        lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
+    from softkin._io import tables
+
+    lines = [line for _, line in tables.read_cells(path, "CSV")]
     if len(lines) < 3:
         raise SoftkinError(
             f"{path} must hold a header of class names and a row for each class, got {len(lines)} lines."
@@ -157,14 +159,12 @@ def _read_csv(path: Path, kind: str) -> ClassMatrix:
         values = torch.tensor([[float(cell) for cell in line] for line in body], dtype=torch.float64)
     except ValueError as error:
         raise SoftkinError(f"{path} must hold numbers below its header: {error}.") from error
-    return ClassMatrix(values, [escape.from_csv_cell(name) for name in header], kind, f"CSV file {path.name}")
+    return ClassMatrix(values, header, kind, f"CSV file {path.name}")
 
 
 def to_csv(matrix: Tensor, class_names: Sequence[str], *, kind: MatrixKind) -> str:
     """The matrix as text that spreadsheets and ``read`` open: names on both sides, the kind in the corner."""
-    from io import StringIO
-
-    text = StringIO()
+    text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [escape.csv_cell(name) for name in class_names]
     writer.writerow([kind, *names])

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from softkin._core import checks
 from softkin._core.randomness import key
 from softkin.predictions import Predictions, collect
-from softkin.predictions.predictions import TINY
+from softkin.predictions.container import TINY
 
 TrainingRows = Callable[[], Iterable[tuple[Tensor, Tensor]]]
 """A function that yields the training rows again, as batches (inputs, labels) without augmentation"""

@@ -80,7 +80,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         parser.add_argument("--error", type=float, help="highest error rate of the answers (default: 0.05)")
         parser.add_argument("--confidence", type=float, help="confidence with which --error holds (default: 0.95)")
         tree = parser.add_argument("--tree", metavar="SOURCE")
-        lines = "a .csv of parent,child or class,superclass lines, a file of class distances"
+        lines = "a table of parent,child or class,superclass, nested .json or .yaml, a file of class distances"
         choose(tree, f"class tree: {lines}, or names", lambda: ["names"], files=True)
         similarity = parser.add_argument("--similarity", metavar="SOURCE")
         choose(similarity, "similarity for sets of similar classes: a file, or names", lambda: ["names"], files=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin._io import files
+from softkin._io import files, tables
 from softkin.cli import choices, options, running
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SOURCE is one of
   .npz          `images` or `features`, `labels`, optional `class_names`
   .parquet      images or text with a label column, as in Hugging Face data sets (text also as .jsonl)
   .safetensors, .csv    a matrix that softkin saved, or a table with class names as its header
-  .csv, .json, .yaml    a taxonomy: one parent,child pair per line, or nested names; its leaves are the classes
+  .csv, .json, .yaml    a tree: parent,child or class,superclass lines, or nested names; its leaves are the classes
   digits        scikit-learn's handwritten digits, or another data set by its name (softkin data list)"""
 
 
@@ -125,7 +125,7 @@ def read(arguments: argparse.Namespace) -> SourceRead:
     given = chosen(arguments)
     name = arguments.distance or named_by_options(given)
     if name is None and source.suffix.lower() in readers.SUFFIXES:
-        tree = readers.holds_taxonomy(source)
+        tree = distances.tree_files.holds_tree(source)
         name, option = ("taxonomy", "tree") if tree else ("file", "matrix")
         given[option] = source
     name = distances.SOURCES.canonical(name or distances.default_source(classes.kind), "--distance")
@@ -182,7 +182,7 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
     from softkin import SoftkinError, distances
     from softkin._core import checks
     from softkin.distances import saving as readers
-    from softkin.distances.taxonomy_files import read_taxonomy
+    from softkin.distances.tree_files import holds_tree, read_tree
     from softkin.lab import data
     from softkin.lab.data.loading import is_known_file
 
@@ -192,7 +192,7 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
         return read_names(path), None
     if suffix in readers.SUFFIXES and (path.exists() or not is_known_file(path)):
         files.require_regular(path)
-        names = read_taxonomy(path).leaves if readers.holds_taxonomy(path) else read_matrix_names(path)
+        names = read_tree(path).leaves if holds_tree(path) else read_matrix_names(path)
         files.within("classes", len(names), str(path))
         if len(names) < 2:
             raise SoftkinError(f"{path} must hold at least 2 classes, it holds {len(names)}.")
@@ -221,9 +221,7 @@ def read_names(path: Path) -> "ClassNames":
     from softkin._core import checks
     from softkin.distances import ClassNames
 
-    with files.reading(path, "UTF-8 text", hint="save it in that encoding"):
-        text = files.read_bytes(path, "class names").decode("utf-8-sig")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for _, line in tables.read_lines(path, "class names")]
     ids = [line.partition("\t")[0] for line in lines]
     names: list[str | Sequence[str]] = []
     for line in lines:

@@ -22,7 +22,7 @@ from softkin.decisions.costs import Costs
 from softkin.decisions.kin import kin_groups
 from softkin.decisions.shift import adjust_priors, estimate_priors, expected_accuracy
 from softkin.decisions.thresholds import Selection, Threshold, select
-from softkin.decisions.trees import Tree
+from softkin.distances.trees import Tree
 
 __all__ = [
     "REGISTRY",

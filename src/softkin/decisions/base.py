@@ -1,6 +1,6 @@
 """The base class of rules: answers, a guarantee, and measures of the answers on labelled rows.
 
-How a rule is fitted, kept and exported is in ``softkin._core.fitted``, which also says what one of your own defines. A
+How a rule is fitted, kept and exported is in ``calibrators.fitted``, which also says what one of your own defines. A
 rule defines ``measure`` and ``guarantee`` as well.
 """
 
@@ -16,11 +16,12 @@ from torch import Tensor, nn
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin._core.fitted import Fitted, FittedModule
 from softkin._core.names import Registry
 from softkin._io.files import number
 from softkin.calibrators import Calibrator
+from softkin.calibrators.fitted import Fitted, FittedModule
 from softkin.decisions.rows import Rows
+from softkin.distances.trees import Tree
 from softkin.metrics import Interval
 
 SUPERCLASSES = "superclasses"  # the option that groups classes more coarsely
@@ -243,3 +244,12 @@ def load(folder: str | Path) -> Rule:
 def information(right: Tensor, leaves: Tensor, num_classes: int) -> Tensor:
     """Bits of each answer: log₂(K / classes that it leaves open) if it is right, 0 if it is wrong."""
     return torch.where(right, math.log2(num_classes) - leaves.double().log2(), 0.0)
+
+
+def tree_of(value: Any) -> Tree:
+    """``value``, refused unless it is a tree."""
+    if not isinstance(value, Tree):
+        raise TypeError(
+            f"`tree` must be a Tree, such as Tree.from_superclasses(groups) makes, got {type(value).__name__}."
+        )
+    return value

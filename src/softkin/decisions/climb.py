@@ -7,14 +7,14 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from softkin._core.fitted import Formula
 from softkin._io.files import number
+from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds
 from softkin.decisions.abstain import RiskOf, Selective
 from softkin.decisions.base import Outcome
 from softkin.decisions.rows import Rows
 from softkin.decisions.thresholds import CANDIDATES
-from softkin.decisions.trees import Tree
+from softkin.distances.trees import Tree
 
 
 class Climb(Selective, name="climb", title="Climb"):

@@ -28,8 +28,9 @@ from softkin.distances.sources import (
     measure,
     source,
 )
-from softkin.distances.taxonomy import Taxonomy, from_superclasses, from_taxonomy
-from softkin.distances.taxonomy_files import read_taxonomy
+from softkin.distances.taxonomy import from_taxonomy
+from softkin.distances.tree_files import read_tree
+from softkin.distances.trees import Hierarchy, Tree
 from softkin.distances.words import from_words, name_vectors
 from softkin.word_vectors import WordVectors
 
@@ -40,8 +41,9 @@ __all__ = [
     "ClassMatrix",
     "ClassNames",
     "DistanceSource",
+    "Hierarchy",
     "Option",
-    "Taxonomy",
+    "Tree",
     "WordVectors",
     "default_source",
     "encoder_vectors",
@@ -51,7 +53,6 @@ __all__ = [
     "from_features",
     "from_images",
     "from_similarity",
-    "from_superclasses",
     "from_taxonomy",
     "from_weights",
     "from_words",
@@ -61,7 +62,7 @@ __all__ = [
     "name_vectors",
     "read",
     "read_file",
-    "read_taxonomy",
+    "read_tree",
     "save",
     "source",
 ]

@@ -27,7 +27,8 @@ from softkin.distances.combined import from_similarity
 from softkin.distances.encoders import TEMPLATE, Encoder, from_encoder
 from softkin.distances.images import from_features, from_images
 from softkin.distances.prototypes import from_class_means, from_weights
-from softkin.distances.taxonomy import Edges, TaxonomyMeasure, from_taxonomy
+from softkin.distances.taxonomy import TaxonomyMeasure, from_taxonomy
+from softkin.distances.tree_files import Edges
 from softkin.distances.words import from_words
 from softkin.similarity import from_confusion, from_outputs
 from softkin.word_vectors import WordVectors, opened

@@ -21,12 +21,14 @@ from typing import Any
 from softkin import SoftkinError
 from softkin._core import workers
 from softkin._core.progress import track
+from softkin._io import roles
 from softkin.evaluation.settings import Settings
 from softkin.evaluation.streams import Stream
 from softkin.metrics import catalogue
-from softkin.predictions import formats
-from softkin.predictions.formats import Block, PredictionFile, Reading
-from softkin.predictions.registry import by_suffix
+from softkin.predictions import Reading
+from softkin.predictions.blocks import Block, PredictionFile
+from softkin.predictions.formats import by_suffix
+from softkin.predictions.reading import open_as
 
 RUNS = 32  # contiguous parts of a set, which must not depend on the number of processes
 RETRIES = 3  # of a run after its node or process died
@@ -45,7 +47,7 @@ def expand(path: str | Path) -> list[Path] | None:
         return None
     if Path(path).is_dir():
         inside = (file for file in Path(path).iterdir() if not file.name.startswith("."))
-        matches = [file for file in inside if file.is_file() and by_suffix(file.suffix) is not None]
+        matches = [file for file in inside if file.is_file() and by_suffix(file) is not None]
     elif glob.has_magic(text):
         matches = [Path(name) for name in glob.glob(text, recursive=True) if Path(name).is_file()]
     else:
@@ -55,10 +57,10 @@ def expand(path: str | Path) -> list[Path] | None:
             file for file in matches if file.suffix != ".json"
         ]  # something about the others, such as their schema
     # An .npy file of labels belongs to one of scores.
-    matches = [file for file in matches if file.suffix != ".npy" or formats.kind_in_words(file.stem) is not None]
+    matches = [file for file in matches if file.suffix != ".npy" or roles.kind_in_words(file.stem) is not None]
     if not matches:
         raise SoftkinError(f"{text} must match files of predictions, but there is none.")
-    kinds = sorted({by_suffix(file.suffix) or file.suffix for file in matches})
+    kinds = sorted({by_suffix(file) or file.suffix for file in matches})
     if len(kinds) > 1:
         raise SoftkinError(f"{text} must match files of one format, but matches {' and '.join(kinds)}.")
     return sorted(matches, key=lambda file: [(piece.isdigit(), int(piece) if piece.isdigit() else 0, piece)
@@ -67,7 +69,7 @@ def expand(path: str | Path) -> list[Path] | None:
 
 def opened(paths: Sequence[Path], reading: Reading) -> list[PredictionFile]:
     """All files of a set, opened; they must agree on kind of scores, classes and class names."""
-    files = [formats.open_as(path, reading) for path in paths]
+    files = [open_as(path, reading) for path in paths]
     first = files[0]
     for other in files[1:]:
         for what, a, b in (
@@ -113,7 +115,7 @@ class Task:
         stream = Stream(self.num_classes, Settings(**self.settings), start=max(0, self.start))
         counts = []
         for path in self.paths:
-            file = formats.open_as(path, Reading(**self.reading))
+            file = open_as(path, Reading(**self.reading))
             rows = 0
             for block in file.blocks(progress=False):
                 if self.start >= 0:
@@ -128,7 +130,7 @@ def feed(stream: Stream, file: PredictionFile, block: Block, start: int) -> None
     if block.labels is None:
         raise SoftkinError(f"{file.name} must have labels, one for each row; name a file of them with --labels.")
     try:
-        stream.add(block.values, block.labels, file.kind, block.ids)
+        stream.add(block.values, block.labels, file.kind or "logits", block.ids)
     except (TypeError, ValueError) as error:
         end = start + len(block.values)
         raise SoftkinError(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from softkin._core.modes import evaluating
 from softkin._core.progress import track
-from softkin.predictions.predictions import Predictions
+from softkin.predictions.container import Predictions
 
 
 def collect(

@@ -19,7 +19,7 @@ from softkin.cli import main
 from softkin.lab import data, study
 from softkin.lab.study import outputs
 from softkin.lab.study import perform as perform_module
-from softkin.lab.study.baseline import implied
+from softkin.lab.study.advice import implied
 from softkin.lab.study.claims import Claims
 from softkin.lab.study.plan import Plan
 from softkin.lab.study.records import Records, kept_in

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from softkin import bayes, metrics, report, smoothing
 from softkin.lab import data, models, study, training
-from softkin.lab.study import notes
+from softkin.lab.study import advice
 from softkin.lab.training import Method, Recipe
 from softkin.lab.training.fitting import cost
 from softkin.lab.training.objectives import objective
@@ -316,7 +316,7 @@ METHODS = ["one-hot", "ts", "mc-dropout", "swag", "laplace", "ensemble", "distan
 def test_a_laplace_column_that_is_far_too_unsure_is_explained():
     cells = [{"signed_gap": study.tables.Cell(mean, None, 1, (mean,))} for mean in (-0.62, -0.03)]
     rows = [study.tables.Row("laplace", "Laplace", each) for each in cells]
-    (note,) = notes.too_wide(rows)
+    (note,) = advice.too_wide(rows)
     assert note.startswith(
         "Laplace is under-confident by 62 points. The network is nearly certain of its training rows"
     )

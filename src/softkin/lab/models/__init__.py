@@ -19,7 +19,7 @@ from softkin._core import checks
 from softkin._core.modes import evaluating
 from softkin._core.names import Registry, did_you_mean
 from softkin._core.randomness import seeded
-from softkin.distances.autoencoder_network import autoencoder
+from softkin.distances.autoencoder import autoencoder
 from softkin.lab.models.densenet import densenet161
 from softkin.lab.models.resnet import resnet18, resnet34, wrn50_2
 from softkin.lab.models.small import mlp, small

@@ -15,7 +15,7 @@ from softkin._core.names import require
 from softkin._core.progress import bar
 from softkin._core.workers import ENGINES, Worker
 from softkin.lab import models
-from softkin.lab.study.baseline import Baseline
+from softkin.lab.study.advice import Baseline
 from softkin.lab.study.folder import StudyFolder
 from softkin.lab.study.outputs import WritePage, write
 from softkin.lab.study.perform import resolve

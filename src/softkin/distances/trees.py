@@ -1,16 +1,142 @@
-"""The tree of ever wider kinds of classes from which ``Climb`` answers."""
+"""Hierarchies of names, and the tree of ever wider kinds of classes from which ``decisions.Climb`` answers."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 
 import torch
 from torch import Tensor
 
+from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin._core.names import did_you_mean
+from softkin.distances.words import tokens
 
+TOP = "(top)"  # the node above all nodes that a file names
+EVERYTHING = "everything"
+MOST_NODES = 2**20  # WordNet has 82,115 nouns
+LISTED = 5  # maximum number of names in a message
 SHOWN = 3  # classes that describe a node without a name
+
+
+class Hierarchy:
+    """What lies below what, by name: a tree, or a graph in which a node may have several parents.
+
+    This is what pairs or a file say before the classes are known. With the classes it gives distances
+    (``from_taxonomy``) or, if each node has one parent, a ``Tree``.
+
+    Args:
+        edges: (parent, child) pairs.
+        name: The origin of the pairs, for messages and provenance.
+
+    Example:
+        >>> kinds = Hierarchy([("animal", "cat"), ("animal", "dog"), ("thing", "animal"), ("thing", "car")])
+        >>> kinds.leaves
+        ['cat', 'dog', 'car']
+    """
+
+    def __init__(self, edges: Iterable[tuple[str, str]], *, name: str = "the taxonomy") -> None:
+        self.name = name
+        self.parents: dict[str, list[str]] = {}
+        """The parents of each node; a root has none"""
+        for place, edge in enumerate(edges):
+            if isinstance(edge, str) or len(edge) != 2 or not all(isinstance(end, str) and end.strip() for end in edge):
+                raise TypeError(f"`edges` must be (parent, child) pairs of names, got {edge!r} at index {place}.")
+            parent, child = (end.strip() for end in edge)
+            self.parents.setdefault(parent, [])
+            above = self.parents.setdefault(child, [])
+            if parent not in above:
+                above.append(parent)
+            if len(self.parents) > MOST_NODES:
+                raise SoftkinError(f"{name} must have at most {MOST_NODES:,} nodes, and has more.")
+        if not self.parents:
+            raise SoftkinError(f"{name} must hold (parent, child) edges, and holds none.")
+        _ = self.order  # refuses cycles
+
+    @property
+    def leaves(self) -> list[str]:
+        """The nodes without children, in the order in which they were named."""
+        inner = {parent for above in self.parents.values() for parent in above}
+        return [node for node in self.parents if node not in inner]
+
+    @cached_property
+    def order(self) -> list[str]:
+        """All nodes, each after its parents.
+
+        Raises:
+            SoftkinError: A node lies below itself.
+        """
+        try:
+            return list(TopologicalSorter(self.parents).static_order())
+        except CycleError as error:
+            circle = error.args[1][:0:-1]  # each below the next
+            first = min(range(len(circle)), key=lambda place: list(self.parents).index(circle[place]))
+            shown = [*circle[first:], *circle[:first], circle[first]]
+            raise SoftkinError(
+                f"{self.name} must have no cycle, but {' is below '.join(map(repr, shown[:8]))}"
+                f"{' …' if len(shown) > 8 else ''}."
+            ) from None
+
+    def ancestors(self, node: str) -> dict[str, int]:
+        """The node and all its ancestors, each with the fewest steps up to it."""
+        steps = {node: 0}
+        queue = deque([node])
+        while queue:
+            current = queue.popleft()
+            for parent in self.parents[current]:
+                if parent not in steps:
+                    steps[parent] = steps[current] + 1
+                    queue.append(parent)
+        return steps
+
+    def chain(self, node: str) -> list[str]:
+        """The ancestors of a node, the nearest first; each node must have one parent at most."""
+        above = []
+        while parents := self.parents[node]:
+            if len(parents) > 1:
+                raise SoftkinError(
+                    f"{self.name} must give each node one parent, but {node!r} lies below {parents[0]!r} and "
+                    f"{parents[1]!r}."
+                )
+            node = parents[0]
+            above.append(node)
+        return above
+
+    def places(self, class_names: Sequence[str | Sequence[str]]) -> list[str]:
+        """The node of each class: one of the same name, or else of the same words ("sweet pepper", "sweet_pepper")."""
+        by_words: dict[str, list[str]] = {}
+        for node in self.parents:
+            by_words.setdefault(" ".join(tokens(node)), []).append(node)
+        nodes: list[str] = []
+        missing: list[str] = []
+        for entry in class_names:
+            synonyms = [entry] if isinstance(entry, str) else list(entry)
+            known = [name for name in synonyms if name in self.parents]
+            known += [alike[0] for name in synonyms if len(alike := by_words.get(" ".join(tokens(name)), [])) == 1]
+            if known:
+                nodes.append(known[0])
+            else:
+                missing.append(synonyms[0])
+        if missing:
+            raise SoftkinError(
+                f"{self.name} must reach every class, but {_listed(missing)} "
+                f"{'are' if len(missing) > 1 else 'is'} not in it"
+                + did_you_mean(missing[0], self.parents, otherwise=": are these its class names?")
+            )
+        twice = next((node for node in nodes if nodes.count(node) > 1), None) if len(set(nodes)) < len(nodes) else None
+        if twice is not None:
+            names = [str(class_names[k]) for k in range(len(nodes)) if nodes[k] == twice]
+            raise SoftkinError(f"{self.name} must have a node for each class, but {_listed(names)} share {twice!r}.")
+        return nodes
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names[:LISTED]) + (
+        f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,45 +283,37 @@ class Tree:
         return _assembled([[k] for k in range(len(known))] + groups, known, titles)
 
     @classmethod
-    def from_edges(cls, edges: Iterable[tuple[str, str]], class_names: Sequence[str]) -> "Tree":
-        """A tree from a taxonomy of (parent, child) pairs; branches without a class are left out.
+    def from_edges(
+        cls,
+        edges: Hierarchy | Iterable[tuple[str, str]],
+        class_names: Sequence[str],
+        *,
+        nodes: Sequence[str | Sequence[str]] | None = None,
+    ) -> "Tree":
+        """A tree from (parent, child) pairs or a hierarchy; branches without a class are left out.
 
         A class with other classes below it stays a class, and a kind of the same name holds it and them.
 
         Args:
-            edges: (parent, child) pairs of names.
+            edges: (parent, child) pairs of names, or what ``read_tree`` makes of a file.
             class_names: The classes, in the order of the labels; each must be in the tree.
+            nodes: The name of each class in the tree, or its synonyms, if it is another one.
         """
         names = checks.class_names(class_names)
-        above: dict[str, str] = {}
-        for place, edge in enumerate(edges):
-            if isinstance(edge, str) or len(edge) != 2 or not all(isinstance(name, str) for name in edge):
-                raise TypeError(f"`edges` must be (parent, child) pairs of names, got {edge!r} at index {place}.")
-            parent, child = edge
-            if above.setdefault(child, parent) != parent:
-                raise ValueError(
-                    f"`edges` must give each node one parent, but {child!r} lies below {above[child]!r} and {parent!r}."
-                )
-        known = set(above) | set(above.values())
-        lost = [name for name in names if name not in known]
-        if lost:
-            others = f" and {len(lost) - 1} more are" if len(lost) > 1 else " is"
-            raise ValueError(f"`edges` must have every class, but {lost[0]!r}{others} not in the tree.")
+        if not isinstance(edges, Hierarchy):
+            try:
+                return cls.from_edges(Hierarchy(edges, name="`edges`"), names, nodes=nodes)
+            except SoftkinError as error:
+                raise ValueError(str(error)) from error
         held: dict[str, set[int]] = {}
         order: dict[str, int] = {}
-        for k, name in enumerate(names):
-            steps, node = 0, name
-            while True:
-                held.setdefault(node, set()).add(k)
-                order[node] = max(order.get(node, 0), steps)
-                if node not in above:
-                    break
-                node, steps = above[node], steps + 1
-                if steps > len(above):
-                    raise ValueError(f"`edges` must be a tree, but {name!r} lies below itself.")
+        for k, node in enumerate(edges.places(names if nodes is None else nodes)):
+            for steps, above in enumerate([node, *edges.chain(node)]):
+                held.setdefault(above, set()).add(k)
+                order[above] = max(order.get(above, 0), steps)
         titles: dict[frozenset[int], str] = {}
         for node in sorted(held, key=order.__getitem__):  # the lowest of equal sets gives its name
-            if len(held[node]) > 1:
+            if len(held[node]) > 1 and node != TOP:
                 titles.setdefault(frozenset(held[node]), node)
         groups = [sorted(group) for group in titles]
         return _assembled([[k] for k in range(len(names))] + groups, names, titles)
@@ -244,7 +362,7 @@ def _assembled(groups: list[list[int]], names: list[str], titles: Mapping[frozen
         for member in kind:
             smallest[member] = place
     called = [titles.get(kind) or _name_of(kind, names) for kind in kinds[:-1]]
-    called.append(titles.get(kinds[-1]) or "everything")
+    called.append(titles.get(kinds[-1]) or EVERYTHING)
     return Tree(tuple(parents), (*names, *called), k)
 
 

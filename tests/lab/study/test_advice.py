@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from softkin import metrics
-from softkin.lab.study import baseline, methods
-from softkin.lab.study.notes import failed_trainings, values_in_words
-from softkin.lab.study.recommendation import recommend
+from softkin.lab.study import advice, methods
+from softkin.lab.study.advice import failed_trainings, recommend, values_in_words
 from softkin.lab.study.tables import Cell, Row
 from softkin.losses.auto_alpha import what_a_gap_implies
 from softkin.metrics.intervals import gap_and_error
@@ -198,7 +197,7 @@ def test_all_right_by_chance_is_no_under_confidence():
     assert gap + 2 * error == pytest.approx(
         metrics.signed_gap(sure.probabilities, sure.known_labels, confidence=0.95).high
     )
-    assert "as confident as it is right (gap -2.7 points, within chance)" in baseline.implied([sure])
+    assert "as confident as it is right (gap -2.7 points, within chance)" in advice.implied([sure])
 
 
 def test_an_under_confident_baseline_is_not_smoothed():
