@@ -288,11 +288,40 @@ def test_a_method_that_fails_is_a_line_and_not_the_end(capsys, tmp_path, monkeyp
     def refuse(self, *_):
         raise ValueError("there are too few samples.")
 
-    monkeypatch.setattr(calibrators.VectorScaling, "_fit", refuse)
+    monkeypatch.setattr(calibrators.VectorScaling, "fit_rows", refuse)
     code, output, _ = run(capsys, "compare", VALIDATION, TEST, "--methods", "vector,temperature", "--resamples", 100)
     assert code == 0
     assert "failed: there are too few samples." in output
     assert "Lowest NLL: temperature" in output
+
+
+def test_classes_in_another_order_are_matched_by_name(capsys, tmp_path):
+    test = reading.read(TEST)
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(1))
+    names = [test.class_names[k] for k in order.tolist()]
+    Predictions(test.logits[:, order], order.argsort()[test.labels], names).save(tmp_path / "turned.npz")
+    run(capsys, "fit", VALIDATION, "--method", "vector", "--output", tmp_path / "cal")
+    said = {}
+    for path in (TEST, tmp_path / "turned.npz"):
+        code, output, errors = run(capsys, "apply", tmp_path / "cal", path, "--output", tmp_path / f"to {path.name}")
+        assert (code, errors) == (0, "")
+        said[path.name] = output.splitlines()
+    line = "turned.npz has its classes in another order than the calibrator; they were matched by name."
+    assert said["turned.npz"][0] == line
+    assert said["turned.npz"][1:-1] == said[TEST.name][:-1]  # the same NLL and ECE
+    straight, turned = (reading.read(tmp_path / f"to {path}") for path in (TEST.name, "turned.npz"))
+    assert turned.class_names == names
+    assert torch.equal(turned.probabilities, straight.probabilities[:, order])
+    for named in (VALIDATION, tmp_path / "turned.npz"):
+        code, output, _ = run(capsys, "compare", named, TEST, "--methods", "vector,ts", "--resamples", 100, "--json")
+        assert code == 0
+    Predictions(test.logits, test.labels, [*"abcdefghij"]).save(tmp_path / "other.npz")
+    for action in (("apply", tmp_path / "cal"), ("compare", VALIDATION)):
+        to = ("--output", tmp_path / "x.npz") if action[0] == "apply" else ()
+        code, _, errors = run(capsys, *action, tmp_path / "other.npz", *to)
+        assert code == 1
+        assert "other.npz must have the classes of" in errors
+        assert "in any order, but it lacks 'zero', 'one'" in errors
 
 
 def test_probabilities_only(capsys, tmp_path):
@@ -318,7 +347,7 @@ def test_probabilities_only(capsys, tmp_path):
         (["fit", "V", "--method", "temprature", "--output", "OUT"], 2, "got 'temprature'; did you mean 'temperature'?"),
         (["fit", "V", "--output", "OUT"], 2, "required: --method"),
         (["fit", "V", "--method", "ets", "--output", "V"], 2, "--output must be a folder"),
-        (["fit", "V", "--method", "ets", "--output", "THERE"], 2, "calibrator.json exists already; pass"),
+        (["fit", "V", "--method", "ets", "--output", "THERE"], 2, "calibrator.safetensors exists already; pass"),
         (["fit", "absent.npz", "--method", "ets", "--output", "OUT"], 1, "there is no such file"),
         (["fit", "U", "--method", "ets", "--output", "OUT"], 1, "must have labels for this"),
         (["apply", "OUT", "T", "--output", "o.npz"], 1, "holds no calibrator"),

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from command_line import run
 from places import EXAMPLES
@@ -99,6 +100,26 @@ def test_climb_by_names_alone_and_by_files(capsys, tmp_path, rows):
     (tmp_path / "edges.csv").write_text("parent,child\n" + "".join(f"{'even' if k % 2 == 0 else 'odd'},{name}\n" for k, name in enumerate(names)))  # fmt: skip
     assert run(capsys, "decide", "fit", VALIDATION, "--rule", "climb", "--tree", tmp_path / "edges.csv", "--error", 0.1, "--output", tmp_path / "r", "--force")[0] == 0  # fmt: skip
     assert decisions.load(tmp_path / "r").tree.names[10:] == ("even", "odd", "everything")
+
+
+def test_classes_in_another_order_are_matched_by_name(capsys, tmp_path, rows):
+    _, test = rows
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(1))
+    names = [test.class_names[k] for k in order.tolist()]
+    turned = tmp_path / "turned.npz"
+    predictions.Predictions(test.logits[:, order], order.argsort()[test.labels], names, test.sample_ids).save(turned)
+    for rule in (("sets", "--conditional", "class"), ("climb", "--tree", "names", "--error", 0.2)):
+        run(capsys, "decide", "fit", VALIDATION, "--rule", *rule, "--output", tmp_path / "rule", "--force")
+        said = {}
+        for path in (TEST, turned):
+            to = tmp_path / f"{path.stem}.jsonl"
+            code, output, errors = run(capsys, "decide", "apply", tmp_path / "rule", path, "--output", to, "--force")
+            assert (code, errors) == (0, "")
+            said[path.stem] = output.splitlines()
+        line = "turned.npz has its classes in another order than the rule; they were matched by name."
+        assert said["turned"][0] == line
+        assert said["turned"][1:-1] == said[TEST.stem][:-1]
+        assert (tmp_path / "turned.jsonl").read_text() == (tmp_path / f"{TEST.stem}.jsonl").read_text()
 
 
 @pytest.mark.filterwarnings("default")

@@ -12,9 +12,10 @@ from pathlib import Path
 import damage
 import numpy as np
 from PIL import Image
+from safetensors.torch import save
 
 from softkin import SoftkinError, calibrators, decisions, distances
-from softkin._io import files
+from softkin._io import bundles, files
 from softkin.lab import study
 from softkin.lab.data import archives, arrays, cifar, idx, images, pickles, tables
 from softkin.lab.study import records
@@ -106,25 +107,41 @@ def table(name):
     return parse
 
 
-def signed(name, read, key="checksum", digest=files.sha256_of_json):
+def signed(name, read):
     """Reads JSON of one of ``damage``'s kinds, among the files beside it; its checksum is made to fit."""
     path = damage.FITTED[name].make(FOLDER / name)
 
     def parse(content):
-        path.write_bytes(_signed(content, key, digest))
+        path.write_bytes(_signed(content))
         read(path)
 
     return parse, path.read_bytes()
 
 
-def _signed(content, key, digest):
+def _signed(content):
     """The content with its checksum, as people who mean harm would write it; unchanged if it cannot have one."""
     try:
         about = json.loads(content)
-        del about[key]
-        return json.dumps({**about, key: digest(about)}).encode()
+        del about[bundles.CHECKSUM]
+        return json.dumps(bundles.sealed(about)).encode()
     except (ValueError, TypeError, LookupError, RecursionError):
         return content
+
+
+def described(name, read):
+    """Reads a bundle of one of ``damage``'s kinds with another description; its checksums are made to fit."""
+    path = damage.FITTED[name].make(FOLDER / name)
+    about, tensors = bundles.read(path, name)
+
+    def parse(content):
+        try:
+            changed = bundles.encoded(json.loads(content), tensors)
+        except (ValueError, TypeError, RecursionError):
+            changed = save(tensors, {bundles.ENTRY: content.decode("utf-8", "replace")})
+        path.write_bytes(changed)
+        read(path)
+
+    return parse, json.dumps(about).encode()
 
 
 def study_toml(content):
@@ -200,11 +217,11 @@ PARSERS |= {
     "taxonomy-yaml": (taxonomy("t.yaml"), content_of(damage.CLASSES["taxonomy-yaml"])),
     "taxonomy-parquet": (taxonomy("t.parquet:coarse_label"), content_of(damage.CLASSES["taxonomy-parquet"])),
     "study-toml": (study_toml, content_of(damage.FITTED["study-toml"])),
-    "calibrator": signed("calibrator", lambda path: calibrators.load(path.parent)),
-    "rule": signed("rule", lambda path: decisions.load(path.parent)),
+    "calibrator": described("calibrator", lambda path: calibrators.load(path.parent)),
+    "rule": described("rule", lambda path: decisions.load(path.parent)),
     "study": lambda: signed("study", lambda path: study.standing(path.parent)),
     "record": lambda: signed("record", lambda path: (records.read(path.parent), study.standing(path.parents[2]))),
-    "checkpoint": lambda: signed("checkpoint", checkpoints.read, "digest", checkpoints._digest),
+    "checkpoint": lambda: described("checkpoint", checkpoints.read),
 }
 
 

@@ -26,7 +26,7 @@ from PIL import Image
 
 from command_line import run
 from softkin import SoftkinError, distances
-from softkin._io import arrow, files, parquet
+from softkin._io import arrow, bundles, files, parquet
 from softkin.distances import tree_files
 from softkin.lab import data
 from softkin.lab.data import pickles
@@ -368,7 +368,7 @@ def test_a_node_without_a_name_is_refused_with_the_files_name(tmp_path, content)
 
 def test_a_record_without_metrics_and_ids_that_are_lists_are_damage(tmp_path):
     record = {"kind": "training", "files": {}}
-    files.write_json(tmp_path / "record.json", record | {"checksum": files.sha256_of_json(record)})
+    files.write_json(tmp_path / "record.json", bundles.sealed(record))
     with pytest.raises(SoftkinError, match="record.json could not be read as the record of a run.*lacks 'metrics'"):
         records.read(tmp_path)
     (tmp_path / "p.json").write_text(
@@ -391,11 +391,10 @@ def test_a_record_with_other_fields_than_its_kind_has_is_damage(changes, words, 
     """Found by fuzzing: a record of an unknown kind that lacked its metrics."""
     texts = {"method": "ts", "chosen": "0" * 16, "predictions": "0" * 16}
     record = {"kind": "result", "files": {}, "metrics": {}, "values": {}, "tried": [], "ood": [], "seed": 0, **texts}
-    signed = record | {"checksum": files.sha256_of_json(record)}
-    files.write_json(tmp_path / "record.json", signed)
-    assert records.read(tmp_path) == signed
+    files.write_json(tmp_path / "record.json", bundles.sealed(record))
+    assert records.read(tmp_path) == record
     record |= changes
-    files.write_json(tmp_path / "record.json", record | {"checksum": files.sha256_of_json(record)})
+    files.write_json(tmp_path / "record.json", bundles.sealed(record))
     with pytest.raises(SoftkinError, match=words):
         records.read(tmp_path)
 
@@ -408,7 +407,7 @@ def test_a_record_leads_to_no_pipe_device_or_file_elsewhere(tmp_path):
         ("../x", "record.json must name files of its own folder, got '../x'"),
     ):
         record = {"kind": "distances", "files": {name: "0" * 64}}
-        files.write_json(tmp_path / "record.json", record | {"checksum": files.sha256_of_json(record)})
+        files.write_json(tmp_path / "record.json", bundles.sealed(record))
         with pytest.raises(SoftkinError, match=said):
             records.read(tmp_path)
 

@@ -212,11 +212,14 @@ def test_one_changed_bit_of_a_safetensors_file_is_noticed(tmp_path):
             assert (loaded.digest, loaded.class_names) == (some().digest, NAMES)
 
 
-def test_safetensors_without_checksums_are_read(tmp_path):
-    texts = {"softkin": '{"class_names": ["cat", "dog", "rose"]}'}  # as softkin wrote them before
-    save_file({"logits": some().logits, "labels": some().labels}, tmp_path / "old.safetensors", texts)
-    loaded = predictions.load(tmp_path / "old.safetensors")
-    assert (loaded.digest, loaded.class_names) == (some().digest, NAMES)
+def test_safetensors_without_checksums_are_those_of_others(tmp_path):
+    tensors, path = {"logits": some().logits, "labels": some().labels}, tmp_path / "p.safetensors"
+    save_file(tensors, path, {"format": "pt"})
+    loaded = predictions.load(path)
+    assert (loaded.digest, loaded.class_names) == (some().digest, None)
+    save_file(tensors, path, {"softkin": '{"class_names": ["cat", "dog", "rose"]}'})
+    with pytest.raises(SoftkinError, match="p.safetensors could not be read as safetensors.* it lacks 'crc32'"):
+        predictions.load(path)
 
 
 def test_masked_entries_are_refused():

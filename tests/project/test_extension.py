@@ -27,19 +27,19 @@ CALIBRATOR = '''
 
 import torch
 
-from softkin.calibrators.base import Calibrator, Solution
+from softkin.calibrators import Calibrator, Solution
 
 
 class Halfway(Calibrator, name="halfway", title="Half", aliases=("hw",), candidates=({},)):
     """Mixes each row with 1/K; the share is fitted by a count."""
 
-    _fitted = ("share_",)
+    kept = ("share_",)
 
-    def _fit(self, z, y):
+    def fit_rows(self, z, y):
         self.share_ = float((z.argmax(dim=1) != y).double().mean())
         return Solution()
 
-    def _predict(self, z):
+    def answer(self, z):
         return (1 - self.share_) * torch.softmax(z, dim=1) + self.share_ / z.shape[1]
 '''
 
@@ -483,15 +483,15 @@ from softkin.metrics import Interval
 
 
 class Ahead(Rule, name="ahead", title="Ahead", aliases=("by-margin",)):
-    _fitted = ("margin_",)
+    kept = ("margin_",)
 
     def __init__(self, error: float = 0.05):
         self.error = error
 
-    def _fit(self, rows, labels):
+    def fit_rows(self, rows, labels):
         self.margin_ = float(self.error)
 
-    def _predict(self, rows):
+    def answer(self, rows):
         answers = torch.empty(len(rows), dtype=torch.int64)
         for place, p in rows.blocks():
             best = p.topk(2, dim=1)
@@ -499,11 +499,11 @@ class Ahead(Rule, name="ahead", title="Ahead", aliases=("by-margin",)):
             answers[place] = torch.where(is_ahead, best.indices[:, 0], -1)
         return answers
 
-    def _measured(self, answers, rows, labels, level, options):
+    def measure(self, answers, rows, labels, level, options):
         share = float((answers >= 0).double().mean())
         return Outcome(len(rows), {"answered": Interval(share, share, share, level)})
 
-    def _formula(self):
+    def formula(self):
         raise NotImplementedError
 
     def guarantee(self):

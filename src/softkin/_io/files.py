@@ -437,9 +437,6 @@ def plain(data: Any) -> Any:
     return number(data) if isinstance(data, float) else data
 
 
-LEGACY_INFINITY = 1.7e308  # replaced an infinite NLL in study records before 0.1
-
-
 def from_number(value: float | str | None) -> float:
     """The float that ``number`` wrote.
 
@@ -447,7 +444,4 @@ def from_number(value: float | str | None) -> float:
         >>> from_number("Infinity"), from_number(None)
         (inf, nan)
     """
-    if value is None:
-        return math.nan
-    value = float(value)
-    return math.inf if value >= LEGACY_INFINITY else value
+    return math.nan if value is None else float(value)

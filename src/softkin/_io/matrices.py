@@ -17,7 +17,7 @@ from torch import Tensor
 
 from softkin import SoftkinError, __version__
 from softkin._core import checks
-from softkin._io import escape, files, tensor_files
+from softkin._io import bundles, escape, files
 
 MatrixKind = Literal["distances", "similarity", "labels", "confusion"]
 MODULES: dict[str, str] = {"distances": "distances", "similarity": "similarity", "labels": "smoothing"}
@@ -52,7 +52,7 @@ class MatrixFiles:
         values = checks.square(matrix, self.kind)
         names = checks.class_names(class_names, num_classes=len(values))
         texts = {"kind": self.kind, "class_names": names, "source": source, "version": __version__}
-        return tensor_files.encoded({"matrix": values}, {**(about or {}), **texts})
+        return bundles.encoded({**(about or {}), **texts}, {"matrix": values})
 
     def save(
         self,
@@ -110,29 +110,23 @@ def read_any(path: str | Path, *, kind: str = "distances") -> ClassMatrix:
 
 def in_order_of(matrix: ClassMatrix, class_names: Sequence[str], path: str | Path) -> Tensor:
     """The values of exactly these classes, in this order; ``path`` is the matrix's file, for messages."""
-    place = {name: k for k, name in enumerate(matrix.class_names)}
-    missing = [name for name in class_names if name not in place]
-    extra = sorted(set(matrix.class_names) - set(class_names))
-    if missing or extra:
-        parts = [
-            f"{label} {', '.join(map(repr, names[:5]))}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
-            for label, names in (("it lacks", missing), ("it also has", extra))
-            if names
-        ]
-        raise SoftkinError(f"{path} was made for other classes: {'; '.join(parts)}.")
-    order = torch.tensor([place[name] for name in class_names])
-    return matrix.values[order][:, order]
+    try:
+        refused = f"{path} was made for other classes:"
+        order = checks.class_order(matrix.class_names, class_names, refused, numbers_are_names=True)
+    except ValueError as error:
+        raise SoftkinError(str(error)) from error
+    return matrix.values if order is None else matrix.values[order][:, order]
 
 
 def _read_safetensors(path: Path) -> ClassMatrix:
     what = "a class matrix that softkin wrote"
-    file = tensor_files.TensorFile(path, what)
+    texts, tensors = bundles.read(path, what)
     with files.reading(path, what, hint="make it again"):
-        names, kind, source = (file.texts[key] for key in ("class_names", "kind", "source"))
+        names, kind, source = (texts[key] for key in ("class_names", "kind", "source"))
         if not isinstance(names, list) or not isinstance(kind, str) or not isinstance(source, str):
             raise SoftkinError(f"{path} is not {what}: its class names must be a list, its kind and source texts.")
-        about = {key: value for key, value in file.texts.items() if key not in RESERVED}
-        return ClassMatrix(file.whole("matrix"), names, kind, source, about)
+        about = {key: value for key, value in texts.items() if key not in RESERVED}
+        return ClassMatrix(tensors["matrix"], names, kind, source, about)
 
 
 def _read_csv(path: Path, kind: str) -> ClassMatrix:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from softkin._core import checks, ranks
 from softkin._core.checks import Array
 from softkin._core.progress import track
-from softkin._core.seeding import seeded
+from softkin._core.randomness import seeded
 from softkin.distances.images import from_features
 
 SMALLEST, LARGEST = 8, 64  # pixels per side

@@ -9,7 +9,7 @@ from torch import Tensor
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.names import did_you_mean
-from softkin._io import arrays, files, matrices, tables, tensor_files
+from softkin._io import arrays, bundles, files, matrices, tables
 from softkin._io.matrices import ClassMatrix, in_order_of
 from softkin.distances.taxonomy import from_taxonomy
 from softkin.distances.tree_files import NESTED, holds_tree
@@ -83,7 +83,7 @@ def read_weights(path: str | Path, num_classes: int) -> Tensor:
     path = Path(path)
     files.require_regular(path)
     if path.suffix.lower() == ".safetensors":
-        file = tensor_files.TensorFile(path, "weights")
+        file = bundles.Bundle(path, "weights")
         fitting = [key for key, shape in file.shapes.items() if len(shape) == 2 and shape[0] == num_classes]
         if len(fitting) != 1:
             raise SoftkinError(

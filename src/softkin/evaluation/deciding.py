@@ -159,18 +159,7 @@ def notice(rule: Rule, predictions: Predictions) -> str | None:
 
 
 def answers(rule: Rule, predictions: Predictions) -> Tensor:
-    """The rule's answer for each row.
-
-    Raises:
-        SoftkinError: The predictions have other classes than the rule, or the same in another order.
-    """
-    known, theirs = rule.class_names_, predictions.class_names
-    if known is not None and theirs is not None and known != theirs and len(known) == len(theirs):
-        place = next(k for k, (a, b) in enumerate(zip(known, theirs, strict=True)) if a != b)
-        raise SoftkinError(
-            f"{predictions.name} must have the rule's classes in its order, but class {place} is "
-            f"{escape.terminal(theirs[place])!r} and not {escape.terminal(known[place])!r}."
-        )
+    """The rule's answer for each row of predictions whose classes are in its order (``Predictions.in_order``)."""
     try:
         result: Tensor = rule.predict(predictions.scores, from_probabilities=predictions.are_probabilities)
     except ValueError as error:
@@ -296,11 +285,7 @@ def compare_rules(
     import time
     import warnings
 
-    if validation.num_classes != test.num_classes:
-        raise SoftkinError(
-            f"{validation.name} has {validation.num_classes} classes and {test.name} has {test.num_classes}; "
-            "a rule is for one number of classes."
-        )
+    leaks.require_same_classes(validation, test)
     shared = leaks.between(validation, test)
     groups = None if tree is None else uppermost(tree)
     several = costs if costs is not None and len(costs) > 1 else {}
@@ -337,6 +322,7 @@ def compare_rules(
 
 
 def _measured(rule: Rule, test: Predictions, level: float, **options: Any) -> Outcome:
+    test = test.in_order(rule.class_names_, "the rule")
     return rule.evaluate(
         test.scores, test.known_labels, from_probabilities=test.are_probabilities, confidence=level, **options
     )

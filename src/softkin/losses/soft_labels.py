@@ -54,7 +54,7 @@ class SoftLabelCrossEntropy(SmoothLabels):
 
     A loss that is part of a model adds only ``weight`` to its ``state_dict``, as in PyTorch, and ``auto_alpha`` if α
     moves. Checkpoints saved without the loss therefore load strictly into a model with it, and the reverse. If a
-    checkpoint does hold labels (saved with ``persistent=True`` or by an earlier softkin), they are loaded.
+    checkpoint does hold labels (saved with ``persistent=True``), they are loaded.
 
     Args:
         soft_labels: Q, (K, K) with rows that sum to 1, or ``SparseRows`` for very many classes.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin._core import checks
-from softkin._io import files, roles, tensor_files
+from softkin._io import bundles, files, roles
 from softkin._io.arrays import Archive, ArrayStream, size_of
 from softkin._io.roles import ScoreKind
 from softkin.predictions.blocks import NOTES, SPREAD, Block, PredictionFile
@@ -83,18 +83,18 @@ def _rows(stream: ArrayStream, count: int) -> Iterator[NDArray[Any]]:
 def open_safetensors(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """A safetensors file, with texts in its metadata."""
     on_disk = _on_disk(file)
-    opened = tensor_files.TensorFile(on_disk.name, "safetensors", name=name)
+    opened = bundles.Bundle(on_disk.name, "safetensors", name=name)
 
     def rows(key: str, count: int) -> Iterator[Any]:
         assert on_disk is not None  # a temporary file is deleted when its object is
         return opened.rows(key, count)
 
-    lists = {key: opened.texts.get(key) for key in ("sample_ids", "texts")}
+    lists = {key: opened.about.get(key) for key in ("sample_ids", "texts")}
     for key, texts in lists.items():
         if texts is not None and not isinstance(texts, list):
             raise SoftkinError(f"{name}: `{key}` must be a list of texts, one for each row.")
     known, texts = lists["sample_ids"], lists["texts"]
-    arrays = Arrays(name, opened.shapes, rows, opened.texts, known, None if texts is None else lambda: texts)
+    arrays = Arrays(name, opened.shapes, rows, opened.about, known, None if texts is None else lambda: texts)
     return _opened(arrays, reading)
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -17,7 +17,7 @@ from torch import Tensor
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin._io import escape, files, tensor_files
+from softkin._io import bundles, escape, files
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
@@ -137,14 +137,46 @@ class Predictions:
     def calibrated(self, calibrator: "Calibrator") -> "Predictions":
         """The same samples with the float64 probabilities that a fitted calibrator computes from their scores.
 
+        A calibrator of the same classes in another order gets its own order; the classes here keep theirs.
+
         Raises:
-            SoftkinError: The calibrator does not accept such scores, or was fitted for another number of classes.
+            SoftkinError: The calibrator does not accept such scores, or was fitted on other classes.
         """
+        mine = self.in_order(calibrator.class_names_, "the calibrator")
         try:
-            calibrated = calibrator.predict_proba(self.scores.double(), from_probabilities=self.are_probabilities)
+            calibrated = calibrator.predict_proba(mine.scores.double(), from_probabilities=self.are_probabilities)
         except ValueError as error:
             raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
+        if mine is not self:
+            calibrated = calibrated[:, checks.class_order(mine.class_names, self.class_names, "")]
         return replace(self, logits=calibrated.clamp_min(TINY).log(), exact_probabilities=calibrated, members=None)
+
+    def in_order(self, class_names: Sequence[str] | None, whose: str) -> "Predictions":
+        """The predictions with their classes in the given order; themselves if that is theirs, or there are no names.
+
+        Args:
+            class_names: The classes, such as those of a calibrator or a rule.
+            whose: Their owner, for errors, such as "the calibrator".
+
+        Raises:
+            SoftkinError: They are other classes.
+        """
+        refused = f"{self.name or 'the predictions'} must have the classes of {whose}, in any order, but"
+        try:
+            order = checks.class_order(self.class_names, class_names, refused)
+        except ValueError as error:
+            raise SoftkinError(str(error)) from error
+        if order is None:
+            return self
+        exact, names = self.exact_probabilities, [] if class_names is None else list(class_names)
+        return replace(
+            self,
+            logits=self.logits[:, order],
+            labels=None if self.labels is None else order.argsort()[self.labels],
+            class_names=names,
+            exact_probabilities=None if exact is None else exact[:, order],
+            members=None if self.members is None else self.members[:, :, order],
+        )
 
     @property
     def known_labels(self) -> Tensor:
@@ -228,7 +260,7 @@ class Predictions:
         }
         held = {key: tensor for key, tensor in tensors.items() if tensor is not None}
         known = {key: text for key, text in about.items() if text is not None}
-        files.write(path, _npz(held, known) if path.suffix == ".npz" else tensor_files.encoded(held, known))
+        files.write(path, _npz(held, known) if path.suffix == ".npz" else bundles.encoded(known, held))
 
     def _csv(self) -> str:
         """The content of a .csv file; every number is written so that it is read back exactly."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from softkin import SoftkinError
-from softkin._io import files
+from softkin._io import bundles, files
 from softkin.lab import models
 from softkin.lab.study.claims import create
 from softkin.lab.study.spec import StudySpec
@@ -103,7 +103,7 @@ class Records:
         hashes = {name: files.sha256_of_file(folder / name) for name in names}
         body = files.plain({**record, "format": FORMAT, "digest": digest, "files": hashes})
         files.sync_folder(folder)  # sync the file names before writing the record that lists them
-        files.write_json(folder / RECORD, {**body, "checksum": files.sha256_of_json(body)})
+        files.write_json(folder / RECORD, bundles.sealed(body))
         files.sync_folder(folder)
         (folder / FAILURE).unlink(missing_ok=True)
 
@@ -143,18 +143,14 @@ def read(folder: Path) -> Record:
         SoftkinError: A file of the run differs from what was written.
     """
     path = folder / RECORD
-    record: Record = files.read_json(path, "the record of a run")
+    record: Record = bundles.read_sealed(path, "the record of a run")
     with files.reading(path, "the record of a run"):
-        checksum = record.pop("checksum")
-        if files.sha256_of_json(record) != checksum:
-            raise SoftkinError(f"{path} is not what was written.")
         _check_fields(record, path)
         for name, digest in record["files"].items():
             if Path(name).is_absolute() or ".." in Path(name).parts:
                 raise SoftkinError(f"{path} must name files of its own folder, got {name[:100]!r}.")
             if files.sha256_of_file(folder / name) != digest:
                 raise SoftkinError(f"{folder / name} is not what was written.")
-    record["checksum"] = checksum
     for key in ("metrics", "tried"):
         if key in record:
             record[key] = _floats(record[key])
@@ -172,7 +168,7 @@ def _check_fields(record: Record, path: Path) -> None:
 
 
 def _floats(value: Any) -> Any:
-    """Metrics as floats, including those of earlier versions' records."""
+    """Metrics as floats."""
     if isinstance(value, dict):
         return {key: _floats(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -208,7 +204,7 @@ def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
     """
     path = folder / STUDY
     body = {"format": FORMAT, "spec": kept.spec.to_dict(), "digest": kept.spec.digest, "data": kept.data}
-    content = {**body, "checksum": files.sha256_of_json(body)}
+    content = bundles.sealed(body)
     if folder.exists() and not folder.is_dir():
         raise SoftkinError(f"{folder} must be a folder, but it is a file.")
     if not force and not os.path.lexists(path):
@@ -265,13 +261,11 @@ def kept_in(folder: str | Path) -> Kept:
     path = Path(folder) / STUDY
     if not os.path.lexists(path):
         raise SoftkinError(f"{folder} holds no study: there is no {STUDY}.")
-    content = files.read_json(path, "a study that softkin wrote")
+    content = bundles.read_sealed(path, "a study that softkin wrote")
     with files.reading(path, "a study that softkin wrote"):
         written = content["format"]
         if written != FORMAT:
             raise SoftkinError(f"{path} has format {written!r}, and this softkin reads {FORMAT}; update softkin.")
-        if content.pop("checksum", None) != files.sha256_of_json(content):
-            raise SoftkinError(f"{path} is not what was written: it is damaged, or was changed by hand.")
         data = dict(content["data"])
         for key in ("source", "digest", "kind", "classes", "rows"):
             data[key]

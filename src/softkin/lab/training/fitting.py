@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from softkin import smoothing
+from softkin._core.randomness import key
 from softkin.bayes import Companion, Ensemble, distilled_similarity
-from softkin.lab.training.batches import key
 from softkin.lab.training.loop import Trained, fit
 from softkin.lab.training.methods import SIMILARITY, Method
 from softkin.lab.training.prediction import predict

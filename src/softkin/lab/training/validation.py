@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from softkin import metrics
+from softkin._core.modes import evaluating
 from softkin.calibrators import TemperatureScaling
 from softkin.lab.training.batches import Inputs
 
@@ -30,7 +31,7 @@ def validation_numbers(logits: Tensor, labels: Tensor, stop_by: str | None = Non
 
 def cost_of(numbers: dict[str, float], stop_by: str) -> float:
     """The metric of ``stop_by``, with a sign that makes the smallest value the best."""
-    key = {"ece_hist": "ece"}.get(stop_by, stop_by.replace("-", "_"))  # the history calls it ece, as old recipes do
+    key = {"ece_hist": "ece"}.get(stop_by, stop_by.replace("-", "_"))  # the history calls it ece
     value = numbers[f"validation_{key}"]
     return -value if stop_by == "accuracy" else value
 
@@ -50,14 +51,9 @@ def refined_nll(logits: Tensor, labels: Tensor) -> float:
 @torch.no_grad()
 def evaluate(model: nn.Module, inputs: Inputs, rows: range, num_classes: int) -> Tensor:
     """Logits (n, K) of the rows, float32 on the CPU; the model's mode (train or eval) is restored."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
+    with evaluating(model):
         logits = [torch.empty(0, num_classes)]
         for start in range(rows.start, rows.stop, EVALUATED):
             output = model(inputs.rows(slice(start, min(start + EVALUATED, rows.stop))))
             logits.append(getattr(output, "logits", output).float().cpu())
         return torch.cat(logits)
-    finally:
-        for module, mode in modes:
-            module.training = mode

@@ -1,8 +1,9 @@
-"""The inputs of calibrators: scores as float64 logits, labels and digests of sample ids; and outputs of that kind."""
+"""Held-out rows: scores as float64 logits with their labels, and predictions of each row by a fit on the others."""
 
-import hashlib
+from __future__ import annotations
+
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,6 +12,9 @@ from torch import Tensor
 from softkin._core import checks
 from softkin._core.checks import Array
 from softkin.calibrators import zeros
+
+if TYPE_CHECKING:
+    from softkin.calibrators.base import Calibrator
 
 LARGEST = 1e304  # larger logits would overflow in differences and sums
 
@@ -22,6 +26,12 @@ def as_logits(
 
     Without a floor it is estimated, from the labels too if there are any, with a warning about the zeros.
     """
+    first = next(iter(labels), None) if isinstance(labels, np.ndarray | list | tuple) else None
+    if isinstance(first, str):
+        raise TypeError(
+            f"`labels` must hold numbers, got texts such as {str(first)!r}; number the classes in the order of the "
+            "columns, or use `softkin.sklearn.ScoreCalibrator`, which has class names."
+        )
     if floor is not None and not from_probabilities:
         raise ValueError("`floor` must be left out with logits: it stands for probabilities of 0.")
     if not from_probabilities:
@@ -47,38 +57,39 @@ def labelled_logits(
     values: Array, labels: Array, from_probabilities: bool, floor: float | None, *, least: int = 1
 ) -> tuple[Tensor, Tensor, float | None]:
     """Logits as from ``as_logits``, int64 labels, and the floor."""
-    first = next(iter(labels), None) if isinstance(labels, np.ndarray | list | tuple) else None
-    if isinstance(first, str):
-        raise TypeError(
-            f"`labels` must hold numbers, got texts such as {str(first)!r}; number the classes in the order of the "
-            "columns, or use `softkin.sklearn.ScoreCalibrator`, which has class names."
-        )
     z, floor = as_logits(values, from_probabilities, floor, labels, least=least)
     return z, checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu(), floor
 
 
-def like(p: Tensor, logits: Any) -> Any:
-    """``p`` as the same kind of array as ``logits``, on the same device, in the same dtype but at least float32."""
-    dtype = checks.as_tensor(logits, "logits").dtype
-    if dtype in (torch.float16, torch.bfloat16, torch.float32):
-        p = p.to(torch.float32)
-    if isinstance(logits, Tensor):
-        return p.to(torch.float32).to(logits.device) if logits.device.type == "mps" else p.to(logits.device)
-    return p.numpy()
+def folds_of(num_samples: int, folds: int, seed: int) -> list[Tensor]:
+    """The samples in ``folds`` random parts of nearly equal size; fewer parts if there are fewer samples."""
+    order = torch.randperm(num_samples, generator=torch.Generator().manual_seed(seed))
+    return [part.sort().values for part in order.tensor_split(min(folds, num_samples))]
 
 
-def digests(sample_ids: Any, *, num_samples: int) -> Tensor:
-    """A 64-bit digest of each id, sorted: the names themselves are not kept. 1, "1" and "#1" are different ids."""
-    values = sample_ids.tolist() if isinstance(sample_ids, Tensor | np.ndarray) else list(sample_ids)
-    if len(values) != num_samples:
-        raise ValueError(f"`sample_ids` must be as many as the samples: got {len(values)} for {num_samples} samples.")
-    for place, value in enumerate(values):
-        if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
-            raise TypeError(f"`sample_ids` must be texts or whole numbers, got {value!r} at index {place}.")
-    raw = b"".join(
-        hashlib.blake2b(
-            (f"text {value}" if isinstance(value, str) else f"#{int(value)}").encode(), digest_size=8
-        ).digest()
-        for value in values
-    )
-    return torch.from_numpy(np.sort(np.frombuffer(raw, dtype="<i8").astype(np.int64)))
+def cross_fit(
+    calibrator: Calibrator,
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    folds: int,
+    from_probabilities: bool,
+    seed: int,
+    floor: float | None = None,
+) -> Tensor:
+    """Calibrated probabilities of each sample, by a calibrator fitted on the folds it is not in. (N, K) float64.
+
+    ``floor`` replaces a probability of 0 in all folds, as for ``Calibrator.fit``.
+    """
+    checks.count(folds, "folds", least=2)
+    if len(logits) < 2:
+        raise ValueError(f"cross-fitting needs at least 2 samples, got {len(logits)}.")
+    z, labels, floor = labelled_logits(logits, labels, from_probabilities, floor, least=2)
+    source = torch.softmax(z, dim=1) if from_probabilities else z
+    calibrated = torch.empty_like(z)
+    for held in folds_of(len(logits), folds, seed):
+        rest = torch.ones(len(logits), dtype=torch.bool)
+        rest[held] = False
+        fold = calibrator.unfitted().fit(source[rest], labels[rest], from_probabilities=from_probabilities)
+        calibrated[held] = fold.predict_proba(source[held], from_probabilities=from_probabilities)
+    return calibrated
