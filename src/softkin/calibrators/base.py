@@ -1,6 +1,6 @@
 """The base of all calibrators: probabilities, a certificate of the fit, what scikit-learn asks for, and chains.
 
-How a calibrator is fitted, kept and exported is in ``softkin._core.fitted``, which also says what one of your own
+How a calibrator is fitted, kept and exported is in ``softkin.calibrators.fitted``, which also says what one of your own
 defines.
 """
 
@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin._core.fitted import Fitted, Formula
 from softkin._core.names import Registry
 from softkin.calibrators import zeros
 from softkin.calibrators.certificate import Certificate, HeldOut, Solution
+from softkin.calibrators.fitted import Fitted, Formula
 from softkin.calibrators.held_out import as_logits, cross_fit, labelled_logits
 
 REGISTRY: "Registry[type[Calibrator]]" = Registry("calibrator")

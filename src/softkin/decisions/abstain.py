@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from softkin._core import checks
-from softkin._core.fitted import Formula
 from softkin._io.files import number
+from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds, confidence, thresholds
 from softkin.decisions.base import Outcome, Rule, information
 from softkin.decisions.rows import Rows, set_apart

@@ -1,6 +1,6 @@
 """The base class of rules: answers, a guarantee, and measures of the answers on labelled rows.
 
-How a rule is fitted, kept and exported is in ``softkin._core.fitted``, which also says what one of your own defines. A
+How a rule is fitted, kept and exported is in ``calibrators.fitted``, which also says what one of your own defines. A
 rule defines ``measure`` and ``guarantee`` as well.
 """
 
@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin._core.fitted import Fitted, FittedModule
 from softkin._core.names import Registry
 from softkin._io.files import number
 from softkin.calibrators import Calibrator
+from softkin.calibrators.fitted import Fitted, FittedModule
 from softkin.decisions.rows import Rows
 from softkin.metrics import Interval
 

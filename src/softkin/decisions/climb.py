@@ -7,8 +7,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from softkin._core.fitted import Formula
 from softkin._io.files import number
+from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds
 from softkin.decisions.abstain import RiskOf, Selective
 from softkin.decisions.base import Outcome

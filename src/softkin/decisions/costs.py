@@ -9,7 +9,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin._core.fitted import Formula
+from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds
 from softkin.decisions.base import Outcome, Rule
 from softkin.decisions.rows import Rows

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin._core.fitted import Formula
+from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds, kin
 from softkin.decisions.base import SUPERCLASSES, Outcome, Rule
 from softkin.decisions.rows import Rows, pseudo_uniforms, set_apart

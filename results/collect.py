@@ -1,7 +1,7 @@
 """Bring finished studies into the repository, and write the tables of docs/results.md from them.
 
-python paper/collect.py DATA FOLDER   what paper/run.sh left there: copies specs, tables and records, without weights
-python paper/collect.py               only writes the tables again, from paper/records/
+python results/collect.py DATA FOLDER   copies specs, tables and records of a finished suite, without weights
+python results/collect.py               only writes the tables again, from results/records/
 
 In docs/results.md a table stands between <!-- table KIND … --> and <!-- end -->; KIND is a function in TABLES, and what
 follows are its arguments.
@@ -41,7 +41,7 @@ COLUMNS = {
 def collect(data: Path, folder: Path) -> None:
     """Copy what a reader can check: spec, table with the values of every seed, and one line for each run.
 
-    Paths become those of paper/run.sh's DATA and FOLDER, and what only tells of one machine is left out.
+    Paths become the DATA and FOLDER of results/suite.toml, and what only tells of one machine is left out.
     """
     for table in sorted(folder.glob("*/table.json")):
         kept = RECORDS / table.parent.name
@@ -211,7 +211,7 @@ MEASURES = {
 
 
 def decisions() -> list[dict[str, Any]]:
-    """What paper/after.py measured, a row for each network."""
+    """What results/after.py measured, a row for each network."""
     path = RECORDS / "decisions.json"
     return json.loads(path.read_text()) if path.exists() else []
 
@@ -310,7 +310,7 @@ TABLES: dict[str, Callable[..., str]] = {
 
 
 def with_tables(page: str) -> str:
-    """The page with every marked table written again from paper/records/."""
+    """The page with every marked table written again from results/records/."""
 
     def table(match: re.Match[str]) -> str:
         kind, *arguments = match[1].split()

@@ -1,6 +1,6 @@
 """Decisions with networks that were trained on smooth labels, against the same with one-hot networks.
 
-python paper/after.py FOLDER   the studies that paper/run.sh left there; writes FOLDER/decisions.json and curves.json
+python results/after.py FOLDER   the studies that a suite left there; writes FOLDER/decisions.json and curves.json
 
 Of each network's validation rows a fifth fits a temperature and the rest a rule; the test rows measure it. So all
 networks are calibrated alike, and what differs is how well their scores rank answers and classes. The confidence on

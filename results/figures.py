@@ -1,4 +1,4 @@
-"""Draw docs/figures/results.png and sweeps.svg from paper/records/: ``python paper/figures.py``."""
+"""Draw docs/figures/results.png and sweeps.svg from results/records/: ``python results/figures.py``."""
 
 import json
 from pathlib import Path
