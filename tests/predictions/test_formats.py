@@ -143,7 +143,7 @@ def test_what_is_unclear_is_inferred_where_the_numbers_show_it_and_else_refused(
     for path, words in (
         (tmp_path / "hf.npz", "its numbers are read as logits, since some are negative"),
         (tmp_path / "predictions.npy", "its numbers are read as logits, since some are negative"),
-        (plain, "its columns cat, dog, <b>owl</b> are read as probabilities, since rows sum to 1"),
+        (plain, "its 3 columns cat, dog, <b>owl</b> are read as probabilities, since rows sum to 1"),
         (tmp_path / "u.jsonl", "its numbers are read as probabilities, since rows sum to 1"),
     ):
         with pytest.warns(Assumption, match=words):

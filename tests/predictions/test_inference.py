@@ -6,6 +6,8 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -129,6 +131,43 @@ def test_prefixes(tmp_path, prefix):
     assert torch.equal(read.scores, scores)
 
 
+def test_a_weak_prefix_beside_other_scores_counts_only_if_labels_confirm_it(tmp_path):
+    exams = [[0.5 + k / 7 for k in range(60)], [0.25 + k / 9 for k in range(60)]]
+    header = ["score_maths", "score_reading", *NAMES, "label"]
+    path = written(tmp_path / "a.csv", header, [*exams, *columns(P), names_of()])
+    said = ["left out: score_maths, score_reading", "its 4 columns billing, delivery, other … are read as prob"]
+    assert torch.equal(loaded(path, said).probabilities, P)
+
+
+def test_a_parquet_file_without_scores_is_refused(tmp_path):
+    pq.write_table(pa.table({"text": WORDS, "label": names_of()}), tmp_path / "a.parquet")
+    with pytest.raises(SoftkinError, match="must have a column for each class, or one of lists .* it has text, label"):
+        predictions.load(tmp_path / "a.parquet")
+
+
+def test_labels_are_those_whose_values_fit(tmp_path):
+    header = ["category", "sentiment", *(f"probs_{name}" for name in NAMES)]
+    path = written(tmp_path / "a.csv", header, [["shoes"] * 60, names_of(), *columns(P)])
+    read = loaded(path, ["`sentiment` is read as the labels, since it holds names of columns"])
+    assert read.known_labels.tolist() == LABELS
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("age", AGES), ("score", [round(100 * p) for p in P[:, 0].tolist()]), ("confidence", columns(P)[0])],
+)
+def test_not_every_number_beside_labels_0_and_1_is_a_score_of_class_1(tmp_path, name, cells):
+    path = written(tmp_path / "a.csv", ["id", name, "label"], [list(range(60)), cells, [k % 2 for k in range(60)]])
+    with pytest.raises(SoftkinError, match="must have a column for each class|the numbers could be either"):
+        predictions.load(path)
+
+
+def test_classes_that_differ_by_a_mark_are_not_confused(tmp_path):
+    path = written(tmp_path / "probs.csv", ["C++", "Java", "label"], [[0.25] * 2, [0.75] * 2, ["Java", "C"]])
+    with pytest.raises(SoftkinError, match="row 1: the label must be a number or one of the classes C.., Java"):
+        predictions.load(path)
+
+
 # What the numbers are
 
 
@@ -162,6 +201,7 @@ def test_logits_or_probabilities(tmp_path, scores, words, expected, form):
     [
         [[0.2, 0.3], [0.9, 0.8]],  # scores of independent classes
         [[3, 2], [1, 4]],  # votes
+        [[3, 2], [1, 9]],  # votes of more people
         [[-1e-7, 1 + 1e-7], [0.5, 0.5]],  # probabilities that some arithmetic has left
         [[float("nan"), 1.0]],
     ],

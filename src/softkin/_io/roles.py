@@ -6,7 +6,7 @@ plays which role is decided here by its name; readers add what only the values c
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from softkin import SoftkinError
 from softkin._core.names import did_you_mean
@@ -65,6 +65,17 @@ def plain(name: str) -> str:
         ('ground_truth', 'unnamed_0')
     """
     return re.sub(r"[\W_]+", "_", name.strip().lower()).strip("_")
+
+
+def spelling(name: Any) -> str:
+    """The name of a class without what people vary: case, and blanks, underscores or hyphens between words.
+
+    Example:
+        >>> spelling("Sweet_Pepper "), spelling(2.0)
+        ('sweet pepper', '2')
+    """
+    text = re.sub(r"[\s_-]+", " ", str(name)).strip().casefold()
+    return text.removesuffix(".0") if re.fullmatch(r"\d+\.0", text) else text
 
 
 def find(columns: Iterable[str], role: Role) -> str | None:

@@ -83,8 +83,8 @@ class Table:
 
     def head(self, columns: Sequence[str]) -> dict[str, list[Any]]:
         """The cells of the first rows."""
-        if self.sample is not None:
-            return self.sample(columns)
+        if self.sample is not None or not columns:
+            return self.sample(columns) if self.sample is not None else {}
         numbers = [column for column in columns if self.columns[column] == "number"]
         with files.reading(self.name, "a table"):
             rows = next(self.read(HEAD, numbers, [column for column in columns if column not in numbers]), None)

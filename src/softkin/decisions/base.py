@@ -21,7 +21,6 @@ from softkin._io.files import number
 from softkin.calibrators import Calibrator
 from softkin.calibrators.fitted import Fitted, FittedModule
 from softkin.decisions.rows import Rows
-from softkin.distances.trees import Tree
 from softkin.metrics import Interval
 
 SUPERCLASSES = "superclasses"  # the option that groups classes more coarsely
@@ -244,12 +243,3 @@ def load(folder: str | Path) -> Rule:
 def information(right: Tensor, leaves: Tensor, num_classes: int) -> Tensor:
     """Bits of each answer: log₂(K / classes that it leaves open) if it is right, 0 if it is wrong."""
     return torch.where(right, math.log2(num_classes) - leaves.double().log2(), 0.0)
-
-
-def tree_of(value: Any) -> Tree:
-    """``value``, refused unless it is a tree."""
-    if not isinstance(value, Tree):
-        raise TypeError(
-            f"`tree` must be a Tree, such as Tree.from_superclasses(groups) makes, got {type(value).__name__}."
-        )
-    return value

@@ -292,8 +292,8 @@ def _class_means(data: ClassData) -> ClassDistances:
     options=[
         Option(
             "tree",
-            "taxonomy: a .csv of parent and child, nested .json or .yaml, FILE.parquet:COLUMN of superclasses, "
-            "or wordnet",
+            "taxonomy: a table of parent,child or class,superclass, nested .json or .yaml, FILE.parquet:COLUMN of "
+            "superclasses, or wordnet",
             "file",
             required=True,
         ),

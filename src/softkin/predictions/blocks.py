@@ -149,7 +149,7 @@ class LabelNumbers:
         self.name = name
         alike: dict[str, list[int]] = {}
         for known, k in self.place.items():
-            alike.setdefault(roles.plain(known) or known, []).append(k)
+            alike.setdefault(roles.spelling(known), []).append(k)
         self.alike = {spelling: places[0] for spelling, places in alike.items() if len(places) == 1}
         self.was_said = False
 
@@ -178,7 +178,7 @@ class LabelNumbers:
             number = int(text.strip().partition(".")[0])
             k = self.whole.get(number) if self.whole else number
         if k is None and text.strip():
-            k = self.alike.get(roles.plain(text) or text.strip())
+            k = self.alike.get(roles.spelling(text))
             if k is not None and not self.was_said:
                 self.was_said = True
                 inference.say([f"{self.name}: labels are read in any spelling; {text!r} is {list(self.place)[k]!r}."])

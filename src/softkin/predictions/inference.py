@@ -51,7 +51,9 @@ def kind_of(values: Tensor, name: str, what: str) -> tuple[ScoreKind, bool, str]
     if v.shape[1] == 1:
         if low >= 0 and high <= 1:
             return "probs", False, f"{name}: {what} are read as probabilities, being from 0 to 1 (--logits overrules)."
-        return "logits", False, f"{name}: {what} are read as log-odds, not being from 0 to 1."
+        if low < 0:
+            return "logits", False, f"{name}: {what} are read as log-odds, since some are negative."
+        raise unknown_kind(name, what)
     if sums_to_one(v):
         return "probs", False, f"{name}: {what} are read as probabilities, since rows sum to 1 (--logits overrules)."
     if low >= 0 and sums_to_one(v / 100):
@@ -61,7 +63,8 @@ def kind_of(values: Tensor, name: str, what: str) -> tuple[ScoreKind, bool, str]
         return "logits", False, f"{name}: {what} are read as log-probabilities, since their exponentials sum to 1."
     if low < -TOLERANCE:
         return "logits", False, f"{name}: {what} are read as logits, since some are negative."
-    if low >= 0 and high > 1 and float(sums.max() - sums.min()) > 0.01 * float(sums.max()):
+    is_counts = low >= 0 and bool((v == v.round()).all())
+    if low >= 0 and high > 1 and not is_counts and float(sums.max() - sums.min()) > 0.01 * float(sums.max()):
         reason = f"since rows sum to anything from {float(sums.min()):.3g} to {float(sums.max()):.3g}"
         return "logits", False, f"{name}: {what} are read as logits, {reason} (--probs --renormalise overrules)."
     raise unknown_kind(name, what)

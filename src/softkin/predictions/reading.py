@@ -112,7 +112,11 @@ def _of_known_kind(source: PredictionFile) -> PredictionFile:
     if first is None:
         raise SoftkinError(f"{source.name} must hold at least one row, it holds none.")
     names = source.class_names or []
-    what = f"its columns {inference.shown(names)}" if source.columns_named and len(names) > 1 else "its numbers"
+    what = (
+        f"its {len(names)} columns {inference.shown(names)}"
+        if source.columns_named and len(names) > 1
+        else "its numbers"
+    )
     kind, divide, why = inference.kind_of(first.values, source.name, what)
     return replace(source, kind=kind, renormalise=source.renormalise or divide, assumed=(*source.assumed, why))
 

@@ -94,15 +94,17 @@ def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[s
     if reading.label_column is not None:
         return reading.label_part(columns, table.name), []
     called = _whole_column(table, columns, "label")
-    if called is not None or reading.labels is not None:
+    if reading.labels is not None or (called is not None and table.columns[called] != "text"):
         return called, []
-    classes = {roles.plain((roles.class_of(column) or ("", column))[1]) for column in columns}
+    classes = {roles.spelling((roles.class_of(column) or ("", column))[1]) for column in columns}
     texts = [column for column in columns if table.columns[column] == "text"]
-    for column, cells in table.head(texts).items() if texts else ():
-        values = {roles.plain(cell) for cell in cells if isinstance(cell, str)}
-        if values and values <= classes - {roles.plain(column)}:
-            return column, [f"{table.name}: `{column}` is read as the labels, since it holds names of columns."]
-    return None, []
+    head = table.head(texts) if texts else {}
+    for column in [called, *texts] if called is not None else texts:
+        values = {roles.spelling(cell) for cell in head[column] if isinstance(cell, str)}
+        if values and values <= classes - {roles.spelling(column)}:
+            said = f"{table.name}: `{column}` is read as the labels, since it holds names of columns."
+            return column, [] if column == called else [said]
+    return called, []
 
 
 def _whole_column(table: Table, columns: Sequence[str], role: Role) -> str | None:
@@ -202,7 +204,7 @@ def columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Re
         rest = [column for column in columns if column not in beside and not _has_role(column, "index")]
         return _one_score(name, rest, reading.positive_class, reading)
     prefixed = _prefixed(columns, beside, reading.kind, name)
-    if prefixed:
+    if prefixed and _is_clear(table, prefixed, columns, beside):
         prefix = next(iter(prefixed.values()))[0]
         said = roles.kind_of_prefix(prefix)
         if reading.kind is not None and said not in (None, reading.kind):
@@ -251,6 +253,19 @@ def _prefixed(
     return largest if len(largest) > 1 else {}
 
 
+def _is_clear(table: Table, prefixed: Mapping[str, tuple[str, str]], columns: Sequence[str], beside: Beside) -> bool:
+    """Whether a prefix shows the classes: it says what scores are, or labels or the lack of other scores confirm it."""
+    if next(iter(prefixed.values()))[0] not in roles.WEAK_PREFIXES:
+        return True
+    rest = [column for column in columns if column not in prefixed and column not in beside]
+    numbers = [column for column in rest if table.columns[column] == "number" and not _has_role(column, *NO_CLASSES)]
+    if all(map(_is_whole, table.head(numbers).values())):
+        return True
+    labels = [] if beside.labels is None else table.head([beside.labels])[beside.labels]
+    known = {roles.spelling(class_name) for _, class_name in prefixed.values()}
+    return bool(labels) and all(roles.spelling(label) in known for label in labels)
+
+
 def _classes(table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[Any]], beside: Beside) -> list[str]:
     """The columns of numbers that can be classes, by the sums of rows, the labels, and what the numbers look like.
 
@@ -285,14 +300,9 @@ def _named_by_labels(table: Table, numbers: Sequence[str], beside: Beside, *, wh
     if beside.labels is None:
         return [], False
     cells = (cell for (cell,) in table.cells(beside.labels)) if whole else table.head([beside.labels])[beside.labels]
-    labels = {_spelling(cell) for cell in cells if cell is not None}
-    named = [column for column in numbers if _spelling(column) in labels]
-    return named, bool(named) and labels == {_spelling(column) for column in named}
-
-
-def _spelling(cell: Any) -> str:
-    text = roles.plain(str(cell).strip().removesuffix(".0"))
-    return text or str(cell).strip()
+    labels = {roles.spelling(cell) for cell in cells if cell is not None}
+    named = [column for column in numbers if roles.spelling(column) in labels]
+    return named, bool(named) and labels == {roles.spelling(column) for column in named}
 
 
 def _is_odd(cells: Sequence[Any], known: Sequence[Sequence[Any]]) -> bool:
@@ -330,7 +340,7 @@ def _binary(
 ) -> Columns:
     """The single score beside labels 0 and 1, which must be that of class 1; anything else is refused."""
     scores = [column for column in numbers if not _has_role(column, *(set(NO_CLASSES) - {"score"}))]
-    is_score = len(scores) == 1 and roles.plain(scores[0]) != "confidence"
+    is_score = len(scores) == 1 and _looks_like_a_score(scores[0], head[scores[0]])
     if is_score and beside.labels is not None and _are_zero_and_one(table.head([beside.labels])[beside.labels]):
         found = _one_score(table.name, scores, "1", reading)
         why = f"{table.name}: `{scores[0]}` is read as the score of class 1 (--positive-class overrules)."
@@ -342,8 +352,17 @@ def _binary(
     )
 
 
+def _looks_like_a_score(column: str, cells: Sequence[Any]) -> bool:
+    """Whether a column is called a score, though not the confidence of whatever won, or holds fractions from 0 to 1."""
+    if roles.plain(column) == "confidence":
+        return False
+    if _has_role(column, "score") or roles.kind_in_words(column) is not None:
+        return True
+    return not _is_whole(cells) and all(cell is None or 0 <= float(cell) <= 1 for cell in cells)
+
+
 def _are_zero_and_one(cells: Sequence[Any]) -> bool:
-    return {_spelling(cell) for cell in cells if cell is not None} in (
+    return {roles.spelling(cell) for cell in cells if cell is not None} in (
         {"0"}, {"1"}, {"0", "1"}, {"true", "false"}, {"true"}, {"false"},
     )  # fmt: skip
 

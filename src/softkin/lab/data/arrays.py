@@ -14,8 +14,9 @@ from softkin._core.names import DIGITS
 from softkin._io import files
 from softkin._io.arrays import Archive
 from softkin.lab.data import images
-from softkin.lab.data.labelled import Content, Labelled, Samples, numbered
+from softkin.lab.data.labelled import Labelled, Samples, numbered
 from softkin.lab.data.source import WHOLE, DataSource, canonical, is_part
+from softkin.lab.data.store import Content
 
 CHUNK = 2**24  # bytes read at a time
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin.lab.data import pickles
-from softkin.lab.data.labelled import Content
 from softkin.lab.data.source import DataSource
+from softkin.lab.data.store import Content
 
 SIDE = 32
 TOGETHER = 4096  # images per chunk

@@ -11,8 +11,8 @@ import numpy as np
 
 from softkin import SoftkinError
 from softkin.lab.data import images
-from softkin.lab.data.labelled import Content
 from softkin.lab.data.source import WHOLE, DataSource, canonical, is_part
+from softkin.lab.data.store import Content
 from softkin.lab.data.wordnet import lines_of, named
 
 _SUFFIXES = tuple(sorted(images.SUFFIXES))

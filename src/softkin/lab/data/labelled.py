@@ -1,16 +1,16 @@
-"""The types that every reader returns: samples, their classes, and their origin."""
+"""Samples, their classes, and their origin."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softkin._io import files
-
-SampleKind = Literal["images", "features", "text"]
+from softkin.lab.data import store
+from softkin.lab.data.store import SampleKind
 
 _NUMBER = re.compile(r" \(n\d{8}\)$")  # distinguishes two classes with the same synonyms
 
@@ -61,8 +61,6 @@ class Samples:
 
     def take(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> Self:
         """These rows, in this order. A result too large for memory is written to a file in the cache."""
-        from softkin.lab.data import store
-
         index = np.asarray(rows, dtype=np.int64)
         if index.ndim != 1:
             raise ValueError(f"`rows` must be a list of row numbers, got an array of shape {index.shape}.")
@@ -88,14 +86,7 @@ class Labelled(Samples):
     """(N,) class numbers from 0 to K−1."""
 
 
-@dataclass(frozen=True)
-class Content:
-    """Decoded data to be stored: values in chunks, and fields that are complete once the last chunk was read."""
-
-    labels: NDArray[np.int64]
-    class_names: list[str]
-    kind: SampleKind
-    chunks: Iterable[NDArray[Any]]
-    """Chunks that together form the (N, …) values; each may be dropped after use."""
-    texts: list[str] | None = None
-    peak: int = 255
+def stored(entry: store.Entry, source: str) -> Labelled:
+    """The samples of an entry of the cache; ``source`` describes their origin."""
+    ids = np.arange(len(entry.labels), dtype=np.int64)
+    return Labelled(ids=ids, source=source, **vars(entry))

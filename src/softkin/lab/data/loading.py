@@ -14,8 +14,9 @@ from softkin._core.names import did_you_mean
 from softkin._io import cache, files
 from softkin._io import tables as table_files
 from softkin.lab.data import archives, arrays, catalogue, cifar, folders, hub, idx, images, objects, store, tables
-from softkin.lab.data.labelled import Content, Labelled, Samples
+from softkin.lab.data.labelled import Labelled, Samples, stored
 from softkin.lab.data.source import OUT_OF_SCOPE, DataSource, canonical, chosen
+from softkin.lab.data.store import Content
 
 UNPACKED = ("cifar-100-python", "cifar-10-batches-py", "tiny-imagenet-200")  # archives that people often keep unpacked
 
@@ -69,10 +70,10 @@ def read(source: DataSource, part: str, size: int | None, progress: bool | None)
         return _resized(content, size)
 
     if not source.files:
-        return store.keep(make(), source.words)
+        return stored(store.keep(make()), source.words)
     digest = cache.content_digest(source.root, source.files, progress=progress)
     try:
-        return store.open_or_build(f"{digest} {part} {size}", source.words, make)
+        return stored(store.open_or_build(f"{digest} {part} {size}", make), source.words)
     except SoftkinError as error:
         if source.archive is None:
             raise

@@ -11,8 +11,9 @@ from softkin import SoftkinError
 from softkin._core.progress import track
 from softkin._io import files, roles
 from softkin.lab.data import images, text
-from softkin.lab.data.labelled import Content, SampleKind, numbered
+from softkin.lab.data.labelled import numbered
 from softkin.lab.data.source import WHOLE, DataSource
+from softkin.lab.data.store import Content, SampleKind
 
 TOGETHER = 256  # samples per chunk
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from softkin import SoftkinError
 from softkin._core.names import did_you_mean
-from softkin.lab.data.labelled import Content, Samples
+from softkin.lab.data.labelled import Samples
+from softkin.lab.data.store import Content
 
 WHOLE = "all"  # the only part of an undivided source
 OUT_OF_SCOPE = "oos"  # CLINC's name for queries that belong to no class: a part, never a class

@@ -11,9 +11,10 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import torch
@@ -21,7 +22,6 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin._io import bundles, cache, files
-from softkin.lab.data.labelled import Content, Labelled
 
 FORMAT = 3  # version of the entries and of everything that affects decoding
 IN_MEMORY = 2**30  # bytes: larger selections of rows are written to a file
@@ -29,32 +29,60 @@ CHUNK = 2**24  # bytes read or copied at a time
 
 VALUES, ABOUT = "values.npy", "about.safetensors"
 
+SampleKind = Literal["images", "features", "text"]
 
-def open_or_build(key: str, source: str, make: Callable[[], Content]) -> Labelled:
+
+@dataclass(frozen=True)
+class Content:
+    """Decoded data to be stored: values in chunks, and fields that are complete once the last chunk was read."""
+
+    labels: NDArray[np.int64]
+    class_names: list[str]
+    kind: SampleKind
+    chunks: Iterable[NDArray[Any]]
+    """Chunks that together form the (N, …) values; each may be dropped after use."""
+    texts: list[str] | None = None
+    peak: int = 255
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Stored content; the fields are those of ``Labelled``."""
+
+    values: NDArray[Any]
+    labels: NDArray[np.int64]
+    class_names: list[str]
+    kind: SampleKind
+    digest: str
+    texts: list[str] | None
+    peak: int
+
+
+def open_or_build(key: str, make: Callable[[], Content]) -> Entry:
     """The entry of this key; ``make`` decodes it if there is no intact one."""
     name = files.sha256(f"{FORMAT} {key}".encode())
     path = cache.made("decoded") / name
-    entry = _open(path, source)
+    entry = _open(path)
     if entry is not None:
         return entry
     with cache.locked(path.with_name(f"{name}.lock")):
-        entry = _open(path, source)  # another process may have built it while we waited
+        entry = _open(path)  # another process may have built it while we waited
         if entry is None:
             _build(path, make())
-            entry = _open(path, source)
+            entry = _open(path)
     if entry is None:
         raise SoftkinError(f"{path} was damaged right after it was written; is the disk full or failing?")
     return entry
 
 
-def keep(content: Content, source: str) -> Labelled:
+def keep(content: Content) -> Entry:
     """Store content that is known only after reading; the key is the digest of the content itself."""
     decoded = cache.made("decoded")
     with _building(decoded / f"object-{os.getpid()}-{threading.get_ident()}") as temporary:
         path = decoded / _write(temporary, content)
-        if _open(path, source) is None:
+        if _open(path) is None:
             _put(temporary, path)
-    entry = _open(path, source)
+    entry = _open(path)
     if entry is None:
         raise SoftkinError(f"{path} was damaged right after it was written; is the disk full or failing?")
     return entry
@@ -69,7 +97,7 @@ def rows_of(values: NDArray[Any], rows: NDArray[np.int64], digest: str) -> NDArr
         return np.ascontiguousarray(values[rows])
     step = max(1, CHUNK // max(1, row_bytes))
     chunks = (values[rows[start : start + step]] for start in range(0, len(rows), step))
-    kept = open_or_build(f"rows {digest}", "", lambda: Content(np.zeros(len(rows), np.int64), [], "features", chunks))
+    kept = open_or_build(f"rows {digest}", lambda: Content(np.zeros(len(rows), np.int64), [], "features", chunks))
     return kept.values
 
 
@@ -158,7 +186,7 @@ def _close(whole: Any, content: Content, shape: tuple[int, ...], dtype: np.dtype
     whole.update(json.dumps(about).encode())
 
 
-def _open(path: Path, source: str) -> Labelled | None:
+def _open(path: Path) -> Entry | None:
     """The entry, or None if it is missing or damaged."""
     try:
         about, tensors = bundles.read(path / ABOUT, "an entry")
@@ -182,13 +210,11 @@ def _open(path: Path, source: str) -> Labelled | None:
                 bundles.write(path / ABOUT, {**about, "values": stamp}, tensors)
     except (SoftkinError, OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None
-    return Labelled(
+    return Entry(
         values=values,
         labels=labels.astype(np.int64, copy=False),
         class_names=about["class_names"],
-        source=source,
         kind=about["kind"],
-        ids=np.arange(len(labels), dtype=np.int64),
         digest=about["digest"],
         texts=texts,
         peak=about["peak"],

@@ -14,8 +14,9 @@ from softkin._io import cache, files, roles
 from softkin._io import tables as table_files
 from softkin._io.tables import Table
 from softkin.lab.data import images, text
-from softkin.lab.data.labelled import Content, numbered
+from softkin.lab.data.labelled import numbered
 from softkin.lab.data.source import OUT_OF_SCOPE, WHOLE, DataSource, canonical, is_part
+from softkin.lab.data.store import Content
 from softkin.lab.data.wordnet import named
 
 TEXT_FORMS = ("csv", "tsv", "jsonl", "json")  # which hold no images
