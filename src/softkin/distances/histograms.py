@@ -5,10 +5,10 @@ For one pixel, let :math:`C_k(v)` be the number of class k's :math:`n_k` values 
 
 .. math:: \sum_{x \in k} \sum_{x' \in k'} |x - x'|
           = \sum_v g_v \, [C_k(v)(n_{k'} - C_{k'}(v)) + C_{k'}(v)(n_k - C_k(v))]
-          = n_{k'} \sum_v g_v C_k(v) + n_k \sum_v g_v C_{k'}(v) - 2 \sum_v g_v C_k(v) C_{k'}(v)
 
-Summed over the pixels, this is row sums minus twice one matrix product of cumulative histograms: N·D + K²·D·L
-operations instead of N²·D. With unit gaps every number is an integer, and exact in float64 below 2⁵³.
+Summed over the pixels, this is one matrix product of cumulative histograms plus its transpose: N·D + K²·D·L
+operations instead of N²·D. No term is negative, so that one far value (1e12, or the "no data" of a raster) takes no
+digit from the others. With unit gaps every number is an integer, and exact in float64 below 2⁵³.
 """
 
 from collections.abc import Callable
@@ -114,22 +114,20 @@ def pair_sums(state: Tensor, counts: Tensor, gaps: Tensor | None) -> Tensor:
     classes, width, levels = state.shape
     n = counts.to(device=state.device, dtype=torch.float64)
     products = torch.zeros(classes, classes, dtype=torch.float64, device=state.device)
-    sums = torch.zeros(classes, dtype=torch.float64, device=state.device)
     step = max(1, 2**21 // (classes * levels))  # 16 MB of float64 at a time
     for start in range(0, width, step):
         # The last level is omitted: there C_k = n_k, and both terms vanish.
         below = state[:, start : start + step].to(torch.float64).cumsum(dim=2)[:, :, :-1]
         weighted = (below if gaps is None else below * gaps).reshape(classes, -1)
-        products += weighted @ below.reshape(classes, -1).T
-        sums += weighted.sum(dim=1)
-    return n[None, :] * sums[:, None] + n[:, None] * sums[None, :] - 2 * products
+        products += weighted @ (n[:, None] - below.reshape(classes, -1)).T
+    return products + products.T
 
 
 def row_sums(state: Tensor, counts: Tensor, gaps: Tensor | None, codes: Tensor) -> Tensor:
     r"""The (n, K) sums of distances from each row of level ``codes`` (n, D) to all samples of each class.
 
     In one pixel, the sum of distances from a value at level v to the samples of a class is
-    :math:`\sum_{u} |v - u| h(u) = \sum_{w} g_w (n - C(w)) + \sum_{w<v} g_w (2 C(w) - n)`.
+    :math:`\sum_{u} |v - u| h(u) = \sum_{w<v} g_w C(w) + \sum_{w \ge v} g_w (n - C(w))`, without a negative term.
     The sums are tabulated, and each row looks them up pixel by pixel.
     """
     classes, width, levels = state.shape
@@ -139,8 +137,9 @@ def row_sums(state: Tensor, counts: Tensor, gaps: Tensor | None, codes: Tensor) 
     for start in range(0, width, step):
         below = state[:, start : start + step].to(torch.float64).cumsum(dim=2)[:, :, :-1]
         gap = 1.0 if gaps is None else gaps
-        lowest = (gap * (n - below)).sum(dim=2, keepdim=True)
-        table = lowest + F.pad((gap * (2 * below - n)).cumsum(dim=2), (1, 0))
+        to_lower = F.pad((gap * below).cumsum(dim=2), (1, 0))
+        to_higher = F.pad((gap * (n - below)).flip(2).cumsum(dim=2).flip(2), (0, 1))
+        table = to_lower + to_higher
         lines = table.flatten(1).T.contiguous()  # (chunk·L, K): one line of K sums for each pixel and level
         place = codes[:, start : start + step].to(torch.int64)
         place = place + torch.arange(place.shape[1], device=place.device) * levels
