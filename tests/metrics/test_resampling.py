@@ -432,7 +432,7 @@ def test_statistics_resampled_together_get_the_intervals_they_get_alone():
         METRICS[name].statistic
         for name in ("accuracy", "nll", "aurc", "ece_hist", "classwise_ece", "smooth_ece", "ece_kde")
     ]
-    together = resampling.measured([make(p, y) for make in makers], 0.9, 200, 3)
+    together = resampling.intervals([make(p, y) for make in makers], 0.9, 200, 3)
     for make, actual in zip(makers, together, strict=True):
         assert repr(actual.interval) == repr(resampling.interval(make(p, y), 0.9, 200, 3))
 

@@ -269,7 +269,7 @@ def test_a_metric_is_one_function(toy_metric, capsys):
     assert code == 0
     assert any(line.split()[:3] == ["spherical", "score", f"{expected:.4f}"] for line in output.splitlines())
     assert StudySpec(select="sphere").select == "spherical"
-    assert measure.on_validation(test)["spherical"] == pytest.approx(expected)
+    assert measure.on_validation(test)["spherical"]["value"] == pytest.approx(expected)
     importlib.reload(sys.modules["toy_metric"])  # a notebook's cell that is run twice
     assert METRICS["spherical"].function is sys.modules["toy_metric"].spherical
 
@@ -279,7 +279,7 @@ def test_a_study_chooses_by_a_metrics_own_direction(toy_metric):
     records = {}
     for beta, score in ((1.0, 0.5), (2.0, 0.9), (4.0, 0.7)):
         job = plan.training("we", {"alpha": 0.1, "beta": beta}, 0)
-        records[job.digest] = {"metrics": {"spherical": score, "accuracy": 0.9}}
+        records[job.digest] = {"metrics": {"spherical": {"value": score}, "accuracy": {"value": 0.9}}}
     assert plan.search("we", 0, records.get).chosen.values["beta"] == 2.0
 
 

@@ -14,7 +14,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from softkin import SoftkinError
 
@@ -404,7 +404,11 @@ def write_json(path: str | Path, data: Any, *, indent: int | None = 1) -> None:
     write(path, json_bytes(data, indent=indent))
 
 
-def number(value: float, digits: int | None = None) -> float | str | None:
+Plain = float | Literal["Infinity", "-Infinity"] | None
+"""A number in softkin's JSON, see ``number``"""
+
+
+def number(value: float, digits: int | None = None) -> Plain:
     """A float for softkin's JSON: None for NaN, and "Infinity" or "-Infinity", which JavaScript also reads.
 
     Example:
@@ -433,9 +437,6 @@ def plain(data: Any) -> Any:
     return number(data) if isinstance(data, float) else data
 
 
-LEGACY_INFINITY = 1.7e308  # replaced an infinite NLL in study records before 0.1
-
-
 def from_number(value: float | str | None) -> float:
     """The float that ``number`` wrote.
 
@@ -443,7 +444,4 @@ def from_number(value: float | str | None) -> float:
         >>> from_number("Infinity"), from_number(None)
         (inf, nan)
     """
-    if value is None:
-        return math.nan
-    value = float(value)
-    return math.inf if value >= LEGACY_INFINITY else value
+    return math.nan if value is None else float(value)

@@ -23,9 +23,9 @@ from typing import IO, Any
 from softkin import SoftkinError
 from softkin._core import cluster
 from softkin._core.progress import track
-from softkin.evaluation.settings import Settings
 from softkin.evaluation.streams import Stream
 from softkin.metrics import catalogue
+from softkin.metrics.measurement import Settings
 from softkin.predictions import formats
 from softkin.predictions.formats import Block, PredictionFile, Reading
 from softkin.predictions.registry import by_suffix

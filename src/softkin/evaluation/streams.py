@@ -11,7 +11,6 @@ depends only on the row's position among all rows, so the result does not depend
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,9 +19,10 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._io import files
-from softkin.evaluation.memory import described, measure, summary
-from softkin.evaluation.settings import Settings
-from softkin.metrics import catalogue, density, scopes
+from softkin.evaluation.in_memory import described, settings_data
+from softkin.evaluation.results import Evaluation
+from softkin.metrics import catalogue, density, measurement, scopes
+from softkin.metrics.measurement import Settings
 from softkin.metrics.resampling import multiplicities
 from softkin.metrics.scopes import Pool
 from softkin.metrics.statistics import Averaged, Dealt, Kind, Mean, Share, Statistic
@@ -159,6 +159,25 @@ class ValueOnly(Statistic):
         raise TypeError(NO_GROUPS)
 
 
+def _running(num_classes: int, settings: Settings) -> dict[str, Running]:
+    return {
+        metric.key: Running(metric, metric.with_bins(settings.n_bins), KDE_CELLS)
+        for metric in catalogue.shown("evaluate", num_classes)
+    }
+
+
+def readers(num_classes: int, settings: Settings) -> dict[str, Statistic]:
+    """For each metric a statistic that reads its totals and says what must be kept of the rows."""
+    return {key: part.reader(num_classes) for key, part in _running(num_classes, settings).items()}
+
+
+def require_room(num_rows: int, kept: Iterable[Statistic]) -> None:
+    """Refuse so many rows that the numbers kept of each would not fit the memory limit."""
+    # A winning score, a hit and a label, and a number for each average.
+    each = 13 + 8 * sum(reader.kept == "rows" for reader in kept)
+    files.within("bytes", num_rows * each, f"the data kept of {num_rows:,} rows")
+
+
 class Stream:
     """The state of an evaluation whose rows arrive in blocks.
 
@@ -173,11 +192,8 @@ class Stream:
         self.ids: int | None = None
         self.groups = max(64, min(GROUPS, CELLS // (num_classes * settings.n_bins)))
         self.generator = np.random.Generator(np.random.PCG64(settings.seed).advance(2 * start))
-        running = {
-            metric.key: Running(metric, metric.with_bins(settings.n_bins), KDE_CELLS)
-            for metric in catalogue.shown("evaluate", num_classes)
-        }
-        self.readers = {key: part.reader(num_classes) for key, part in running.items()}
+        running = _running(num_classes, settings)
+        self.readers = readers(num_classes, settings)
         self.running = {
             key: part for key, part in running.items() if self.readers[key].kept in ("rows", "groups", "totals")
         }
@@ -192,7 +208,7 @@ class Stream:
         else:
             p = checks.logits(values).to(torch.float64).softmax(dim=1)
         y = checks.class_labels(labels, num_samples=n, num_classes=k)
-        self.require_room(self.start + self.num_samples + n)
+        require_room(self.start + self.num_samples + n, self.readers.values())
         made = {key: part.of(p, y) for key, part in self.running.items()}
         if ids is not None:
             self.ids = (self.ids or 0) + _ids_in_order(ids, self.start + self.num_samples) & 2**64 - 1
@@ -206,11 +222,6 @@ class Stream:
                 self.rows[key].append(statistic.rows.to(torch.bool) if isinstance(statistic, Share) else statistic.rows)
             else:
                 self.running[key].feed(statistic, dealt if self.readers[key].kept == "groups" else None)
-
-    def require_room(self, num_rows: int) -> None:
-        """Refuse so many rows that the numbers kept of each would not fit the memory limit."""
-        each = 13 + 8 * (len(self.rows) - 3)  # a winning score, a hit and a label, and a number for each average
-        files.within("bytes", num_rows * each, f"the data kept of {num_rows:,} rows")
 
     def _dealt(self, p: Tensor) -> Dealt:
         """The group and the drawn label of each row, which do not depend on the sizes of the blocks."""
@@ -255,25 +266,27 @@ class Stream:
 
     def finish(
         self, name: str, class_names: list[str] | None
-    ) -> tuple[dict[str, Any], dict[str, Statistic], Tensor, tuple[Tensor, Tensor]]:
+    ) -> tuple[Evaluation, dict[str, Statistic], Tensor, tuple[Tensor, Tensor]]:
         """The result for all rows: plain data, statistics, labels, and (winning scores, whether each was right)."""
         settings = self.settings
         rows = {name: torch.cat(self.rows.pop(name)) for name in list(self.rows)}
         winning, right = rows["winning"], rows["right"]
         winners = Pool(winning, scopes.true_places(right), len(winning), 1, winners=True)
         made, absent = self._statistics(winners, right, rows)
-        ends = measure(made, settings)
-        numbers = summary(made, ends, settings) | {key: _absent(reason) for key, reason in absent.items()}
-        about = {
+        measured = measurement.measured(made, settings)
+        measured |= {key: measurement.absent(reason) for key, reason in absent.items()}
+        words = described(winners, measured, settings)
+        data: Evaluation = {
             "name": name,
             "num_samples": self.num_samples,
             "num_classes": self.num_classes,
             "class_names": class_names,
             "digest": None,
-            "settings": asdict(settings) | {"resampled": f"{self.groups} groups of rows"},
+            "settings": settings_data(settings, f"{self.groups} groups of rows"),
+            "verdict": words["verdict"],
+            "reliability": words["reliability"],
+            "metrics": {key: measured[key].to_dict() for key in self.readers},
         }
-        data = about | described(winners, ends, settings)
-        data["metrics"] = {key: numbers[key] for key in self.readers}
         return data, made, rows["labels"], (winning, right)
 
     def _statistics(
@@ -356,7 +369,3 @@ def _ids_in_order(ids: Iterable[Any], start: int) -> int:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finish of splitmix64
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     return int((mixed ^ (mixed >> np.uint64(31))).sum())
-
-
-def _absent(reason: str) -> dict[str, Any]:
-    return {"value": None, "absent": reason}

@@ -139,7 +139,7 @@ def when_calibrated(
     metric: str | Callable[..., float] = "ece_hist",
     *,
     confidence: float = 0.95,
-    draws: int = 200,
+    draws: int = resampling.DRAWS,
     seed: int = 0,
     **options: Any,
 ) -> Interval:
@@ -172,7 +172,7 @@ def when_calibrated(
     # Only a bandwidth that depends on the hits depends on these labels; for its sake they are drawn, too.
     scores = Pool(p.reshape(-1), torch.empty(0), *p.shape)
     start = next(scores.redrawn(np.random.default_rng(seed), 1))[0][0]
-    return resampling.when_calibrated(known.statistic(p, start, **options), level, draws, seed + 1)
+    return resampling.when_calibrated(known.statistic(p, start, **options), level, draws, seed)
 
 
 def compare(

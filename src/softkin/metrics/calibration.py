@@ -178,9 +178,8 @@ declare(
     title="KDE ECE of the output, per sample",
     short="KDE O",
     larger_is_better=None,
-    chance=False,
     floor=True,
-    interval="asked",
+    slow=True,
     shown=["evaluate", "record", "table", "paper", "page"],
     aliases=["kde_output"],
     about="with smooth curves instead of bins; no winner, as smoothing alone adds its floor",
@@ -194,6 +193,7 @@ for _key, _scope in (("ece_kde", "prediction"), ("ece_kde_output", "output")):
         title=f"KDE ECE of the {_scope}, not reflected",
         short=f"KDE {_scope[0].upper()}, not reflected",
         larger_is_better=None if _scope == "output" else False,  # as above: no winner
+        chance=False,
         shown=["record"],
     )
 

@@ -148,9 +148,8 @@ def brier_decomposition(
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
     tail = (1 - level) / 2
-    generator = np.random.default_rng(seed)
     drawn: list[list[Tensor]] = []
-    for weights in multiplicities(n, resamples, generator):
+    for weights in multiplicities(n, resamples, np.random.default_rng(seed)):
         rows = weights.to(p.device)
         sums = statistic.sums(rows).view(len(rows), 3, num_classes, n_bins)
         resampled = ReliabilityCurve(curves.edges, *sums.unbind(dim=1))
@@ -159,7 +158,7 @@ def brier_decomposition(
     of_reliability, of_resolution, _, of_within = (torch.cat(part).cpu() for part in zip(*drawn, strict=True))
     chance = _variance_of_hits(curves)
     low, high = _about(of_reliability, reliability - float(chance.sum()) / n, tail)
-    if not rejects_calibration(statistic, reliability, level, resamples, generator)[0]:
+    if not rejects_calibration(statistic, reliability, level, resamples, seed)[0]:
         low = 0.0
     less = resolution - float((chance * (1 - curves.count / n)).sum()) / n
     imbalance, most = interval(Imbalance(y, num_classes), level, resamples, seed), 1 - 1 / num_classes

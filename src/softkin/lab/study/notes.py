@@ -59,10 +59,10 @@ def caveats(columns: "Sequence[Column]", by_method: Mapping[str, Sequence[Result
     notes = []
     for column in columns:
         caveat_of = {
-            registry.title(name): result.metrics["caveats"][column.key]
+            registry.title(name): result.metrics[column.key].caveat
             for name, results_of_method in by_method.items()
             for result in results_of_method
-            if column.key in result.metrics.get("caveats", ())
+            if column.key in result.metrics and result.metrics[column.key].caveat is not None
         }
         for caveat in dict.fromkeys(caveat_of.values()):
             names = ", ".join(name for name, text in caveat_of.items() if text == caveat)
@@ -102,11 +102,11 @@ def costs(rows: "Sequence[Row]") -> list[str]:
 def too_wide(rows: "Sequence[Row]") -> list[str]:
     """Why Laplace's approximation is under-confident, where it is by far."""
     return [
-        f"{row.title} is under-confident by {-100 * row.cells['signed_gap'].mean:.0f} points. The network is nearly "
+        f"{row.title} is under-confident by {-100 * row.cells['signed_gap'].value:.0f} points. The network is nearly "
         "certain of its training rows, so that the loss has little curvature, and the marginal likelihood chooses a "
         "wide Gaussian: that is the method, and happens with few rows. laplace+ts corrects the scale."
         for row in rows
-        if row.method == "laplace" and "signed_gap" in row.cells and row.cells["signed_gap"].mean < -WIDE
+        if row.method == "laplace" and "signed_gap" in row.cells and row.cells["signed_gap"].value < -WIDE
     ]
 
 

@@ -259,7 +259,7 @@ def _training(
     sets: dict[str, Any] = {"validation": parts.validation, "test": parts.test}
     for number, name in enumerate(ood["sets"]):
         sets[f"ood-{number}"] = data.out_of_distribution(name, like=parts.train, rows=ood["rows"], seed=0)
-    measured: dict[str, float] = {}
+    measured: dict[str, Any] = {}
     for name, rows in sets.items():
         predicted = training.predict(trained, rows, device=device, split_digest=parts.digest)
         predicted.save(out / f"{name}.safetensors", force=True)
