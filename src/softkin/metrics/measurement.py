@@ -25,7 +25,7 @@ from softkin.metrics.catalogue import METRICS, Metric
 from softkin.metrics.kernels import Kernel
 from softkin.metrics.resampling import DRAWS, Drawn, Interval
 from softkin.metrics.scopes import Claims
-from softkin.metrics.statistics import Statistic
+from softkin.metrics.statistics import CalibrationError, Statistic
 
 NARROW = 1e-3  # the bandwidth below which a set of drawn labels takes up to half a second
 FEW_DRAWS = 8  # sets of labels for such a bandwidth
@@ -181,7 +181,7 @@ def _of(
 def _when_calibrated(metric: Metric, statistic: Statistic, drawn: Drawn | None, settings: Settings) -> Measured | None:
     """The value under calibration, from the labels that the interval drew if it drew enough."""
     wanted = metric.chance and settings.draws > 0 and (settings.slow or not metric.slow)
-    if not wanted or statistic.no_resampling is not None:
+    if not wanted or not isinstance(statistic, CalibrationError) or statistic.no_resampling is not None:
         return None
     draws = settings.draws
     if isinstance(statistic, Kernel) and 0 < statistic.radius < NARROW:

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin.metrics import roots
-from softkin.metrics.binned import Binned
+from softkin.metrics.binned import Binned, RootGap
 from softkin.metrics.intervals import score_minus_share, sizes
 from softkin.metrics.scopes import blocks
-from softkin.metrics.statistics import RowSums, Statistic
+from softkin.metrics.statistics import CalibrationError, RowSums, Statistic
 
 Test = Literal["equal metric", "exchangeable"]
 TESTS = ("equal metric", "exchangeable")
@@ -154,7 +154,7 @@ def around(value: float, low: float, high: float, level: float) -> Interval:
 def _from_resamples(statistic: Statistic, sums: Tensor, level: float, resamples: int, seed: int) -> Drawn:
     """The interval of a mean or an error from its sums over resampled rows, which are overwritten."""
     value, tail = statistic.value(), (1 - level) / 2
-    if statistic.kind == "mean":
+    if not isinstance(statistic, CalibrationError):
         return Drawn(around(value, *quantiles(statistic.of(sums), tail), level), None)
     base = statistic.sums(torch.ones(1, statistic.num_samples, device=statistic.device))
     centre = float(statistic.of(base))  # θ̂ as the resampling computes it, perhaps on a coarser grid
@@ -179,7 +179,7 @@ def _from_resamples(statistic: Statistic, sums: Tensor, level: float, resamples:
     return Drawn(around(value, max(0.0, low) if rejected else 0.0, high, level), redrawn)
 
 
-def _with_gap(statistic: Statistic, value: float, low: float, high: float, level: float) -> tuple[float, float]:
+def _with_gap(statistic: CalibrationError, value: float, low: float, high: float, level: float) -> tuple[float, float]:
     """The ends of an error's interval, extended by those of its gap where resampled rows show too little of it.
 
     If nearly all answers are right, or nearly all wrong, the few others decide, and most resamples hold even fewer.
@@ -199,7 +199,7 @@ def _with_gap(statistic: Statistic, value: float, low: float, high: float, level
 
 
 def _sizes(
-    statistic: Statistic, base: Tensor, noise: Tensor, factors: float | Tensor, seen: float, tail: float
+    statistic: CalibrationError, base: Tensor, noise: Tensor, factors: float | Tensor, seen: float, tail: float
 ) -> tuple[float, float]:
     """The smallest and the largest true error, along ``factors`` times the sums, that are compatible with ``seen``."""
     linear, of = statistic.probe(seen)
@@ -219,7 +219,7 @@ def _sizes(
     return tuple(float(statistic.size(sums(float(size)))) for size in (smallest, largest))  # type: ignore[return-value]
 
 
-def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
+def _shrinkage(statistic: CalibrationError, base: Tensor, noise: Tensor) -> Tensor:
     """The factor 1 − 2·Var S / S² for each departure S from calibration, 0 where chance explains S.
 
     Stein's factor has 1 instead of 2; simulations show that 2 keeps the interval's coverage with calibrated bins.
@@ -230,7 +230,9 @@ def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
     return (1 - 2 * spread / seen.clamp(min=1e-300)).clamp(min=0)
 
 
-def rejects_calibration(statistic: Statistic, seen: float, level: float, draws: int, seed: int) -> tuple[bool, Tensor]:
+def rejects_calibration(
+    statistic: CalibrationError, seen: float, level: float, draws: int, seed: int
+) -> tuple[bool, Tensor]:
     """Whether fewer than 1 − level of the sets of redrawn labels have an error as large as the observed one.
 
     Most decisions need few draws: either none of many is as large, or too many are. The draws are returned too; the
@@ -264,7 +266,7 @@ def quantiles(values: Tensor, tail: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def when_calibrated(statistic: Statistic, level: float, draws: int, seed: int) -> Interval:
+def when_calibrated(statistic: CalibrationError, level: float, draws: int, seed: int) -> Interval:
     """Mean and central range of the statistic with labels drawn from the scores."""
     return chance(statistic.redrawn(redrawing(seed), draws).cpu(), level)
 
@@ -335,7 +337,8 @@ class _Resampled(NamedTuple):
 
 
 def _estimate(statistic: Statistic, truth: Tensor, noise: Tensor) -> _Estimate:
-    return _Estimate(statistic.size(truth), statistic.of(truth + noise))
+    size = statistic.size(truth) if isinstance(statistic, CalibrationError) else statistic.of(truth)
+    return _Estimate(size, statistic.of(truth + noise))
 
 
 def _resampled(statistics: Sequence[Statistic], resamples: int, generator: np.random.Generator) -> list[_Resampled]:
@@ -362,7 +365,7 @@ def _errors_of_difference(a: Statistic, b: Statistic, of_a: "_Resampled", of_b: 
     pair of both models' possible truths is used, and, to test equality, also pairs of equal truths.
     """
     pairs = [(one, other) for one in of_a.estimates for other in of_b.estimates]
-    if a.kind == b.kind == "error":
+    if isinstance(a, CalibrationError) and isinstance(b, CalibrationError):
         pairs += [
             (_estimate(a, truth_a, of_a.noise), _estimate(b, truth_b, of_b.noise))
             for truth_a, truth_b in _equal_truths(a, b, of_a.total, of_b.total)
@@ -370,7 +373,9 @@ def _errors_of_difference(a: Statistic, b: Statistic, of_a: "_Resampled", of_b: 
     return [(one.values - one.truth - other.values + other.truth).cpu() for one, other in pairs]
 
 
-def _equal_truths(a: Statistic, b: Statistic, total_a: Tensor, total_b: Tensor) -> list[tuple[Tensor, Tensor]]:
+def _equal_truths(
+    a: CalibrationError, b: CalibrationError, total_a: Tensor, total_b: Tensor
+) -> list[tuple[Tensor, Tensor]]:
     """Sums of two populations with the same error: both scaled to the mean of their sizes.
 
     They are returned as observed and, if there are bins, also with a departure that is a straight line in the score:
@@ -394,7 +399,7 @@ def _truths(statistic: Statistic, base: Tensor, noise: Tensor) -> list[Tensor]:
     either all of the observed departure is real, or all that chance can explain is chance. A third possibility is no
     error at all, if resamples of calibrated sums are as large.
     """
-    if statistic.kind != "error":
+    if not isinstance(statistic, CalibrationError):
         return [base]
     calibrated = statistic.scaled(base, 0.0)
     truths = [base, statistic.scaled(base, _shrinkage(statistic, base, noise))]
@@ -485,7 +490,7 @@ def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> 
             high = np.where(hit < count, betaincinv(hit + 1, count - hit, 1 - tail), 1.0)
         low[count == 0] = high[count == 0] = np.nan
         return torch.from_numpy(low), torch.from_numpy(high)
-    parts = Binned(binned.pool, binned.bins, norm=2)  # norm=2 sums counts, scores and hits separately
+    parts = RootGap(binned.pool, binned.bins)  # sums counts, scores and hits separately
     sums = resampled_sums(parts, resamples, np.random.default_rng(seed)).view(resamples, 3, -1)
     return resampled_band(parts, sums, level)
 

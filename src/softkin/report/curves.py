@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from softkin._io.files import Plain
-from softkin.metrics.binned import Binned
+from softkin.metrics import binning
+from softkin.metrics.binned import RootGap
 from softkin.metrics.binning import ReliabilityCurve, equal_width
 from softkin.metrics.resampling import likelihood_band, resampled_band, resampled_sums
 from softkin.metrics.scopes import Pool
@@ -24,7 +25,7 @@ RESAMPLES = 200
 
 def of_pool(pool: Pool) -> Cells:
     """The sums of each cell; counts are integers."""
-    curve = Binned(pool, equal_width(CELLS)).curve()
+    curve = binning.curve(pool.scores, pool.hits, equal_width(CELLS))
     return {
         "count": plain.whole(curve.count),
         "score_sum": plain.floats(curve.score_sum),
@@ -49,14 +50,14 @@ def bands(pool: Pool, level: float, *, seed: int) -> dict[str, list[list[Plain]]
     """
     if pool.columns == 1:
         return {
-            str(m): [plain.numbers(end, 6) for end in likelihood_band(Binned(pool, equal_width(m)), level, 100, seed)]
+            str(m): [plain.numbers(end, 6) for end in likelihood_band(RootGap(pool, equal_width(m)), level, 100, seed)]
             for m in BINS
         }
-    parts = Binned(pool, equal_width(CELLS), norm=2)  # keeps counts, scores and hits apart
+    parts = RootGap(pool, equal_width(CELLS))  # keeps counts, scores and hits apart
     sums = resampled_sums(parts, RESAMPLES, np.random.default_rng(seed)).cpu().view(RESAMPLES, 3, CELLS)
     by_count = {}
     for m in BINS:
-        ends = resampled_band(Binned(pool, equal_width(m), norm=2), sums.view(RESAMPLES, 3, m, -1).sum(dim=3), level)
+        ends = resampled_band(RootGap(pool, equal_width(m)), sums.view(RESAMPLES, 3, m, -1).sum(dim=3), level)
         by_count[str(m)] = [plain.numbers(end, 6) for end in ends]
     return by_count
 
@@ -66,7 +67,7 @@ def with_bins(pool: Pool, cells: Cells, n_bins: int, level: float, *, seed: int)
     content: Cells = {**cells, "bands": bands(pool, level, seed=seed)}
     if n_bins in BINS:
         return content
-    binned = Binned(pool, equal_width(n_bins))
+    binned = RootGap(pool, equal_width(n_bins))
     curve = binned.curve()
     content["bands"][str(n_bins)] = [plain.numbers(end, 6) for end in likelihood_band(binned, level, RESAMPLES, seed)]
     content["exact"] = {
