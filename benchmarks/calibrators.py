@@ -35,8 +35,8 @@ from softkin.calibrators import (
     StructuredVectorScaling,
     TemperatureScaling,
 )
+from softkin.calibrators.held_out import folds_of
 from softkin.calibrators.linear import KULL_LAMBDAS, KULL_MUS
-from softkin.calibrators.selection import folds_of
 from softkin.calibrators.structured import log_mixture
 from timing import medians
 

@@ -18,7 +18,6 @@ import torch
 from torch.nn import functional as F
 
 from softkin import distances, similarity, smoothing
-from softkin.distances import pairs
 from softkin.lab import data
 from softkin.losses import ClassSimilarityLoss, SoftLabelCrossEntropy
 from timing import medians
@@ -59,15 +58,15 @@ def l1(images: torch.Tensor, labels: torch.Tensor) -> Row:
 def l2(images: torch.Tensor, labels: torch.Tensor) -> Row:
     n = len(labels)
     rows = images.flatten(1)[torch.argsort(labels, stable=True)]
-    starts = range(0, n, pairs.TILE)
+    starts = range(0, n, images.TILE)
 
     def products() -> float:
         """Only the products of the same blocks: the blocks are made outside the clock."""
         spent = 0.0
         for i in starts:
-            x = rows[i : i + pairs.TILE].float()
-            for j in range(i, n, pairs.TILE):
-                y = rows[j : j + pairs.TILE].float()
+            x = rows[i : i + images.TILE].float()
+            for j in range(i, n, images.TILE):
+                y = rows[j : j + images.TILE].float()
                 start = time.perf_counter()
                 torch.mm(x, y.T)
                 spent += time.perf_counter() - start

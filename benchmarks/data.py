@@ -21,7 +21,7 @@ CIFAR = Path(__file__).resolve().parents[2] / "shared" / "data" / "cifar100"
 START = """
 import sys, time
 import numpy, pyarrow.parquet, PIL.Image, torch
-from softkin import data
+from softkin.lab import data
 source, what = sys.argv[1:]
 started = time.perf_counter()
 if what == "load":

@@ -70,7 +70,7 @@ def _fuzz(name: str, runs: int, seed: int, engine: str, output: Path) -> None:
 
         with atheris.instrument_imports(include=list(SEEN)):
             import softkin.lab.data
-            import softkin.predictions.formats  # noqa: F401
+            import softkin.predictions.reading  # noqa: F401
     import damage
     import numpy as np
     import parsers

@@ -59,7 +59,7 @@ print(f"\\n{peak():.0f}", file=sys.stderr)
 TABLE = (
     PEAK
     + """
-from softkin import study
+from softkin.lab import study
 
 table = study.table(sys.argv[1])
 assert table.finished

@@ -15,8 +15,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from softkin import diagrams
-from softkin._core import ranks
 from softkin.lab import data
+from softkin.lab.training import ranks
 from softkin.lightning import CalibrationCallback
 from softkin.losses import ClassSimilarityLoss
 

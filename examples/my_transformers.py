@@ -11,7 +11,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
 from softkin import diagrams
-from softkin.predictions.formats import from_trainer
+from softkin.predictions import from_trainer
 from softkin.transformers import TrainerLoss, class_names, compute_metrics
 
 warnings.filterwarnings("ignore")

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from softkin import diagrams, metrics, predictions
-from softkin._core import ranks
+from softkin.lab.training import ranks
 
 folder, here = Path(sys.argv[1] if len(sys.argv) > 1 else "."), Path(__file__).parent
 if "RANK" in os.environ:

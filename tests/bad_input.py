@@ -3,7 +3,6 @@
 ``write_files`` makes the files, and a few good ones beside them; ``COMMANDS`` and ``CALLS`` are the tables.
 """
 
-import json
 import os
 import zipfile
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import torch
 
 from softkin import calibrators, decisions, distances, losses, metrics, predictions, similarity, smoothing
+from softkin._io import bundles
 from softkin.lab import data, models, study, training
 
 NAMES = ["dolphin", "whale", "rose"]
@@ -33,7 +33,7 @@ def write_files(folder: Path) -> None:
     text("empty.txt", "")
     text("one.txt", "cat\n")
     text("unknown.txt", "cat\nqqqzzq\n")
-    text("utf16.txt", "cat\ndog\n", "utf-16")
+    text("latin.txt", "cat\ncaf\u00e9\n", "latin-1")
     (folder / "binary.txt").write_bytes(bytes(range(128, 256)))
     text("long.txt", "cat\n" + "x" * 10**6 + "\n")
     # predictions
@@ -41,7 +41,7 @@ def write_files(folder: Path) -> None:
     np.savez(folder / "other.npz", logits=logits[::-1] * 2, labels=labels[::-1])
     np.savez(folder / "probs.npz", probs=probs, labels=labels)
     np.savez(folder / "unlabelled.npz", logits=logits)
-    np.savez(folder / "unnamed.npz", scores=logits, labels=labels)
+    np.savez(folder / "unnamed.npz", scores=np.full_like(logits, 0.9), labels=labels)
     np.savez(folder / "nan.npz", logits=np.where(np.eye(60, 3) > 0, np.nan, logits), labels=labels)
     np.savez(folder / "infinite.npz", logits=np.where(np.eye(60, 3) > 0, np.inf, logits), labels=labels)
     np.savez(folder / "label7.npz", logits=logits, labels=labels + 5)
@@ -99,23 +99,23 @@ def write_files(folder: Path) -> None:
     # calibrators
     calibrators.TemperatureScaling().fit(logits, labels).save(folder / "cal")
     (folder / "cal-cut").mkdir()
-    (folder / "cal-cut" / "calibrator.json").write_text('{"format": 1, "name": "tempera')
+    whole = (folder / "cal" / "calibrator.safetensors").read_bytes()
+    (folder / "cal-cut" / "calibrator.safetensors").write_bytes(whole[:100])
     (folder / "cal-unknown").mkdir()
-    changed = json.loads((folder / "cal" / "calibrator.json").read_text())
-    changed = (
-        json.dumps(changed).replace("temperature", "temprature").replace("TemperatureScaling", "TempratureScaling")
-    )
-    (folder / "cal-unknown" / "calibrator.json").write_text(changed)
+    about, tensors = bundles.decoded(whole, "cal", "a calibrator")
+    about["calibrator"]["fitted"]["name"] = "temprature"
+    bundles.write(folder / "cal-unknown" / "calibrator.safetensors", about, tensors)
     (folder / "cal-empty").mkdir()
     # rules
     np.savez(folder / "named.npz", logits=logits, labels=labels, class_names=NAMES)
-    np.savez(folder / "turned.npz", logits=logits, labels=labels, class_names=NAMES[::-1])
+    np.savez(folder / "others.npz", logits=logits, labels=labels, class_names=["a", "b", "c"])
     decisions.PredictionSets(0.9).fit(logits, labels, class_names=NAMES).save(folder / "rule")
     (folder / "rule-cut").mkdir()
-    (folder / "rule-cut" / "rule.json").write_text('{"format": 1, "rule": ')
+    whole = (folder / "rule" / "rule.safetensors").read_bytes()
+    (folder / "rule-cut" / "rule.safetensors").write_bytes(whole[:100])
     (folder / "rule-changed").mkdir()
-    changed = (folder / "rule" / "rule.json").read_text().replace('"coverage": 0.9', '"coverage": 0.8')
-    (folder / "rule-changed" / "rule.json").write_text(changed)
+    changed = whole.replace(b'\\"coverage\\": 0.9', b'\\"coverage\\": 0.8')
+    (folder / "rule-changed" / "rule.safetensors").write_bytes(changed)
     text("tree.csv", "parent,child\nmammal,dolphin\nmammal,whale\n")
     text("two-parents.csv", "parent,child\nmammal,dolphin\nmammal,whale\nplant,rose\nfish,whale\n")
     text("circle.csv", "parent,child\ndolphin,whale\nwhale,dolphin\nplant,rose\n")
@@ -173,7 +173,7 @@ COMMANDS = [
 1 | evaluate things | things
 1 | evaluate pipe.npz | pipe.npz could not be read: it is a pipe, not a file
 1 | evaluate unlabelled.npz | unlabelled.npz must have labels
-1 | evaluate unnamed.npz | unnamed.npz does not say whether its `scores` are logits or probabilities
+1 | evaluate unnamed.npz | unnamed.npz does not say whether its numbers are logits or probabilities
 1 | evaluate nan.npz | nan.npz: `logits` must be finite
 1 | evaluate infinite.npz | infinite.npz: `logits` must be finite
 1 | evaluate label7.npz | label7.npz: `labels` must be below the number of classes, 3
@@ -242,9 +242,9 @@ COMMANDS = [
 2 | calibrate apply cal good.npz --output there.npz | there.npz exists already
 1 | calibrate apply absent good.npz --output x.npz | absent
 1 | calibrate apply cal-cut good.npz --output x.npz | cal-cut
-1 | calibrate apply cal-unknown good.npz --output x.npz | cal-unknown
+1 | calibrate apply cal-unknown good.npz --output x.npz | did you mean 'temperature'
 1 | calibrate apply cal-empty good.npz --output x.npz | cal-empty
-1 | calibrate apply names.txt good.npz --output x.npz | names.txt holds no calibrator: there is no calibrator.json
+1 | calibrate apply names.txt good.npz --output x.npz | names.txt holds no calibrator: there is no calibrator.safetensors
 1 | calibrate apply cal absent.npz --output x.npz | absent.npz could not be read: there is no such file
 1 | calibrate apply cal nan.npz --output x.npz | nan.npz: `logits` must be finite
 2 | calibrate compare good.npz | TEST
@@ -277,18 +277,18 @@ COMMANDS = [
 2 | decide fit good.npz --rule costs --output r | --costs must be given with the rule costs
 2 | decide fit good.npz --rule abstain --error 0 --output r | --error must be between 0 and 1
 2 | decide fit good.npz --rule abstain --of answer --output r | --of
-2 | decide fit good.npz --rule sets --output rule | rule/rule.json exists already
+2 | decide fit good.npz --rule sets --output rule | rule/rule.safetensors exists already
 2 | decide fit good.npz --rule sets --output names.txt | --output must be a folder
 2 | decide fit good.npz --rule sets --coverage 0.99 --output r | `coverage` 0.99 needs at least 99 calibration rows, got 60
 2 | decide fit good.npz --rule sets --coverage 0.98 --conditional class --output r | calibration rows for each limit, but class
 2 | decide fit good.npz --rule abstain --error 0.01 --output r | `error` 0.01 with confidence 0.95 needs at least 757 calibration rows
 1 | decide fit good.npz --rule climb --tree tree.csv --output r | good.npz must have class names for a tree
-1 | decide fit named.npz --rule climb --tree tree.csv --output r | tree.csv: `edges` must have every class, but 'rose' is not in the tree
-1 | decide fit named.npz --rule climb --tree superclasses.csv --output r | superclasses.csv: `superclasses` must have every class, but 'rose'
+1 | decide fit named.npz --rule climb --tree tree.csv --output r | tree.csv must reach every class, but 'rose' is not in it
+1 | decide fit named.npz --rule climb --tree superclasses.csv --output r | superclasses.csv must reach every class, but 'rose'
 1 | decide fit named.npz --rule climb --tree two-parents.csv --output r | must give each node one parent, but 'whale' lies below 'mammal' and 'fish'
-1 | decide fit named.npz --rule climb --tree circle.csv --output r | circle.csv: `edges` must be a tree, but
-1 | decide fit named.npz --rule climb --tree three-columns.csv --output r | three-columns.csv must have a header and two columns, parent and child, but line 2 has 3
-1 | decide fit named.npz --rule climb --tree empty.csv --output r | empty.csv must have a header and two columns
+1 | decide fit named.npz --rule climb --tree circle.csv --output r | circle.csv must have no cycle, but
+1 | decide fit named.npz --rule climb --tree three-columns.csv --output r | three-columns.csv must reach every class
+1 | decide fit named.npz --rule climb --tree empty.csv --output r | empty.csv must hold a header of class names
 1 | decide fit named.npz --rule climb --tree absent.csv --output r | absent.csv could not be read: there is no such file
 1 | decide fit named.npz --rule climb --tree s.safetensors --output r | s.safetensors holds similarity, not distances
 1 | decide fit named.npz --rule sets --similarity d.safetensors --output r | d.safetensors holds distances, not similarity
@@ -298,15 +298,15 @@ COMMANDS = [
 2 | decide apply rule good.npz | --output
 2 | decide apply rule good.npz --output x.txt | --output must end in .csv, .jsonl or .npz
 2 | decide apply rule good.npz --output there.npz | there.npz exists already
-1 | decide apply absent good.npz --output x.csv | absent holds no rule: there is no rule.json
-1 | decide apply cal good.npz --output x.csv | cal holds no rule: there is no rule.json
-1 | decide apply rule-cut good.npz --output x.csv | rule-cut/rule.json could not be read as a rule
-1 | decide apply rule-changed good.npz --output x.csv | rule-changed/rule.json is damaged: its checksum does not fit
+1 | decide apply absent good.npz --output x.csv | absent holds no rule: there is no rule.safetensors
+1 | decide apply cal good.npz --output x.csv | cal holds no rule: there is no rule.safetensors
+1 | decide apply rule-cut good.npz --output x.csv | rule-cut/rule.safetensors could not be read as a rule
+1 | decide apply rule-changed good.npz --output x.csv | rule-changed/rule.safetensors is damaged: the checksum of its description does not fit
 1 | decide apply rule four.npz --output x.csv | four.npz: `logits` must have the 3 classes that the rule was fitted on, got 4
-1 | decide apply rule turned.npz --output x.csv | turned.npz must have the rule's classes in its order, but class 0 is 'rose' and not 'dolphin'
+1 | decide apply rule others.npz --output x.csv | others.npz must have the classes of the rule, in any order, but it lacks 'dolphin', 'whale', 'rose'; it also has 'a', 'b', 'c'.
 1 | decide apply rule nan.npz --output x.csv | nan.npz: `logits` must be finite
 2 | decide compare good.npz | TEST
-1 | decide compare good.npz four.npz | a rule is for one number of classes
+1 | decide compare good.npz four.npz | what is fitted on one must fit the other
 1 | decide compare good.npz unlabelled.npz | unlabelled.npz must have labels for this
 2 | decide compare good.npz other.npz --rules sets,stes | did you mean 'sets'?
 2 | decide compare good.npz other.npz --level 1 | --level must be between 0 and 1
@@ -347,7 +347,7 @@ COMMANDS = [
 1 | similarity empty.txt | at least 2 classes
 1 | similarity one.txt | at least 2 classes
 2 | similarity unknown.txt | 'qqqzzq'
-1 | similarity utf16.txt | utf16.txt could not be read as UTF-8 text
+1 | similarity latin.txt | latin.txt could not be read as UTF-8 text
 1 | similarity binary.txt | binary.txt could not be read as UTF-8 text
 2 | similarity long.txt | has no vector: 'xxx
 1 | similarity absent.txt | absent.txt could not be read: there is no such file
@@ -479,8 +479,8 @@ COMMANDS = [
 1 | data show pipe.npz | pipe.npz could not be read: it is a pipe, not a file
 1 | data show cut.npz | cut.npz could not be read as .npz: it is another format, or it was cut off
 1 | data show no.parquet | no.parquet could not be read as parquet
-1 | data show empty.csv | empty.csv could not be read as csv
-1 | data show deep.jsonl | deep.jsonl, line 1 could not be read as jsonl: it is nested too deeply
+1 | data show empty.csv | empty.csv must begin with a header
+1 | data show deep.jsonl | deep.jsonl, line 1 could not be read as JSON: it is nested too deeply
 2 | paper | ACTION
 2 | paper rn | rn
 2 | paper run | run
@@ -565,9 +565,9 @@ CALLS = [
         lambda: decisions.Climb([[0, 1]]),
         "`tree` must be a Tree, such as Tree.from_superclasses(groups) makes, got list",
     ),
-    (lambda: decisions.Tree.from_edges([("a", "b")], ["b", "c"]), "every class, but 'c' is not in the tree"),
+    (lambda: decisions.Tree.from_edges([("a", "b")], ["b", "c"]), "every class, but 'c' is not in it"),
     (lambda: decisions.Costs([[0, np.inf], [1, 0]]), "`matrix` must be finite"),
-    (lambda: decisions.load("rule-cut"), "rule.json could not be read as a rule"),
+    (lambda: decisions.load("rule-cut"), "rule.safetensors could not be read as a rule"),
     (
         lambda: decisions.adjust_priors(np.eye(2), new=[0.5, 0.6]),
         "`new` must be shares that sum to 1, got a sum of 1.1",

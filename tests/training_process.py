@@ -100,7 +100,7 @@ def killed(folder, method):
         _, status = os.waitpid(child, 0)
         if os.WIFSIGNALED(status):
             kills += 1
-        there = sorted(folder.glob("step-*.json"))
+        there = sorted(folder.glob("step-*.safetensors"))
         places.append(there[-1].stem if there else None)
 
 
@@ -108,7 +108,7 @@ def terminated(folder, method):
     """SIGTERM in the middle of an epoch, then the rest."""
     child = forked(lambda: train(folder, method, progress=_terminate_at(7)))
     _, status = os.waitpid(child, 0)
-    step = sorted(folder.glob("step-*.json"))[-1].stem
+    step = sorted(folder.glob("step-*.safetensors"))[-1].stem
     return {"signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None, "step": step} | outcome(
         train(folder, method)
     )

@@ -19,10 +19,10 @@ After training, from logits to numbers, answers and pictures:
 - ``softkin.diagrams``: probabilities and labels → reliability diagrams and related figures
 - ``softkin.evaluation``, ``softkin.report``: files of predictions → all metrics, and an interactive page
 
-Where people already work: ``softkin.sklearn``, ``softkin.lightning``, ``softkin.torchmetrics`` and
-``softkin.transformers``.
+Where people already work: ``softkin.sklearn``, ``softkin.lightning``, ``softkin.torchmetrics``,
+``softkin.transformers``, ``softkin.trackers``.
 
-The laboratory, ``softkin.lab``: ``data``, ``models``, one ``training`` loop, ``study`` (methods side by side) and
+The laboratory, ``softkin.lab``: ``lab.data``, ``models``, one ``training`` loop, ``study`` (methods side by side) and
 ``suites`` (several studies, among them the paper's own tables).
 
 Importing ``softkin`` imports none of them, so it is fast; ``softkin.losses`` and the others are loaded when they are

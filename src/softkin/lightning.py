@@ -19,10 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import calibrators, diagrams
+from softkin import calibrators, diagrams, trackers
 from softkin._core import checks, ranks
-from softkin._io import trackers
-from softkin.losses.auto_alpha import AdjustableLabels
+from softkin.losses import SoftLabelCrossEntropy
 from softkin.metrics.measurement import VALUES, measure
 from softkin.metrics.scopes import Claims
 
@@ -110,7 +109,7 @@ class CalibrationCallback(Callback):  # type: ignore[misc]
         if trainer.state.fn == "fit":
             with torch.inference_mode(False), torch.no_grad():
                 for module in pl_module.modules():
-                    if isinstance(module, AdjustableLabels) and module.moves_alpha:
+                    if isinstance(module, SoftLabelCrossEntropy) and module.moves_alpha:
                         self.history[-1]["alpha"] = module.adjust(*self._last)
 
     def _measure(self, trainer: Any, pl_module: Any, logits: Tensor, labels: Tensor, prefix: str) -> None:

@@ -39,9 +39,20 @@ def similarity_labels(similarity: Array | SparseRows, alpha: float = 0.1) -> Ten
         Liu and JaJa, 2021, Sec. 5.4.
     """
     alpha = checks.alpha(alpha)
-    if isinstance(similarity, SparseRows):
-        s = similarity
+    s = checked_similarity(similarity)
+    if isinstance(s, SparseRows):
         return SparseRows(1 - alpha + alpha * s.own, s.indices, alpha * s.values, alpha * s.rest)
+    return (1 - alpha) * torch.eye(len(s), dtype=torch.float64) + alpha * s
+
+
+@overload
+def checked_similarity(similarity: Array) -> Tensor: ...
+@overload
+def checked_similarity(similarity: Array | SparseRows) -> Tensor | SparseRows: ...
+def checked_similarity(similarity: Array | SparseRows) -> Tensor | SparseRows:
+    """S, (K, K) float64 on the CPU, or ``SparseRows`` as they are; refused unless α is the mass on other classes."""
+    if isinstance(similarity, SparseRows):
+        return similarity
     dense = checks.square(similarity, "similarity")
     checks.rows_sum_to_one(dense, "similarity")
     if float(dense.diagonal().max()) > 1e-6:
@@ -50,7 +61,7 @@ def similarity_labels(similarity: Array | SparseRows, alpha: float = 0.1) -> Ten
             f"`similarity` must have a zero diagonal, so that α is the mass on the other classes, but class {k} is "
             f"{float(dense[k, k]):g} like itself; similarity.from_distances makes such a matrix."
         )
-    return (1 - alpha) * torch.eye(len(dense), dtype=torch.float64) + alpha * dense
+    return dense
 
 
 def uniform_labels(num_classes: int, alpha: float = 0.1) -> Tensor:

@@ -165,7 +165,7 @@ def test_processes_that_leave_end_well_though_their_threads_are_slow(tmp_path):
     """With destroy_process_group alone, PyTorch 2.13 aborts most of these processes."""
     body = """
 import os, pathlib
-from softkin import ranks
+from softkin._core import ranks
 dist.barrier()
 core = min(os.sched_getaffinity(0))
 for thread in pathlib.Path("/proc/self/task").iterdir():

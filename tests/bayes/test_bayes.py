@@ -16,7 +16,8 @@ from torch.nn import functional as F
 
 from places import TESTS
 from softkin import SoftkinError, bayes, predictions, smoothing
-from softkin.bayes.posterior import draw_seed, normal
+from softkin._core.randomness import key
+from softkin.bayes.posterior import normal
 from softkin.bayes.prototypes import distance_loss, distances
 from softkin.lab import models
 from softkin.predictions import Predictions
@@ -93,7 +94,7 @@ def test_mc_dropout_is_the_mean_of_passes_with_dropout_on():
     model, loader = network().eval(), rows()
     preds = bayes.mc_dropout(model, loader, passes=3, seed=7, members=True)
     for place in range(3):
-        torch.manual_seed(draw_seed(7, "dropout", place))
+        torch.manual_seed(key(7, "dropout", place))
         model[2].train()
         with torch.no_grad():
             expected = torch.cat([model(x) for x, _ in loader]).double().softmax(1)

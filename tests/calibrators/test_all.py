@@ -1,16 +1,16 @@
 """One list, one contract: what holds for every calibrator, whatever its method."""
 
-import json
 import warnings
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 from sklearn.base import clone
 
 from calibration_data import BY_FOLDS, FORMULAS, MAKERS, SLOW_AT_1000
 from softkin import SoftkinError, calibrators
-from softkin._io import files
+from softkin._io import bundles
 from softkin.calibrators import (
     BetaCalibration,
     Composed,
@@ -22,6 +22,7 @@ from softkin.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
+from softkin.predictions import Predictions
 
 
 @pytest.fixture(params=MAKERS, name="make")
@@ -183,10 +184,8 @@ def test_save_and_load(make, tmp_path):
     assert torch.equal(back.predict_proba(z), cal.predict_proba(z))
     with pytest.warns(UserWarning, match="2 of 3 samples are among those"):
         back.predict_proba(z[:3], sample_ids=["image 7", "image 8", "new"])
-    names = sorted(path.name.split("-")[0] for path in (tmp_path / "cal").iterdir())
-    assert names == ["calibrator.json", "tensors"]
     cal.fit(*drawn(seed=3)).save(tmp_path / "cal")  # over the old one
-    assert len(list((tmp_path / "cal").iterdir())) == 2
+    assert [path.name for path in (tmp_path / "cal").iterdir()] == ["calibrator.safetensors"]
     assert torch.equal(calibrators.load(tmp_path / "cal").predict_proba(z), cal.predict_proba(z))
 
 
@@ -383,54 +382,61 @@ def test_composition():
         TemperatureScaling() | 3
 
 
-def resave(path, about):
-    """Write calibrator.json with a checksum that fits, as who changes it on purpose would."""
-    about = {key: value for key, value in about.items() if key != "checksum"}
-    path.write_text(json.dumps({**about, "checksum": files.sha256_of_json(about)}))
-
-
 def test_damaged_files(tmp_path):
     z, y = drawn()
-    with pytest.raises(SoftkinError, match="holds no calibrator: there is no calibrator.json"):
+    with pytest.raises(SoftkinError, match="holds no calibrator: there is no calibrator.safetensors"):
         calibrators.load(tmp_path)
     VectorScaling().fit(z, y).save(tmp_path)
-    path = tmp_path / "calibrator.json"
-    text = path.read_text()
-    good = json.loads(text)
-    fitted = good["calibrator"]
+    path = tmp_path / "calibrator.safetensors"
+    content = path.read_bytes()
+    good, tensors = bundles.read(path, "a calibrator")
+    fitted = good["calibrator"]["fitted"]
 
-    def refused(match, **changes):
-        resave(path, {**good, **changes})
+    def refused(match, changes=None, **whole):
+        """Whoever changes a file on purpose can write checksums that fit."""
+        bundles.write(path, {**good, "calibrator": {"fitted": {**fitted, **(changes or {})}}, **whole}, tensors)
         with pytest.raises(SoftkinError, match=match) as said:
             calibrators.load(tmp_path)
         assert "\n" not in str(said.value)
 
-    refused("has format 9, and this softkin reads 2", format=9)
-    refused("`class` must be one of temperature, .* got 'os.system'", calibrator={**fitted, "class": "os.system"})
-    refused("must lie beside it", tensors="../elsewhere.safetensors")
-    refused("there is no such file", tensors="tensors-0.safetensors")
-    refused("damaged", calibrator={**fitted, "num_classes": 7})
-    refused("more than the 131,072 allowed", calibrator={**fitted, "num_classes": 10**12})
-    refused("damaged", calibrator={**fitted, "options": {"l2": -1}})
-    refused("damaged", calibrator={**fitted, "options": {"nonsense": 1}})
+    def attributes(**changes):
+        return {"attributes": {**fitted["attributes"], **changes}}
+
+    refused("has format 9, and this softkin reads 1", format=9)
+    refused("`name` must be one of temperature, .* got 'os.system'", {"name": "os.system"})
+    refused("its numbers do not fit|could not be read as a calibrator", {"name": "matrix"})
+    refused("it lacks 'elsewhere'", attributes(weight_={"a tensor": "elsewhere"}))
+    refused("damaged", attributes(num_classes_=7))
+    refused("more than the 131,072 allowed", attributes(num_classes_=10**12))
+    refused("damaged", attributes(class_names_=["cat"]))
+    refused("damaged", attributes(fitted_from_="nothing"))
+    refused("damaged", attributes(sample_digests_="abc"))
+    refused("damaged", attributes(certificate_={**fitted["attributes"]["certificate_"], "nll_before": "low"}))
+    refused("damaged", {"options": {"l2": -1}})
+    refused("damaged", {"options": {"nonsense": 1}})
+    refused("damaged", {"name": "Composed", "options": {"steps": []}})
     refused("damaged", calibrator=[1, 2])
-    refused("damaged", calibrator={**fitted, "class": "Composed", "steps": []})
     for field in fitted:
-        if field not in ("floor", "values"):
-            refused("damaged", calibrator={key: value for key, value in fitted.items() if key != field})
-    path.write_text(text.replace('"l2": 1e-06', '"l2": 1e-07'))
-    with pytest.raises(SoftkinError, match="is damaged: its checksum does not fit"):
+        refused("damaged", calibrator={"fitted": {key: value for key, value in fitted.items() if key != field}})
+    for field in fitted["attributes"]:
+        rest = {key: value for key, value in fitted["attributes"].items() if key != field}
+        refused(f"it lacks '{field}'", {"attributes": rest})
+    path.write_bytes(content.replace(b'\\"l2\\": 1e-06', b'\\"l2\\": 1e-07'))
+    assert path.read_bytes() != content
+    with pytest.raises(SoftkinError, match="is damaged: the checksum of its description does not fit"):
         calibrators.load(tmp_path)
     for nonsense in ("{", "[]", "3", "null", "[" * 100_000, '{"a":' * 100_000):
-        path.write_text(nonsense)
-        with pytest.raises(SoftkinError, match="could not be read as a calibrator"):
-            calibrators.load(tmp_path)
-    path.write_text(text)
-    assert calibrators.load(tmp_path).weight_.shape == (4,)
-    tensors = tmp_path / good["tensors"]
-    tensors.write_bytes(tensors.read_bytes()[:-8])
-    with pytest.raises(SoftkinError, match="is not what was written"):
+        for whole in (nonsense.encode(), save(tensors, {"softkin": nonsense})):
+            path.write_bytes(whole)
+            with pytest.raises(SoftkinError, match="could not be read as a calibrator"):
+                calibrators.load(tmp_path)
+    path.write_bytes(save(tensors))
+    with pytest.raises(SoftkinError, match="could not be read as a calibrator: it has no description by softkin"):
         calibrators.load(tmp_path)
+    path.write_bytes(content)
+    assert calibrators.load(tmp_path).weight_.shape == (4,)
+    with pytest.raises(SoftkinError, match="holds a VectorScaling, not a TemperatureScaling"):
+        TemperatureScaling.load(tmp_path)
 
 
 @pytest.mark.parametrize("shape", [(3,), (4, 4), (0,), ()])
@@ -442,26 +448,6 @@ def test_tensors_that_do_not_fit(tmp_path, shape):
     if shape == ():
         return  # a factor for all classes is a map too
     with pytest.raises(SoftkinError, match="damaged|could not be read"):
-        calibrators.load(tmp_path)
-
-
-def test_files_of_before(tmp_path):
-    """Format 1: no checksum, no floor."""
-    z, y = drawn()
-    cal = (TemperatureScaling() | VectorScaling()).fit(z, y)
-    cal.save(tmp_path)
-    path = tmp_path / "calibrator.json"
-    about = json.loads(path.read_text())
-    del about["checksum"], about["calibrator"]["values"]
-    for part in (about["calibrator"], *about["calibrator"]["steps"]):
-        del part["floor"]
-    path.write_text(json.dumps({**about, "format": 1}))
-    with pytest.warns(UserWarning, match="was written before calibrators had checksums"):
-        back = calibrators.load(tmp_path)
-    torch.testing.assert_close(back.predict_proba(z), cal.predict_proba(z), atol=0, rtol=0)
-    del about["calibrator"]["fitted_from"]
-    path.write_text(json.dumps({**about, "format": 1}))
-    with pytest.raises(SoftkinError, match="damaged"):
         calibrators.load(tmp_path)
 
 
@@ -583,3 +569,33 @@ def test_the_module_loads_no_other_library():
     code = f"import sys, softkin.calibrators; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_class_names_are_kept_and_matched(make, tmp_path):
+    """A file with the same classes in another order gets the probabilities of the file in the fitted order."""
+    z, y = drawn()
+    cal = make().fit(z, y, class_names=["ant", "bee", "cat", "dog"])
+    cal.save(tmp_path)
+    cal = calibrators.load(tmp_path)
+    assert cal.class_names_ == ["ant", "bee", "cat", "dog"]
+    assert cal.aligned(["ant", "bee", "cat", "dog"]) is cal.aligned(None) is None
+    assert cal.aligned(["0", "1", "2", "3"]) is None  # what columns without names are called
+    new = drawn(seed=1)[0]
+    order = torch.tensor([2, 0, 3, 1])
+    names = [cal.class_names_[k] for k in order.tolist()]
+    assert torch.equal(new[:, order][:, cal.aligned(names)], new)
+    turned = Predictions(new[:, order], order.argsort()[y], class_names=names)
+    expected = Predictions(new, y, class_names=cal.class_names_).calibrated(cal).probabilities
+    calibrated = turned.calibrated(cal)
+    assert calibrated.class_names == names
+    assert torch.equal(calibrated.probabilities, expected[:, order])
+    back = turned.in_order(cal.class_names_, "the calibrator")
+    assert torch.equal(back.logits, new)
+    assert torch.equal(back.labels, y)
+    with pytest.raises(ValueError, match="in any order, but it lacks 'dog'; it also has 'eel'."):
+        cal.aligned(["ant", "bee", "cat", "eel"])
+    with pytest.raises(SoftkinError, match="the predictions must have the classes of the calibrator, .* lacks 'dog'"):
+        Predictions(new, y, class_names=["ant", "bee", "cat", "eel"]).calibrated(cal)
+    with pytest.raises(ValueError, match="`class_names` must name each class, got 3 names for 4 classes"):
+        make().fit(z, y, class_names=["ant", "bee", "cat"])
+    assert make().fit(z, y).aligned(names) is None

@@ -8,9 +8,9 @@ import torch
 
 from calibration_data import drawn, plain_minimum
 from softkin.calibrators import DirichletCalibration, MatrixScaling, VectorScaling, newton
+from softkin.calibrators.held_out import folds_of
 from softkin.calibrators.linear import KULL_LAMBDAS, KULL_MUS
 from softkin.calibrators.newton import Affine, Coupled, Diagonal, HeldDiagonal, _evaluated, minimise
-from softkin.calibrators.selection import folds_of
 
 
 def odir(k, lam, mu):

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from calibration_data import BY_FOLDS, MAKERS
@@ -38,6 +38,8 @@ def test_what_must_not_matter(name, sample):
     make = MAKERS[name]
     z, y, generator = sample
     n, k = z.shape
+    if name == "spline":  # which calibrates the winner: of two equal ones that is the first
+        assume(bool((z.topk(2, dim=1).values.diff(dim=1) != 0).all()))
     p = calibrated(make, z, y, z)
     classes = torch.randperm(k, generator=generator)
     renamed = calibrated(make, z[:, classes], torch.argsort(classes)[y], z[:, classes])
@@ -45,7 +47,7 @@ def test_what_must_not_matter(name, sample):
     if name not in BY_FOLDS:  # folds are by place
         order = torch.randperm(n, generator=generator)
         torch.testing.assert_close(calibrated(make, z[order], y[order], z), p, atol=1e-5, rtol=0)
-    if make()._is_shift_invariant():
+    if make().is_shift_invariant():
         shift = torch.randint(-8, 9, (n, 1), generator=generator)
         torch.testing.assert_close(calibrated(make, z + shift, y, z - 5), p, atol=1e-5, rtol=0)
     for low in (z.half(), z.float(), z.numpy().astype(np.float32)):

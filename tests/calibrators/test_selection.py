@@ -21,7 +21,7 @@ from softkin.calibrators import (
     VectorScaling,
     selection,
 )
-from softkin.calibrators.selection import cross_fit, folds_of
+from softkin.calibrators.held_out import cross_fit, folds_of
 
 
 def test_folds_cover_all_samples_once():

@@ -77,6 +77,22 @@ def test_the_floor_is_the_best_by_brute_force():
     assert estimate.scores == p.numel()
 
 
+@pytest.mark.parametrize("n", [50, 100, 1000])
+def test_zeros_that_are_never_true_have_half_a_hit(n):
+    """All rows are (0.6, 0.4, 0), and 60 % and 40 % of them are of the first two classes: solved by hand.
+
+    The zeros get the mass e = 0.5/n. The mean of ln p is kept, so that the first class gets 0.6 + e·ln 4/ln 1.5 (scores
+    count in units of half a step, 0.1), the second the rest; their odds give β, and the odds of the zeros then f.
+    """
+    p = torch.tensor([[0.6, 0.4, 0.0]], dtype=torch.float64).repeat(n, 1)
+    y = (torch.arange(n) % 5 >= 3).long()
+    share = 0.5 / n
+    first = 0.6 + share * math.log(4) / math.log(1.5)
+    second = 1 - share - first
+    beta = math.log(first / second) / math.log(1.5)
+    assert floor_of(p, y).value == pytest.approx(0.4 * (share / second) ** (1 / beta), rel=1e-4)
+
+
 def test_labels_decide_how_far_below():
     """Zeros that are true as often as half a step says stay there; zeros that never are go far below."""
     generator = torch.Generator().manual_seed(0)

@@ -12,7 +12,7 @@ import command_line
 from places import ROOT
 from softkin import calibrators, cli, metrics
 from softkin.evaluation import leaks
-from softkin.predictions import Predictions, formats
+from softkin.predictions import Predictions, reading
 
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
 
@@ -44,8 +44,8 @@ def test_fit_and_apply_are_the_librarys(capsys, tmp_path, suffix):
     code, output, errors = run(capsys, "apply", tmp_path / "cal", TEST, "--output", path)
     assert (code, errors) == (0, "")
     assert "NLL 0.5248 → " in output
-    before, after = formats.read(TEST), formats.read(path)
-    held_out = formats.read(VALIDATION)
+    before, after = reading.read(TEST), reading.read(path)
+    held_out = reading.read(VALIDATION)
     expected = (
         calibrators.TemperatureScaling()
         .fit(held_out.logits, held_out.known_labels)
@@ -68,7 +68,7 @@ def test_json(capsys, tmp_path):
     assert code == 0
     assert about["certificate"]["num_samples"] == 700
     assert about["certificate"]["held_out"]["folds"] == 5
-    assert about["digest"] == formats.read(VALIDATION).digest
+    assert about["digest"] == reading.read(VALIDATION).digest
     code, output, _ = run(capsys, "apply", tmp_path / "c", TEST, "--output", tmp_path / "o.npz", "--json")
     assert json.loads(output)["after"]["nll"] < json.loads(output)["before"]["nll"]
     assert json.loads(output)["warnings"] == []
@@ -76,7 +76,7 @@ def test_json(capsys, tmp_path):
 
 def test_what_was_fitted_on_is_noticed(capsys, tmp_path):
     run(capsys, "fit", VALIDATION, "--method", "temperature", "--output", tmp_path / "cal")
-    held_out, other = formats.read(VALIDATION), formats.read(TEST)
+    held_out, other = reading.read(VALIDATION), reading.read(TEST)
     # The same file under another name, in another form, in another order, and a part of it among others.
     names = [f"logits_{name}" for name in held_out.class_names]
     rows = [
@@ -191,7 +191,7 @@ def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
     assert (code, errors) == (0, "")
     result = json.loads(path.read_text())
     assert {line["method"] for line in result["methods"]} == {"uncalibrated", *calibrators.REGISTRY}
-    held_out, test = formats.read(VALIDATION), formats.read(TEST)
+    held_out, test = reading.read(VALIDATION), reading.read(TEST)
     values = []
     for line in result["methods"]:
         p = test.probabilities
@@ -288,15 +288,44 @@ def test_a_method_that_fails_is_a_line_and_not_the_end(capsys, tmp_path, monkeyp
     def refuse(self, *_):
         raise ValueError("there are too few samples.")
 
-    monkeypatch.setattr(calibrators.VectorScaling, "_fit", refuse)
+    monkeypatch.setattr(calibrators.VectorScaling, "fit_rows", refuse)
     code, output, _ = run(capsys, "compare", VALIDATION, TEST, "--methods", "vector,temperature", "--resamples", 100)
     assert code == 0
     assert "failed: there are too few samples." in output
     assert "Lowest NLL: temperature" in output
 
 
+def test_classes_in_another_order_are_matched_by_name(capsys, tmp_path):
+    test = reading.read(TEST)
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(1))
+    names = [test.class_names[k] for k in order.tolist()]
+    Predictions(test.logits[:, order], order.argsort()[test.labels], names).save(tmp_path / "turned.npz")
+    run(capsys, "fit", VALIDATION, "--method", "vector", "--output", tmp_path / "cal")
+    said = {}
+    for path in (TEST, tmp_path / "turned.npz"):
+        code, output, errors = run(capsys, "apply", tmp_path / "cal", path, "--output", tmp_path / f"to {path.name}")
+        assert (code, errors) == (0, "")
+        said[path.name] = output.splitlines()
+    line = "turned.npz has its classes in another order than the calibrator; they were matched by name."
+    assert said["turned.npz"][0] == line
+    assert said["turned.npz"][1:-1] == said[TEST.name][:-1]  # the same NLL and ECE
+    straight, turned = (reading.read(tmp_path / f"to {path}") for path in (TEST.name, "turned.npz"))
+    assert turned.class_names == names
+    assert torch.equal(turned.probabilities, straight.probabilities[:, order])
+    for named in (VALIDATION, tmp_path / "turned.npz"):
+        code, output, _ = run(capsys, "compare", named, TEST, "--methods", "vector,ts", "--resamples", 100, "--json")
+        assert code == 0
+    Predictions(test.logits, test.labels, [*"abcdefghij"]).save(tmp_path / "other.npz")
+    for action in (("apply", tmp_path / "cal"), ("compare", VALIDATION)):
+        to = ("--output", tmp_path / "x.npz") if action[0] == "apply" else ()
+        code, _, errors = run(capsys, *action, tmp_path / "other.npz", *to)
+        assert code == 1
+        assert "other.npz must have the classes of" in errors
+        assert "in any order, but it lacks 'zero', 'one'" in errors
+
+
 def test_probabilities_only(capsys, tmp_path):
-    held_out, test = formats.read(VALIDATION), formats.read(TEST)
+    held_out, test = reading.read(VALIDATION), reading.read(TEST)
     for name, first in (("v", held_out), ("t", test)):
         np.savez(tmp_path / f"{name}.npz", probs=first.probabilities.numpy(), labels=first.known_labels.numpy())
     code, _, _ = run(capsys, "fit", tmp_path / "v.npz", "--method", "temperature", "--output", tmp_path / "cal")
@@ -306,7 +335,7 @@ def test_probabilities_only(capsys, tmp_path):
     code, output, _ = run(capsys, "apply", tmp_path / "cal", tmp_path / "u.npz", "--output", tmp_path / "o.npz")
     assert code == 0
     assert output.startswith("TemperatureScaling, fitted on 700 samples, applied to 797\nWrote")
-    written = formats.read(tmp_path / "o.npz")
+    written = reading.read(tmp_path / "o.npz")
     assert written.labels is None
     expected = calibrators.TemperatureScaling().fit(held_out.logits, held_out.known_labels).predict_proba(test.logits)
     torch.testing.assert_close(written.probabilities, expected.double(), atol=1e-5, rtol=1e-4)
@@ -318,7 +347,7 @@ def test_probabilities_only(capsys, tmp_path):
         (["fit", "V", "--method", "temprature", "--output", "OUT"], 2, "got 'temprature'; did you mean 'temperature'?"),
         (["fit", "V", "--output", "OUT"], 2, "required: --method"),
         (["fit", "V", "--method", "ets", "--output", "V"], 2, "--output must be a folder"),
-        (["fit", "V", "--method", "ets", "--output", "THERE"], 2, "calibrator.json exists already; pass"),
+        (["fit", "V", "--method", "ets", "--output", "THERE"], 2, "calibrator.safetensors exists already; pass"),
         (["fit", "absent.npz", "--method", "ets", "--output", "OUT"], 1, "there is no such file"),
         (["fit", "U", "--method", "ets", "--output", "OUT"], 1, "must have labels for this"),
         (["apply", "OUT", "T", "--output", "o.npz"], 1, "holds no calibrator"),

@@ -247,7 +247,7 @@ def test_errors_are_one_sentence(capsys, tmp_path, names, arguments, code, words
 def test_options_that_do_not_fit_are_refused(capsys, tmp_path, names):
     (tmp_path / "img" / "train").mkdir(parents=True)
     (tmp_path / "img" / "test").mkdir()
-    (tmp_path / "utf16.txt").write_text("cat\ndog\n", encoding="utf-16")
+    (tmp_path / "latin.txt").write_text("cat\ncafé\n", encoding="latin-1")
     (tmp_path / "names.md").write_text("cat\ndog\n")
     for arguments, code, words in (
         ([names, "--size", 8], 2, "--size must be left out: distances of names need no samples"),
@@ -256,7 +256,7 @@ def test_options_that_do_not_fit_are_refused(capsys, tmp_path, names):
         (["digits", "--device", "nonsense"], 2, "the device nonsense cannot be used"),
         ([names, "--output", names], 2, "--output must be a folder"),
         ([tmp_path / "img"], 1, "must hold one folder of images for each class, but no image was found"),
-        ([tmp_path / "utf16.txt"], 1, "; save it in that encoding"),
+        ([tmp_path / "latin.txt"], 1, "; save it in that encoding"),
         ([tmp_path / "names.md"], 1, "class names come in a .txt file"),
     ):
         status, _, errors = run(capsys, "similarity", *arguments)

@@ -35,6 +35,37 @@ def parsed(*options):
     return spec_of(parser().parse_args(["compare", *options]))
 
 
+def options_of(command):
+    from softkin.cli import parser
+    from softkin.cli.arguments import subcommands
+
+    (commands,) = subcommands(parser())
+    return {option for action in commands.choices[command]._actions for option in action.option_strings}
+
+
+def test_what_changes_a_training_is_an_option_of_train_and_of_compare():
+    """Those of one run alone are left: what is logged, and code to run, which a study's file must not name."""
+    alone = {"--method", "--seed", "--distance", "--log-json", "--tracker", "--checkpoint-every"}
+    alone |= {"--encoder", "--template", "--descriptions"}
+    assert options_of("train") - options_of("compare") == alone
+
+
+def test_parameters_of_methods_are_values_or_lists_to_try():
+    spec = parsed(
+        "--methods", "focal,swag,margin", "--gamma", "1,2", "--margin", "5,10", "--passes", "3", "--lr", "0.2"
+    )
+    assert spec.parameters == {"gamma": (1.0, 2.0), "margin": (5.0, 10.0), "passes": (3.0,)}
+    assert spec.candidates("focal") == [{"gamma": 1.0}, {"gamma": 2.0}]
+    assert spec.candidates("swag") == [{"passes": 3.0}]
+    assert spec.recipe == {"lr": 0.2}
+    with pytest.raises(
+        ValueError, match="every tunable method must get the same number of trials, but gamma has 2, mar"
+    ):
+        parsed("--methods", "focal,margin", "--gamma", "1,2", "--margin", "5,6,7")
+    with pytest.raises(ValueError, match="must hold one value for 'passes', which no method tunes, got 2"):
+        parsed("--methods", "swag", "--passes", "3,4")
+
+
 def test_options_describe_a_study():
     spec = parsed(
         *[

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from command_line import run
 from places import EXAMPLES
@@ -42,6 +43,45 @@ def test_fit_and_apply_sets(capsys, tmp_path, rows):
         assert file["class_names"].tolist() == names
 
 
+KINDS = {"even": ["zero", "two", "four"], "odd": ["one", "three"], "large": ["five", "six", "seven", "eight", "nine"]}
+PAIRS = [("number", kind) for kind in KINDS] + [(kind, name) for kind, names in KINDS.items() for name in names]
+TREES = {
+    "header.csv": "parent,child\n" + "".join(f"{parent},{child}\n" for parent, child in PAIRS),
+    "headerless.csv": "".join(f"{parent},{child}\n" for parent, child in PAIRS),
+    "semicolons.csv": "".join(f"{parent};{child}\n" for parent, child in PAIRS),
+    "turned.csv": "child,parent\n" + "".join(f"{child},{parent}\n" for parent, child in PAIRS),
+    "t.tsv": "".join(f"{parent}\t{child}\n" for parent, child in PAIRS),
+    "t.txt": "".join(f"{parent} {child}\n" for parent, child in PAIRS),
+    "t.jsonl": "".join(json.dumps({"parent": parent, "child": child}) + "\n" for parent, child in PAIRS),
+    "t.json": json.dumps({"number": KINDS}),
+    "t.yaml": "".join(f"{kind}: [{', '.join(names)}]\n" for kind, names in KINDS.items()),
+    "superclasses.csv": "class,superclass\n" + "".join(f"{child},{parent}\n" for parent, child in PAIRS[3:]),
+    "superclasses.json": json.dumps({child: parent for parent, child in PAIRS[3:]}),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_file_is_the_same_tree_in_every_command(capsys, tmp_path, rows, name):
+    names = rows[0].class_names
+    (tmp_path / name).write_text(TREES[name])
+    (tmp_path / "names.txt").write_text("".join(f"{known}\n" for known in names))
+    fit = ("decide", "fit", VALIDATION, "--rule", "climb", "--tree", tmp_path / name, "--error", 0.1)
+    code, _, errors = run(capsys, *fit, "--output", tmp_path / "r")
+    assert code == 0, errors
+    tree = decisions.load(tmp_path / "r").tree
+    root = "everything" if "superclasses" in name or name == "t.yaml" else "number"
+    assert tree.names[10:] == ("odd", "even", "large", root)
+    assert [tree.names[tree.parents[k]] for k in range(10)] == [
+        next(kind for kind, members in KINDS.items() if known in members) for known in names
+    ]
+    out = tmp_path / "out"
+    code, _, errors = run(capsys, "similarity", tmp_path / "names.txt", "--tree", tmp_path / name, "--output", out)
+    assert code == 0, errors
+    expected = distances.from_taxonomy(PAIRS, names)
+    np.testing.assert_array_equal(distances.load(out / "distances.safetensors", class_names=names), expected)
+    np.testing.assert_array_equal(distances.from_taxonomy(tree, names), expected)
+
+
 def test_climb_by_names_alone_and_by_files(capsys, tmp_path, rows):
     validation, test = rows
     names = test.class_names
@@ -60,6 +100,26 @@ def test_climb_by_names_alone_and_by_files(capsys, tmp_path, rows):
     (tmp_path / "edges.csv").write_text("parent,child\n" + "".join(f"{'even' if k % 2 == 0 else 'odd'},{name}\n" for k, name in enumerate(names)))  # fmt: skip
     assert run(capsys, "decide", "fit", VALIDATION, "--rule", "climb", "--tree", tmp_path / "edges.csv", "--error", 0.1, "--output", tmp_path / "r", "--force")[0] == 0  # fmt: skip
     assert decisions.load(tmp_path / "r").tree.names[10:] == ("even", "odd", "everything")
+
+
+def test_classes_in_another_order_are_matched_by_name(capsys, tmp_path, rows):
+    _, test = rows
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(1))
+    names = [test.class_names[k] for k in order.tolist()]
+    turned = tmp_path / "turned.npz"
+    predictions.Predictions(test.logits[:, order], order.argsort()[test.labels], names, test.sample_ids).save(turned)
+    for rule in (("sets", "--conditional", "class"), ("climb", "--tree", "names", "--error", 0.2)):
+        run(capsys, "decide", "fit", VALIDATION, "--rule", *rule, "--output", tmp_path / "rule", "--force")
+        said = {}
+        for path in (TEST, turned):
+            to = tmp_path / f"{path.stem}.jsonl"
+            code, output, errors = run(capsys, "decide", "apply", tmp_path / "rule", path, "--output", to, "--force")
+            assert (code, errors) == (0, "")
+            said[path.stem] = output.splitlines()
+        line = "turned.npz has its classes in another order than the rule; they were matched by name."
+        assert said["turned"][0] == line
+        assert said["turned"][1:-1] == said[TEST.stem][:-1]
+        assert (tmp_path / "turned.jsonl").read_text() == (tmp_path / f"{TEST.stem}.jsonl").read_text()
 
 
 @pytest.mark.filterwarnings("default")
@@ -167,7 +227,7 @@ def test_groups_of_classes_come_from_a_file(capsys, tmp_path, rows):
         ("g.csv", "class,group\nzero,a\n", "must have a group for each class, but 'one' has none"),
         ("g.csv", "class,group\nzeroo,a\n", "got 'zeroo'; did you mean 'zero'?"),
         ("g.csv", "class,group\nzero,a\nzero,b\n", "must give each class one group, but 'zero' has two."),
-        ("g.csv", "class,group\nzero,a,b\n", "must have a header and two columns, class and group, but line 2 has 3."),
+        ("g.csv", "class,group\nzero,a,b\n", "must have two columns, class and group, but line 2 has 3."),
         ("g.json", "[1]", "must be one JSON object with the group of each class"),
         ("clas", None, "--conditional must be class, or a .csv or .json file with the group of each class, got"),
     ],

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 from softkin import distances
-from softkin.distances import autoencoder, principal
+from softkin.distances import autoencoder
 from softkin.lab import models
 
 
@@ -44,7 +44,7 @@ def test_starts_at_principal_components():
     """With f = g = 0 the reconstruction is that of PCA, to rounding."""
     x = torch.randn(200, 48, generator=torch.Generator().manual_seed(0)) * torch.linspace(0.1, 3, 48)
     peer = PCA(6).fit(x.numpy())
-    axes, mean = principal.principal_axes(lambda most: x.split(64), 48, 6, seed=0)
+    axes, mean = autoencoder.principal_axes(lambda most: x.split(64), 48, 6, seed=0)
     network = models.autoencoder(6, (48,))
     network.set_axes(axes.float(), mean.float())
     expected = peer.inverse_transform(peer.transform(x.numpy()))
@@ -57,15 +57,15 @@ def test_iterated_axes_hold_nearly_the_variance_of_exact_ones(digits):
     def batches(most):
         return x[:most].split(100)
 
-    exact, mean = principal.principal_axes(batches, 64, 8, seed=0)
-    actual = principal._iterated(batches, mean, 8, seed=0)
+    exact, mean = autoencoder.principal_axes(batches, 64, 8, seed=0)
+    actual = autoencoder._iterated(batches, mean, 8, seed=0)
     torch.testing.assert_close(actual @ actual.T, torch.eye(8, dtype=torch.float64), atol=1e-5, rtol=0)
     held = [float(((x.double() - mean) @ axes.T).square().sum()) for axes in (exact, actual)]
     assert held[0] * 0.999 < held[1] <= held[0] * (1 + 1e-6)
 
 
 def test_fewer_rows_than_axes():
-    axes, _ = principal.principal_axes(lambda most: [torch.eye(5)], 5, 5, seed=0)
+    axes, _ = autoencoder.principal_axes(lambda most: [torch.eye(5)], 5, 5, seed=0)
     assert axes.shape == (4, 5)
 
 
@@ -118,7 +118,7 @@ def test_held_out_rows_teach_nothing(digits):
             images[row] = 16 - images[row]
         rows = autoencoder.Rows(images, None, torch.device("cpu"))
         rows.standardise(torch.tensor(order[60:]))
-        axes, _ = principal.principal_axes(
+        axes, _ = autoencoder.principal_axes(
             lambda most, rows=rows: (batch.flatten(1) for batch in rows.batches(torch.tensor(order[60:]), 100)),
             64,
             8,

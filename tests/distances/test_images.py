@@ -9,7 +9,8 @@ from scipy.spatial.distance import cdist
 from torch.utils.data import DataLoader, TensorDataset
 
 from softkin import distances
-from softkin.distances import histograms, pairs
+from softkin.distances import histograms
+from softkin.distances import images as exact
 
 
 def brute_force(samples, labels, p):
@@ -125,15 +126,15 @@ def test_float32_products_stay_within_a_millionth(cifar100, monkeypatch, p):
         labels[chosen],
     )
     images += np.random.default_rng(0).random(images.shape, dtype=np.float32)
-    monkeypatch.setattr(pairs, "SMALL", 0)
-    monkeypatch.setattr(pairs, "TILE", 100)
+    monkeypatch.setattr(exact, "SMALL", 0)
+    monkeypatch.setattr(exact, "TILE", 100)
     np.testing.assert_allclose(distances.from_images(images, labels, p=p), brute_force(images, labels, p), rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_centring_alone_spares_a_common_offset(monkeypatch, dtype):
-    monkeypatch.setattr(pairs, "SMALL", 0)
-    monkeypatch.setattr(pairs, "CLOSE", {torch.float32: 0.0, torch.float64: 0.0})  # nothing is computed again
+    monkeypatch.setattr(exact, "SMALL", 0)
+    monkeypatch.setattr(exact, "CLOSE", {torch.float32: 0.0, torch.float64: 0.0})  # nothing is computed again
     features = (np.random.default_rng(0).normal(size=(60, 30)) + 3000).astype(dtype)
     labels = np.arange(60) % 3
     expected = brute_force(features, labels, 2)
@@ -144,7 +145,7 @@ def test_centring_alone_spares_a_common_offset(monkeypatch, dtype):
 
 def test_sums_are_in_float64(monkeypatch):
     """One row far from all others: its large distances must not round the small ones away."""
-    monkeypatch.setattr(pairs, "SMALL", 0)
+    monkeypatch.setattr(exact, "SMALL", 0)
     rng = np.random.default_rng(0)
     features, labels = rng.normal(size=(900, 20)).astype(np.float32), np.arange(900) % 3
     features[0] *= 2.5e4
@@ -162,7 +163,7 @@ def test_any_scale(factor):
 
 
 def test_a_training_loop_s_settings_do_not_reach_in(monkeypatch):
-    monkeypatch.setattr(pairs, "SMALL", 0)
+    monkeypatch.setattr(exact, "SMALL", 0)
     features, labels = torch.randn(90, 40), torch.arange(90) % 3
     torch.set_float32_matmul_precision("medium")
     try:
@@ -177,7 +178,7 @@ def test_a_training_loop_s_settings_do_not_reach_in(monkeypatch):
 def test_errors_do_not_depend_on_tiles(monkeypatch):
     features, labels = torch.randn(90, 4), torch.arange(90) % 3
     whole = distances.from_features(features, labels, max_per_class=20, return_error=True)
-    monkeypatch.setattr(pairs, "TILE", 7)
+    monkeypatch.setattr(exact, "TILE", 7)
     for first, other in zip(
         distances.from_features(features, labels, max_per_class=20, return_error=True), whole, strict=True
     ):
@@ -186,13 +187,13 @@ def test_errors_do_not_depend_on_tiles(monkeypatch):
 
 def test_tight_clusters_and_outliers_stay_right_and_cheap(monkeypatch):
     """Many close pairs: a tile is done again as a whole, not pair by pair."""
-    monkeypatch.setattr(pairs, "SMALL", 0)
+    monkeypatch.setattr(exact, "SMALL", 0)
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(4), 100)
     features = (rng.normal(size=(4, 50))[labels] + 0.01 * rng.normal(size=(400, 50))).astype(np.float32)
     calls = []
-    real = pairs._euclidean
-    monkeypatch.setattr(pairs, "_euclidean", lambda x, *a, **o: calls.append(x.dtype) or real(x, *a, **o))
+    real = exact._euclidean
+    monkeypatch.setattr(exact, "_euclidean", lambda x, *a, **o: calls.append(x.dtype) or real(x, *a, **o))
     np.testing.assert_allclose(distances.from_features(features, labels), brute_force(features, labels, 2), rtol=1e-6)
     assert torch.float64 in calls
     features[0] = 1e5
@@ -201,8 +202,8 @@ def test_tight_clusters_and_outliers_stay_right_and_cheap(monkeypatch):
 
 def test_cancellation_does_not_show(monkeypatch):
     """Tight clusters far from each other and far from the origin: the distances within a cluster cancel."""
-    monkeypatch.setattr(pairs, "SMALL", 0)
-    monkeypatch.setattr(pairs, "TILE", 64)
+    monkeypatch.setattr(exact, "SMALL", 0)
+    monkeypatch.setattr(exact, "TILE", 64)
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(4), 40)
     centres = 1000 + 100 * rng.normal(size=(4, 50))

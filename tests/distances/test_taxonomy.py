@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softkin import SoftkinError, distances, similarity
-from softkin.distances.taxonomy import MEASURES, Taxonomy
-from softkin.distances.taxonomy_files import read_taxonomy
+from softkin.distances import taxonomy
+from softkin.distances.taxonomy import MEASURES
+from softkin.distances.tree_files import read_tree
 from softkin.distances.wordnet import WordNet
 
 TREE = [
@@ -93,7 +94,7 @@ def test_rows_in_blocks_are_those_of_the_whole_matrix(monkeypatch):
     names = [str(n) for n in range(20, 60)]
     for measure in MEASURES:
         S = similarity.from_distances(distances.from_taxonomy(edges, names, measure), 1.5)
-        rows = Taxonomy(edges).rows(names, measure)
+        rows = taxonomy.rows(edges, names, measure)
         torch.testing.assert_close(similarity.from_blocks(40, rows, 1.5, top_m=39).dense(), S)
         sparse = similarity.from_blocks(40, rows, 1.5, top_m=5)
         torch.testing.assert_close(sparse.dense().sum(dim=1), torch.ones(40, dtype=torch.float64))
@@ -161,7 +162,7 @@ def test_files_of_all_forms_say_the_same(tmp_path):
         path = tmp_path / name
         path.write_text(text, encoding="utf-8")
         torch.testing.assert_close(distances.from_taxonomy(path, names), D, msg=name)
-    assert sorted(read_taxonomy(tmp_path / "t.yaml").leaves) == sorted(names)
+    assert sorted(read_tree(tmp_path / "t.yaml").leaves) == sorted(names)
 
 
 @pytest.mark.parametrize(
@@ -211,8 +212,11 @@ def test_superclasses_from_a_column_of_the_data(shared_data):
 
 
 def test_superclasses_by_class():
-    tree = distances.from_superclasses([0, 0, 1])
-    assert distances.from_taxonomy(tree, ["0", "1", "2"])[0].tolist() == [0, 0.5, 1]
+    tree = distances.Tree.from_superclasses([0, 0, 1, 1], class_names=["cat", "dog", "rose", "oak"])
+    assert distances.from_taxonomy(tree, ["cat", "dog", "rose"])[0].tolist() == [0, 0.5, 1]
+    assert distances.from_taxonomy(tree, ["oak", "cat", "dog", "rose"])[1].tolist() == [1, 0, 0.5, 1]
+    with pytest.raises(SoftkinError, match="the tree must reach every class, but 'car' is not in it"):
+        distances.from_taxonomy(tree, ["cat", "car"])
 
 
 # WordNet

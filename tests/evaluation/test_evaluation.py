@@ -131,7 +131,7 @@ def test_streams_show_the_same(tmp_path, network_logits, monkeypatch):
     whole = evaluation.evaluate_file(tmp_path / "p.npz", resamples=400)
     assert whole.predictions is not None
     monkeypatch.setattr(files, "ROWS", 3000)
-    monkeypatch.setattr("softkin.predictions.formats.BLOCK", 10 * 1300)
+    monkeypatch.setattr("softkin.predictions.blocks.BLOCK", 10 * 1300)
     streamed = evaluation.evaluate_file(tmp_path / "p.npz", resamples=400)
     assert streamed.predictions is None
     assert streamed.data["settings"]["resampled"] == "1000 groups of rows"
@@ -374,8 +374,8 @@ def test_output_report_and_force(capsys, tmp_path):
     ("arguments", "code", "words"),
     [
         (["absent.npz"], 1, "absent.npz could not be read: there is no such file"),
-        (["UNCLEAR"], 1, "does not say whether its `predictions` are logits or probabilities, and that is never guessed; type --logits"),
-        (["UNCLEAR", "--probs"], 1, "must not be negative"),
+        (["UNCLEAR"], 1, "does not say whether its numbers are logits or probabilities, and the numbers could be either; type --logits"),
+        (["UNCLEAR", "--probs"], 1, "must have rows that sum to 1, but row 0 sums to 1.4"),
         (["NOLABELS"], 1, "must have labels, one for each row; name a file of them with --labels"),
         (["GOOD", "--confidence", "1.5"], 2, "--confidence must be between 0 and 1, got 1.5"),
         (["GOOD", "--abstain", "5"], 2, "--abstain must be between 0 and 1, got 5"),
@@ -389,7 +389,7 @@ def test_output_report_and_force(capsys, tmp_path):
     ],
 )  # fmt: skip
 def test_errors_are_one_sentence(capsys, tmp_path, arguments, code, words):
-    np.savez(tmp_path / "u.npz", predictions=np.eye(3) - 0.5, label_ids=np.arange(3))
+    np.savez(tmp_path / "u.npz", predictions=0.5 * np.eye(3) + 0.3, label_ids=np.arange(3))
     np.savez(tmp_path / "n.npz", logits=np.eye(3))
     replaced = {"UNCLEAR": tmp_path / "u.npz", "NOLABELS": tmp_path / "n.npz", "GOOD": EXAMPLE}
     status, output, errors = run(capsys, "evaluate", *(replaced.get(argument, argument) for argument in arguments))

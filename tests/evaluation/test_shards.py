@@ -174,7 +174,7 @@ def test_a_worker_that_dies_is_a_failure(folder):
         ):
             process.perform(task(folder))
     finally:
-        process.stop()
+        process.close(at_once=True)
 
 
 def test_a_metric_that_only_the_caller_knows(folder):

@@ -26,7 +26,7 @@ from softkin import SoftkinError, calibrators, decisions, distances
 from softkin.lab import data, study, training
 from softkin.lab.study import perform, records
 from softkin.lab.training import checkpoints
-from softkin.predictions import Predictions, formats
+from softkin.predictions import Predictions, reading
 from softkin.word_vectors import WordVectors
 
 NAMES = ["cat", "dog", "rose"]
@@ -51,7 +51,7 @@ class Kind:
 
 
 def _predictions(path):
-    loaded = formats.read(path)
+    loaded = reading.read(path)
     ids = loaded.sample_ids.tolist() if isinstance(loaded.sample_ids, torch.Tensor) else loaded.sample_ids
     return loaded.scores.tolist(), None if loaded.labels is None else loaded.labels.tolist(), loaded.class_names, ids
 
@@ -213,7 +213,7 @@ def _foreign(path):
 def _calibrator(folder):
     fitted = calibrators.VectorScaling().fit(torch.from_numpy(LOGITS), torch.from_numpy(LABELS), sample_ids=IDS)
     fitted.save(folder / "toy-calibrator")
-    return folder / "toy-calibrator" / "calibrator.json"
+    return folder / "toy-calibrator" / "calibrator.safetensors"
 
 
 def _read_calibrator(path):
@@ -228,7 +228,7 @@ def _rule(folder):
     )
     rule.class_names_ = NAMES
     rule.save(folder / "toy-rule")
-    return folder / "toy-rule" / "rule.json"
+    return folder / "toy-rule" / "rule.safetensors"
 
 
 def _read_rule(path):
@@ -334,11 +334,11 @@ def _damaged_runs(folder):
 
 def _checkpoint(folder):
     _copied(_training_files(), folder / "toy-training")
-    return next((folder / "toy-training").glob("step-*.json"))
+    return next((folder / "toy-training").glob("step-*.safetensors"))
 
 
 def _read_checkpoint(path):
-    loaded = checkpoints.read(path.with_suffix(".json"))
+    loaded = checkpoints.read(path)
     return loaded.state, {name: tensor.tolist() for name, tensor in loaded.tensors.items()}
 
 
@@ -364,7 +364,7 @@ def _superclasses(path):
 
 
 def _taxonomy(path):
-    read = distances.read_taxonomy(path)
+    read = distances.read_tree(path)
     return read.parents, distances.from_taxonomy(read, NAMES).tolist()
 
 
@@ -427,15 +427,12 @@ DATA = {
 }
 FITTED = {
     "calibrator": Kind(_calibrator, _read_calibrator, True),
-    "calibrator-tensors": Kind(_beside(_calibrator, "tensors-*"), _read_calibrator, True),
     "rule": Kind(_rule, _read_rule, True),
-    "rule-tensors": Kind(_beside(_rule, "tensors-*"), _read_rule, True),
     "study": Kind(_study, _read_study, True),
     "study-toml": Kind(_saved("study.toml", _toml), _read_toml, False),
     "record": Kind(_record, _read_record, True),
     "record-predictions": Kind(_beside(_record, "validation.safetensors"), _read_record, True),
     "checkpoint": Kind(_checkpoint, _read_checkpoint, True),
-    "checkpoint-tensors": Kind(_beside(_checkpoint, "step-*.safetensors"), _read_checkpoint, True),
     "checkpoint-run": Kind(_beside(_checkpoint, "run.json"), _claimed, True),
 }
 CLASSES = {

@@ -98,7 +98,7 @@ class Training:
 
         from softkin.lab.training import checkpoints
 
-        for path in (folder / "run").glob("checkpoints/step-*.json"):
+        for path in (folder / "run").glob("checkpoints/step-*.safetensors"):
             assert checkpoints.read(path).tensors
         for path in (folder / "run").glob("*.safetensors"):
             assert load_file(path)

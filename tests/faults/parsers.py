@@ -12,14 +12,15 @@ from pathlib import Path
 import damage
 import numpy as np
 from PIL import Image
+from safetensors.torch import save
 
 from softkin import SoftkinError, calibrators, decisions, distances
-from softkin._io import files
+from softkin._io import bundles, files
 from softkin.lab import study
 from softkin.lab.data import archives, arrays, cifar, idx, images, pickles, tables
 from softkin.lab.study import records
 from softkin.lab.training import checkpoints
-from softkin.predictions import formats
+from softkin.predictions import reading
 from softkin.word_vectors import WordVectors
 
 SHM = Path("/dev/shm")
@@ -43,7 +44,7 @@ def predictions(name):
     """Reads a file of predictions called ``name``."""
 
     def parse(content):
-        formats.read(_written(content, name))
+        reading.read(_written(content, name))
 
     if name.endswith(".npy"):
         np.save(FOLDER / "labels.npy", damage.LABELS)
@@ -100,32 +101,47 @@ def table(name):
 
     def parse(content):
         path = _written(content, name)
-        tables._text_columns.cache_clear()
         for _ in tables._read({"all": [path]}, tables._columns(path), "all", [], None, False).chunks:
             pass
 
     return parse
 
 
-def signed(name, read, key="checksum", digest=files.sha256_of_json):
+def signed(name, read):
     """Reads JSON of one of ``damage``'s kinds, among the files beside it; its checksum is made to fit."""
     path = damage.FITTED[name].make(FOLDER / name)
 
     def parse(content):
-        path.write_bytes(_signed(content, key, digest))
+        path.write_bytes(_signed(content))
         read(path)
 
     return parse, path.read_bytes()
 
 
-def _signed(content, key, digest):
+def _signed(content):
     """The content with its checksum, as people who mean harm would write it; unchanged if it cannot have one."""
     try:
         about = json.loads(content)
-        del about[key]
-        return json.dumps({**about, key: digest(about)}).encode()
+        del about[bundles.CHECKSUM]
+        return json.dumps(bundles.sealed(about)).encode()
     except (ValueError, TypeError, LookupError, RecursionError):
         return content
+
+
+def described(name, read):
+    """Reads a bundle of one of ``damage``'s kinds with another description; its checksums are made to fit."""
+    path = damage.FITTED[name].make(FOLDER / name)
+    about, tensors = bundles.read(path, name)
+
+    def parse(content):
+        try:
+            changed = bundles.encoded(json.loads(content), tensors)
+        except (ValueError, TypeError, RecursionError):
+            changed = save(tensors, {bundles.ENTRY: content.decode("utf-8", "replace")})
+        path.write_bytes(changed)
+        read(path)
+
+    return parse, json.dumps(about).encode()
 
 
 def study_toml(content):
@@ -138,7 +154,7 @@ def taxonomy(name):
 
     def parse(content):
         path, colon, column = name.partition(":")
-        tree = distances.read_taxonomy(f"{_written(content, path)}{colon}{column}")
+        tree = distances.read_tree(f"{_written(content, path)}{colon}{column}")
         distances.from_taxonomy(tree, damage.NAMES)
 
     return parse
@@ -201,11 +217,11 @@ PARSERS |= {
     "taxonomy-yaml": (taxonomy("t.yaml"), content_of(damage.CLASSES["taxonomy-yaml"])),
     "taxonomy-parquet": (taxonomy("t.parquet:coarse_label"), content_of(damage.CLASSES["taxonomy-parquet"])),
     "study-toml": (study_toml, content_of(damage.FITTED["study-toml"])),
-    "calibrator": signed("calibrator", lambda path: calibrators.load(path.parent)),
-    "rule": signed("rule", lambda path: decisions.load(path.parent)),
+    "calibrator": described("calibrator", lambda path: calibrators.load(path.parent)),
+    "rule": described("rule", lambda path: decisions.load(path.parent)),
     "study": lambda: signed("study", lambda path: study.standing(path.parent)),
     "record": lambda: signed("record", lambda path: (records.read(path.parent), study.standing(path.parents[2]))),
-    "checkpoint": lambda: signed("checkpoint", checkpoints.read, "digest", checkpoints._digest),
+    "checkpoint": lambda: described("checkpoint", checkpoints.read),
 }
 
 

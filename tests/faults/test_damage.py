@@ -120,10 +120,11 @@ def test_an_archive_whose_directory_lists_nothing(tmp_path):
 EACH_THIRD_BYTE = """
 import sys
 from pathlib import Path
-from softkin import SoftkinError, data
-from softkin.predictions import formats
+from softkin import SoftkinError
+from softkin.lab import data
+from softkin.predictions import reading
 
-for kind, read in (("p", formats.read), ("d", data.load)):
+for kind, read in (("p", reading.read), ("d", data.load)):
     path = Path(sys.argv[1], kind + ".parquet")
     content = path.read_bytes()
     footer = int.from_bytes(content[-8:-4], "little") + 8

@@ -26,12 +26,13 @@ from PIL import Image
 
 from command_line import run
 from softkin import SoftkinError, distances
-from softkin._io import files, parquet
-from softkin.distances import taxonomy_files
+from softkin._io import arrow, bundles, files, parquet
+from softkin.distances import tree_files
 from softkin.lab import data
 from softkin.lab.data import pickles
 from softkin.lab.study import records
-from softkin.predictions import formats
+from softkin.predictions import blocks as prediction_blocks
+from softkin.predictions import reading as prediction_files
 from softkin.report import attach
 from softkin.word_vectors import reading
 
@@ -61,7 +62,7 @@ def test_object_arrays_are_never_unpickled(tmp_path, suffix):
     else:
         np.savez(path, logits=objects, labels=[0])
     with pytest.raises(SoftkinError, match="holds Python objects, which are never unpickled"):
-        formats.read(path)
+        prediction_files.read(path)
     with pytest.raises(SoftkinError):
         data.load(path)
     assert not marker.exists()
@@ -74,7 +75,7 @@ def test_object_arrays_are_never_unpickled(tmp_path, suffix):
 def test_a_plain_pickle_under_any_name_runs_nothing(tmp_path, suffix):
     marker, path = tmp_path / "ran", tmp_path / f"logits{suffix}"
     path.write_bytes(pickle.dumps({"logits": Canary(marker)}))
-    for read in (formats.read, data.load, distances.read):
+    for read in (prediction_files.read, data.load, distances.read):
         with pytest.raises(SoftkinError):
             read(path)
     assert not marker.exists()
@@ -243,10 +244,11 @@ def _with_metadata(text):
 CHILD = """
 import json, sys
 from pathlib import Path
-from softkin import SoftkinError, data, distances
-from softkin.predictions import formats
+from softkin import SoftkinError, distances
+from softkin.lab import data
+from softkin.predictions import reading as prediction_files
 
-READERS = {"predictions": formats.read, "data": data.load, "matrix": distances.read}
+READERS = {"predictions": prediction_files.read, "data": data.load, "matrix": distances.read}
 for how, path in json.load(sys.stdin):
     try:
         READERS[how](path)
@@ -298,7 +300,7 @@ def test_rows_without_end_in_parquet(tmp_path, monkeypatch):
     pq.write_table(table, tmp_path / "p.parquet")
     assert (tmp_path / "p.parquet").stat().st_size < 100_000
     with pytest.raises(SoftkinError, match="p.parquet would have 32,000,000 bytes, more than the 16,777,216"):
-        formats.read(tmp_path / "p.parquet")
+        prediction_files.read(tmp_path / "p.parquet")
     repeated = pa.table({"text": pa.array(["x" * 100_000] * 500), "label": [0, 1] * 250})
     pq.write_table(repeated, tmp_path / "d.parquet")
     with pytest.raises(SoftkinError, match="d.parquet: `text` would have .* bytes, more than the 16,777,216"):
@@ -323,8 +325,8 @@ def test_a_huge_text_in_a_parquet_dictionary_is_refused_by_size(tmp_path, monkey
     with pytest.raises(SoftkinError, match=r"d.parquet(: `text`)? would have .* bytes, more than the 16,777,216"):
         data.load(path)
     path = repeating(tmp_path / "p.parquet", "a" * text_of, 64, probs_a=[1.0] * 64, probs_b=[0.0] * 64, labels=[0] * 64)
-    with pytest.raises(SoftkinError, match=r"p.parquet(: its texts)? would have .* bytes, more than the 16,777,216"):
-        formats.read(path)
+    with pytest.raises(SoftkinError, match=r"p.parquet(: `text`)? would have .* bytes, more than the 16,777,216"):
+        prediction_files.read(path)
     assert pa.total_allocated_bytes() - largest < 16 * MEBIBYTE
 
 
@@ -333,7 +335,7 @@ def test_columns_beside_the_predictions_are_refused_by_size_too(tmp_path, monkey
     path = repeating(tmp_path / "d.parquet", "a" * 2 * MEBIBYTE, 64, label=[0, 1] * 32)
     refused = pytest.raises(SoftkinError, match=r"d.parquet(: `text`)? would have .* bytes, more than the 16,777,216")
     with refused:
-        taxonomy_files.read_taxonomy(f"{path}:text")
+        tree_files.read_tree(f"{path}:text")
     with refused:
         attach.texts(path, None, 64)
 
@@ -352,7 +354,7 @@ def test_aliases_that_multiply_in_yaml_are_counted(tmp_path):
     levels = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 30)]
     (tmp_path / "t.yaml").write_text("\n".join(["a0: &a0 []", *levels]))
     with pytest.raises(SoftkinError, match="t.yaml could not be read as a taxonomy: it is nested too deeply, or too"):
-        taxonomy_files.read_taxonomy(tmp_path / "t.yaml")
+        tree_files.read_tree(tmp_path / "t.yaml")
 
 
 @pytest.mark.parametrize(
@@ -361,19 +363,19 @@ def test_aliases_that_multiply_in_yaml_are_counted(tmp_path):
 def test_a_node_without_a_name_is_refused_with_the_files_name(tmp_path, content):
     (tmp_path / "t.json").write_text(content)
     with pytest.raises(SoftkinError, match="t.json: a node below .* has no name"):
-        taxonomy_files.read_taxonomy(tmp_path / "t.json")
+        tree_files.read_tree(tmp_path / "t.json")
 
 
 def test_a_record_without_metrics_and_ids_that_are_lists_are_damage(tmp_path):
     record = {"kind": "training", "files": {}}
-    files.write_json(tmp_path / "record.json", record | {"checksum": files.sha256_of_json(record)})
+    files.write_json(tmp_path / "record.json", bundles.sealed(record))
     with pytest.raises(SoftkinError, match="record.json could not be read as the record of a run.*lacks 'metrics'"):
         records.read(tmp_path)
     (tmp_path / "p.json").write_text(
         '[{"probs": [1, 0], "label": 0, "id": "a"}, {"probs": [1, 0], "label": 1, "id": []}]'
     )
     with pytest.raises(SoftkinError, match="p.json could not be read .*ids must be texts or whole numbers"):
-        formats.read(tmp_path / "p.json")
+        prediction_files.read(tmp_path / "p.json")
 
 
 @pytest.mark.parametrize(
@@ -389,11 +391,10 @@ def test_a_record_with_other_fields_than_its_kind_has_is_damage(changes, words, 
     """Found by fuzzing: a record of an unknown kind that lacked its metrics."""
     texts = {"method": "ts", "chosen": "0" * 16, "predictions": "0" * 16}
     record = {"kind": "result", "files": {}, "metrics": {}, "values": {}, "tried": [], "ood": [], "seed": 0, **texts}
-    signed = record | {"checksum": files.sha256_of_json(record)}
-    files.write_json(tmp_path / "record.json", signed)
-    assert records.read(tmp_path) == signed
+    files.write_json(tmp_path / "record.json", bundles.sealed(record))
+    assert records.read(tmp_path) == record
     record |= changes
-    files.write_json(tmp_path / "record.json", record | {"checksum": files.sha256_of_json(record)})
+    files.write_json(tmp_path / "record.json", bundles.sealed(record))
     with pytest.raises(SoftkinError, match=words):
         records.read(tmp_path)
 
@@ -406,7 +407,7 @@ def test_a_record_leads_to_no_pipe_device_or_file_elsewhere(tmp_path):
         ("../x", "record.json must name files of its own folder, got '../x'"),
     ):
         record = {"kind": "distances", "files": {name: "0" * 64}}
-        files.write_json(tmp_path / "record.json", record | {"checksum": files.sha256_of_json(record)})
+        files.write_json(tmp_path / "record.json", bundles.sealed(record))
         with pytest.raises(SoftkinError, match=said):
             records.read(tmp_path)
 
@@ -426,8 +427,8 @@ def test_an_image_that_every_row_repeats_is_decoded_for_few_rows_at_a_time(tmp_p
         sizes.append(column.nbytes)
         return cells(column)
 
-    cells = parquet.cells
-    monkeypatch.setattr(parquet, "cells", watched)
+    cells = arrow.cells_of
+    monkeypatch.setattr(arrow, "cells_of", watched)
     with pytest.raises(SoftkinError, match="i.parquet: image 0 could not be read as an image"):
         data.load(tmp_path / "i.parquet")
     assert max(sizes) < 5 * MEBIBYTE
@@ -439,27 +440,27 @@ def test_texts_that_repeat_are_read_as_they_are(tmp_path):
     path = repeating(tmp_path / "p.parquet", "cat", 4, probs_cat=[1.0] * 4, probs_dog=[0.0] * 4)
     table = pq.read_table(path).rename_columns(["labels", "probs_cat", "probs_dog"])
     pq.write_table(table, path)
-    assert formats.read(path).known_labels.tolist() == [0, 0, 0, 0]
+    assert prediction_files.read(path).known_labels.tolist() == [0, 0, 0, 0]
 
 
 def test_honest_files_beyond_the_limit_are_read(tmp_path, monkeypatch):
     """The limit is for what grows when it is unpacked; numbers hardly do."""
     monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(MEBIBYTE))
-    monkeypatch.setattr(formats, "BLOCK", 2**14)
+    monkeypatch.setattr(prediction_blocks, "BLOCK", 2**14)
     logits = np.random.default_rng(0).normal(size=(40_000, 10)).astype(np.float32)
     labels = np.zeros(40_000, np.int64)
     for save in (np.savez, np.savez_compressed):
         save(tmp_path / "p.npz", logits=logits, labels=labels)
-        assert formats.read(tmp_path / "p.npz").scores.shape == (40_000, 10)
+        assert prediction_files.read(tmp_path / "p.npz").scores.shape == (40_000, 10)
 
 
 def test_a_limit_can_be_raised(tmp_path, monkeypatch):
     monkeypatch.setenv("SOFTKIN_MAX_CLASSES", "2")
     np.savez(tmp_path / "p.npz", logits=np.eye(3), labels=np.arange(3))
     with pytest.raises(SoftkinError, match="p.npz would have 3 classes, more than the 2 .*set SOFTKIN_MAX_CLASSES=3"):
-        formats.read(tmp_path / "p.npz")
+        prediction_files.read(tmp_path / "p.npz")
     monkeypatch.setenv("SOFTKIN_MAX_CLASSES", "3")
-    assert formats.read(tmp_path / "p.npz").num_classes == 3
+    assert prediction_files.read(tmp_path / "p.npz").num_classes == 3
 
 
 def test_standard_input_without_end(monkeypatch):
@@ -467,7 +468,7 @@ def test_standard_input_without_end(monkeypatch):
     with open("/dev/zero", "rb") as zeros:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(zeros))
         with pytest.raises(SoftkinError, match="standard input would have 2,097,152 bytes"):
-            formats.read("-")
+            prediction_files.read("-")
 
 
 # Archives and names
@@ -482,13 +483,13 @@ def test_links_in_archives_and_twice_the_same_name(tmp_path):
         archive.writestr(info, "/etc/passwd")
         archive.writestr("labels.npy", content.getvalue())
     with pytest.raises(SoftkinError, match="`logits` could not be read as a numpy array"):
-        formats.read(tmp_path / "link.npz")
+        prediction_files.read(tmp_path / "link.npz")
     with zipfile.ZipFile(tmp_path / "twice.npz", "w") as archive:
         archive.writestr("logits.npy", content.getvalue())
         with pytest.warns(UserWarning, match="Duplicate name"):
             archive.writestr("logits.npy", content.getvalue())
     with pytest.raises(SoftkinError, match="must hold each array once, but `logits` is there twice"):
-        formats.read(tmp_path / "twice.npz")
+        prediction_files.read(tmp_path / "twice.npz")
 
 
 def test_names_in_files_do_not_steer_the_terminal(tmp_path, capsys):

@@ -92,7 +92,7 @@ def test_no_result_is_left_half_written(tmp_path, monkeypatch, call, result):
 
 KILLED = """
 import os, signal, sys
-from softkin import files
+from softkin._io import files
 
 call, at, moment, path, other = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]
 counts = dict.fromkeys(("open", "write", "fsync", "close", "replace"), 0)

@@ -96,7 +96,6 @@ def test_every_metric_has_an_interval(metric, options):
     assert interval.level == 0.9
     assert interval.low < interval.high
     assert interval == metrics.interval(p, y, metric, confidence=0.9, resamples=100, **options)
-    assert interval == metrics.interval(metric, p, y, confidence=0.9, resamples=100, **options)  # the old order
     again = function(p, y, confidence=0.9, resamples=100, **options)
     assert (again.low, again.high) == (interval.low, interval.high)
     other = function(p, y, confidence=0.9, resamples=100, seed=1, **options)
@@ -651,7 +650,6 @@ def test_super_classes_in_interval_compare_and_when_calibrated(metric):
     assert repr(measured) == repr(expected)
     grouped, labels = metrics.superclass(p, y, groups)
     null = metrics.when_calibrated(p, metric, groups=groups, draws=400)
-    assert null == metrics.when_calibrated(metric, p, groups=groups, draws=400)  # the old order
     assert null == pytest.approx(metrics.when_calibrated(grouped, "ece_hist", draws=400), rel=0.1)
     other = np.roll(p, 1, axis=0)
     assert metrics.compare(p, other, y, metric, groups=groups, resamples=100).difference == pytest.approx(

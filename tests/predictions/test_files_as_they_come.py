@@ -9,7 +9,7 @@ import torch
 
 from command_line import run
 from softkin import SoftkinError, calibrators, metrics, predictions
-from softkin.predictions import Predictions, formats
+from softkin.predictions import Assumption, Predictions, reading
 
 NAMES = ["cat", "dog", "owl"]
 LOGITS = torch.randn(40, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
@@ -24,29 +24,35 @@ def csv_file(path, header, rows, separator=","):
 
 def test_a_label_column_of_another_name(tmp_path):
     rows = [[NAMES[k], *map(repr, p)] for k, p in zip(LABELS, PROBS.tolist(), strict=True)]
-    path = csv_file(tmp_path / "probs.csv", ["ground truth", *NAMES], rows)
-    loaded = predictions.load(path, label_column="ground truth")
+    path = csv_file(tmp_path / "probs.csv", ["said by all", *NAMES], rows)
+    loaded = predictions.load(path, label_column="said by all")
     assert loaded.known_labels.tolist() == LABELS
     assert loaded.class_names == NAMES
     assert torch.equal(loaded.probabilities, PROBS)
-    with pytest.raises(SoftkinError, match=r"has no `ground` \(--label-column\); it has ground truth, .* did you mean"):
-        predictions.load(path, label_column="ground")
-    with pytest.raises(
-        SoftkinError, match="a column `ground truth`, which does not look like a class; .* --label-column"
-    ):
-        predictions.load(path)
+    with pytest.raises(SoftkinError, match=r"has no `said by` \(--label-column\); it has said by all, .* did you mean"):
+        predictions.load(path, label_column="said by")
+    with pytest.warns(Assumption, match="`said by all` is read as the labels, since it holds names of columns"):
+        assert predictions.load(path).known_labels.tolist() == LABELS
+    usual = csv_file(tmp_path / "usual-probs.csv", ["Ground Truth", *NAMES], rows)
+    assert predictions.load(usual).known_labels.tolist() == LABELS
     np.savez(tmp_path / "a.npz", probs=PROBS.numpy(), gold=np.array(LABELS))
     assert predictions.load(tmp_path / "a.npz", label_column="gold").known_labels.tolist() == LABELS
 
 
-def test_rounded_rows_are_refused_with_the_option_that_divides_them(tmp_path, capsys):
+def test_rounded_rows_are_divided_by_their_sums_and_others_refused(tmp_path, capsys):
     many = torch.softmax(torch.randn(200, 20, generator=torch.Generator().manual_seed(0)), 1).double()
     rows = [[k % 20, *(f"{value:.3f}" for value in p)] for k, p in enumerate(many.tolist())]
     path = csv_file(tmp_path / "probs.csv", ["label", *(f"c{k}" for k in range(20))], rows)
-    with pytest.raises(
-        SoftkinError, match="rows that sum to 1, but row .* if they were rounded, --renormalise divides"
+    with pytest.warns(
+        Assumption, match=r"rows that were rounded are divided by their sums, such as row \d+, which sums"
     ):
-        predictions.load(path)
+        loaded = predictions.load(path)
+    off = (loaded.probabilities.sum(1) - 1).abs()
+    assert off.max() <= 1e-3
+    assert torch.allclose(loaded.probabilities, many, atol=2e-3)
+    far = csv_file(tmp_path / "probs3.csv", ["label", "a", "b"], [[0, 0.123456, 0.5]])
+    with pytest.raises(SoftkinError, match="rows that sum to 1, but row 0 sums to 0.623456; .* --renormalise divides"):
+        predictions.load(far)
     loaded = predictions.load(path, renormalise=True)
     assert torch.allclose(loaded.probabilities.sum(1), torch.ones(200, dtype=torch.float64), atol=1e-12)
     assert torch.allclose(loaded.probabilities, many, atol=2e-3)
@@ -87,8 +93,8 @@ def test_texts_stay_with_their_samples(tmp_path):
     assert predictions.load(tmp_path / "a.jsonl").texts == texts
     other = csv_file(tmp_path / "probs.csv", ["label", "said", *NAMES], [[0, "hello", 0.2, 0.3, 0.5]])
     assert predictions.load(other, text_column="said").texts == ["hello"]
-    with pytest.raises(SoftkinError, match="`said`, which does not look like a class; .* --text-column 'said'"):
-        predictions.load(other)
+    with pytest.warns(Assumption, match="3 columns are read as classes, cat, dog, owl; left out: said "):
+        assert predictions.load(other).texts is None
     # A class that is called like a column of texts is a class if it holds numbers.
     numbers = csv_file(tmp_path / "probs_n.csv", ["label", "text", "image"], [["text", 0.2, 0.8]])
     assert predictions.load(numbers).class_names == ["text", "image"]
@@ -96,14 +102,9 @@ def test_texts_stay_with_their_samples(tmp_path):
         Predictions(LOGITS, texts=["a"])
 
 
-def test_the_hint_of_a_column_that_is_no_class_names_a_class_and_both_options(tmp_path):
+def test_labels_and_texts_of_other_usual_names(tmp_path):
     path = csv_file(tmp_path / "a.csv", ["comment", "gold", *NAMES], [["hello", "cat", 0.2, 0.3, 0.5]])
-    with pytest.raises(
-        SoftkinError,
-        match="`comment`, .* as `probs_cat`: .* if it holds the labels, say --label-column 'comment'; if texts, --text-",
-    ):
-        predictions.load(path, kind="probs")
-    loaded = predictions.load(path, kind="probs", label_column="gold", text_column="comment")
+    loaded = predictions.load(path, kind="probs")
     assert (loaded.texts, loaded.known_labels.tolist()) == (["hello"], [0])
 
 
@@ -134,8 +135,8 @@ def test_a_json_array_of_rows(tmp_path):
     assert torch.equal(loaded.logits, LOGITS)
     assert loaded.known_labels.tolist() == LABELS
     (tmp_path / "a.json").write_text(json.dumps(PROBS.tolist()))
-    with pytest.raises(SoftkinError, match="does not say whether its numbers are logits or probabilities"):
-        predictions.load(tmp_path / "a.json")
+    with pytest.warns(Assumption, match="its numbers are read as probabilities, since rows sum to 1"):
+        assert torch.equal(predictions.load(tmp_path / "a.json").probabilities, PROBS)
     assert torch.equal(predictions.load(tmp_path / "a.json", kind="probs").probabilities, PROBS)
     with pytest.raises(SoftkinError, match="logits.json is said to hold probs .* but its name says logits"):
         predictions.load(tmp_path / "logits.json", kind="probs")
@@ -231,6 +232,12 @@ def test_one_score_of_a_binary_model(tmp_path, form, labels):
     assert loaded.class_names == ["not spam", "spam"]
     assert torch.allclose(loaded.probabilities, torch.stack([1 - SPAM, SPAM], 1))
     assert loaded.known_labels.tolist() == IS_SPAM
+    if labels == "numbers" and form in ("csv", "jsonl"):
+        with pytest.warns(Assumption, match="is read as the score of class 1 .--positive-class overrules"):
+            one = predictions.load(path)
+        assert one.class_names == ["0", "1"]
+        assert torch.allclose(one.probabilities[:, 1], SPAM)
+        return
     with pytest.raises(SoftkinError, match="--positive-class"):
         predictions.load(path)
 
@@ -315,6 +322,6 @@ def test_saving_over_a_file_is_asked_for(tmp_path):
     predictions.save(tmp_path / "a.npz", known.take(torch.arange(2)), overwrite=True)
     assert len(predictions.load(tmp_path / "a.npz")) == 2
     known.save(tmp_path / "a.npz", overwrite=True)
-    assert len(formats.read(tmp_path / "a.npz")) == 40
+    assert len(reading.read(tmp_path / "a.npz")) == 40
     with pytest.raises(ValueError, match=r"`path` must end in .npz, .safetensors or .csv, got 'a.txt'"):
         known.save(tmp_path / "a.txt")

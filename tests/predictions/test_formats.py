@@ -13,7 +13,8 @@ import torch
 from safetensors.numpy import save_file
 
 from softkin import SoftkinError
-from softkin.predictions import Predictions, formats
+from softkin.predictions import Assumption, Predictions, blocks
+from softkin.predictions import reading as prediction_files
 
 NAMES = ["cat", "dog", "<b>owl</b>"]
 LOGITS = torch.randn(7, 3, generator=torch.Generator().manual_seed(1)).numpy()
@@ -104,9 +105,9 @@ FORMS = [
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("rows", [2, 1000])
 def test_every_form_gives_the_same(tmp_path, form, kind, rows, monkeypatch):
-    monkeypatch.setattr(formats, "BLOCK", rows * 3)
+    monkeypatch.setattr(blocks, "BLOCK", rows * 3)
     path = written(tmp_path, form, kind)
-    source = formats.open_file(path)
+    source = prediction_files.open_file(path)
     loaded = source.read()
     assert source.kind == kind
     assert source.num_rows in (None, 7)
@@ -125,37 +126,45 @@ def test_every_form_gives_the_same(tmp_path, form, kind, rows, monkeypatch):
 def test_from_standard_input(tmp_path, form, monkeypatch):
     content = io.BytesIO(written(tmp_path, form, "probs").read_bytes())
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=content))
-    loaded = formats.read("-")
+    loaded = prediction_files.read("-")
     assert loaded.name == "standard input"
     assert loaded.known_labels.tolist() == LABELS.tolist()
     np.testing.assert_array_equal(loaded.probabilities.numpy(), PROBS)
     with pytest.raises(SoftkinError, match="standard input must hold predictions, it is empty"):
-        formats.read("-")
+        prediction_files.read("-")
 
 
-def test_what_is_unclear_is_refused_with_the_options_to_type(tmp_path):
+def test_what_is_unclear_is_inferred_where_the_numbers_show_it_and_else_refused(tmp_path):
     np.savez(tmp_path / "hf.npz", predictions=LOGITS, label_ids=LABELS)
     np.save(tmp_path / "predictions.npy", LOGITS)
     np.save(tmp_path / "label_ids.npy", LABELS)
     plain = table(tmp_path, ".csv", PROBS, NAMES)
     (tmp_path / "u.jsonl").write_text('{"scores": [0.5, 0.5], "label": 0}\n')
-    for path in (tmp_path / "hf.npz", tmp_path / "predictions.npy", plain, tmp_path / "u.jsonl"):
-        with pytest.raises(
-            SoftkinError, match=r"does not say whether .* are logits or probabilities.*type --logits .* or --probs"
-        ):
-            formats.read(path)
+    for path, words in (
+        (tmp_path / "hf.npz", "its numbers are read as logits, since some are negative"),
+        (tmp_path / "predictions.npy", "its numbers are read as logits, since some are negative"),
+        (plain, "its columns cat, dog, <b>owl</b> are read as probabilities, since rows sum to 1"),
+        (tmp_path / "u.jsonl", "its numbers are read as probabilities, since rows sum to 1"),
+    ):
+        with pytest.warns(Assumption, match=words):
+            assert prediction_files.read(path).are_probabilities == ("probabilities" in words)
+    np.savez(tmp_path / "sigmoid.npz", predictions=np.array([[0.2, 0.3], [0.9, 0.8]]), label_ids=[0, 1])
+    with pytest.raises(
+        SoftkinError, match=r"does not say whether .* are logits or probabilities.*type --logits .* or --probs"
+    ):
+        prediction_files.read(tmp_path / "sigmoid.npz")
     # Stated, they are read; also what looks like probabilities is taken for logits if that is said.
     for path in (tmp_path / "hf.npz", tmp_path / "predictions.npy"):
-        np.testing.assert_array_equal(formats.read(path, kind="logits").logits.numpy(), LOGITS)
-    np.testing.assert_array_equal(formats.read(plain, kind="probs").probabilities.numpy(), PROBS)
-    np.testing.assert_allclose(formats.read(plain, kind="logits").logits.numpy(), PROBS)
+        np.testing.assert_array_equal(prediction_files.read(path, kind="logits").logits.numpy(), LOGITS)
+    np.testing.assert_array_equal(prediction_files.read(plain, kind="probs").probabilities.numpy(), PROBS)
+    np.testing.assert_allclose(prediction_files.read(plain, kind="logits").logits.numpy(), PROBS)
     np.savez(tmp_path / "both.npz", logits=LOGITS, probs=PROBS, labels=LABELS)
     with pytest.raises(SoftkinError, match="holds `logits` and `probs`; type --logits or --probs"):
-        formats.read(tmp_path / "both.npz")
-    assert formats.read(tmp_path / "both.npz", kind="probs").exact_probabilities is not None
+        prediction_files.read(tmp_path / "both.npz")
+    assert prediction_files.read(tmp_path / "both.npz", kind="probs").exact_probabilities is not None
     np.savez(tmp_path / "one.npz", probs=PROBS, labels=LABELS)
     with pytest.raises(SoftkinError, match=r"said to hold logits \(--logits\), but the name of its `probs` says probs"):
-        formats.read(tmp_path / "one.npz", kind="logits")
+        prediction_files.read(tmp_path / "one.npz", kind="logits")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".jsonl"])
@@ -171,33 +180,39 @@ def test_labels_that_are_numbers_mean_the_columns_of_that_name(tmp_path, suffix)
         else:
             table(tmp_path, suffix, LOGITS[:, order], [f"logits_{k}" for k in named], labels=LABELS + shift)
         if shift:
-            loaded = formats.read(path)
+            loaded = prediction_files.read(path)
             assert [loaded.class_names[k] for k in loaded.known_labels] == [str(k + 8) for k in LABELS]
         else:  # places among names that are other numbers
             with pytest.raises(SoftkinError, match=r"row 0: the label must be one of the classes 10, 8, 9 …, got '0'"):
-                formats.read(path)
+                prediction_files.read(path)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @pytest.mark.parametrize("stray", ["pred", "target", "index", "Confidence"])
 def test_a_column_that_is_no_class_is_not_taken_for_one(tmp_path, suffix, stray):
     scores = np.column_stack([LOGITS, LABELS])
-    with pytest.raises(SoftkinError, match=f"a column `{stray}`, which does not look like a class; leave it out, or"):
-        formats.read(table(tmp_path, suffix, scores, [*NAMES, stray]), kind="logits")
+    path = table(tmp_path, suffix, scores, [*NAMES, stray])
+    if stray == "index":  # pandas writes it, and nobody means it
+        assert prediction_files.read(path, kind="logits").class_names == NAMES
+    else:
+        with pytest.warns(Assumption, match=f"3 columns are read as classes, .*; left out: {stray} "):
+            assert prediction_files.read(path, kind="logits").class_names == NAMES
     prefixed = table(tmp_path, suffix, scores, [*(f"logits_{name}" for name in NAMES), stray])
-    assert formats.read(prefixed).class_names == NAMES
+    assert prediction_files.read(prefixed).class_names == NAMES
 
 
 def test_trainer_output():
     output = SimpleNamespace(predictions=(LOGITS, np.zeros((7, 9))), label_ids=LABELS, metrics={})
-    actual = formats.from_trainer(output, kind="logits", class_names=NAMES)
+    actual = prediction_files.from_trainer(output, kind="logits", class_names=NAMES)
     np.testing.assert_array_equal(actual.logits.numpy(), LOGITS)
     assert (
-        formats.from_trainer(SimpleNamespace(predictions=PROBS, label_ids=LABELS), kind="probs").exact_probabilities
+        prediction_files.from_trainer(
+            SimpleNamespace(predictions=PROBS, label_ids=LABELS), kind="probs"
+        ).exact_probabilities
         is not None
     )
     with pytest.raises(ValueError, match="`kind` must be 'logits' or 'probs', got 'scores'"):
-        formats.from_trainer(output, kind="scores")
+        prediction_files.from_trainer(output, kind="scores")
 
 
 def test_labels_from_another_file(tmp_path):
@@ -206,24 +221,26 @@ def test_labels_from_another_file(tmp_path):
     np.savez(tmp_path / "y.npz", label_ids=LABELS)
     (tmp_path / "y.txt").write_text("\n".join(map(str, LABELS)))
     for name in ("y.npy", "y.npz", "y.txt"):
-        assert formats.read(tmp_path / "l.npz", labels=tmp_path / name).known_labels.tolist() == LABELS.tolist()
+        assert (
+            prediction_files.read(tmp_path / "l.npz", labels=tmp_path / name).known_labels.tolist() == LABELS.tolist()
+        )
     np.savez(tmp_path / "both.npz", logits=LOGITS, labels=LABELS)
     np.save(tmp_path / "y.npy", (LABELS + 1) % 3)
     with pytest.warns(UserWarning, match="both.npz holds labels of its own; the given ones are taken instead"):
-        loaded = formats.read(tmp_path / "both.npz", labels=tmp_path / "y.npy")
+        loaded = prediction_files.read(tmp_path / "both.npz", labels=tmp_path / "y.npy")
     assert loaded.known_labels.tolist() == ((LABELS + 1) % 3).tolist()
     np.save(tmp_path / "y.npy", LABELS[:-1])
     with pytest.raises(SoftkinError, match="has 7 rows, and there are 6 labels"):
-        formats.read(tmp_path / "l.npz", labels=tmp_path / "y.npy")
+        prediction_files.read(tmp_path / "l.npz", labels=tmp_path / "y.npy")
     np.save(tmp_path / "logits.npy", LOGITS)
     with pytest.raises(
         SoftkinError, match="needs its labels, and beside it there is none of labels.npy, label_ids.npy.*--labels"
     ):
-        formats.read(tmp_path / "logits.npy")
+        prediction_files.read(tmp_path / "logits.npy")
     lines = table(tmp_path, ".csv", LOGITS, [f"logits_{name}" for name in NAMES]).read_text("utf-8-sig").splitlines()
     (tmp_path / "n.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines))
-    assert formats.read(tmp_path / "n.csv", labels=tmp_path / "y.txt").known_labels.tolist() == LABELS.tolist()
-    assert formats.read(tmp_path / "n.csv").labels is None
+    assert prediction_files.read(tmp_path / "n.csv", labels=tmp_path / "y.txt").known_labels.tolist() == LABELS.tolist()
+    assert prediction_files.read(tmp_path / "n.csv").labels is None
 
 
 class Evil:
@@ -234,10 +251,10 @@ class Evil:
 def test_damaged_and_hostile_files(tmp_path, capsys):
     np.save(tmp_path / "logits.npy", np.array([[Evil()]], dtype=object), allow_pickle=True)
     with pytest.raises(SoftkinError, match="holds Python objects, which are never unpickled"):
-        formats.read(tmp_path / "logits.npy")
+        prediction_files.read(tmp_path / "logits.npy")
     np.savez(tmp_path / "o.npz", logits=np.array([[Evil(), 1]], dtype=object), labels=[0])
     with pytest.raises(SoftkinError, match="never unpickled"):
-        formats.read(tmp_path / "o.npz")
+        prediction_files.read(tmp_path / "o.npz")
     assert "unpickled" not in capsys.readouterr().out
     for form, mark in (
         ("npz", "another format, or it was cut off"),
@@ -247,11 +264,11 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         path = written(tmp_path, form, "logits")
         path.write_bytes(path.read_bytes()[:-40])
         with pytest.raises(SoftkinError, match=mark):
-            formats.read(path)
+            prediction_files.read(path)
     path = written(tmp_path, "npy", "logits")
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(SoftkinError, match="was cut off: 76 of 84 bytes are there"):
-        formats.read(path)
+        prediction_files.read(path)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, logits=np.random.default_rng(0).normal(size=(500, 3)), labels=np.zeros(500, int))
     content = bytearray(buffer.getvalue())
@@ -260,7 +277,7 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
     with pytest.raises(
         SoftkinError, match="`logits` could not be read as a numpy array, or it is damaged: (Error -3|Bad CRC)"
     ):
-        formats.read(tmp_path / "z.npz")
+        prediction_files.read(tmp_path / "z.npz")
 
 
 @pytest.mark.parametrize(
@@ -276,7 +293,8 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n0,1,2\n", "must be below the number of classes, 2, got 2; do the labels start at 1"),
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n3,-1,0\n", "must not be negative, got -1 at row 1, column 1; if these are logits"),
         ("a.csv", "probs_a,logits_a,probs_b,logits_b,labels\n1,9,0,1,0\n", "holds columns of logits and of probs; type --logits or --probs"),
-        ("a.csv", "score,labels\n1,0\n", "must have a column for each class"),
+        ("a.csv", "score,labels\n1,a\n", "must have a column for each class"),
+        ("a.csv", "confidence,label\n1,0\n", "must have a column for each class"),
         ("a.csv", "", "must begin with a header"),
         ("a.csv", "probs_a,probs_b,labels\n", "must hold at least one row"),
         ("a.jsonl", '{"probs": [1, 0], "label": 0}\n{"probs": [1], "label": 0}\n', "line 2: `probs` must have the 2 classes of the first line"),
@@ -284,14 +302,14 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         ("a.jsonl", '{"probs": [1, 0], "label": 0}\nx\n', "line 2 could not be read as JSON"),
         ("a.jsonl", "[1]\n", "line 1 must be a JSON object, got list"),
         ("a.jsonl", '{"probs": [1, "x"], "label": 0}\n', "`probs` must hold numbers only"),
-        ("a.jsonl", '{"answer": 1}\n', "must hold `logits` or `probs`, it holds answer"),
+        ("a.jsonl", '{"answer": 1}\n', "must have a column for each class, or one of lists named `logits` or `probs`; it has answer"),
         ("a.bin", "what is this", "has no known format; those are npz, npy, safetensors, parquet, csv, tsv, jsonl"),
     ],
 )  # fmt: skip
 def test_errors_say_what_is_wrong(tmp_path, name, content, words):
     (tmp_path / name).write_text(content)
     with pytest.raises(SoftkinError, match=words):
-        formats.read(tmp_path / name)
+        prediction_files.read(tmp_path / name)
 
 
 def test_shapes_that_do_not_fit(tmp_path):
@@ -308,32 +326,32 @@ def test_shapes_that_do_not_fit(tmp_path):
     ):
         np.savez(tmp_path / "a.npz", **arrays)
         with pytest.raises(SoftkinError, match=words):
-            formats.read(tmp_path / "a.npz")
+            prediction_files.read(tmp_path / "a.npz")
         if all(value.ndim for value in arrays.values()):
             save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, tmp_path / "a.safetensors")
             with pytest.raises(SoftkinError):
-                formats.read(tmp_path / "a.safetensors")
+                prediction_files.read(tmp_path / "a.safetensors")
     with pytest.raises(SoftkinError, match="there is no such file"):
-        formats.read(tmp_path / "absent.npz")
+        prediction_files.read(tmp_path / "absent.npz")
 
 
 def test_real_files(shared_data, network_logits):
-    loaded = formats.read(shared_data / "logits" / "resnet32-cifar100-logits.npz")
+    loaded = prediction_files.read(shared_data / "logits" / "resnet32-cifar100-logits.npz")
     logits, labels = network_logits["resnet32-cifar100"]
     assert torch.equal(loaded.logits, logits)
     assert torch.equal(loaded.known_labels, labels)
-    assert formats.open_file(shared_data / "logits" / "densenet-bc-100-cifar100-probs.npz").kind == "probs"
+    assert prediction_files.open_file(shared_data / "logits" / "densenet-bc-100-cifar100-probs.npz").kind == "probs"
 
 
 def test_long_reading_shows_a_bar(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(formats, "BLOCK", 6)
+    monkeypatch.setattr(blocks, "BLOCK", 6)
     monkeypatch.setattr("softkin._core.progress.PATIENCE", -1.0)
     path = written(tmp_path, "npz", "logits")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert len(list(formats.open_file(path).blocks(progress=True))) == 4
+    assert len(list(prediction_files.open_file(path).blocks(progress=True))) == 4
     assert "reading" in capsys.readouterr().err
-    list(formats.open_file(path).blocks())
+    list(prediction_files.open_file(path).blocks())
     assert capsys.readouterr().err == ""
 
 
@@ -341,11 +359,11 @@ def test_a_format_is_one_declaration(tmp_path, monkeypatch):
     """What a new format costs: its reader, and a line in the registry."""
     from softkin.cli import parser
     from softkin.predictions import arrays
-    from softkin.predictions.registry import FORMATS, Format
+    from softkin.predictions.formats import FORMATS, Format
 
     def open_toy(file, name, reading):
         values = torch.tensor([[float(cell) for cell in line.split()] for line in file.read().decode().splitlines()])
-        return formats.PredictionFile(name, "probs", 2, len(values), lambda rows: iter([formats.Block(values)]))
+        return blocks.PredictionFile(name, "probs", 2, len(values), lambda rows: iter([blocks.Block(values)]))
 
     monkeypatch.setattr(arrays, "open_toy", open_toy, raising=False)
     FORMATS.add("toy", Format((".toy",), "arrays:open_toy", b"0."))
@@ -353,16 +371,16 @@ def test_a_format_is_one_declaration(tmp_path, monkeypatch):
         (tmp_path / "a.toy").write_text("0.5 0.5\n0.25 0.75\n")
         (tmp_path / "b.data").write_text("0.5 0.5\n0.25 0.75\n")
         for path in (tmp_path / "a.toy", tmp_path / "b.data"):
-            assert formats.read(path).probabilities.tolist() == [[0.5, 0.5], [0.25, 0.75]]
+            assert prediction_files.read(path).probabilities.tolist() == [[0.5, 0.5], [0.25, 0.75]]
         assert parser().parse_args(["evaluate", "x", "--format", "toy"]).format == "toy"
     finally:
         FORMATS.remove("toy")
     with pytest.raises(ValueError, match="`format` must be one of npz, .*, got 'parket'; did you mean 'parquet'?"):
-        formats.open_file(tmp_path / "a.toy", form="parket")
+        prediction_files.open_file(tmp_path / "a.toy", form="parket")
 
 
 def test_a_class_name_with_a_line_break_survives_a_csv(tmp_path):
     names = ["cat", "a\nb", "car"]
     written = Predictions(torch.eye(3), torch.arange(3), class_names=names)
     written.save(tmp_path / "p.csv")
-    assert formats.read(tmp_path / "p.csv").class_names == names
+    assert prediction_files.read(tmp_path / "p.csv").class_names == names

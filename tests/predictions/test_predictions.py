@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from softkin import SoftkinError, predictions
-from softkin.predictions import Predictions
+from softkin.predictions import Predictions, reading
 
 NAMES = ["cat", "dog", "rose"]
 
@@ -188,7 +188,7 @@ def test_collect_keeps_sample_ids_and_refuses_nonsense():
 def test_notes_are_written_with_the_numbers(tmp_path):
     for suffix in (".npz", ".safetensors"):
         some().save(tmp_path / f"p{suffix}", notes={"calibration": "by temperature"})
-        assert predictions.formats.open_file(tmp_path / f"p{suffix}").notes == {"calibration": "by temperature"}
+        assert reading.open_file(tmp_path / f"p{suffix}").notes == {"calibration": "by temperature"}
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -212,11 +212,14 @@ def test_one_changed_bit_of_a_safetensors_file_is_noticed(tmp_path):
             assert (loaded.digest, loaded.class_names) == (some().digest, NAMES)
 
 
-def test_safetensors_without_checksums_are_read(tmp_path):
-    texts = {"softkin": '{"class_names": ["cat", "dog", "rose"]}'}  # as softkin wrote them before
-    save_file({"logits": some().logits, "labels": some().labels}, tmp_path / "old.safetensors", texts)
-    loaded = predictions.load(tmp_path / "old.safetensors")
-    assert (loaded.digest, loaded.class_names) == (some().digest, NAMES)
+def test_safetensors_without_checksums_are_those_of_others(tmp_path):
+    tensors, path = {"logits": some().logits, "labels": some().labels}, tmp_path / "p.safetensors"
+    save_file(tensors, path, {"format": "pt"})
+    loaded = predictions.load(path)
+    assert (loaded.digest, loaded.class_names) == (some().digest, None)
+    save_file(tensors, path, {"softkin": '{"class_names": ["cat", "dog", "rose"]}'})
+    with pytest.raises(SoftkinError, match="p.safetensors could not be read as safetensors.* it lacks 'crc32'"):
+        predictions.load(path)
 
 
 def test_masked_entries_are_refused():

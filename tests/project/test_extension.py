@@ -16,8 +16,8 @@ from softkin.lab import data, training
 from softkin.lab.study import StudySpec, measure, tables
 from softkin.lab.study.plan import Plan
 from softkin.metrics.catalogue import METRICS
-from softkin.predictions import formats
-from softkin.predictions.registry import FORMATS, Format
+from softkin.predictions import reading as prediction_files
+from softkin.predictions.formats import FORMATS, Format
 from study_parts import without_pictures  # noqa: F401  a fixture
 
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
@@ -27,19 +27,19 @@ CALIBRATOR = '''
 
 import torch
 
-from softkin.calibrators.base import Calibrator, Solution
+from softkin.calibrators import Calibrator, Solution
 
 
 class Halfway(Calibrator, name="halfway", title="Half", aliases=("hw",), candidates=({},)):
     """Mixes each row with 1/K; the share is fitted by a count."""
 
-    _fitted = ("share_",)
+    kept = ("share_",)
 
-    def _fit(self, z, y):
+    def fit_rows(self, z, y):
         self.share_ = float((z.argmax(dim=1) != y).double().mean())
         return Solution()
 
-    def _predict(self, z):
+    def answer(self, z):
         return (1 - self.share_) * torch.softmax(z, dim=1) + self.share_ / z.shape[1]
 '''
 
@@ -82,7 +82,7 @@ def test_a_calibrator_is_one_class(toy_calibrator, capsys, tmp_path):
     assert "\nhalfway " in run("compare", VALIDATION, TEST, "--methods", "hw", "--resamples", 100)
     assert toy_calibrator in {type(candidate) for candidate in calibrators.default_candidates()}
     assert toy_calibrator not in {type(candidate) for candidate in calibrators.default_candidates(quick=True)}
-    held_out = formats.read(VALIDATION)
+    held_out = prediction_files.read(VALIDATION)
     best = calibrators.fit_best(held_out.logits, held_out.known_labels, folds=2, resamples=100)
     assert toy_calibrator in {type(candidate.calibrator) for candidate in best.candidates}
 
@@ -103,9 +103,16 @@ DISTANCE = '''
 import torch
 
 from softkin import distances
+from softkin.distances import Option
 
 
-@distances.source("spelling", title="SP", needs=("names",), aliases=("sp",))
+@distances.source(
+    "spelling",
+    title="SP",
+    needs=("names",),
+    aliases=("sp",),
+    options=[Option("power", "exponent of the difference", "int")],
+)
 def spelling(data, *, power: float = 1.0):
     lengths = torch.tensor([float(len(name)) for name in data.class_names])
     return distances.ClassDistances((lengths[:, None] - lengths).abs() ** power, "lengths of the names")
@@ -129,6 +136,49 @@ def test_a_distance_is_one_function(toy_distance, capsys, tmp_path):
     assert report["source"] == "lengths of the names"
     assert [row["nearest"][0]["name"] for row in report["classes"]] == ["bb", "a", "bb"]
     train = data.split("digits", max_per_class=3).train
+    for power, far in ((1, 3), (2, 9)):  # its option is one of every command that measures
+        arguments = (
+            "similarity",
+            names,
+            "--distance",
+            "sp",
+            "--power",
+            power,
+            "--beta",
+            1,
+            "--output",
+            tmp_path / f"m{power}",
+        )
+        assert command_line.run(capsys, *arguments)[0] == 0
+        assert distances.read(tmp_path / f"m{power}" / "distances.safetensors").values[0, 2] == far
+    for command in (("similarity", "measure"), ("similarity", "show"), ("train",), ("compare",)):
+        _, output, _ = command_line.run(capsys, *command, "--help")
+        assert "exponent of the difference" in " ".join(output.split()), command
+    small = ("--max-per-class", 3, "--model", "mlp(hidden=4)", "--epochs", 1, "--power", 2)
+    code, output, errors = command_line.run(
+        capsys, "train", "digits", *small, "--method", "similarity", "--distance", "sp", "--json"
+    )
+    assert code == 0, errors
+    assert json.loads(output)["spec"]["distances"] == {"distance": "sp", "power": 2}
+    code, _, errors = command_line.run(
+        capsys,
+        "compare",
+        *small,
+        "--methods",
+        "sp",
+        "--seeds",
+        1,
+        "--alpha",
+        0.1,
+        "--beta",
+        1,
+        "--workers",
+        1,
+        "--output",
+        tmp_path / "study",
+    )
+    assert code == 0, errors
+    assert json.loads((tmp_path / "study" / "study.json").read_text())["spec"]["sources"] == {"power": 2}
     matrix = training.class_distances(train, "spelling", power=2.0)
     assert matrix[0, 3] == 1  # zero, three
     torch.testing.assert_close(matrix.sqrt(), training.class_distances(train, "sp"))
@@ -166,27 +216,25 @@ def test_a_calibrator_and_a_distance_are_columns_of_compare(
 TRAINING = '''
 """Cross-entropy with the entropy of the answers as a reward."""
 
-from softkin.lab.training import objectives
-from softkin.lab.training.methods import Parameter, TrainingMethod, declare
+from softkin.lab.training.methods import Parameter
+from softkin.lab.training.objectives import Objective
 
 
-class EntropyReward(objectives.Objective):
+class EntropyReward(
+    Objective,
+    name="entropy",
+    title="Entropy",
+    aliases=("confidence-penalty",),
+    parameters=(Parameter("reward", "ρ", 0.2, "the weight of the entropy"),),
+    tuned="reward",
+):
+    @staticmethod
+    def target(method, k):
+        return f"one-hot labels, less {method.values['reward']:g}·entropy"
+
     def forward(self, logits, targets):
         log_p = logits.log_softmax(dim=1)
         return super().forward(logits, targets) + self.method.values["reward"] * (log_p.exp() * log_p).sum()
-
-
-declare(
-    TrainingMethod(
-        "entropy",
-        "Entropy",
-        lambda method, k: f"one-hot labels, less {method.values['reward']:g}·entropy",
-        EntropyReward,
-        parameters=(Parameter("reward", "ρ", 0.2, "the weight of the entropy"),),
-        tuned="reward",
-    ),
-    aliases=("confidence-penalty",),
-)
 '''
 
 
@@ -254,7 +302,7 @@ def toy_metric(module):
 
 
 def test_a_metric_is_one_function(toy_metric, capsys):
-    test = formats.read(TEST)
+    test = prediction_files.read(TEST)
     p, y = test.probabilities, test.known_labels
     expected = float((p.gather(1, y[:, None])[:, 0] / p.norm(dim=1)).mean())
     assert toy_metric(p, y) == pytest.approx(expected)
@@ -284,7 +332,7 @@ def test_a_study_chooses_by_a_metrics_own_direction(toy_metric):
 
 
 def test_a_metric_is_in_evaluate_of_any_size(toy_metric, monkeypatch):
-    test = formats.read(TEST)
+    test = prediction_files.read(TEST)
     expected = toy_metric(test.probabilities, test.known_labels)
     for limit in (10**6, 100):  # in memory, and as a stream
         monkeypatch.setattr(files, "ROWS", limit)
@@ -296,7 +344,7 @@ def test_a_metric_is_in_evaluate_of_any_size(toy_metric, monkeypatch):
 def test_a_metric_is_a_column_of_calibrate_compare(toy_metric, capsys):
     arguments = ("calibrate", "compare", VALIDATION, TEST, "--methods", "ts", "--resamples", 100)
     _, output, _ = command_line.run(capsys, *arguments)
-    expected = toy_metric(*(getattr(formats.read(TEST), name) for name in ("probabilities", "known_labels")))
+    expected = toy_metric(*(getattr(prediction_files.read(TEST), name) for name in ("probabilities", "known_labels")))
     heading, *lines = (line.split() for line in output.splitlines()[1:4])
     place = heading.index("sphere") - len(heading)
     assert f"{expected:.4f}" in {line[place] for line in lines}
@@ -305,7 +353,7 @@ def test_a_metric_is_a_column_of_calibrate_compare(toy_metric, capsys):
 
 
 def test_a_calibrator_is_on_the_page_of_a_model(toy_calibrator, browser, tmp_path):
-    test = formats.read(TEST).take(torch.arange(60))
+    test = prediction_files.read(TEST).take(torch.arange(60))
     browser.media()
     browser.resize(1280, 900)
     data = report.build(test, resamples=100, candidates=[toy_calibrator()])
@@ -315,7 +363,7 @@ def test_a_calibrator_is_on_the_page_of_a_model(toy_calibrator, browser, tmp_pat
 
 
 def test_a_metric_is_on_the_page(toy_metric, browser, tmp_path):
-    test = formats.read(TEST).take(torch.arange(60))
+    test = prediction_files.read(TEST).take(torch.arange(60))
     data = report.build(test, resamples=100, candidates=[calibrators.TemperatureScaling()])
     assert "spherical" in data["variants"][1]["against_raw"]
     browser.media()
@@ -380,7 +428,7 @@ def test_an_error_over_bins_is_one_formula_and_its_interval_is_its_own(toy_error
 
 
 def test_an_error_over_bins_is_everywhere(toy_error, capsys, monkeypatch, tmp_path):
-    test = formats.read(TEST)
+    test = prediction_files.read(TEST)
     p, y = test.probabilities, test.known_labels
     expected = by_hand(p, y)
     assert toy_error(p, y) == pytest.approx(expected)
@@ -472,7 +520,7 @@ FORMAT = '''
 import numpy as np
 import torch
 
-from softkin.predictions.formats import Block, PredictionFile
+from softkin.predictions.blocks import Block, PredictionFile
 
 
 def open_toy(file, name, reading):
@@ -518,15 +566,15 @@ from softkin.metrics import Interval
 
 
 class Ahead(Rule, name="ahead", title="Ahead", aliases=("by-margin",)):
-    _fitted = ("margin_",)
+    kept = ("margin_",)
 
     def __init__(self, error: float = 0.05):
         self.error = error
 
-    def _fit(self, rows, labels):
+    def fit_rows(self, rows, labels):
         self.margin_ = float(self.error)
 
-    def _predict(self, rows):
+    def answer(self, rows):
         answers = torch.empty(len(rows), dtype=torch.int64)
         for place, p in rows.blocks():
             best = p.topk(2, dim=1)
@@ -534,11 +582,11 @@ class Ahead(Rule, name="ahead", title="Ahead", aliases=("by-margin",)):
             answers[place] = torch.where(is_ahead, best.indices[:, 0], -1)
         return answers
 
-    def _measured(self, answers, rows, labels, level, options):
+    def measure(self, answers, rows, labels, level, options):
         share = float((answers >= 0).double().mean())
         return Outcome(len(rows), {"answered": Interval(share, share, share, level)})
 
-    def _formula(self):
+    def formula(self):
         raise NotImplementedError
 
     def guarantee(self):
@@ -562,7 +610,7 @@ def test_a_rule_is_one_class(module, capsys, tmp_path):
             assert output.startswith("Ahead(error=0.5), fitted on 700 samples\nNothing is promised.")
         assert type(decisions.load(tmp_path / "rule")) is toy
         run("apply", tmp_path / "rule", TEST, "--output", tmp_path / "answers.csv")
-        best = formats.read(TEST).probabilities.topk(2, dim=1).values
+        best = prediction_files.read(TEST).probabilities.topk(2, dim=1).values
         answered = float((best[:, 0] - best[:, 1] > 0.5).double().mean())
         for names in ([], ["--rules", "by-margin"]):
             result = json.loads(run("compare", VALIDATION, TEST, "--error", 0.5, *names, "--json"))

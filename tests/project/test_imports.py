@@ -33,7 +33,7 @@ def test_help_loads_nothing():
 OURS = "print(sum(name.split('.')[0] == 'softkin' for name in sys.modules))"
 
 
-@pytest.mark.parametrize(("module", "most"), [("losses", 15), ("similarity", 15), ("distances", 36)])
+@pytest.mark.parametrize(("module", "most"), [("losses", 19), ("similarity", 18), ("distances", 42)])
 def test_a_loss_loads_few_of_our_modules(module, most):
     script = f"import sys, softkin.{module}\n{OURS}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -68,7 +68,7 @@ def test_modules_are_attributes():
         "calibrators",
         "metrics",
         "diagrams",
-        "data",
+        "lab",
         "word_vectors",
     ):
         assert getattr(softkin, name).__name__ == f"softkin.{name}"
@@ -115,3 +115,64 @@ def test_a_borrowed_private_name_is_noticed(tmp_path, monkeypatch):
     (package / "b.py").write_text("from softkin import a\nfrom softkin.a import _secret\na._other\na.open\n")
     expected = {"softkin.b: softkin.a._secret", "softkin.b: softkin.a._other"}
     assert borrowed_private_names(package / "b.py") == expected
+
+
+# Cycles
+
+
+def imports_of(path):
+    """Modules of ours that a file imports, also inside functions, but not for type checkers."""
+    found = set()
+
+    def visit(node):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for rest in node.orelse:
+                visit(rest)
+            return
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.update({node.module, *(f"{node.module}.{alias.name}" for alias in node.names)})
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")))
+    return found
+
+
+def cycles(source):
+    """The sets of modules that import each other in a circle; a package's ``__init__`` counts as no one's member."""
+    files = {".".join(path.relative_to(source).with_suffix("").parts): path for path in source.rglob("*.py")}
+    graph = {name: imports_of(path) & files.keys() for name, path in files.items() if not name.endswith("__init__")}
+    reach = {}
+    for start in graph:
+        seen, waiting = set(), [start]
+        while waiting:
+            for name in graph.get(waiting.pop(), ()):
+                if name not in seen:
+                    seen.add(name)
+                    waiting.append(name)
+        reach[start] = seen
+    return {frozenset(b for b in reach[a] if a in reach[b]) for a in graph if a in reach[a]}
+
+
+KNOWN = {  # to be taken apart; nothing may be added
+    frozenset({"softkin.distances.taxonomy", "softkin.distances.taxonomy_files", "softkin.distances.wordnet"}),
+    frozenset({"softkin.lab.data.labelled", "softkin.lab.data.store"}),
+    frozenset({"softkin.predictions.arrays", "softkin.predictions.formats"}),
+}
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert cycles(ROOT / "src") <= KNOWN
+
+
+def test_a_circle_of_modules_is_noticed(tmp_path):
+    package = tmp_path / "softkin" / "p"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from softkin.p.a import x\n")
+    (package / "a.py").write_text("from softkin.p.b import y\nfrom softkin.p import d\n")
+    (package / "b.py").write_text("def late():\n    from softkin.p import c\n")
+    (package / "c.py").write_text("import softkin.p.a\n")
+    (package / "d.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from softkin.p import a\n")
+    assert cycles(tmp_path) == {frozenset({"softkin.p.a", "softkin.p.b", "softkin.p.c"})}

@@ -417,9 +417,9 @@ def test_folders_and_texts_that_do_not_fit_are_one_sentence(tmp_path):
     ):
         attach.images(tmp_path, ["a", "b"], 2)
     (tmp_path / "t.csv").write_text("words\nx\n")
-    with pytest.raises(SoftkinError, match="must have a text column, called one of text, sentence"):
+    with pytest.raises(SoftkinError, match="must have a column of texts, called `text`, `texts`, `sentence`"):
         attach.texts(tmp_path / "t.csv", None, 1)
-    with pytest.raises(SoftkinError, match="--images must name a folder of images or a .parquet file"):
+    with pytest.raises(SoftkinError, match="must have a column of images, called `image`"):
         attach.images(tmp_path / "t.csv", None, 1)
 
 

@@ -9,7 +9,7 @@ import pytest
 import command_line
 from places import ROOT
 from softkin import evaluation, report
-from softkin.predictions import formats
+from softkin.predictions import reading
 from softkin.report import data as types
 from softkin.report.model import shown_metrics
 
@@ -48,7 +48,7 @@ def test_the_page_of_a_model_shows_the_numbers_of_the_terminal(capsys, tmp_path)
 
 
 def test_the_page_of_several_models_shows_the_numbers_of_the_terminal(capsys, tmp_path):
-    first = formats.read(TEST)
+    first = reading.read(TEST)
     first.take(slice(None)).save(tmp_path / "a.npz")
     softer = report_of(first, tmp_path)
     code, output, errors = command_line.run(
@@ -74,7 +74,7 @@ def report_of(predictions, folder):
 
 
 def test_a_page_refuses_numbers_that_are_not_its_own():
-    test, other = formats.read(TEST), formats.read(VALIDATION)
+    test, other = reading.read(TEST), reading.read(VALIDATION)
     known = evaluation.evaluate(test, resamples=100)
     with pytest.raises(ValueError, match="`evaluated` must be the result of evaluation.evaluate for these predictions"):
         report.build(other, evaluated=known, resamples=100)
@@ -84,7 +84,7 @@ def test_a_page_refuses_numbers_that_are_not_its_own():
 
 @pytest.fixture(scope="module")
 def page():
-    return report.build(formats.read(TEST), resamples=100, candidates=[])
+    return report.build(reading.read(TEST), resamples=100, candidates=[])
 
 
 def test_every_field_of_a_page_is_declared(page):

@@ -8,7 +8,7 @@ import torch
 
 from calibration_data import toy_predictions
 from softkin import SoftkinError, calibrators, diagrams, metrics, report, similarity, smoothing
-from softkin.calibrators.selection import folds_of
+from softkin.calibrators.held_out import folds_of
 from softkin.evaluation import sentence
 from softkin.metrics import scopes
 from softkin.metrics.binned import MeanGap

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from softkin import calibrators, metrics, report, similarity, smoothing
-from softkin.calibrators.selection import cross_fit
+from softkin.calibrators.held_out import cross_fit
 from softkin.predictions import Predictions
 from softkin.report import curves
 

@@ -388,7 +388,7 @@ def test_train_and_compare_take_files_and_trees(capsys, tmp_path):
     (tmp_path / "study.toml").write_text('methods = ["enc"]\n[sources]\nencoder = "os:system"\n')
     code, _, errors = run(capsys, "compare", "--config", tmp_path / "study.toml", "--output", tmp_path / "other")
     assert code != 0
-    assert "must not name an encoder, as a file must not name code to run" in errors
+    assert "must not name 'encoder', as a file must not name code to run" in errors
     assert not (tmp_path / "other").exists()
 
 

@@ -344,6 +344,65 @@ def class_names(names: Sequence[str], *, num_classes: int | None = None) -> list
     return names
 
 
+def class_order(
+    names: Sequence[str] | None, wanted: Sequence[str] | None, refused: str, *, numbers_are_names: bool = False
+) -> Tensor | None:
+    """The places (K,) in ``names`` of the wanted classes, which bring columns into the wanted order by indexing.
+
+    None if the order is the same, or if one side has no names.
+
+    Args:
+        names: The names of columns.
+        wanted: The same names in another order.
+        refused: The beginning of the error if they are not the same, up to what is lacking.
+        numbers_are_names: Whether 0 … K−1, as columns without names are called, are refused where the others are words.
+    """
+    if names is None or wanted is None or list(names) == list(wanted):
+        return None
+    lacking, further = set(wanted) - set(names), set(names) - set(wanted)
+    numbers = [str(k) for k in range(len(names))]
+    if lacking and not numbers_are_names and len(names) == len(wanted) and numbers in (list(names), list(wanted)):
+        return None
+    parts = [
+        f"{label} {', '.join(map(repr, found[:5]))}{f' and {len(found) - 5} more' if len(found) > 5 else ''}"
+        for label, found in (
+            ("it lacks", [name for name in wanted if name in lacking]),
+            ("it also has", sorted(further)),
+        )
+        if found
+    ]
+    if parts:
+        raise ValueError(f"{refused} {'; '.join(parts)}.")
+    place = {name: k for k, name in enumerate(names)}
+    return torch.tensor([place[name] for name in wanted])
+
+
+def group_numbers(groups: Array, num_classes: int, name: str) -> Tensor:
+    """(K,) group numbers 0 … G−1; every group must have a class."""
+    g = as_tensor(groups, name).cpu()
+    if g.ndim != 1 or len(g) != num_classes:
+        raise ValueError(f"`{name}` must have shape ({num_classes},), the group of each class, got {tuple(g.shape)}.")
+    if g.is_floating_point() or g.dtype == torch.bool:
+        raise TypeError(f"`{name}` must be whole numbers from 0, got {g.dtype}.")
+    g = g.to(torch.int64)
+    if int(g.min()) < 0:
+        raise ValueError(f"`{name}` must be at least 0, got {int(g.min())}.")
+    missing = sorted(set(range(int(g.max()) + 1)) - set(g.tolist())) if int(g.max()) < num_classes else [0]
+    if missing:
+        raise ValueError(
+            f"`{name}` must use every number from 0 to {int(g.max())}, but group {missing[0]} has no class."
+        )
+    return g
+
+
+def like(result: Tensor, original: Any) -> Any:
+    """``result`` as the same kind of array as ``original``, on the same device."""
+    if not isinstance(original, Tensor):
+        return result.numpy()
+    is_wide = result.dtype == torch.float64 and original.device.type == "mps"  # which has no float64
+    return (result.to(torch.float32) if is_wide else result).to(original.device)
+
+
 def in_words(classes: Sequence[int], names: Sequence[str] | None) -> str:
     """A few classes for an error message, by name if there are names."""
     shown = [f"{k} ({names[k]})" if names is not None else str(k) for k in classes[:10]]

@@ -74,6 +74,8 @@ class Registry(Mapping[str, T], Generic[T]):
         self._items: dict[str, T] = {}
         self._aliases: dict[str, str] = {}
         self._origins: dict[str, tuple[str, str]] = {}
+        self.changes = 0
+        """How often something was added or removed: what is made of a registry is made again when it differs"""
 
     def add(self, name: str, item: T, *, aliases: Iterable[str] = (), origin: Any = None) -> T:
         """Declare ``item`` under its canonical name and other accepted spellings; returns ``item``.
@@ -88,6 +90,7 @@ class Registry(Mapping[str, T], Generic[T]):
         for spelling in (name, *aliases):
             if spelling in self:
                 raise ValueError(f"there is already a {self.kind} called {spelling!r}.")
+        self.changes += 1
         self._items[name] = item
         self._aliases.update(dict.fromkeys(aliases, name))
         if home is not None:
@@ -102,6 +105,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def remove(self, name: str) -> None:
         """Remove a declaration and its aliases; for tests and notebooks with their own declarations."""
+        self.changes += 1
         del self._items[name]
         self._origins.pop(name, None)
         self._aliases = {alias: target for alias, target in self._aliases.items() if target != name}

@@ -139,6 +139,10 @@ def refuse_to_overwrite(*paths: str | Path | None, force: bool = False) -> None:
 # Reading
 
 
+class Assumption(UserWarning):
+    """What was assumed about a file because it seemed obvious."""
+
+
 @contextlib.contextmanager
 def reading(path: str | Path, what: str, *, hint: str = "") -> Iterator[None]:
     """Turn any exception of a parser inside the block into one line that names the file.
@@ -154,7 +158,7 @@ def reading(path: str | Path, what: str, *, hint: str = "") -> Iterator[None]:
     ending = f"; {hint}{'' if hint.endswith('?') else '.'}" if hint else "."
     try:
         yield
-    except SoftkinError:
+    except (SoftkinError, Assumption):
         raise
     except FileNotFoundError as error:
         raise SoftkinError(f"{path} could not be read: there is no such file{ending}") from error

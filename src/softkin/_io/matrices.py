@@ -17,7 +17,7 @@ from torch import Tensor
 
 from softkin import SoftkinError, __version__
 from softkin._core import checks
-from softkin._io import escape, files, tensor_files
+from softkin._io import bundles, escape, files
 
 MatrixKind = Literal["distances", "similarity", "labels", "confusion"]
 MODULES: dict[str, str] = {"distances": "distances", "similarity": "similarity", "labels": "smoothing"}
@@ -52,7 +52,7 @@ class MatrixFiles:
         values = checks.square(matrix, self.kind)
         names = checks.class_names(class_names, num_classes=len(values))
         texts = {"kind": self.kind, "class_names": names, "source": source, "version": __version__}
-        return tensor_files.encoded({"matrix": values}, {**(about or {}), **texts})
+        return bundles.encoded({**(about or {}), **texts}, {"matrix": values})
 
     def save(
         self,
@@ -94,9 +94,11 @@ class MatrixFiles:
 
 def read_any(path: str | Path, *, kind: str = "distances") -> ClassMatrix:
     """Read a class matrix of any kind; ``kind`` is that of a CSV whose corner cell does not name it."""
+    from softkin._io import tables  # only here: `import softkin.losses` loads few modules
+
     path = Path(path)
     files.require_regular(path)
-    raw = _read_csv(path, kind) if path.suffix.lower() == ".csv" else _read_safetensors(path)
+    raw = _read_csv(path, kind) if tables.form_of(path) in ("csv", "tsv") else _read_safetensors(path)
     try:
         checks.class_names(raw.class_names)
         values = checks.square(raw.values, "matrix")
@@ -108,29 +110,23 @@ def read_any(path: str | Path, *, kind: str = "distances") -> ClassMatrix:
 
 def in_order_of(matrix: ClassMatrix, class_names: Sequence[str], path: str | Path) -> Tensor:
     """The values of exactly these classes, in this order; ``path`` is the matrix's file, for messages."""
-    place = {name: k for k, name in enumerate(matrix.class_names)}
-    missing = [name for name in class_names if name not in place]
-    extra = sorted(set(matrix.class_names) - set(class_names))
-    if missing or extra:
-        parts = [
-            f"{label} {', '.join(map(repr, names[:5]))}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
-            for label, names in (("it lacks", missing), ("it also has", extra))
-            if names
-        ]
-        raise SoftkinError(f"{path} was made for other classes: {'; '.join(parts)}.")
-    order = torch.tensor([place[name] for name in class_names])
-    return matrix.values[order][:, order]
+    try:
+        refused = f"{path} was made for other classes:"
+        order = checks.class_order(matrix.class_names, class_names, refused, numbers_are_names=True)
+    except ValueError as error:
+        raise SoftkinError(str(error)) from error
+    return matrix.values if order is None else matrix.values[order][:, order]
 
 
 def _read_safetensors(path: Path) -> ClassMatrix:
     what = "a class matrix that softkin wrote"
-    file = tensor_files.TensorFile(path, what)
+    texts, tensors = bundles.read(path, what)
     with files.reading(path, what, hint="make it again"):
-        names, kind, source = (file.texts[key] for key in ("class_names", "kind", "source"))
+        names, kind, source = (texts[key] for key in ("class_names", "kind", "source"))
         if not isinstance(names, list) or not isinstance(kind, str) or not isinstance(source, str):
             raise SoftkinError(f"{path} is not {what}: its class names must be a list, its kind and source texts.")
-        about = {key: value for key, value in file.texts.items() if key not in RESERVED}
-        return ClassMatrix(file.whole("matrix"), names, kind, source, about)
+        about = {key: value for key, value in texts.items() if key not in RESERVED}
+        return ClassMatrix(tensors["matrix"], names, kind, source, about)
 
 
 def _read_csv(path: Path, kind: str) -> ClassMatrix:
@@ -138,9 +134,9 @@ def _read_csv(path: Path, kind: str) -> ClassMatrix:
 
     The cell in the corner may say what kind of matrix it is.
     """
-    with files.reading(path, "CSV"):
-        text = files.read_bytes(path, "CSV").decode("utf-8-sig")
-        lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
+    from softkin._io import tables
+
+    lines = [line for _, line in tables.read_cells(path, "CSV")]
     if len(lines) < 3:
         raise SoftkinError(
             f"{path} must hold a header of class names and a row for each class, got {len(lines)} lines."
@@ -163,14 +159,12 @@ def _read_csv(path: Path, kind: str) -> ClassMatrix:
         values = torch.tensor([[float(cell) for cell in line] for line in body], dtype=torch.float64)
     except ValueError as error:
         raise SoftkinError(f"{path} must hold numbers below its header: {error}.") from error
-    return ClassMatrix(values, [escape.from_csv_cell(name) for name in header], kind, f"CSV file {path.name}")
+    return ClassMatrix(values, header, kind, f"CSV file {path.name}")
 
 
 def to_csv(matrix: Tensor, class_names: Sequence[str], *, kind: MatrixKind) -> str:
     """The matrix as text that spreadsheets and ``read`` open: names on both sides, the kind in the corner."""
-    from io import StringIO
-
-    text = StringIO()
+    text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [escape.csv_cell(name) for name in class_names]
     writer.writerow([kind, *names])

@@ -21,17 +21,23 @@ import numpy as np
 from softkin import similarity
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin.audition.agreement import TOP, Agreement, top_membership
-from softkin.audition.confusions import (
+from softkin.audition.fits import LARGEST_WEIGHT, Floats, Problem
+from softkin.audition.judging import (
+    MIXTURE,
+    TOP,
+    Agreement,
+    Audition,
+    Candidate,
     Confusions,
+    Judged,
     confusions_of_counts,
     confusions_of_labels,
     confusions_of_outputs,
     confusions_of_votes,
+    starting_alpha,
+    suggestion,
+    top_membership,
 )
-from softkin.audition.fits import LARGEST_WEIGHT, Floats, Problem
-from softkin.audition.results import Audition, Candidate, Judged
-from softkin.audition.suggestion import MIXTURE, starting_alpha, suggestion
 
 __all__ = [
     "FEWEST_RENAMINGS",

@@ -3,8 +3,6 @@
 All results are plain data, from which ``softkin similarity show`` makes its text, page, picture and JSON.
 """
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +17,7 @@ from softkin import SoftkinError, distances, similarity, smoothing
 from softkin._core import checks
 from softkin._core.checks import Array
 from softkin._core.names import did_you_mean
-from softkin._io import files
+from softkin._io import tables
 from softkin.distances import doubts
 
 DOMINATES = 0.5  # share of α on one class above which it dominates
@@ -262,11 +260,9 @@ def parse_fix(text: str) -> tuple[str, list[str]]:
 
 def read_fixes(path: str | Path) -> dict[str, list[str]]:
     """Corrections from a CSV file without a header: each row has a class and the classes that it is like."""
-    with files.reading(path, "CSV"):
-        text = files.read_bytes(path, "CSV").decode("utf-8-sig")
-        rows = [[cell.strip() for cell in row if cell.strip()] for row in csv.reader(io.StringIO(text, newline=""))]
     fixes: dict[str, list[str]] = {}
-    for line, row in enumerate(rows, start=1):
+    for line, cells in tables.read_cells(path, "CSV"):
+        row = [cell.strip() for cell in cells if cell.strip()]
         if row and [cell.lower() for cell in row[:2]] == ["class", "like"] and line == 1:
             continue
         if len(row) == 1:

@@ -7,7 +7,8 @@ from typing import Any, Self
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from softkin.bayes.posterior import Posterior, check_count, check_network, device_of, draw_seed, drawing
+from softkin._core.randomness import key, seeded
+from softkin.bayes.posterior import Posterior, check_count, check_network, device_of
 from softkin.predictions import Predictions
 
 
@@ -52,7 +53,7 @@ class McDropout(Posterior):
         modes = [layer.training for layer in self.layers]
         self._drawn = True
         try:
-            with drawing(draw_seed(self.seed, "dropout", place), device_of(self.network)):
+            with seeded(key(self.seed, "dropout", place), device_of(self.network)):
                 yield self
         finally:
             self._drawn = False

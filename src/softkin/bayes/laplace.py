@@ -12,6 +12,8 @@ from torch.nn import functional as F
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.modes import evaluating
+from softkin._core.randomness import key, seeded
 from softkin.bayes.posterior import (
     Averaged,
     LogitsOf,
@@ -20,8 +22,6 @@ from softkin.bayes.posterior import (
     check_count,
     check_network,
     device_of,
-    draw_seed,
-    drawing,
     last_layer,
     normal,
 )
@@ -157,20 +157,17 @@ class Laplace(Posterior):
     @torch.no_grad()
     def _passed(self, loader: Iterable[Any]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """(features, logits, labels) of each batch, float64 on the CPU."""
-        modes = [(module, module.training) for module in self.network.modules()]
         seen: list[tuple[Tensor, Tensor]] = []
         hook = self._watched(seen)
-        self.network.eval()
         try:
-            for batch in loader:
-                seen.clear()
-                output, labels, _ = answer(self.network, batch, device_of(self.network))
-                features, own = self._features_and_logits(seen, output)
-                yield features, own, torch.as_tensor(labels).cpu().long()
+            with evaluating(self.network):
+                for batch in loader:
+                    seen.clear()
+                    output, labels, _ = answer(self.network, batch, device_of(self.network))
+                    features, own = self._features_and_logits(seen, output)
+                    yield features, own, torch.as_tensor(labels).cpu().long()
         finally:
             hook.remove()
-            for module, mode in modes:
-                module.training = mode
 
     def _watched(self, seen: list[tuple[Tensor, Tensor]]) -> Any:
         """Record the layer's inputs and outputs until the handle is removed."""
@@ -325,7 +322,7 @@ class Laplace(Posterior):
         parts: list[Averaged] = []
         self._drawn = lambda draws: parts.append(Averaged.over(draws, keep=members))
         try:
-            with drawing(draw_seed(self.seed, "laplace all layers"), device_of(self.network)):
+            with seeded(key(self.seed, "laplace all layers"), device_of(self.network)):
                 p = logits_of(self).double().softmax(dim=1)
         finally:
             self._drawn = None

@@ -1,7 +1,6 @@
 """The base classes: a network with additional state, and predictions that average over members."""
 
 import contextlib
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -10,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from softkin._core import checks
+from softkin._core.randomness import key
 from softkin.predictions import Predictions, collect
-from softkin.predictions.predictions import TINY
+from softkin.predictions.container import TINY
 
 TrainingRows = Callable[[], Iterable[tuple[Tensor, Tensor]]]
 """A function that yields the training rows again, as batches (inputs, labels) without augmentation"""
@@ -211,28 +211,11 @@ def _same_samples(first: Predictions, later: Predictions) -> Predictions:
     return first
 
 
-def draw_seed(seed: int, *what: object) -> int:
-    """A seed for one draw, which depends only on ``seed`` and the draw's purpose: 63 bits of a digest."""
-    text = " ".join(map(str, (seed, *what)))
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
-
-
 def normal(count: int, seed: int, *what: object, rows: int | None = None) -> Tensor:
     """Draws from N(0, 1) that are the same on every device: (count,) or (rows, count) float32 on the CPU."""
-    generator = torch.Generator().manual_seed(draw_seed(seed, *what))
+    generator = torch.Generator().manual_seed(key(seed, *what))
     shape = (count,) if rows is None else (rows, count)
     return torch.randn(shape, generator=generator)
-
-
-@contextlib.contextmanager
-def drawing(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed all draws inside the block, and restore the generators of the CPU and the device afterwards."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.default_generator.manual_seed(seed)
-        if device.type != "cpu":
-            getattr(torch, device.type).manual_seed(seed)
-        yield
 
 
 def device_of(network: nn.Module) -> torch.device:

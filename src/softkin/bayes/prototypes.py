@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from softkin._core.seeding import seeded
+from softkin._core.modes import evaluating
+from softkin._core.randomness import seeded
 from softkin.bayes.posterior import Companion, TrainingRows, check_count, check_network, last_layer, normal
 
 WIDEST = 6.0  # bound of |ln σ²|: σ stays below 20
@@ -79,17 +80,12 @@ class Prototypes(Companion):
         """Update the centres if predictions are needed."""
         if not looked_at:
             return
-        modes = [(module, module.training) for module in self.modules()]
-        self.eval()
-        try:
+        with evaluating(self):
             sums, counts = torch.zeros_like(self.centres), torch.zeros(len(self.centres), device=self.centres.device)
             for inputs, labels in rows():
                 mine = F.one_hot(labels, len(self.centres)).to(sums.dtype)
                 sums += mine.T @ getattr(output := self.network(inputs), "logits", output)
                 counts += mine.sum(dim=0)
-        finally:
-            for module, mode in modes:
-                module.training = mode
         # The centre of a class without training rows is placed far away.
         self.centres.copy_(torch.where(counts[:, None] > 0, sums / counts.clamp_min(1)[:, None], 1e6))
 

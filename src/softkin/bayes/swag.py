@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from softkin._core import checks
+from softkin._core.modes import restored
 from softkin.bayes.posterior import Posterior, TrainingRows, check_count, check_network, normal
 from softkin.predictions import Predictions
 from softkin.predictions.collecting import answer
@@ -176,16 +177,14 @@ class Swag(Posterior):
         self.ready(settled=False)
         layers = self._normed()
         if layers:
-            modes = [(module, module.training) for module in self.network.modules()]
             momenta = [layer.momentum for layer in layers]
             try:
-                for place in range(self.samples):
-                    self._renew(place, train_loader, layers)
+                with restored(self.network):
+                    for place in range(self.samples):
+                        self._renew(place, train_loader, layers)
             finally:
                 for layer, momentum in zip(layers, momenta, strict=True):
                     layer.momentum = momentum
-                for module, mode in modes:
-                    module.training = mode
         self._settled_at = int(self.collected)
         return self
 

@@ -15,10 +15,10 @@ what it changed), ``certify`` (the effect on samples it was not fitted on), ``sa
 
 # The order of these imports is that of the registry, and so of every list of methods.
 # isort: off
-from softkin.calibrators.base import REGISTRY, Calibrator
+from softkin.calibrators.base import REGISTRY, Calibrator, Composed, Parametric, load
 from softkin.calibrators.temperature import TemperatureScaling
 from softkin.calibrators.ensemble import EnsembleTemperatureScaling
-from softkin.calibrators.linear import DirichletCalibration, MatrixScaling, VectorScaling
+from softkin.calibrators.linear import DirichletCalibration, MatrixScaling, VectorScaling, fold_into_linear
 from softkin.calibrators.structured import KinMatrixScaling, StructuredMatrixScaling, StructuredVectorScaling
 from softkin.calibrators.one_vs_rest import BetaCalibration, PlattScaling
 from softkin.calibrators.isotonic import IsotonicCalibration
@@ -27,10 +27,7 @@ from softkin.calibrators.mutual_information import MutualInformationBinning
 from softkin.calibrators.spline import SplineCalibration
 # isort: on
 
-from softkin.calibrators.certificate import Certificate, HeldOut
-from softkin.calibrators.composition import Composed
-from softkin.calibrators.export import CalibratorModule, fold_into_linear
-from softkin.calibrators.files import load
+from softkin.calibrators.certificate import Certificate, HeldOut, Solution
 from softkin.calibrators.selection import BestFit, Candidate, affordable, default_candidates, fit_best
 from softkin.calibrators.zeros import Floor, floor_of
 
@@ -40,7 +37,6 @@ __all__ = [
     "BestFit",
     "BetaCalibration",
     "Calibrator",
-    "CalibratorModule",
     "Candidate",
     "Certificate",
     "Composed",
@@ -53,7 +49,9 @@ __all__ = [
     "KinMatrixScaling",
     "MatrixScaling",
     "MutualInformationBinning",
+    "Parametric",
     "PlattScaling",
+    "Solution",
     "SplineCalibration",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",

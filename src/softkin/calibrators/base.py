@@ -1,17 +1,15 @@
-"""The base of all calibrators: fit, predict, a certificate of the fit, files, scikit-learn's parameters, composition.
+"""The base of all calibrators: probabilities, a certificate of the fit, what scikit-learn asks for, and chains.
 
-A calibrator is a final class that defines how it is fitted to float64 logits (``_fit``), how it maps them
-(``_predict``), and which attributes the fit sets (``_fitted``). Its class statement names it, which registers it.
-Everything else is here, once.
+How a calibrator is fitted, kept and exported is in ``softkin.calibrators.fitted``, which also says what one of your own
+defines.
 """
 
-import inspect
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -19,33 +17,17 @@ from torch import Tensor, nn
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin._core.names import Registry, did_you_mean
-from softkin.calibrators.certificate import Certificate, HeldOut
-from softkin.calibrators.inputs import as_logits, digests, labelled_logits, like
+from softkin._core.names import Registry
+from softkin.calibrators import zeros
+from softkin.calibrators.certificate import Certificate, HeldOut, Solution
+from softkin.calibrators.fitted import Fitted, Formula
+from softkin.calibrators.held_out import as_logits, cross_fit, labelled_logits
 
-if TYPE_CHECKING:
-    from softkin.calibrators.composition import Composed
-
-
-@dataclass(frozen=True)
-class Solution:
-    """How ``_fit`` ended; the rest of the certificate comes from the predictions."""
-
-    gradient_norm: float | None = None
-    """None for a fit by counting, sorting or a closed form, which has nothing to converge"""
-    iterations: int = 0
-    bound_hit: bool = False
-    converged: bool = True
-    notes: tuple[str, ...] = ()
-    nll: tuple[float, float] | None = None
-    """NLL before and after, if the fit has computed them"""
-    argmax_kept: bool = False
-    """Whether the map cannot change which class wins"""
-    probabilities: Tensor | None = None
-    """Calibrated probabilities of the fitting samples, if the fit has computed them"""
+REGISTRY: "Registry[type[Calibrator]]" = Registry("calibrator")
+"""Every named calibrator class, in the order of their definition"""
 
 
-class Calibrator(ABC):
+class Calibrator(Fitted[Tensor]):
     """A map from logits to calibrated probabilities, fitted on labelled samples that the network was not trained on.
 
     ``fit`` and ``predict_proba`` take torch tensors and numpy arrays of shape (N, K). All computing is in float64 on
@@ -64,20 +46,18 @@ class Calibrator(ABC):
     enough (``selection.affordable``).
     """
 
-    name: ClassVar[str] = ""
-    title: ClassVar[str] = ""
+    what = "calibrator"
+    registry = REGISTRY
+    overlap_means = "metrics measured on them look better than they are"
     candidates: ClassVar[tuple[Mapping[str, Any], ...]] = ()
     quick: ClassVar[bool] = False
     searches: ClassVar[tuple[Mapping[str, Any], ...]] = ()
 
     certificate_: Certificate
-    num_classes_: int
-    fitted_from_: Literal["logits", "probabilities"]
     floor_: float | None
     """The value that replaces a probability of 0; None if the fit had logits"""
-
-    _fitted: ClassVar[tuple[str, ...]]
-    """The attributes that the fit sets and ``save`` writes: tensors, numbers, texts, None"""
+    fell_back_: bool
+    """Whether ``certify`` replaced the map by the identity"""
 
     def __init_subclass__(
         cls,
@@ -90,30 +70,27 @@ class Calibrator(ABC):
         searches: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         super().__init_subclass__()
-        if name is None:
-            return
-        cls.name, cls.title, cls.candidates, cls.quick = name, title or name, tuple(candidates), quick
-        cls.searches = tuple(searches)
-        REGISTRY.add_class(cls, name, cls.title, aliases)
+        if name is not None:
+            cls.candidates, cls.quick, cls.searches = tuple(candidates), quick, tuple(searches)
+        cls.register(name, title, aliases)
 
     @abstractmethod
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
-        """Fit to (N, K) float64 logits and int64 labels."""
+    def fit_rows(self, rows: Tensor, labels: Tensor) -> Solution:
+        """Fit to (N, K) float64 logits and int64 labels: set the attributes that ``kept`` names."""
 
     @abstractmethod
-    def _predict(self, z: Tensor) -> Tensor:
+    def answer(self, rows: Tensor) -> Tensor:
         """Calibrated probabilities (N, K) of (N, K) float64 logits."""
 
-    def _is_shift_invariant(self) -> bool:
+    def is_shift_invariant(self) -> bool:
         """Whether a constant added to a row of logits changes nothing, so that logits and ln p are interchangeable."""
         return True
 
-    def _check_options(self) -> None:  # noqa: B027  a method without options has none to check
-        """Refuse options that make no sense."""
-
-    def _summary(self) -> str:
-        """The fitted parameters in a few words, for ``repr``."""
-        return ""
+    def folded(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """The weight and bias of a layer whose softmax is calibrated, if the logits are those of this layer."""
+        raise TypeError(
+            f"{type(self).__name__} cannot be folded into a linear layer exactly; put as_module() after it."
+        )
 
     # Fitting and predicting
 
@@ -126,6 +103,7 @@ class Calibrator(ABC):
         from_probabilities: bool = False,
         floor: float | None = None,
         sample_ids: Sequence[Any] | Array | None = None,
+        class_names: Sequence[str] | None = None,
     ) -> Self:
         """Fit on held-out samples, and set ``certificate_``.
 
@@ -136,22 +114,23 @@ class Calibrator(ABC):
             floor: The value that replaces a probability of 0. None: estimated, with a warning that counts the zeros.
             sample_ids: Names or numbers of the samples. A digest of each is kept, and later evaluations on any of
                 them cause a warning: a calibrator looks too good on samples that it was fitted on.
+            class_names: Names of the classes, kept with the calibrator, also in files (``aligned``).
         """
-        self._check_options()
-        z, y, floor = labelled_logits(logits, labels, from_probabilities, floor)
-        ids = None if sample_ids is None else digests(sample_ids, num_samples=len(z))
-        self.__dict__.pop("certificate_", None)  # a failed refit must not keep half of the old fit
-        self.num_classes_ = z.shape[1]
-        self.fitted_from_ = "probabilities" if from_probabilities else "logits"
-        self.floor_ = floor
-        self.fell_back_ = False
-        self.sample_digests_ = ids
-        end = self._fit(z, y)
-        before, after, changed = self._compare(z, y, end)
+        z, floor = as_logits(logits, from_probabilities, floor, labels, least=1)
+        self.floor_, self.fell_back_ = floor, False
+        source: Literal["logits", "probabilities"] = "probabilities" if from_probabilities else "logits"
+        self.fit_to(z, labels, source=source, sample_ids=sample_ids, class_names=class_names)
+        if not self.certificate_.converged:
+            warnings.warn(f"{type(self).__name__} did not converge: {self.certificate_}", stacklevel=3)
+        return self
+
+    def conclude(self, rows: Tensor, labels: Tensor, end: Solution) -> None:
+        """Set the certificate."""
+        before, after, changed = self._compare(rows, labels, end)
         self.certificate_ = Certificate(
             method=type(self).__name__,
-            num_samples=len(z),
-            num_classes=z.shape[1],
+            num_samples=len(rows),
+            num_classes=rows.shape[1],
             converged=end.converged,
             gradient_norm=end.gradient_norm,
             iterations=end.iterations,
@@ -161,15 +140,12 @@ class Calibrator(ABC):
             argmax_changed=changed,
             notes=end.notes,
         )
-        if not end.converged:
-            warnings.warn(f"{type(self).__name__} did not converge: {self.certificate_}", stacklevel=3)
-        return self
 
     def _compare(self, z: Tensor, y: Tensor, end: Solution) -> tuple[float, float, float]:
         """NLL before and after, and the share of rows whose winning class changed."""
         if end.nll is not None and end.argmax_kept:
             return *end.nll, 0.0
-        p = self._predict(z) if end.probabilities is None else end.probabilities
+        p = self.answer(z) if end.probabilities is None else end.probabilities
         before = float((z.logsumexp(dim=1) - z.gather(1, y[:, None])[:, 0]).mean())
         after = -float(p.gather(1, y[:, None]).log().mean()) + 0.0  # not −0
         # A tie with the winner is no change: rounding may make two scores equal.
@@ -197,45 +173,24 @@ class Calibrator(ABC):
                 the smallest step between scores, with a warning.
             sample_ids: If the fit had ids too, a warning counts the samples that are in both.
         """
-        self._check_fitted()
+        self.check_fitted()
         z, _ = as_logits(logits, from_probabilities, self.floor_ if floor is None and from_probabilities else floor)
-        if z.shape[1] != self.num_classes_:
-            raise ValueError(
-                f"`logits` must have the {self.num_classes_} classes that the calibrator was fitted on, "
-                f"got {z.shape[1]}."
-            )
+        self.check_rows(z, sample_ids)
         kind = "probabilities" if from_probabilities else "logits"
-        if not self._is_shift_invariant() and kind != self.fitted_from_:
+        if not self.is_shift_invariant() and kind != self.fitted_from_:
             raise ValueError(
                 f"{type(self).__name__} was fitted on {self.fitted_from_} and needs the same, got {kind}: "
                 "a constant in a row of logits, which probabilities lose, matters to it."
             )
-        if sample_ids is not None:
-            self._warn_of_overlap(digests(sample_ids, num_samples=len(z)))
-        if self.fell_back_ and from_probabilities:
-            p = checks.as_tensor(logits, "logits").cpu().double()  # unchanged: a zero stays a zero
-        else:
-            p = self._apply(z)
-        return like(p, logits)
+        given = checks.as_tensor(logits, "logits")
+        as_given = self.fell_back_ and from_probabilities  # unchanged: a zero stays a zero
+        p = given.cpu().double() if as_given else self.answers(z)
+        is_narrow = given.dtype in (torch.float16, torch.bfloat16, torch.float32)
+        return checks.like(p.to(torch.float32) if is_narrow else p, logits)
 
-    def _apply(self, z: Tensor) -> Tensor:
+    def answers(self, rows: Tensor) -> Tensor:
         """Probabilities (N, K) of (N, K) float64 logits; uncalibrated if the calibrator fell back to the identity."""
-        return torch.softmax(z, dim=1) if self.fell_back_ else self._predict(z)
-
-    def _warn_of_overlap(self, ids: Tensor) -> None:
-        if self.sample_digests_ is None:
-            return
-        overlap = int(torch.isin(ids, self.sample_digests_).sum())
-        if overlap:
-            warnings.warn(
-                f"{overlap} of {len(ids)} samples are among those that the {type(self).__name__} was fitted on; "
-                "metrics measured on them look better than they are.",
-                stacklevel=4,
-            )
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "certificate_"):
-            raise ValueError(f"this {type(self).__name__} is not fitted yet: call fit(logits, labels) first.")
+        return torch.softmax(rows, dim=1) if self.fell_back_ else self.answer(rows)
 
     # Judging
 
@@ -266,11 +221,10 @@ class Calibrator(ABC):
                 uncalibrated probabilities from then on; a warning and its ``repr`` say so.
         """
         from softkin import metrics
-        from softkin.calibrators.selection import cross_fit
 
         if fallback is not None:
             checks.option(fallback, "fallback", ("identity",))
-        if not hasattr(self, "certificate_"):
+        if not self.is_fitted:
             self.fit(logits, labels, from_probabilities=from_probabilities, floor=floor)
         if from_probabilities and floor is None:
             floor = self.floor_
@@ -298,65 +252,50 @@ class Calibrator(ABC):
 
     # Files
 
-    def save(self, folder: str | Path) -> None:
-        """Write ``calibrator.json`` and a safetensors file into ``folder``; a crash leaves the old or the new one.
-
-        Read it with ``softkin.calibrators.load``.
-        """
-        from softkin.calibrators import files
-
-        self._check_fitted()
-        files.save(self, Path(folder))
-
-    # Parameters in the form that scikit-learn's clone and grid search need
-
     @classmethod
-    def _option_names(cls) -> list[str]:
-        return list(inspect.signature(cls).parameters)
+    def kind(cls, name: str) -> "type[Calibrator]":
+        return Composed if name == Composed.__name__ else super().kind(name)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name."""
-        return {name: getattr(self, name) for name in self._option_names()}
+    def attributes(self) -> dict[str, Any]:
+        own = {"certificate_": asdict(self.certificate_), "floor_": self.floor_, "fell_back_": self.fell_back_}
+        return super().attributes() | own
 
-    def set_params(self, **options: Any) -> Self:
-        """Change options; the next ``fit`` uses them."""
-        for name, value in options.items():
-            if name not in self._option_names():
-                guess, known = did_you_mean(name, self._option_names()), ", ".join(self._option_names()) or "none"
-                raise ValueError(f"{type(self).__name__} has no option {name!r}; it has: {known}{guess}")
-            setattr(self, name, value)
-        self._check_options()
-        return self
+    def restore(self, attributes: Mapping[str, Any]) -> None:
+        super().restore(attributes)
+        floor = attributes["floor_"]
+        self.certificate_ = Certificate.from_dict(attributes["certificate_"])
+        self.floor_ = None if floor is None else checks.number(floor, "floor")
+        self.fell_back_ = attributes["fell_back_"] is True
 
-    def unfitted(self) -> Self:
-        """A new calibrator with the same options."""
-        return type(self)(**self.get_params(deep=False))
+    def try_out(self) -> None:
+        """Map a few rows: the results must be distributions."""
+        k = self.num_classes_
+        rows = torch.linspace(-5, 5, k, dtype=torch.float64) * torch.tensor([[0.0], [1.0], [-1.0]], dtype=torch.float64)
+        p = self.answer(rows)
+        if p.shape != rows.shape or not float((p.sum(dim=1) - 1).abs().max()) < 1e-6:  # also refuses NaN
+            raise ValueError("its numbers do not fit together")
+        _ = repr(self), str(self.certificate_)
+
+    # Chains, and words
 
     def __or__(self, other: "Calibrator") -> "Composed":
         """``a | b``: b is fitted on, and applied to, the probabilities that a returns."""
-        from softkin.calibrators.composition import Composed
-
         if not isinstance(other, Calibrator):
             return NotImplemented
-        return Composed([*self._steps(), *other._steps()])
+        return Composed([*self.chain(), *other.chain()])
 
-    def _steps(self) -> list["Calibrator"]:
+    def chain(self) -> "list[Calibrator]":
+        """The calibrators that are applied one after another: itself, unless it is composed."""
         return [self]
 
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self)).parameters
-        changed = [
-            f"{name}={_shown(value)}"
-            for name, value in self.get_params(deep=False).items()
-            if value is not defaults[name].default and (hasattr(value, "shape") or value != defaults[name].default)
-        ]
-        text = f"{type(self).__name__}({', '.join(changed)})"
-        if not hasattr(self, "certificate_"):
+        text = super().__repr__()
+        if not self.is_fitted:
             return text
         if self.fell_back_:
             return f"<{text}: fell back to the identity, as calibrating made the held-out NLL worse>"
         c = self.certificate_
-        parts = [self._summary(), f"NLL {c.nll_before:.4f} → {c.nll_after:.4f} on {c.num_samples:,} samples"]
+        parts = [self.summary(), f"NLL {c.nll_before:.4f} → {c.nll_after:.4f} on {c.num_samples:,} samples"]
         return f"<{text}: {'; '.join(part for part in parts if part)}>"
 
     # The parts of a classifier that scikit-learn's cross-validation and searches need; ``softkin.sklearn`` has the rest
@@ -398,49 +337,154 @@ class Calibrator(ABC):
         parameters become modules: temperature and its ensemble, vector, matrix, Dirichlet, the structured ones, Platt
         and beta, and compositions of these.
         """
-        from softkin.calibrators.export import as_module
+        self.check_fitted()
+        if self.fell_back_:
+            return nn.Softmax(dim=1)
+        module = self.module()
+        if self.fitted_from_ == "probabilities" and not self.is_shift_invariant():
+            return nn.Sequential(nn.LogSoftmax(dim=1), module)  # it takes ln p, from which logits differ by a constant
+        return module
 
-        self._check_fitted()
-        return as_module(self)
 
+def load(folder: str | Path) -> Calibrator:
+    """Read a calibrator that ``save`` wrote.
 
-REGISTRY: Registry[type[Calibrator]] = Registry("calibrator")
-"""Every named calibrator class, in the order of their definition"""
+    Raises:
+        SoftkinError: The folder holds no calibrator, or it is damaged.
+    """
+    return Calibrator.load(folder)
 
 
 class Parametric(Calibrator):
-    """A calibrator whose map is a formula with a fixed set of parameters, so that it can become a module."""
+    """A calibrator whose map is a formula with a fixed set of parameters, so that it can become a module.
 
-    _parameters: ClassVar[tuple[str, ...]]
+    It defines ``mapped`` instead of ``answer`` and ``formula``.
+    """
+
+    parameters: ClassVar[tuple[str, ...]]
     """The fitted attributes that the formula needs, in its order"""
 
     @classmethod
     @abstractmethod
-    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+    def mapped(cls, z: Tensor, *parameters: Tensor) -> Tensor:
         """Probabilities (N, K) of (N, K) logits, in the dtype of the logits."""
 
-    def _parameter_tensors(self) -> list[Tensor]:
-        return [torch.as_tensor(getattr(self, name), dtype=torch.float64) for name in self._parameters]
+    def formula(self) -> Formula:
+        return self.mapped, [torch.as_tensor(getattr(self, name), dtype=torch.float64) for name in self.parameters]
 
-    def _predict(self, z: Tensor) -> Tensor:
-        return self._map(z, *(parameter.to(z) for parameter in self._parameter_tensors()))
+    def answer(self, rows: Tensor) -> Tensor:
+        formula, parameters = self.formula()
+        return formula(rows, *(parameter.to(rows) for parameter in parameters))
 
 
 class Ridged(Parametric):
     """A parametric calibrator whose only option is a ridge towards the identity."""
 
-    _fitted = _parameters = ("weight_", "bias_")
+    kept = parameters = ("weight_", "bias_")
     weight_: Tensor
     bias_: Tensor
 
     def __init__(self, *, l2: float = 1e-6) -> None:
         self.l2 = l2
-        self._check_options()
+        self.check_options()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         checks.at_least_zero(self.l2, "l2")
 
 
-def _shown(option: Any) -> str:
-    """An option as a calibrator's repr shows it; an array is shown by its shape."""
-    return f"<{' × '.join(map(str, option.shape))}>" if hasattr(option, "shape") else repr(option)
+class Composed(Calibrator):
+    """A chain of calibrators: each is fitted on, and applied to, the probabilities that the previous one returns.
+
+    Made by ``a | b``; as in scikit-learn's pipelines, the parts themselves are fitted. All parts see the same samples.
+
+    Args:
+        steps: The calibrators, first to last.
+
+    Example:
+        >>> from softkin.calibrators import IsotonicCalibration, TemperatureScaling
+        >>> TemperatureScaling() | IsotonicCalibration()
+        TemperatureScaling() | IsotonicCalibration()
+    """
+
+    kept = ("floors_",)
+    floors_: Tensor
+    """For each step but the last, the value that replaces a probability of 0 that it returns"""
+
+    def __init__(self, steps: Sequence[Calibrator]) -> None:
+        self.steps = steps
+        self.check_options()
+
+    def check_options(self) -> None:
+        if len(self.steps) == 0 or not all(isinstance(step, Calibrator) for step in self.steps):
+            raise TypeError(f"`steps` must be one calibrator or more, got {self.steps!r}.")
+
+    def fit_rows(self, rows: Tensor, labels: Tensor) -> Solution:
+        floors: list[float] = []
+        for step in self.steps:
+            step.fit(rows, labels)
+            p = step.answer(rows)
+            floors.append(zeros.floor_of(p, labels).value)
+            rows = zeros.logarithms(p, floors[-1])
+        self.floors_ = torch.tensor(floors[:-1], dtype=torch.float64)
+        certificates = [step.certificate_ for step in self.steps]
+        norms = [c.gradient_norm for c in certificates if c.gradient_norm is not None]
+        return Solution(
+            gradient_norm=max(norms) if norms else None,
+            iterations=sum(c.iterations for c in certificates),
+            bound_hit=any(c.bound_hit for c in certificates),
+            converged=all(c.converged for c in certificates),
+            notes=tuple(f"{c.method}: {note}" for c in certificates for note in c.notes),
+        )
+
+    def answer(self, rows: Tensor) -> Tensor:
+        for step, floor in zip(self.steps, self.floors_.tolist(), strict=False):
+            rows = zeros.logarithms(step.answers(rows), floor)
+        return self.steps[-1].answers(rows)
+
+    def module(self) -> nn.Module:
+        first, *others = self.steps
+        parts = [first.as_module()]
+        for step, floor in zip(others, self.floors_.tolist(), strict=True):
+            parts += [_Logarithm(floor), step.as_module()]
+        return nn.Sequential(*parts)
+
+    def is_shift_invariant(self) -> bool:
+        return self.steps[0].is_shift_invariant()
+
+    def chain(self) -> list[Calibrator]:
+        return list(self.steps)
+
+    def unfitted(self) -> Self:
+        return type(self)([step.unfitted() for step in self.steps])
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The steps; with ``deep`` also their options, named like ``0__objective``."""
+        options: dict[str, Any] = {"steps": self.steps}
+        if deep:
+            for place, step in enumerate(self.steps):
+                options |= {f"{place}__{name}": value for name, value in step.get_params().items()}
+        return options
+
+    def set_params(self, **options: Any) -> Self:
+        """Change the steps, or options of a step, named like ``0__objective``."""
+        for name, value in options.items():
+            place, separator, rest = name.partition("__")
+            if separator and place.isdigit() and int(place) < len(self.steps):
+                self.steps[int(place)].set_params(**{rest: value})
+            else:
+                super().set_params(**{name: value})
+        return self
+
+    def __repr__(self) -> str:
+        return " | ".join(repr(step) for step in self.steps)
+
+
+class _Logarithm(nn.Module):
+    """The step between two calibrators: turns probabilities of the first into logits for the next."""
+
+    def __init__(self, floor: float) -> None:
+        super().__init__()
+        self.floor = floor
+
+    def forward(self, probabilities: Tensor) -> Tensor:
+        return zeros.logarithms(probabilities, self.floor)

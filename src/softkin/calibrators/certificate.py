@@ -1,6 +1,28 @@
 """How a fit ended, and its effect on held-out samples."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Solution:
+    """How ``fit_rows`` ended; the rest of the certificate comes from the predictions."""
+
+    gradient_norm: float | None = None
+    """None for a fit by counting, sorting or a closed form, which has nothing to converge"""
+    iterations: int = 0
+    bound_hit: bool = False
+    converged: bool = True
+    notes: tuple[str, ...] = ()
+    nll: tuple[float, float] | None = None
+    """NLL before and after, if the fit has computed them"""
+    argmax_kept: bool = False
+    """Whether the map cannot change which class wins"""
+    probabilities: Tensor | None = None
+    """Calibrated probabilities of the fitting samples, if the fit has computed them"""
 
 
 @dataclass(frozen=True)
@@ -65,3 +87,11 @@ class Certificate:
             *([str(self.held_out)] if self.held_out is not None else []),
         ]
         return "; ".join(parts)
+
+    @classmethod
+    def from_dict(cls, about: Mapping[str, Any]) -> Self:
+        """The certificate that ``dataclasses.asdict`` made plain data of."""
+        held_out = about["held_out"]
+        values = {field.name: about[field.name] for field in fields(cls)}
+        values |= {"notes": tuple(about["notes"]), "held_out": None if held_out is None else HeldOut(**held_out)}
+        return cls(**values)

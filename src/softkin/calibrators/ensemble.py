@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin._core import checks
-from softkin.calibrators.base import Parametric, Solution
+from softkin.calibrators.base import Parametric
+from softkin.calibrators.certificate import Solution
 from softkin.calibrators.temperature import BLOCK, Objective, below_top, best_temperature, row_dots
 from softkin.calibrators.zeros import TINY
 
@@ -161,18 +162,18 @@ class EnsembleTemperatureScaling(
         Zhang et al., Mix-n-Match, 2020, arXiv:2003.07329, Sec. 3.3.
     """
 
-    _fitted = _parameters = ("temperature_", "weights_")
+    kept = parameters = ("temperature_", "weights_")
     temperature_: float
     weights_: Tensor
 
     def __init__(self, *, objective: Objective = "mse") -> None:
         self.objective = objective
-        self._check_options()
+        self.check_options()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         checks.option(self.objective, "objective", ("mse", "nll"))
 
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
         u, own = below_top(z, y)
         least = best_temperature(u, own, self.objective)
         self.temperature_ = 1 / least.beta
@@ -188,10 +189,10 @@ class EnsembleTemperatureScaling(
         )
 
     @classmethod
-    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+    def mapped(cls, z: Tensor, *parameters: Tensor) -> Tensor:
         temperature, w = parameters
         return w[0] * torch.softmax(z / temperature, dim=1) + w[1] * torch.softmax(z, dim=1) + w[2] / z.shape[1]
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         w = ", ".join(f"{float(value):.4g}" for value in self.weights_)
         return f"T = {self.temperature_:.6g}, weights (scaled, raw, uniform) = ({w})"

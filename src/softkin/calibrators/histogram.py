@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from softkin._core import checks
-from softkin.calibrators.base import Solution
-from softkin.calibrators.curves import comparable
-from softkin.calibrators.one_vs_rest import OneVsRest
+from softkin.calibrators.certificate import Solution
+from softkin.calibrators.one_vs_rest import OneVsRest, comparable
 from softkin.metrics import binning
 from softkin.metrics.binning import Bins
 
@@ -35,19 +34,19 @@ class HistogramBinning(OneVsRest, name="histogram"):
         classifiers, 2001. Guo et al., 2017, arXiv:1706.04599, Sec. 4.1.
     """
 
-    _fitted = ("edges_", "values_")
+    kept = ("edges_", "values_")
     edges_: Tensor
     values_: Tensor
 
     def __init__(self, *, n_bins: int = 15, binning: Literal["width", "mass"] = "width") -> None:
         self.n_bins, self.binning = n_bins, binning
-        self._check_options()
+        self.check_options()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         checks.count(self.n_bins, "n_bins")
         checks.option(self.binning, "binning", ("width", "mass"))
 
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
         p = comparable(torch.softmax(z, dim=1))
         k = p.shape[1]
         chosen = binning.equal_width(self.n_bins) if self.binning == "width" else binning.equal_mass(p, self.n_bins)
@@ -63,7 +62,7 @@ class HistogramBinning(OneVsRest, name="histogram"):
         bins = Bins(self.edges_, equal_width=self.edges_.ndim == 1)
         return binning.assign(p, bins).to(torch.int64) + self.n_bins * torch.arange(p.shape[1])
 
-    def _scores(self, z: Tensor) -> Tensor:
+    def scores(self, z: Tensor) -> Tensor:
         p = comparable(torch.softmax(z, dim=1))
         mapped = self.values_.reshape(-1)[self._cells(p)]
         return torch.where(mapped.isnan(), p, mapped)
@@ -90,15 +89,15 @@ class BayesianBinning(OneVsRest, name="bayesian-binning", title="BBQ"):
         Naeini et al., Obtaining Well Calibrated Probabilities Using Bayesian Binning, 2015.
     """
 
-    _fitted = ("edges_", "values_", "offsets_")
+    kept = ("edges_", "values_", "offsets_")
     edges_: Tensor
     values_: Tensor
     offsets_: Tensor
 
     def __init__(self) -> None:
-        self._check_options()
+        self.check_options()
 
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
         p = comparable(torch.softmax(z, dim=1))
         n, k = p.shape
         ordered, order = p.T.contiguous().sort(dim=1)
@@ -147,7 +146,7 @@ class BayesianBinning(OneVsRest, name="bayesian-binning", title="BBQ"):
         self.edges_, self.values_, self.offsets_ = torch.cat(edges), torch.cat(values), torch.tensor(offsets)
         return Solution()
 
-    def _scores(self, z: Tensor) -> Tensor:
+    def scores(self, z: Tensor) -> Tensor:
         p = comparable(torch.softmax(z, dim=1)).T.contiguous()
         offsets = self.offsets_.tolist()
         mapped = torch.empty_like(p)

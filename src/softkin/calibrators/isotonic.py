@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from softkin._core import checks
-from softkin.calibrators.base import Solution
-from softkin.calibrators.curves import TIE_BREAK, Floats, comparable, interpolated
-from softkin.calibrators.one_vs_rest import OneVsRest
+from softkin.calibrators.certificate import Solution
+from softkin.calibrators.one_vs_rest import TIE_BREAK, Floats, OneVsRest, comparable, interpolated
 
 
 def steps(ordered: Floats, own: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -65,19 +64,19 @@ class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "p
         Zhang et al., Mix-n-Match, 2020, arXiv:2003.07329, Sec. 3.2.
     """
 
-    _fitted = ("knots_", "levels_", "offsets_")
+    kept = ("knots_", "levels_", "offsets_")
     knots_: Tensor
     levels_: Tensor
     offsets_: Tensor
 
     def __init__(self, *, classes: Literal["separate", "pooled"] = "separate") -> None:
         self.classes = classes
-        self._check_options()
+        self.check_options()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         checks.option(self.classes, "classes", ("separate", "pooled"))
 
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
         p, labels = comparable(torch.softmax(z, dim=1)).numpy(), y.numpy()
         n, k = p.shape
         mine = p[np.arange(n), labels]
@@ -101,7 +100,7 @@ class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "p
         self.offsets_ = torch.tensor(offsets)
         return Solution()
 
-    def _scores(self, z: Tensor) -> Tensor:
+    def scores(self, z: Tensor) -> Tensor:
         p = comparable(torch.softmax(z, dim=1))
         knots, levels, offsets = self.knots_.numpy(), self.levels_.numpy(), self.offsets_.tolist()
         if len(offsets) == 2:
@@ -113,5 +112,5 @@ class IsotonicCalibration(OneVsRest, name="isotonic", candidates=({"classes": "p
             mapped[j] = interpolated(columns[j], knots[a:b], levels[a:b])
         return torch.from_numpy(mapped).T.contiguous()
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         return f"{len(self.knots_):,} knots in {len(self.offsets_) - 1} maps"

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from softkin._core import checks
-from softkin.calibrators.base import Parametric, Ridged, Solution
+from softkin.calibrators.base import Calibrator, Parametric, Ridged
+from softkin.calibrators.certificate import Solution
+from softkin.calibrators.held_out import folds_of
 from softkin.calibrators.newton import Affine, Diagonal, Minimum, minimise
-from softkin.calibrators.selection import folds_of
 from softkin.calibrators.temperature import starting_factor
 
 EQUAL_GRID = tuple(10.0**e for e in range(-3, 3))
@@ -41,22 +42,25 @@ class VectorScaling(Ridged, name="vector", candidates=({},)):
         Guo et al., On Calibration of Modern Neural Networks, 2017, arXiv:1706.04599, Sec. 4.2.
     """
 
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
         k = z.shape[1]
         identity = torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(k, 1)
         end = minimise(Diagonal(z, y, torch.full_like(identity, self.l2), identity), starting_factor(z, y) * identity)
         self.weight_, self.bias_ = end.parameters[:, 0].clone(), end.parameters[:, 1].clone()
         return _solution(end)
 
-    def _is_shift_invariant(self) -> bool:
+    def is_shift_invariant(self) -> bool:
         return False
 
     @classmethod
-    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+    def mapped(cls, z: Tensor, *parameters: Tensor) -> Tensor:
         weight, bias = parameters
         return torch.softmax(z * weight + bias, dim=1)
 
-    def _summary(self) -> str:
+    def folded(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        return self.weight_[:, None] * weight, self.weight_ * bias + self.bias_
+
+    def summary(self) -> str:
         return f"weights {float(self.weight_.min()):.4g} to {float(self.weight_.max()):.4g}"
 
 
@@ -72,8 +76,8 @@ class SearchRow:
 class _Affine(Parametric):
     """The base of matrix scaling and Dirichlet calibration, which differ only in x."""
 
-    _fitted = ("weight_", "bias_", "lam_", "mu_", "sweep_")
-    _parameters = ("weight_", "bias_")
+    kept = ("weight_", "bias_", "lam_", "mu_", "sweep_")
+    parameters = ("weight_", "bias_")
     _features: ClassVar[Literal["logits", "log_probabilities"]]
     weight_: Tensor
     bias_: Tensor
@@ -96,9 +100,9 @@ class _Affine(Parametric):
     ) -> None:
         self.lam, self.mu, self.penalty, self.scaling = lam, mu, penalty, scaling
         self.search, self.combine, self.folds, self.seed, self.l2 = search, combine, folds, seed, l2
-        self._check_options()
+        self.check_options()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         checks.option(self.penalty, "penalty", ("odir", "l2"))
         checks.option(self.scaling, "scaling", ("sum", "mean"))
         checks.option(self.search, "search", ("equal", "kull2019"))
@@ -121,7 +125,7 @@ class _Affine(Parametric):
     def _x(cls, z: Tensor) -> Tensor:
         return z if cls._features == "logits" else torch.log_softmax(z, dim=1)
 
-    def _is_shift_invariant(self) -> bool:
+    def is_shift_invariant(self) -> bool:
         return self._features != "logits"
 
     def _problem(self, x: Tensor, y: Tensor) -> Affine:
@@ -141,7 +145,7 @@ class _Affine(Parametric):
             r.diagonal().zero_()
         return torch.where((r == 0) & loose[:, None], self.l2, r)  # the rows of a class, its own weight among them
 
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
         x = self._x(z)
         n, k = x.shape
         notes: list[str] = []
@@ -218,7 +222,7 @@ class _Affine(Parametric):
         return ends, unfinished
 
     @classmethod
-    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+    def mapped(cls, z: Tensor, *parameters: Tensor) -> Tensor:
         w, b = parameters
         x = cls._x(z)
         if w.ndim == 2:
@@ -227,10 +231,10 @@ class _Affine(Parametric):
 
     def sweep(self) -> list[SearchRow]:
         """Every (λ, μ) that the search tried, with its mean NLL over the folds; empty if both were set."""
-        self._check_fitted()
+        self.check_fitted()
         return [] if self.sweep_ is None else [SearchRow(*row) for row in self.sweep_.tolist()]
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         return f"λ = {self.lam_:g}, μ = {self.mu_:g}"
 
 
@@ -259,6 +263,11 @@ class MatrixScaling(_Affine, name="matrix", searches=({},)):
     """
 
     _features = "logits"
+
+    def folded(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        if self.weight_.ndim != 2:  # a mean of several
+            return super().folded(weight, bias)
+        return self.weight_ @ weight, self.weight_ @ bias + self.bias_
 
 
 class DirichletCalibration(_Affine, name="dirichlet", title="Dir-ODIR", aliases=("dir",), searches=({},)):
@@ -301,3 +310,37 @@ class DirichletCalibration(_Affine, name="dirichlet", title="Dir-ODIR", aliases=
     """
 
     _features = "log_probabilities"
+
+
+@torch.no_grad()
+def fold_into_linear(calibrator: Calibrator, linear: nn.Linear) -> nn.Linear:
+    r"""The network's last layer with the calibration folded in: the softmax of its outputs is calibrated.
+
+    With z = A x + a of the layer: temperature gives A/T, a/T; vector scaling diag(w) A, w∘a + b; matrix scaling W A,
+    W a + b. Others cannot be folded exactly (Dirichlet needs ln p, not z): use ``as_module``.
+
+    Args:
+        calibrator: A calibrator fitted on the logits of this layer.
+        linear: The layer; it is not changed.
+
+    Returns:
+        A new layer of the same type, on the same device, with a bias.
+    """
+    calibrator.check_fitted()
+    if linear.out_features != calibrator.num_classes_:
+        raise ValueError(
+            f"`linear` must have {calibrator.num_classes_} outputs, one for each class of the calibrator, "
+            f"got {linear.out_features}."
+        )
+    weight = linear.weight.detach().cpu().to(torch.float64)
+    bias = weight.new_zeros(len(weight)) if linear.bias is None else linear.bias.detach().cpu().to(torch.float64)
+    if not calibrator.fell_back_:
+        if calibrator.fitted_from_ != "logits" and not calibrator.is_shift_invariant():
+            raise ValueError(
+                "the calibrator was fitted on probabilities, and a layer returns logits: fit it on logits."
+            )
+        weight, bias = calibrator.folded(weight, bias)
+    folded = nn.Linear(linear.in_features, linear.out_features, device=linear.weight.device, dtype=linear.weight.dtype)
+    folded.weight.copy_(weight)
+    folded.bias.copy_(bias)
+    return folded

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from softkin.calibrators.base import Solution
+from softkin.calibrators.certificate import Solution
 
 TOLERANCE = 1e-8
 LIMIT = 200

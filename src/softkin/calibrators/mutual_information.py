@@ -6,10 +6,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin._core import checks
-from softkin.calibrators.base import Solution
-from softkin.calibrators.curves import TIE_BREAK, Floats, comparable_log_odds
+from softkin.calibrators.certificate import Solution
 from softkin.calibrators.isotonic import steps
-from softkin.calibrators.one_vs_rest import OneVsRest, log_odds
+from softkin.calibrators.one_vs_rest import TIE_BREAK, Floats, OneVsRest, comparable_log_odds, log_odds
 
 
 def best_groups(hits: Floats, sizes: Floats, n_bins: int) -> list[int]:
@@ -71,18 +70,18 @@ class MutualInformationBinning(OneVsRest, name="mutual-information", title="I-Ma
         arXiv:2006.13092, Sec. 3.
     """
 
-    _fitted = ("edges_", "values_")
+    kept = ("edges_", "values_")
     edges_: Tensor
     values_: Tensor
 
     def __init__(self, *, n_bins: int = 15) -> None:
         self.n_bins = n_bins
-        self._check_options()
+        self.check_options()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         checks.count(self.n_bins, "n_bins", least=2)
 
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
         scores = comparable_log_odds(log_odds(z))
         own = scores.gather(1, y[:, None])[:, 0].numpy()
         first, _, level, sizes = steps(np.sort(scores.numpy(), axis=None), np.sort(own))
@@ -99,8 +98,8 @@ class MutualInformationBinning(OneVsRest, name="mutual-information", title="I-Ma
     def _cells(self, scores: Tensor) -> Tensor:
         return torch.bucketize(scores, self.edges_, right=True)
 
-    def _scores(self, z: Tensor) -> Tensor:
+    def scores(self, z: Tensor) -> Tensor:
         return self.values_[self._cells(comparable_log_odds(log_odds(z)))] + TIE_BREAK * torch.softmax(z, dim=1)
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         return f"{len(self.values_)} bins"

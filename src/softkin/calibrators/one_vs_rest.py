@@ -1,17 +1,52 @@
 r"""One-vs-rest calibrators: each class's score mapped by itself, then the row made to sum to 1.
 
-This file has what they share: the scores, the normalisation, and the rule for rows without any mass. Platt scaling and
-beta calibration are below; the counting ones are in ``isotonic`` and ``binned``.
+This file has what maps of single scores share: when two scores count as equal, interpolation between knots, the
+normalisation, and the rule for rows without any mass. Platt scaling and beta calibration are below; the counting ones
+are in ``isotonic``, ``histogram`` and ``mutual_information``.
 """
 
 from abc import abstractmethod
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin.calibrators.base import Calibrator, Ridged, Solution
+from softkin.calibrators.base import Calibrator, Ridged
+from softkin.calibrators.certificate import Solution
 from softkin.calibrators.logistic import Regressions, minimise
 from softkin.calibrators.temperature import starting_factor
+
+Floats = NDArray[np.float64]
+
+TIE_BREAK = 1e-9  # times the raw score is added where several classes of a row share a step of a map
+BITS = 12  # of float64's 52: the last ones, which depend on the order of a sum
+
+
+def comparable(scores: Tensor) -> Tensor:
+    """Scores to 40 bits, about 1e-12 of themselves.
+
+    A softmax sums the classes in some order, so equal scores may differ in their last bits. A step of a map lies
+    exactly at a fitting score, and would separate such scores.
+    """
+    bits = scores.contiguous().view(torch.int64)
+    return ((bits + (1 << (BITS - 1))) & ~((1 << BITS) - 1)).view(torch.float64)
+
+
+def comparable_log_odds(scores: Tensor) -> Tensor:
+    """Log-odds to 2^−36, about 1e-11: a difference of two logarithms near 0 has an absolute rounding error."""
+    fine = 2.0**36
+    return torch.where(scores.abs() < 2.0**16, torch.round(scores.clamp(-(2.0**16), 2.0**16) * fine) / fine, scores)
+
+
+def interpolated(x: Floats, knots: Floats, levels: Floats) -> Floats:
+    """Linear interpolation of ``levels`` between ``knots``, constant beyond; numpy's interp overflows near 1e-308."""
+    right = np.clip(np.searchsorted(knots, x, side="right"), 1, max(len(knots) - 1, 1))
+    if len(knots) == 1:
+        return np.full(x.shape, levels[0])
+    left = right - 1
+    share = np.clip((x - knots[left]) / (knots[right] - knots[left]), 0, 1)
+    return np.asarray(levels[left] + share * (levels[right] - levels[left]), dtype=np.float64)
 
 
 def log_odds_parts(z: Tensor) -> tuple[Tensor, Tensor]:
@@ -40,11 +75,11 @@ class OneVsRest(Calibrator):
     """A map of each class's score, and the row made to sum to 1."""
 
     @abstractmethod
-    def _scores(self, z: Tensor) -> Tensor:
+    def scores(self, z: Tensor) -> Tensor:
         """Non-negative scores (N, K), each class mapped by itself."""
 
-    def _predict(self, z: Tensor) -> Tensor:
-        return normalised(self._scores(z), z)
+    def answer(self, z: Tensor) -> Tensor:
+        return normalised(self.scores(z), z)
 
 
 class PlattScaling(Ridged, name="platt", title="Platt", candidates=({},)):
@@ -64,7 +99,7 @@ class PlattScaling(Ridged, name="platt", title="Platt", candidates=({},)):
         Platt, Probabilistic Outputs for Support Vector Machines, 1999. Here labels are not smoothed.
     """
 
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
         features = [log_odds(z), torch.ones_like(z)]
         centre = torch.tensor([1.0, 0.0], dtype=torch.float64)
         fit = minimise(Regressions(features, y, centre=centre, l2=self.l2), starting_factor(z, y) * centre)
@@ -72,11 +107,11 @@ class PlattScaling(Ridged, name="platt", title="Platt", candidates=({},)):
         return fit.solution()
 
     @classmethod
-    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+    def mapped(cls, z: Tensor, *parameters: Tensor) -> Tensor:
         weight, bias = parameters
         return normalised(torch.sigmoid(log_odds(z) * weight + bias), z)
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         return f"slopes {float(self.weight_.min()):.4g} to {float(self.weight_.max()):.4g}"
 
 
@@ -97,7 +132,7 @@ class BetaCalibration(Ridged, name="beta", candidates=({},)):
         Kull et al., Beta calibration, 2017, Sec. 3.
     """
 
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
         log_p, log_rest = log_odds_parts(z)
         features = [log_p, -log_rest, torch.ones_like(z)]
         centre = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
@@ -121,7 +156,7 @@ class BetaCalibration(Ridged, name="beta", candidates=({},)):
         return fit.solution(bound_hit=len(falling) > 0)
 
     @classmethod
-    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+    def mapped(cls, z: Tensor, *parameters: Tensor) -> Tensor:
         w, c = parameters
         log_p, log_rest = log_odds_parts(z)
         return normalised(torch.sigmoid(w[:, 0] * log_p - w[:, 1] * log_rest + c), z)

@@ -1,8 +1,9 @@
-"""Cross-fitting, and the choice between calibrators by held-out samples."""
+"""The choice between calibrators by held-out samples."""
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,51 +11,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from softkin._core import checks
 from softkin._core.checks import Array
 from softkin._core.progress import track
-from softkin.calibrators.inputs import labelled_logits
+from softkin.calibrators.base import REGISTRY, Calibrator
+from softkin.calibrators.held_out import cross_fit, labelled_logits
 
 if TYPE_CHECKING:
-    from softkin.calibrators.base import Calibrator
     from softkin.metrics import Comparison
 
 
 MOST_WORK = 5 * 10**8  # of n·K² times folds: above it, methods that search their penalty are not tried by default
-
-
-def folds_of(num_samples: int, folds: int, seed: int) -> list[Tensor]:
-    """The samples in ``folds`` random parts of nearly equal size; fewer parts if there are fewer samples."""
-    order = torch.randperm(num_samples, generator=torch.Generator().manual_seed(seed))
-    return [part.sort().values for part in order.tensor_split(min(folds, num_samples))]
-
-
-def cross_fit(
-    calibrator: Calibrator,
-    logits: Tensor,
-    labels: Tensor,
-    *,
-    folds: int,
-    from_probabilities: bool,
-    seed: int,
-    floor: float | None = None,
-) -> Tensor:
-    """Calibrated probabilities of each sample, by a calibrator fitted on the folds it is not in. (N, K) float64.
-
-    ``floor`` replaces a probability of 0 in all folds, as for ``Calibrator.fit``.
-    """
-    checks.count(folds, "folds", least=2)
-    if len(logits) < 2:
-        raise ValueError(f"cross-fitting needs at least 2 samples, got {len(logits)}.")
-    z, labels, floor = labelled_logits(logits, labels, from_probabilities, floor, least=2)
-    source = torch.softmax(z, dim=1) if from_probabilities else z
-    calibrated = torch.empty_like(z)
-    for held in folds_of(len(logits), folds, seed):
-        rest = torch.ones(len(logits), dtype=torch.bool)
-        rest[held] = False
-        fold = calibrator.unfitted().fit(source[rest], labels[rest], from_probabilities=from_probabilities)
-        calibrated[held] = fold.predict_proba(source[held], from_probabilities=from_probabilities)
-    return calibrated
 
 
 @dataclass(frozen=True)
@@ -111,8 +77,6 @@ def default_candidates(*, quick: bool = False, searches: bool = False) -> list[C
         quick: Only methods that are quick with many classes.
         searches: Also methods that search their own penalty, as matrix and Dirichlet do.
     """
-    from softkin.calibrators.base import REGISTRY
-
     classes = [method for method in REGISTRY.values() if method.quick or not quick]
     return [
         method(**options)
@@ -123,8 +87,6 @@ def default_candidates(*, quick: bool = False, searches: bool = False) -> list[C
 
 def _unfitted(candidate: Calibrator | str) -> Calibrator:
     """A calibrator, also by its name."""
-    from softkin.calibrators.base import REGISTRY
-
     return REGISTRY[REGISTRY.canonical(candidate, "candidates")]() if isinstance(candidate, str) else candidate
 
 
@@ -170,8 +132,6 @@ def fit_best(
         progress: Whether to show a bar over the candidates; by default on a terminal.
         options: Options of the metric.
     """
-    import warnings
-
     from softkin import metrics
 
     if candidates is not None and not candidates:

@@ -5,8 +5,9 @@ import torch
 from torch import Tensor
 
 from softkin._core import checks
-from softkin.calibrators.base import Calibrator, Solution
-from softkin.calibrators.curves import TIE_BREAK, Floats, comparable, interpolated
+from softkin.calibrators.base import Calibrator
+from softkin.calibrators.certificate import Solution
+from softkin.calibrators.one_vs_rest import TIE_BREAK, Floats, comparable, interpolated
 
 
 def natural_basis(t: Floats, knots: Floats) -> tuple[Floats, Floats]:
@@ -52,18 +53,18 @@ class SplineCalibration(Calibrator, name="spline"):
         Gupta et al., Calibration of Neural Networks using Splines, 2021, arXiv:2006.12800, Sec. 4.
     """
 
-    _fitted = ("scores_", "values_")
+    kept = ("scores_", "values_")
     scores_: Tensor
     values_: Tensor
 
     def __init__(self, *, n_knots: int = 6) -> None:
         self.n_knots = n_knots
-        self._check_options()
+        self.check_options()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         checks.count(self.n_knots, "n_knots", least=3)
 
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
         score, winner = comparable(torch.softmax(z, dim=1)).max(dim=1)
         order = score.argsort(stable=True)
         s, hit = score[order].numpy(), (winner == y)[order].double().numpy()
@@ -82,7 +83,7 @@ class SplineCalibration(Calibrator, name="spline"):
         self.values_ = torch.from_numpy(np.clip(calibrated, half, 1 - half))
         return Solution()
 
-    def _predict(self, z: Tensor) -> Tensor:
+    def answer(self, z: Tensor) -> Tensor:
         top = z.argmax(dim=1, keepdim=True)
         score = comparable(torch.softmax(z, dim=1).gather(1, top))
         new = torch.from_numpy(interpolated(score.numpy(), self.scores_.numpy(), self.values_.numpy()))
@@ -96,5 +97,5 @@ class SplineCalibration(Calibrator, name="spline"):
         share = share + level * (1 / others - share)
         return (share * (1 - new)).scatter(1, top, new)
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         return f"{self.n_knots} knots"

@@ -24,10 +24,11 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin.calibrators.base import Parametric, Solution
+from softkin.calibrators.base import Parametric
+from softkin.calibrators.certificate import Solution
+from softkin.calibrators.held_out import folds_of
 from softkin.calibrators.linear import SEARCH_TOLERANCE
 from softkin.calibrators.newton import COUPLED_UP_TO, Affine, Coupled, HeldDiagonal, Minimum, Problem, minimise
-from softkin.calibrators.selection import folds_of
 from softkin.calibrators.temperature import below_top, best_temperature
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the search, beside infinity, which is temperature scaling
@@ -76,8 +77,8 @@ def log_mixture(z: Tensor, temperature: float | Tensor, mixing: float | Tensor) 
 class _Structured(Parametric):
     """The base of the vector and the matrix form, which differ in the shape of the map and of its penalty."""
 
-    _fitted: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_", "strength_", "sweep_")
-    _parameters = ("temperature_", "mixing_", "weight_", "bias_")
+    kept: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_", "strength_", "sweep_")
+    parameters = ("temperature_", "mixing_", "weight_", "bias_")
     _strengths: ClassVar[tuple[float, ...]] = STRENGTHS
     _identity: ClassVar[int]
     """The number of dimensions of ``weight_``"""
@@ -92,7 +93,7 @@ class _Structured(Parametric):
     folds: int
     seed: int
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         if self.strength != "cv" and not (checks.number(self.strength, "strength") > 0):
             raise ValueError(f"`strength` must be 'cv' or above 0, got {self.strength:g}.")
         checks.count(self.folds, "folds", least=2)
@@ -113,7 +114,7 @@ class _Structured(Parametric):
         """The penalties R of ``newton``."""
         raise NotImplementedError
 
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
         scaled = Scaled.of(z, y)
         n, k = z.shape
         self.temperature_, self.mixing_, self.sweep_ = scaled.temperature, scaled.mixing, None
@@ -204,17 +205,17 @@ class _Structured(Parametric):
         raise NotImplementedError
 
     @classmethod
-    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+    def mapped(cls, z: Tensor, *parameters: Tensor) -> Tensor:
         temperature, mixing, weight, bias = parameters
         x = log_mixture(z, temperature, mixing)
         return torch.softmax((x * weight if cls._identity == 1 else x @ weight.T) + bias, dim=1)
 
     def sweep(self) -> list[StrengthRow]:
         """Every (λ, ω) that the search tried, with its mean NLL over the folds; empty if λ was set."""
-        self._check_fitted()
+        self.check_fitted()
         return [] if self.sweep_ is None else [StrengthRow(*row) for row in self.sweep_.tolist()]
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         if math.isinf(self.strength_):
             return f"T = {self.temperature_:.6g} alone"
         return f"T = {self.temperature_:.6g}, λ = {self.strength_:g}"
@@ -251,7 +252,7 @@ class StructuredVectorScaling(
 
     def __init__(self, *, strength: float | Literal["cv"] = "cv", folds: int = 5, seed: int = 0) -> None:
         self.strength, self.folds, self.seed = strength, folds, seed
-        self._check_options()
+        self.check_options()
 
     def _start(self, num_classes: int) -> Tensor:
         return torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(num_classes, 1)
@@ -316,7 +317,7 @@ class StructuredMatrixScaling(
     """
 
     _identity = 2
-    _fitted = (*_Structured._fitted, "kinship_")
+    kept = (*_Structured.kept, "kinship_")
     kinship_: float
 
     def __init__(
@@ -328,10 +329,10 @@ class StructuredMatrixScaling(
         seed: int = 0,
     ) -> None:
         self.similarity, self.strength, self.folds, self.seed = similarity, strength, folds, seed
-        self._check_options()
+        self.check_options()
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        super().check_options()
         if isinstance(self.similarity, str):
             checks.option(self.similarity, "similarity", ("outputs",))
         elif self.similarity is not None:

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from softkin._core import checks
-from softkin.calibrators.base import Parametric, Solution
+from softkin.calibrators.base import Parametric
+from softkin.calibrators.certificate import Solution
 
 Objective = Literal["nll", "mse"]
 
@@ -327,17 +328,17 @@ class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=
         Guo et al., On Calibration of Modern Neural Networks, 2017, arXiv:1706.04599, Sec. 4.2.
     """
 
-    _fitted = _parameters = ("temperature_",)
+    kept = parameters = ("temperature_",)
     temperature_: float
 
     def __init__(self, *, objective: Objective = "nll") -> None:
         self.objective = objective
-        self._check_options()
+        self.check_options()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         checks.option(self.objective, "objective", ("nll", "mse"))
 
-    def _fit(self, z: Tensor, y: Tensor) -> Solution:
+    def fit_rows(self, z: Tensor, y: Tensor) -> Solution:
         u, own = below_top(z, y)
         least = best_temperature(u, own, self.objective)
         self.temperature_ = 1 / least.beta
@@ -375,9 +376,12 @@ class TemperatureScaling(Parametric, name="temperature", title="TS", candidates=
         return f"T = {self.temperature_:.6g}: {verdict}{sure}"
 
     @classmethod
-    def _map(cls, z: Tensor, *parameters: Tensor) -> Tensor:
+    def mapped(cls, z: Tensor, *parameters: Tensor) -> Tensor:
         (temperature,) = parameters
         return torch.softmax(z / temperature, dim=1)
 
-    def _summary(self) -> str:
+    def folded(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        return weight / self.temperature_, bias / self.temperature_
+
+    def summary(self) -> str:
         return self.certificate_.notes[0]

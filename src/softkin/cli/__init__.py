@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from softkin import SoftkinError, __version__
+from softkin._io.files import Assumption
 from softkin.cli import (
     calibrate,
     compare,
@@ -142,8 +143,9 @@ def in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {first}; this is a bug in softkin, and SOFTKIN_TRACEBACK=1 shows where."
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"softkin: warning: {one_line(str(message))}", file=sys.stderr)
+def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    kind = "note" if issubclass(category, Assumption) else "warning"
+    print(f"softkin: {kind}: {one_line(str(message))}", file=sys.stderr)
 
 
 def _silence() -> None:

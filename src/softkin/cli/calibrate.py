@@ -115,7 +115,7 @@ def check(arguments: argparse.Namespace) -> None:
         return
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
-    target = arguments.output / "calibrator.json" if arguments.action == "fit" else arguments.output
+    target = arguments.output / "calibrator.safetensors" if arguments.action == "fit" else arguments.output
     files.refuse_to_overwrite(target, force=arguments.force)
 
 
@@ -167,9 +167,11 @@ def _apply(arguments: argparse.Namespace) -> None:
     if raw.labels is not None:
         for key, p in (("before", raw.probabilities), ("after", after.probabilities)):
             result[key] = {"nll": metrics.nll(p, raw.labels), "ece_hist": metrics.ece_hist(p, raw.labels)}
+    matched = leaks.reordered(calibrator, raw)
     if arguments.json:
-        print(json_text(result | {"warnings": [notice] if notice else []}))
+        print(json_text(result | {"warnings": [notice] if notice else [], "reordered": matched is not None}))
         return
+    print(f"{shown(matched)}\n" if matched else "", end="")
     print(f"{name}, fitted on {calibrator.certificate_.num_samples:,} samples, applied to {n:,}")
     if raw.labels is not None:
         before, behind = result["before"], result["after"]

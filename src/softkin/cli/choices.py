@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from softkin._core.options import Option
+
 Names = Callable[[], Sequence[str]]
 
 RECORDED = Path(__file__).with_name("choices.json")
@@ -48,7 +50,7 @@ def distances() -> list[str]:
 
 def engines() -> Sequence[str]:
     """Where work can be done."""
-    from softkin._core.cluster import ENGINES
+    from softkin._core.workers import ENGINES
 
     return ENGINES
 
@@ -116,6 +118,20 @@ def trackers() -> list[str]:
     return list(TRACKERS)
 
 
+def label_methods() -> list[str]:
+    """Training methods that are ways to label."""
+    from softkin.lab.training.methods import METHODS
+
+    return [name for name, method in METHODS.items() if not method.mixes]
+
+
+def mix_methods() -> list[str]:
+    """Training methods that are ways to mix."""
+    from softkin.lab.training.methods import METHODS
+
+    return [name for name, method in METHODS.items() if method.mixes]
+
+
 def training_methods() -> list[str]:
     """Training methods: ways to label and ways to mix."""
     from softkin.lab.training.methods import METHODS
@@ -137,13 +153,38 @@ def word_vectors() -> list[str]:
     return list(SHIPPED)
 
 
+def of_methods() -> list[Option]:
+    """The parameters of training methods."""
+    from softkin.lab.training.methods import options
+
+    return options()
+
+
+def of_recipes() -> list[Option]:
+    """The fields of a training recipe."""
+    from softkin._core.options import settings
+    from softkin.lab.training.recipe import Recipe
+
+    return settings(Recipe)
+
+
+def of_sources() -> list[Option]:
+    """The options of distance sources."""
+    from softkin.distances.sources import options
+
+    return list(options().values())
+
+
+OPTIONS: tuple[Callable[[], list[Option]], ...] = (of_methods, of_recipes, of_sources)
 REGISTRIES: tuple[Names, ...] = (
     calibrators,
     data_sets,
     decision_scores,
     distances,
+    label_methods,
     metrics_of_choice,
     metrics_of_order,
+    mix_methods,
     networks,
     papers,
     recipes,
@@ -157,22 +198,31 @@ REGISTRIES: tuple[Names, ...] = (
 )
 
 
-def current() -> dict[str, list[str]]:
+def current() -> dict[str, Any]:
     """The content of ``choices.json``."""
-    return {names.__name__: list(names()) for names in REGISTRIES}
+    names = {names.__name__: list(names()) for names in REGISTRIES}
+    return names | {options.__name__: [option.to_dict() for option in options()] for options in OPTIONS}
 
 
 @cache
-def _recorded() -> dict[str, list[str]]:
-    recorded: dict[str, list[str]] = json.loads(RECORDED.read_text(encoding="utf-8"))
+def _recorded() -> dict[str, Any]:
+    recorded: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
     return recorded
 
 
 def listed(names: Names) -> Sequence[str]:
     """The names: from the registry if torch is loaded, else from ``choices.json``."""
-    if "torch" in sys.modules or names not in REGISTRIES:
+    if "torch" in sys.modules or names.__name__ not in _recorded():
         return names()
-    return _recorded()[names.__name__]
+    recorded: list[str] = _recorded()[names.__name__]
+    return recorded
+
+
+def declared(options: Callable[[], list[Option]]) -> list[Option]:
+    """The options: as the code declares them if torch is loaded, else from ``choices.json``."""
+    if "torch" in sys.modules or options.__name__ not in _recorded():
+        return options()
+    return [Option.from_dict(values) for values in _recorded()[options.__name__]]
 
 
 class NamesInHelp(str):

@@ -4,13 +4,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io.escape import terminal
-from softkin.cli import choices, running, sources
+from softkin.cli import choices, options, running, sources
 from softkin.cli.text import json_text, width
-from softkin.lab.training import STOPS
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -61,37 +61,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         choices.networks,
     )
     choices.choose(
-        what.add_argument("--methods", type=_names),
+        what.add_argument("--methods", type=options.names),
         "methods to compare, of {}, such as one-hot,we,we+ts (default: the paper's ten)",
         choices.study_methods,
         separators=",+",
     )
     what.add_argument("--seeds", type=running.seeds, help="number of seeds, or a list such as 3,4,5 (default: 5)")
-    what.add_argument("--epochs", type=int, help="epochs of each training (default: the recipe's)")
-    choices.choose(what.add_argument("--recipe"), "training recipe: one of {} (default: small)", choices.recipes)
-    what.add_argument(
-        "--stop-by",
-        type=running.stop_metric,
-        choices=STOPS,
-        help="metric on validation rows that chooses which epoch to keep (default: keep the last epoch)",
-    )
-    what.add_argument(
-        "--alpha",
-        type=_values,
-        help="smoothing factor, or a list of values to try, smallest first; auto: adjusted during training by "
-        "the validation gap (default: auto; the default of `softkin train` is 0.1)",
-    )
-    what.add_argument(
-        "--beta",
-        type=_values,
-        help="sharpness of the similarity, or a list of values to try; auto: fitted to the confusions of one-hot "
-        "training (default: auto; the default of `softkin train` is 2)",
-    )
-    running.add_top_m(what)
-    what.add_argument(
-        "--mixing",
-        type=_numbers,
-        help="mixup's a, or a list of values to try (default: around 0.2, as many values as β has)",
+    _add_values(
+        command.add_argument_group("values: one for all trainings, or a list of which validation rows choose one")
     )
     choices.choose(
         what.add_argument("--select"),
@@ -109,15 +86,19 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="POINTS",
         help="choose the value with the lowest output ECE among those that lose at most this many points of accuracy",
     )
-    sources.add_word_options(what)
-    sources.add_options(what, encoder=False)
     choices.choose(
-        what.add_argument("--ood", type=_names),
+        what.add_argument("--ood", type=options.names),
         "out-of-distribution sets, comma-separated: uniform, gaussian or any data set",
         choices.unknown_data,
         separators=",",
         files=True,
     )
+    labels = command.add_argument_group("class distances")
+    sources.add_word_options(labels)
+    sources.add_options(labels, code=False, of="for the method {}")
+    recipe = command.add_argument_group("recipe, for every method alike")
+    choices.choose(recipe.add_argument("--recipe"), "training recipe: one of {} (default: small)", choices.recipes)
+    options.add(recipe, choices.declared(choices.of_recipes), default=" (default: the recipe's)")
     how = command.add_argument_group("how it runs")
     how.add_argument(
         "--output",
@@ -131,55 +112,49 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     running.add_options(how)
 
 
-def _names(text: str) -> list[str]:
-    names = [part.strip() for part in text.split(",") if part.strip()]
-    if not names:
-        raise argparse.ArgumentTypeError(f"must be a name or a list such as one-hot,we, got {text!r}")
-    return names
-
-
-def _values(text: str) -> "list[float | str]":
-    parts = [part.strip() for part in text.split(",")]
-    return ["auto" if part == "auto" else _numbers(part)[0] for part in parts]
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number or a list such as 1,2,4, got {text!r}") from None
+def _add_values(command: argparse._ArgumentGroup) -> None:
+    """Add the parameters of training methods; those of smoothing have defaults of their own here."""
+    usual = {
+        "alpha": "; default here: auto, adjusted during training by the validation gap",
+        "beta": "; default here: auto, fitted to the confusions of one-hot training",
+        "mixing": "; default here: values around it, as many as β has",
+        "top_m": "; one value",
+    }
+    for option in choices.declared(choices.of_methods):
+        about = option.about + usual.get(option.name, "")
+        kind: Any = "int" if option.name == "top_m" else option.kind
+        options.add(command, [replace(option, about=about, kind=kind)], lists=True)
 
 
 FIELDS = ("data", "size", "max_per_class", "validation", "test", "model", "methods", "seeds")
-VALUES = ("alpha", "beta", "top_m", "mixing")
 CHOICES = ("select", "search", "accuracy_budget", "vectors", "ood")
 
 
 def spec_of(arguments: argparse.Namespace) -> "StudySpec":
     """The study that the options and the configuration file describe."""
     from softkin._io import files
-    from softkin.lab.study.spec import StudySpec, read_toml, trusted
+    from softkin.lab.study.spec import OWN_FIELDS, StudySpec, read_toml, trusted
 
-    options = {name: getattr(arguments, name) for name in (*FIELDS, *VALUES, *CHOICES)}
+    given = {name: getattr(arguments, name) for name in (*FIELDS, *OWN_FIELDS, *CHOICES)}
     values: dict[str, Any] = {}
     if arguments.config is not None:
         values = read_toml(arguments.config)
         if arguments.model is None:
             values = trusted(values, arguments.config, arguments.trust_model)
         with files.named(arguments.config):  # errors in values that no option replaces name the file
-            StudySpec.from_dict({key: value for key, value in values.items() if options.get(key) is None})
-    values |= {name: value for name, value in options.items() if value is not None}
+            StudySpec.from_dict({key: value for key, value in values.items() if given.get(key) is None})
+    values |= {name: value for name, value in given.items() if value is not None}
     recipe = dict(values.get("recipe", {}))
     if arguments.recipe is not None:
         recipe = {"name": arguments.recipe}
-    if arguments.epochs is not None:
-        recipe["epochs"] = arguments.epochs
-    if arguments.stop_by is not None:
-        recipe["stop_by"] = arguments.stop_by
+    recipe |= options.given(arguments, choices.declared(choices.of_recipes))
     if recipe:
         values["recipe"] = recipe
-    if typed := sources.options(arguments):
+    if typed := sources.chosen(arguments):
         values["sources"] = {**values.get("sources", {}), **typed}
+    others = [option for option in choices.declared(choices.of_methods) if option.name not in OWN_FIELDS]
+    if typed := options.given(arguments, others):
+        values["parameters"] = {**values.get("parameters", {}), **typed}
     if arguments.alias:
         values["aliases"] = {**values.get("aliases", {}), **running.aliases(arguments)}
     return StudySpec.from_dict(values)

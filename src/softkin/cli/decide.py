@@ -80,7 +80,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         parser.add_argument("--error", type=float, help="highest error rate of the answers (default: 0.05)")
         parser.add_argument("--confidence", type=float, help="confidence with which --error holds (default: 0.95)")
         tree = parser.add_argument("--tree", metavar="SOURCE")
-        lines = "a .csv of parent,child or class,superclass lines, a file of class distances"
+        lines = "a table of parent,child or class,superclass, nested .json or .yaml, a file of class distances"
         choose(tree, f"class tree: {lines}, or names", lambda: ["names"], files=True)
         similarity = parser.add_argument("--similarity", metavar="SOURCE")
         choose(similarity, "similarity for sets of similar classes: a file, or names", lambda: ["names"], files=True)
@@ -128,7 +128,7 @@ def check(arguments: argparse.Namespace) -> None:
         return
     if arguments.action == "fit" and arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a folder, but {arguments.output} is a file.")
-    target = arguments.output / "rule.json" if arguments.action == "fit" else arguments.output
+    target = arguments.output / "rule.safetensors" if arguments.action == "fit" else arguments.output
     files.refuse_to_overwrite(target, force=arguments.force)
 
 
@@ -182,10 +182,11 @@ def _fit(arguments: argparse.Namespace) -> None:
 
 def _apply(arguments: argparse.Namespace) -> None:
     from softkin import decisions
-    from softkin.evaluation import deciding
+    from softkin.evaluation import deciding, leaks
 
     rule = decisions.load(arguments.folder)
-    predictions = read(arguments.file, arguments)
+    read_in = read(arguments.file, arguments)
+    predictions = read_in.in_order(rule.class_names_, "the rule")
     answers = deciding.answers(rule, predictions)
     overlap = deciding.notice(rule, predictions)
     if overlap is not None:
@@ -198,9 +199,11 @@ def _apply(arguments: argparse.Namespace) -> None:
             predictions.scores, predictions.labels, from_probabilities=predictions.are_probabilities
         )
         result |= outcome.to_dict()
+    matched = leaks.reordered(rule, read_in)
     if arguments.json:
-        print(json_text(result))
+        print(json_text(result | {"reordered": matched is not None}))
         return
+    print(f"{shown(matched)}\n" if matched else "", end="")
     print(f"{rule!r}, fitted on {rule.num_samples_:,} samples, applied to {len(predictions):,}\n{rule.guarantee()}")
     if "measures" in result:
         known = [name for name in COLUMNS if name in result["measures"]]

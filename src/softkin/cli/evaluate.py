@@ -7,8 +7,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin._core.cluster import ENGINES
 from softkin._core.names import require
+from softkin._core.workers import ENGINES
 from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
@@ -213,7 +213,7 @@ def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
 def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predictions]":
     """Read out-of-distribution samples, and add how well the model's scores detect them."""
     from softkin import SoftkinError, evaluation
-    from softkin.predictions import formats
+    from softkin.predictions import reading
 
     if model.predictions is None:
         raise SoftkinError(
@@ -221,7 +221,7 @@ def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predict
             "random sample of them."
         )
     options = {**reading_options(arguments), "labels": None}
-    unknown = [formats.read(path, **options) for path in arguments.ood]
+    unknown = [reading.read(path, **options) for path in arguments.ood]
     for other in unknown:
         if other.num_classes != model.predictions.num_classes:
             raise SoftkinError(

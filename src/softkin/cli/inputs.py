@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices
-from softkin.predictions.registry import FORMATS
+from softkin.predictions.formats import names as formats
 
 if TYPE_CHECKING:
     from softkin.predictions import Predictions
@@ -21,11 +21,15 @@ def add_input_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--format",
-        choices=list(FORMATS),
+        choices=formats(),
         help="format of the files, if their names do not end in it",
     )
     command.add_argument("--label-column", metavar="NAME", help="column, array or key that holds the labels")
-    command.add_argument("--text-column", metavar="NAME", help="column or key that holds the texts (default: text)")
+    command.add_argument("--text-column", metavar="NAME", help="column or key that holds the texts")
+    command.add_argument(
+        "--class-columns", default="", metavar="A,B,…", help="columns of scores (default: those that can be classes)"
+    )
+    command.add_argument("--ignore-columns", default="", metavar="A,B,…", help="columns to leave out")
     choices.path(
         command.add_argument(
             "--class-names", type=Path, metavar="FILE", help="text file of class names in order, one per line"
@@ -35,7 +39,9 @@ def add_input_arguments(command: argparse.ArgumentParser) -> None:
         "--positive-class", metavar="NAME", help="class to which the single score of each row of a binary model belongs"
     )
     command.add_argument(
-        "--renormalise", action="store_true", help="divide each row by its sum, if the probabilities were rounded"
+        "--renormalise",
+        action="store_true",
+        help="divide each row of probabilities by its sum, however far from 1 it is",
     )
 
 
@@ -73,16 +79,25 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
 def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options above as ``predictions.Reading`` takes them."""
     options = ("kind", "labels", "label_column", "text_column", "class_names", "positive_class", "renormalise")
-    return {name: getattr(arguments, name) for name in options} | {"form": arguments.format}
+    return {name: getattr(arguments, name) for name in options} | {
+        "form": arguments.format,
+        "class_columns": _columns(arguments.class_columns) or None,
+        "ignore_columns": _columns(arguments.ignore_columns),
+    }
+
+
+def _columns(text: str) -> list[str]:
+    """The columns in a list such as "a,b"."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def read(path: str, arguments: argparse.Namespace) -> "Predictions":
     """The predictions of a file, named after it."""
     from dataclasses import replace
 
-    from softkin.predictions import formats
+    from softkin.predictions import reading
 
-    predictions = formats.read(path, **reading_options(arguments))
+    predictions = reading.read(path, **reading_options(arguments))
     return replace(predictions, name=Path(path).name if path != "-" else predictions.name)
 
 

@@ -12,7 +12,7 @@ from softkin.cli import choices, running
 from softkin.cli.text import json_text
 
 if TYPE_CHECKING:
-    from softkin.lab.suites import PaperSpec, PaperTable
+    from softkin.lab.suites import PaperSpec, PaperTable, StudySuite
 
 SUMMARY = "repeat the paper's tables and figures, and print our values beside the paper's"
 DESCRIPTION = """\
@@ -47,7 +47,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--scale", choices=["full", "small", "trial"], default="small", help="scale of the runs (default: small)"
     )
-    command.add_argument("--rows", type=_names, help="only these networks of the paper, such as WRN or DN,RN")
+    command.add_argument(
+        "--rows",
+        type=_names,
+        help="only these networks of the paper, such as WRN or DN,RN; of a suite, these studies or groups",
+    )
     command.add_argument(
         "--data",
         action="append",
@@ -92,6 +96,12 @@ def check(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--data must be NAME=PATH, such as cifar100=../cifar-100-python, got {pair!r}.")
     running.check(arguments)
     spec = suites.load(arguments.name, trust_model=arguments.trust_model)
+    if isinstance(spec, suites.StudySuite):
+        if arguments.action != "run":
+            raise ValueError(f"{spec.name} lists studies: `softkin paper run` runs them; each has its table and page.")
+        for item in spec.chosen(arguments.rows):
+            item.study(arguments.output, _options(arguments)["data"])
+        return
     spec.parts(arguments.scale, **_options(arguments))
     if arguments.action == "figure" and spec.kind == "table":
         raise ValueError(f"{spec.name} is a table; `softkin paper table {spec.name}` prints it.")
@@ -116,6 +126,9 @@ def run(arguments: argparse.Namespace) -> None:
         return
     spec = suites.load(arguments.name, trust_model=arguments.trust_model)
     options = _options(arguments)
+    if isinstance(spec, suites.StudySuite):
+        _run_studies(spec, arguments, options)
+        return
     if arguments.action == "figure":
         _figure(spec, arguments, options)
         return
@@ -135,6 +148,20 @@ def run(arguments: argparse.Namespace) -> None:
         _write(table, arguments.output, quiet=arguments.json)
 
 
+def _run_studies(suite: "StudySuite", arguments: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Run the studies of a suite, or print them; each keeps its own table, figures and page."""
+    from softkin import report
+
+    if arguments.dry_run:
+        for item in suite.chosen(arguments.rows):
+            study = item.study(arguments.output, options["data"])
+            print(f"{item.name}: {study.data}, {len(study.methods)} methods, {len(study.seeds)} seeds")
+        return
+    how = running.how(arguments) | {"write_page": report.write_comparison, "tell": print}
+    chosen = {key: options[key] for key in ("data", "rows", "seeds")}
+    suite.run(arguments.output, **chosen, **how)
+
+
 def _list(as_json: bool) -> None:
     """Print every table and figure, with what each scale trains and how."""
     from softkin.lab import suites
@@ -142,7 +169,7 @@ def _list(as_json: bool) -> None:
 
     listed: list[dict[str, Any]] = []
     for name in suites.names():
-        spec = suites.load(name)
+        spec = suites.load_paper(name)
         scales = {}
         for scale in spec.scales:
             parts = spec.parts(scale)

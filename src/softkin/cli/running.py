@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from softkin._core.cluster import ENGINES
+from softkin._core.workers import ENGINES
 from softkin.cli import choices
 
 
@@ -98,8 +98,3 @@ def seeds(text: str) -> int | list[int]:
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be a number of seeds, or a list such as 3,4,5, got {text!r}") from None
     return parts if "," in text else parts[0]
-
-
-def stop_metric(text: str) -> str:
-    """The metric of --stop-by; "ece" is an old spelling of "ece_hist"."""
-    return "ece_hist" if text == "ece" else text

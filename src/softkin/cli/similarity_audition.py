@@ -149,7 +149,7 @@ def _candidates(
                 if vectors == arguments.vectors:
                     raise
                 left_out[vectors] = str(error)
-    typed = sources.options(arguments)
+    typed = sources.chosen(arguments)
     for name in _distances(arguments):
         canonical = distances.SOURCES.canonical(name, "--distances")
         source = distances.SOURCES[canonical]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softkin._io import files
-from softkin.cli import choices, running
+from softkin._io import files, tables
+from softkin.cli import choices, options, running
 
 if TYPE_CHECKING:
     from softkin._io.matrices import ClassMatrix
@@ -21,20 +21,8 @@ SOURCE is one of
   .npz          `images` or `features`, `labels`, optional `class_names`
   .parquet      images or text with a label column, as in Hugging Face data sets (text also as .jsonl)
   .safetensors, .csv    a matrix that softkin saved, or a table with class names as its header
-  .csv, .json, .yaml    a taxonomy: one parent,child pair per line, or nested names; its leaves are the classes
+  .csv, .json, .yaml    a tree: parent,child or class,superclass lines, or nested names; its leaves are the classes
   digits        scikit-learn's handwritten digits, or another data set by its name (softkin data list)"""
-
-MEASURES = ("lca", "path", "wu-palmer")
-PATHS = {
-    "tree": "taxonomy for --distance taxonomy: a .csv of parent and child, nested .json or .yaml, "
-    "FILE.parquet:COLUMN of superclasses, or wordnet",
-    "outputs": "model predictions on held-out rows, for --distance outputs",
-    "confusion": "confusion matrix for --distance confusion: a .csv of counts with class names on both sides",
-    "weights": "(K, d) weights of a last layer for --distance weights: .npy, .npz or .safetensors",
-    "matrix": "distances, similarity or a taxonomy, for --distance file",
-}
-"""The options that name files, and their help"""
-NAMES = ("tree", "measure", "encoder", "template", "descriptions", "outputs", "confusion", "weights", "matrix")
 
 
 def add_source(command: argparse.ArgumentParser) -> None:
@@ -80,36 +68,17 @@ def check(arguments: argparse.Namespace) -> None:
     running.aliases(arguments)
 
 
-def add_options(command: Any, *, encoder: bool = True, several: Sequence[str] = ()) -> None:
-    """Add the options of sources that need more than the data: a taxonomy, an encoder, a trained model, a file.
+def add_options(command: Any, *, code: bool = True, several: Sequence[str] = (), of: str = "for --distance {}") -> None:
+    """Add the options that distance sources declare.
 
     Args:
         command: A parser, or a group of one.
-        encoder: Whether the command may name an encoder.
+        code: Whether the command may name code to run, such as an encoder.
         several: The options that may be repeated.
+        of: How the help says which source an option is for.
     """
-    for name, words in PATHS.items():
-        action = "append" if name in several else "store"
-        choices.path(command.add_argument(f"--{name}", metavar="FILE", help=words, action=action))
-    command.add_argument(
-        "--measure", choices=MEASURES, help="distance within the tree, for --distance taxonomy (default: lca)"
-    )
-    if encoder:
-        command.add_argument(
-            "--encoder", metavar="MODEL", help="sentence-transformers model on this machine, for --distance encoder"
-        )
-        command.add_argument(
-            "--template",
-            action="append",
-            help="text for --distance encoder, with {} for the name; several are averaged",
-        )
-        choices.path(
-            command.add_argument(
-                "--descriptions",
-                metavar="FILE",
-                help="texts to encode instead of names, for --distance encoder: lines of a class, a tab and a text",
-            )
-        )
+    declared = choices.declared(choices.of_sources)
+    options.add(command, [option for option in declared if code or not option.runs_code], several=several, of=of)
 
 
 def add_word_options(command: Any) -> None:
@@ -119,16 +88,16 @@ def add_word_options(command: Any) -> None:
     running.add_alias(command)
 
 
-def options(arguments: argparse.Namespace) -> dict[str, Any]:
+def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of ``add_options`` that the user gave."""
-    return {name: value for name in NAMES if (value := getattr(arguments, name, None)) is not None}
+    return options.given(arguments, choices.declared(choices.of_sources))
 
 
-def named_by_options(chosen: dict[str, Any]) -> str | None:
+def named_by_options(given: dict[str, Any]) -> str | None:
     """The source that the given options imply where --distance is missing."""
     from softkin.distances import SOURCES
 
-    needed = [name for name, source in SOURCES.items() if set(source.required) & set(chosen)]
+    needed = [name for name, source in SOURCES.items() if set(source.required) & set(given)]
     if len(needed) > 1:
         raise ValueError(f"--distance must say which of {', '.join(needed)} is meant.")
     return needed[0] if needed else None
@@ -153,19 +122,19 @@ def read(arguments: argparse.Namespace) -> SourceRead:
 
     source = Path(arguments.source)
     classes, origin = classes_of(arguments.source, size=arguments.size)
-    chosen = options(arguments)
-    name = arguments.distance or named_by_options(chosen)
+    given = chosen(arguments)
+    name = arguments.distance or named_by_options(given)
     if name is None and source.suffix.lower() in readers.SUFFIXES:
-        tree = readers.holds_taxonomy(source)
+        tree = distances.tree_files.holds_tree(source)
         name, option = ("taxonomy", "tree") if tree else ("file", "matrix")
-        chosen[option] = source
+        given[option] = source
     name = distances.SOURCES.canonical(name or distances.default_source(classes.kind), "--distance")
     known = distances.SOURCES[name]
     if not known.uses_samples:
         for option in ("size", "max_per_class", "device"):
             if getattr(arguments, option) is not None:
                 raise ValueError(f"--{option.replace('_', '-')} must be left out: distances of names need no samples.")
-    measured = measure(name, classes, arguments, chosen, vectors=arguments.vectors)
+    measured = measure(name, classes, arguments, given, vectors=arguments.vectors)
     how = f"{origin}: {measured.how}" if origin and known.uses_samples else measured.how
     matrix = distances.ClassMatrix(measured.matrix, classes.class_names, "distances", how)
     return SourceRead(matrix, measured, classes.synonyms, arguments.vectors if name == "words" else {})
@@ -175,7 +144,7 @@ def measure(
     name: str,
     classes: "ClassData",
     arguments: argparse.Namespace,
-    chosen: dict[str, Any],
+    given: dict[str, Any],
     *,
     vectors: Any = None,
     only_its_own: bool = False,
@@ -186,7 +155,7 @@ def measure(
         name: The source.
         classes: The classes to measure.
         arguments: The user's options.
-        chosen: The options of ``add_options`` for this source.
+        given: The options of ``add_options`` for this source.
         vectors: Word vectors.
         only_its_own: Leave out options of other sources, because several sources are measured; by default they are
             refused.
@@ -194,7 +163,7 @@ def measure(
     from softkin import distances
     from softkin.lab.training.distances import opened
 
-    options: dict[str, Any] = {
+    usual: dict[str, Any] = {
         "vectors": vectors,
         "aliases": running.aliases(arguments),
         "prefer": arguments.prefer,
@@ -204,8 +173,8 @@ def measure(
     }
     if only_its_own:
         known = distances.SOURCES[name].options
-        options = {option: value for option, value in options.items() if option in known}
-    return distances.measure(name, classes, **options, **opened(chosen, classes.class_names))
+        usual = {option: value for option, value in usual.items() if option in known}
+    return distances.measure(name, classes, **usual, **opened(given, classes.class_names))
 
 
 def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str | None]":
@@ -213,7 +182,7 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
     from softkin import SoftkinError, distances
     from softkin._core import checks
     from softkin.distances import saving as readers
-    from softkin.distances.taxonomy_files import read_taxonomy
+    from softkin.distances.tree_files import holds_tree, read_tree
     from softkin.lab import data
     from softkin.lab.data.loading import is_known_file
 
@@ -223,7 +192,7 @@ def classes_of(source: str, *, size: int | None = None) -> "tuple[ClassData, str
         return read_names(path), None
     if suffix in readers.SUFFIXES and (path.exists() or not is_known_file(path)):
         files.require_regular(path)
-        names = read_taxonomy(path).leaves if readers.holds_taxonomy(path) else read_matrix_names(path)
+        names = read_tree(path).leaves if holds_tree(path) else read_matrix_names(path)
         files.within("classes", len(names), str(path))
         if len(names) < 2:
             raise SoftkinError(f"{path} must hold at least 2 classes, it holds {len(names)}.")
@@ -252,9 +221,7 @@ def read_names(path: Path) -> "ClassNames":
     from softkin._core import checks
     from softkin.distances import ClassNames
 
-    with files.reading(path, "UTF-8 text", hint="save it in that encoding"):
-        text = files.read_bytes(path, "class names").decode("utf-8-sig")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for _, line in tables.read_lines(path, "class names")]
     ids = [line.partition("\t")[0] for line in lines]
     names: list[str | Sequence[str]] = []
     for line in lines:

@@ -2,20 +2,18 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from softkin._core.names import require
-from softkin.cli import choices, running, sources
+from softkin.cli import choices, options, running, sources
 from softkin.cli.text import json_text
-from softkin.lab.training import AUGMENTATIONS, CHECKPOINT_EVERY, PRECISIONS, SCHEDULES, STOPS
-from softkin.lab.training.methods import METHODS, parameters
+from softkin.lab.training import CHECKPOINT_EVERY
 
 if TYPE_CHECKING:
-    from softkin.lab.training.methods import Value
     from softkin.lab.training.session import Session
 
-LABELS = ", ".join(name for name, method in METHODS.items() if not method.mixes)
-MIXES = ", ".join(name for name, method in METHODS.items() if method.mixes)
+LABELS = ", ".join(choices.listed(choices.label_methods))
+MIXES = ", ".join(choices.listed(choices.mix_methods))
 SUMMARY = "train a network with smooth, mixed or other labels, and save its predictions"
 DESCRIPTION = f"""\
 Train a network and write its predictions for validation, test and out-of-distribution data.
@@ -29,30 +27,6 @@ of each joined by +, such as similarity+mixup.
 The same command with the same --output resumes where it was stopped, and ends with the same weights.
 Under `accelerate launch -m softkin` or `torchrun -m softkin` the processes split every batch between them."""
 EXAMPLE = "softkin train digits --max-per-class 10 --method similarity --distance l2 --epochs 5 --output run/"
-
-RECIPE: dict[str, dict[str, Any]] = {
-    "epochs": {"type": int, "help": "number of passes over the training rows"},
-    "batch_size": {"type": int, "help": "rows in a step, over all processes"},
-    "lr": {"type": float, "help": "highest learning rate"},
-    "momentum": {"type": float, "help": "momentum of stochastic gradient descent"},
-    "weight_decay": {"type": float, "help": "L2 penalty on all parameters"},
-    "schedule": {"choices": SCHEDULES, "help": "learning-rate schedule"},
-    "warmup_epochs": {"type": float, "help": "epochs over which the learning rate rises from 0"},
-    "augmentation": {"choices": AUGMENTATIONS, "help": "augmentation of training images"},
-    "gradient_accumulation": {
-        "type": int,
-        "help": "number of parts of a batch that go through the network one after another",
-    },
-    "mixed_precision": {"choices": PRECISIONS, "help": "number format of forward and backward passes"},
-    "stop_by": {
-        "type": running.stop_metric,
-        "choices": STOPS,
-        "help": "metric on validation rows that chooses which epoch to keep; refined-nll: NLL after temperature "
-        "scaling (default: keep the last epoch)",
-    },
-}
-"""The fields of ``training.Recipe`` that are options, with their arguments for argparse"""
-
 
 SESSION = (
     *("source", "model", "method", "distance", "vectors", "validation", "test", "max_per_class", "size", "ood"),
@@ -81,18 +55,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     recipe = command.add_argument_group("recipe")
     names = "training recipe: one of {} (default: small up to 10,000 training rows, else paper)"
     choices.choose(recipe.add_argument("--recipe"), names, choices.recipes)
-    for name, options in RECIPE.items():
-        recipe.add_argument(f"--{name.replace('_', '-')}", **options)
-    recipe.add_argument("--compile", action="store_true", help="compile the network with torch.compile")
-    recipe.add_argument("--no-channels-last", action="store_true", help="store images channels-first in memory")
+    options.add(recipe, choices.declared(choices.of_recipes))
     _add_run(command.add_argument_group("run"))
 
 
 def _add_labels(labels: argparse._ArgumentGroup) -> None:
     method = labels.add_argument("--method", default="one-hot", metavar="METHOD")
     choices.choose(method, "training method, see above (default: one-hot)", choices.training_methods, separators="+")
-    for name in parameters():
-        labels.add_argument(f"--{name.replace('_', '-')}", type=_value, metavar="NUMBER", help=_help(name))
+    options.add(labels, choices.declared(choices.of_methods))
     distance = labels.add_argument("--distance")
     words = "class distance: {}, or a file of distances, similarity or a taxonomy (default: words)"
     choices.choose(distance, words, choices.distances, files=True)
@@ -116,37 +86,15 @@ def _add_run(run: argparse._ArgumentGroup) -> None:
     run.add_argument("--json", action="store_true", help="print the record as JSON")
 
 
-def _value(text: str) -> "Value":
-    """Parse a number, or "auto"."""
-    return "auto" if text == "auto" else float(text)
-
-
-def _help(name: str) -> str:
-    """The help of a parameter: its meaning, and the default of each method that has it."""
-    takers = parameters()[name]
-    usual = next(iter(takers.values()))
-    others = "".join(
-        f"; {method} {parameter.default:g}"
-        for method, parameter in takers.items()
-        if parameter.default != usual.default
-    )
-    of = "" if len(takers) > 1 else f", for {next(iter(takers))}"
-    auto = "; also auto, the default of `softkin compare`" if usual.automatic else ""
-    return f"{usual.about}{of} (default: {usual.default:g}{others}{auto})"
-
-
 def _session(arguments: argparse.Namespace) -> "Session":
     from softkin.lab.training.session import Session
 
-    changes: dict[str, Any] = {name: getattr(arguments, name) for name in RECIPE}
-    changes["compile"] = True if arguments.compile else None
-    changes["channels_last"] = False if arguments.no_channels_last else None
     return Session(
         **{name: getattr(arguments, name) for name in SESSION},
-        values={name: getattr(arguments, name) for name in parameters()},
+        values=options.given(arguments, choices.declared(choices.of_methods)),
         aliases=running.aliases(arguments),
-        distance_options=sources.options(arguments),
-        recipe_changes={name: value for name, value in changes.items() if value is not None},
+        distance_options=sources.chosen(arguments),
+        recipe_changes=options.given(arguments, choices.declared(choices.of_recipes)),
         trackers=arguments.tracker,
     )
 

@@ -12,19 +12,17 @@ Every rule has ``fit(logits, labels)``, ``predict(logits)``, ``evaluate(logits, 
 
 # These imports define the order of the registry, and so of every list of rules.
 # isort: off
-from softkin.decisions.base import REGISTRY, Outcome, Rule
+from softkin.decisions.base import REGISTRY, Outcome, Rule, load
 from softkin.decisions.sets import PredictionSets
 from softkin.decisions.abstain import Abstain
 from softkin.decisions.climb import Climb
 from softkin.decisions.costs import Costs
 # isort: on
 
-from softkin.decisions.export import RuleModule
-from softkin.decisions.files import load
 from softkin.decisions.kin import kin_groups
 from softkin.decisions.shift import adjust_priors, estimate_priors, expected_accuracy
 from softkin.decisions.thresholds import Selection, Threshold, select
-from softkin.decisions.trees import Tree
+from softkin.distances.trees import Tree
 
 __all__ = [
     "REGISTRY",
@@ -34,7 +32,6 @@ __all__ = [
     "Outcome",
     "PredictionSets",
     "Rule",
-    "RuleModule",
     "Selection",
     "Threshold",
     "Tree",

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._io.files import number
+from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds, confidence, thresholds
 from softkin.decisions.base import Outcome, Rule, information
 from softkin.decisions.rows import Rows, set_apart
@@ -70,7 +71,7 @@ class Selective(Rule):
 
     def guarantee(self) -> str:
         """The promise of the fitted rule."""
-        self._check_fitted()
+        self.check_fitted()
         limit = f"{100 * self.error:g} %"
         if self.of == "rows":
             return (
@@ -127,7 +128,7 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
         tensor([ 0, -1])
     """
 
-    _fitted = ("threshold_", "norm_")
+    kept = ("threshold_", "norm_")
     norm_: float | None
 
     def __init__(
@@ -143,25 +144,25 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
     ) -> None:
         self.error, self.confidence, self.score, self.of = error, confidence, score, of
         self.norm, self.candidates, self.seed = norm, candidates, seed
-        self._check_options()
+        self.check_options()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         self._check_selective()
         self.score = confidence.SCORES.canonical(self.score, "score")
         if self.norm != "auto" and not 0 < checks.number(self.norm, "norm") < math.inf:
             raise ValueError(f"`norm` must be above 0 and finite, got {self.norm:g}.")
         checks.count(self.seed, "seed", least=0, most=2**62)
 
-    def _takes_logits(self) -> bool:
+    def takes_logits(self) -> bool:
         return confidence.SCORES[self.score].takes_logits
 
     def reads_logits(self) -> bool:
         """Whether a norm of the logits was chosen rather than the fallback."""
         return self.norm_ is not None
 
-    def _fit(self, rows: Rows, labels: Tensor) -> None:
+    def fit_rows(self, rows: Rows, labels: Tensor) -> None:
         self.norm_ = None
-        if self._takes_logits():
+        if self.takes_logits():
             if self.norm == "auto":
                 chosen_on, rest = set_apart(len(rows), min(MOST_TUNING, int(TUNING * len(rows))), self.seed)
                 self.norm_ = self._best_norm(rows.take(chosen_on), labels[chosen_on])
@@ -187,7 +188,7 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
 
     def _confidence(self) -> tuple[Callable[[Tensor], Tensor], bool]:
         """The score function for a block, and whether it takes logits."""
-        if not self._takes_logits():
+        if not self.takes_logits():
             return confidence.SCORES[self.score].of, False
         norm = self.norm_
         if norm is None:
@@ -204,13 +205,11 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
             winners[place] = block.argmax(dim=1)
         return scores, winners
 
-    def _predict(self, rows: Rows) -> Tensor:
+    def answer(self, rows: Rows) -> Tensor:
         scores, winners = self._scored(rows)
         return torch.where(scores > self.threshold_, winners, -1)
 
-    def _measured(
-        self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]
-    ) -> Outcome:
+    def measure(self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]) -> Outcome:
         answered = answers >= 0
         cost = None
         if "costs" in options:
@@ -218,7 +217,7 @@ class Abstain(Selective, name="abstain", title="Abstain", aliases=("abstention",
         measures = self._counted(answered, answers == labels, torch.ones(len(rows)), level, cost)
         return Outcome(len(rows), measures, {"threshold": number(self.threshold_), "norm": self.norm_})
 
-    def _formula(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
+    def formula(self) -> Formula:
         score, _ = self._confidence()
 
         def formula(block: Tensor, threshold: Tensor) -> Tensor:

@@ -1,18 +1,15 @@
-"""The base class of rules: fit, predict, guarantee, evaluation on labelled rows, files and modules.
+"""The base class of rules: answers, a guarantee, and measures of the answers on labelled rows.
 
-A rule is a final class that defines how it is fitted (``_fit``), how it answers (``_predict``), which attributes the
-fit sets (``_fitted``), and how its answers are measured (``_measured``). The class statement names the rule, which
-registers it. Everything else is defined here once.
+How a rule is fitted, kept and exported is in ``calibrators.fitted``, which also says what one of your own defines. A
+rule defines ``measure`` and ``guarantee`` as well.
 """
 
-import inspect
 import math
-import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -21,13 +18,11 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin._core.names import Registry
 from softkin._io.files import number
-from softkin.calibrators.base import Calibrator
-from softkin.calibrators.inputs import digests
-from softkin.decisions.rows import Rows, like
+from softkin.calibrators import Calibrator
+from softkin.calibrators.fitted import Fitted, FittedModule
+from softkin.decisions.rows import Rows
+from softkin.distances.trees import Tree
 from softkin.metrics import Interval
-
-if TYPE_CHECKING:
-    from softkin.decisions.trees import Tree
 
 SUPERCLASSES = "superclasses"  # the option that groups classes more coarsely
 
@@ -62,7 +57,11 @@ class Outcome(Mapping[str, Interval]):
         return {"num_samples": self.num_samples, "measures": measures, "details": self.details}
 
 
-class Rule(ABC):
+REGISTRY: "Registry[type[Rule]]" = Registry("rule")
+"""All rule classes, in the order of their definition"""
+
+
+class Rule(Fitted[Rows]):
     """A decision rule, fitted on held-out rows so that a promise holds on new ones.
 
     ``fit`` and ``predict`` take torch tensors and numpy arrays of shape (N, K): logits, or probabilities with
@@ -74,53 +73,25 @@ class Rule(ABC):
     ``class Coin(Rule, name="coin", title="Coin"): …``
     """
 
-    name: ClassVar[str] = ""
-    title: ClassVar[str] = ""
-
-    num_classes_: int
-    num_samples_: int
-    fitted_from_: str
-    class_names_: list[str] | None
-    sample_digests_: Tensor | None
-
-    _fitted: ClassVar[tuple[str, ...]]
-    """The attributes that the fit sets: tensors, numbers, texts, None. ``save`` writes them"""
+    what = "rule"
+    registry = REGISTRY
+    overlap_means = "its guarantee does not hold for them"
 
     def __init_subclass__(
         cls, *, name: str | None = None, title: str | None = None, aliases: Sequence[str] = ()
     ) -> None:
         super().__init_subclass__()
-        if name is None:
-            return
-        cls.name, cls.title = name, title or name
-        REGISTRY.add_class(cls, name, cls.title, aliases)
+        cls.register(name, title, aliases)
 
     @abstractmethod
-    def _fit(self, rows: Rows, labels: Tensor) -> None:
-        """Fit to checked rows and int64 labels."""
-
-    @abstractmethod
-    def _predict(self, rows: Rows) -> Tensor:
-        """The answers for checked rows."""
-
-    @abstractmethod
-    def _measured(
-        self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]
-    ) -> Outcome:
-        """The measures of the answers."""
-
-    @abstractmethod
-    def _formula(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
-        """A function from (n, K) probabilities and these float64 tensors to answers, in ONNX operations."""
+    def measure(self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]) -> Outcome:
+        """The measures of the answers; ``options`` are ``superclasses`` and ``costs`` of ``evaluate``, if given."""
 
     @abstractmethod
     def guarantee(self) -> str:
         """The promise of the fitted rule, in one sentence."""
 
-    def _check_options(self) -> None:  # noqa: B027  a rule without options has none to check
-        """Refuse invalid options."""
-
-    def _takes_logits(self) -> bool:
+    def takes_logits(self) -> bool:
         """Whether the rule can only be fitted on logits."""
         return False
 
@@ -150,26 +121,19 @@ class Rule(ABC):
                 that are among them: the promise does not hold for those.
             class_names: Names that are kept with the rule, also in files.
         """
-        return self._fit_to(
-            Rows.of(logits, from_probabilities, least=1), labels, sample_ids=sample_ids, class_names=class_names
-        )
+        rows = Rows.of(logits, from_probabilities, least=1)
+        return self.fit_checked(rows, labels, sample_ids=sample_ids, class_names=class_names)
 
-    def _fit_to(
+    def fit_checked(
         self, rows: Rows, labels: Array, *, sample_ids: Sequence[Any] | Array | None, class_names: Sequence[str] | None
     ) -> Self:
-        self._check_options()
-        y = checks.class_labels(labels, num_samples=len(rows), num_classes=rows.num_classes).cpu()
-        ids = None if sample_ids is None else digests(sample_ids, num_samples=len(rows))
-        names = None if class_names is None else checks.class_names(class_names, num_classes=rows.num_classes)
-        if self._takes_logits() and rows.are_probabilities:
+        """``fit`` to checked rows."""
+        self._check_source(rows)
+        return self.fit_to(rows, labels, source=rows.source, sample_ids=sample_ids, class_names=class_names)
+
+    def _check_source(self, rows: Rows) -> None:
+        if self.takes_logits() and rows.are_probabilities:
             raise ValueError(f"this {type(self).__name__} needs logits, but from_probabilities=True was given.")
-        self.__dict__.pop("num_samples_", None)  # a failed refit must not leave half of the old fit
-        self.num_classes_ = rows.num_classes
-        self.fitted_from_ = "probabilities" if rows.are_probabilities else "logits"
-        self.class_names_, self.sample_digests_ = names, ids
-        self._fit(rows, y)
-        self.num_samples_ = len(rows)
-        return self
 
     @torch.no_grad()
     def predict(
@@ -186,37 +150,21 @@ class Rule(ABC):
             from_probabilities: Whether ``logits`` are probabilities.
             sample_ids: If the fit had sample ids too, samples that occur in both cause a warning.
         """
-        return like(self._answers(self._rows(logits, from_probabilities, sample_ids)), logits)
+        return checks.like(self.answers(self.new_rows(logits, from_probabilities, sample_ids)), logits)
 
-    def _answers(self, rows: Rows) -> Tensor:
-        return self._predict(rows)
-
-    def _rows(
+    def new_rows(
         self, logits: Array, from_probabilities: bool, sample_ids: Sequence[Any] | Array | None, *, least: int = 0
     ) -> Rows:
-        """Checked rows with the number of classes of the fit."""
-        self._check_fitted()
+        """Checked rows, of the classes and the kind that the rule takes."""
+        self.check_fitted()
         rows = Rows.of(logits, from_probabilities, least=least)
-        if rows.num_classes != self.num_classes_:
-            raise ValueError(
-                f"`logits` must have the {self.num_classes_} classes that the rule was fitted on, "
-                f"got {rows.num_classes}."
-            )
-        if from_probabilities and self._takes_logits():
-            raise ValueError(f"this {type(self).__name__} needs logits, but from_probabilities=True was given.")
-        if sample_ids is not None and self.sample_digests_ is not None:
-            common = int(torch.isin(digests(sample_ids, num_samples=len(rows)), self.sample_digests_).sum())
-            if common:
-                warnings.warn(
-                    f"{common} of {len(rows)} samples are among those that the {type(self).__name__} was fitted on; "
-                    "its guarantee does not hold for them.",
-                    stacklevel=3,
-                )
+        self._check_source(rows)
+        self.check_rows(rows, sample_ids, stacklevel=5)
         return rows
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "num_samples_"):
-            raise ValueError(f"this {type(self).__name__} is not fitted yet: call fit(logits, labels) first.")
+    def try_out(self) -> None:
+        self.answers(Rows(torch.eye(3, self.num_classes_, dtype=torch.float64), False))
+        _ = repr(self), self.guarantee()
 
     @torch.no_grad()
     def evaluate(
@@ -241,59 +189,18 @@ class Rule(ABC):
             costs: (K, K) cost of answer j where the truth is k, in row k. Answers then also have a cost; for ``Costs``
                 these replace the rule's own.
         """
-        rows = self._rows(logits, from_probabilities, None, least=1)
+        rows = self.new_rows(logits, from_probabilities, None, least=1)
         y = checks.class_labels(labels, num_samples=len(rows), num_classes=rows.num_classes).cpu()
         options: dict[str, Any] = {}
         if superclasses is not None:
-            options[SUPERCLASSES] = group_numbers(superclasses, self.num_classes_, "superclasses")
+            options[SUPERCLASSES] = checks.group_numbers(superclasses, self.num_classes_, "superclasses")
         if costs is not None:
             options["costs"] = checks.square(costs, "costs")
             if len(options["costs"]) != self.num_classes_:
                 raise ValueError(
                     f"`costs` must cover the {self.num_classes_} classes of the rule, got {len(options['costs'])}."
                 )
-        return self._measured(self._answers(rows), rows, y, checks.level(confidence), options)
-
-    # Files, options, module
-
-    def save(self, folder: str | Path) -> None:
-        """Write ``rule.json`` and a safetensors file into ``folder``; a crash leaves the old rule or the new.
-
-        ``softkin.decisions.load`` reads the rule.
-        """
-        from softkin.decisions import files
-
-        self._check_fitted()
-        files.save(self, Path(folder))
-
-    @classmethod
-    def option_names(cls) -> list[str]:
-        """The names of the constructor's options."""
-        return list(inspect.signature(cls).parameters)
-
-    @classmethod
-    def required_options(cls) -> set[str]:
-        """The names of the options without a default."""
-        parameters = inspect.signature(cls).parameters
-        return {name for name in cls.option_names() if parameters[name].default is inspect.Parameter.empty}
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name."""
-        return {name: getattr(self, name) for name in self.option_names()}
-
-    def unfitted(self) -> Self:
-        """A new unfitted rule with the same options."""
-        return type(self)(**self.get_params())
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self)).parameters
-        changed = []
-        for name, value in self.get_params().items():
-            if isinstance(value, Tensor):
-                changed.append(f"{name}={'×'.join(map(str, value.shape))} numbers")
-            elif value is not defaults[name].default and value != defaults[name].default:
-                changed.append(f"{name}={value!r}")
-        return f"{type(self).__name__}({', '.join(changed)})"
+        return self.measure(self.answers(rows), rows, y, checks.level(confidence), options)
 
     def as_module(self, calibrator: Calibrator | None = None, *, dtype: torch.dtype = torch.float64) -> nn.Module:
         """The rule as a module to append to a network: it maps logits to answers, and exports to ONNX.
@@ -306,32 +213,32 @@ class Rule(ABC):
                 probabilities.
             dtype: The dtype for the computation, for hardware without float64.
         """
-        from softkin.decisions.export import as_module
+        self.check_fitted()
+        before: nn.Module = nn.Identity() if self.reads_logits() else nn.Softmax(dim=1)
+        if calibrator is not None:
+            if not isinstance(calibrator, Calibrator):
+                raise TypeError(f"`calibrator` must be a fitted calibrator, got {type(calibrator).__name__}.")
+            before = calibrator.as_module()
+            if calibrator.num_classes_ != self.num_classes_:
+                raise ValueError(
+                    f"`calibrator` must have the {self.num_classes_} classes of the rule, "
+                    f"got {calibrator.num_classes_}."
+                )
+            if self.fitted_from_ != "probabilities":
+                raise ValueError(
+                    "the rule was fitted on logits, and a calibrator returns probabilities: fit it on those, with "
+                    "from_probabilities=True."
+                )
+        return FittedModule(type(self).__name__, *self.formula(), before=before, dtype=dtype)
 
-        self._check_fitted()
-        return as_module(self, calibrator, dtype)
 
+def load(folder: str | Path) -> Rule:
+    """Read a rule that ``save`` wrote.
 
-REGISTRY: Registry[type[Rule]] = Registry("rule")
-"""All rule classes, in the order of their definition"""
-
-
-def group_numbers(groups: Array, num_classes: int, name: str) -> Tensor:
-    """(K,) group numbers 0 … G−1; every group must have a class."""
-    g = checks.as_tensor(groups, name).cpu()
-    if g.ndim != 1 or len(g) != num_classes:
-        raise ValueError(f"`{name}` must have shape ({num_classes},), the group of each class, got {tuple(g.shape)}.")
-    if g.is_floating_point() or g.dtype == torch.bool:
-        raise TypeError(f"`{name}` must be whole numbers from 0, got {g.dtype}.")
-    g = g.to(torch.int64)
-    if int(g.min()) < 0:
-        raise ValueError(f"`{name}` must be at least 0, got {int(g.min())}.")
-    missing = sorted(set(range(int(g.max()) + 1)) - set(g.tolist())) if int(g.max()) < num_classes else [0]
-    if missing:
-        raise ValueError(
-            f"`{name}` must use every number from 0 to {int(g.max())}, but group {missing[0]} has no class."
-        )
-    return g
+    Raises:
+        SoftkinError: There is no rule in the folder, or it is damaged.
+    """
+    return Rule.load(folder)
 
 
 def information(right: Tensor, leaves: Tensor, num_classes: int) -> Tensor:
@@ -339,10 +246,8 @@ def information(right: Tensor, leaves: Tensor, num_classes: int) -> Tensor:
     return torch.where(right, math.log2(num_classes) - leaves.double().log2(), 0.0)
 
 
-def tree_of(value: Any) -> "Tree":
+def tree_of(value: Any) -> Tree:
     """``value``, refused unless it is a tree."""
-    from softkin.decisions.trees import Tree
-
     if not isinstance(value, Tree):
         raise TypeError(
             f"`tree` must be a Tree, such as Tree.from_superclasses(groups) makes, got {type(value).__name__}."

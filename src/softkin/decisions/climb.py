@@ -1,18 +1,20 @@
 """Answer with the class, more coarsely with a kind of classes, or not at all."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from softkin._io.files import number
+from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds
 from softkin.decisions.abstain import RiskOf, Selective
-from softkin.decisions.base import Outcome, tree_of
+from softkin.decisions.base import Outcome
 from softkin.decisions.rows import Rows
 from softkin.decisions.thresholds import CANDIDATES
-from softkin.decisions.trees import Tree
+from softkin.distances.trees import Tree
 
 
 class Climb(Selective, name="climb", title="Climb"):
@@ -53,7 +55,7 @@ class Climb(Selective, name="climb", title="Climb"):
         2012; Angelopoulos et al., Learn then Test, 2021, and Conformal Risk Control, 2022.
     """
 
-    _fitted = ("threshold_",)
+    kept = ("threshold_",)
 
     def __init__(
         self,
@@ -65,11 +67,23 @@ class Climb(Selective, name="climb", title="Climb"):
         candidates: int = CANDIDATES,
     ) -> None:
         self.tree, self.error, self.confidence, self.of, self.candidates = tree, error, confidence, of, candidates
-        self._check_options()
+        self.check_options()
 
-    def _check_options(self) -> None:
-        tree_of(self.tree)
+    def check_options(self) -> None:
+        if not isinstance(self.tree, Tree):
+            raise TypeError(
+                f"`tree` must be a Tree, such as Tree.from_superclasses(groups) makes, got {type(self.tree).__name__}."
+            )
         self._check_selective()
+
+    def plain_options(self) -> dict[str, Any]:
+        return super().plain_options() | {"tree": asdict(self.tree)}
+
+    @classmethod
+    def from_plain(cls, options: Mapping[str, Any]) -> Self:
+        tree = options["tree"]
+        made = Tree(tuple(tree["parents"]), tuple(tree["names"]), int(tree["num_classes"]))
+        return super().from_plain({**options, "tree": made})
 
     def _on_path(self, p: Tensor) -> tuple[Tensor, Tensor]:
         """Masses (n, H) and nodes (n, H) from the winning class up to the child of the root."""
@@ -82,7 +96,7 @@ class Climb(Selective, name="climb", title="Climb"):
         masses[:, 0] = p.gather(1, winner[:, None])[:, 0]
         return masses, nodes
 
-    def _fit(self, rows: Rows, labels: Tensor) -> None:
+    def fit_rows(self, rows: Rows, labels: Tensor) -> None:
         self._check_classes()
         below = self.tree.members
         top = torch.empty(len(rows), dtype=torch.float64)
@@ -114,15 +128,13 @@ class Climb(Selective, name="climb", title="Climb"):
                     f"{self.tree.names[wrong]!r} in it and {self.class_names_[wrong]!r} in the data."
                 )
 
-    def _predict(self, rows: Rows) -> Tensor:
+    def answer(self, rows: Rows) -> Tensor:
         answers = torch.empty(len(rows), dtype=torch.int64)
         for place, p in rows.blocks():
             answers[place] = _first(*self._on_path(p), torch.tensor(self.threshold_, dtype=torch.float64))
         return answers
 
-    def _measured(
-        self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]
-    ) -> Outcome:
+    def measure(self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]) -> Outcome:
         tree = self.tree
         answered = answers >= 0
         node = torch.where(answered, answers, tree.root)
@@ -161,7 +173,7 @@ class Climb(Selective, name="climb", title="Climb"):
         details = {"threshold": number(self.threshold_), "by_height": by_height, "by_node": by_node}
         return Outcome(len(rows), measures, details)
 
-    def _formula(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
+    def formula(self) -> Formula:
         order, first, end = self.tree.spans
         paths = self.tree.paths
 

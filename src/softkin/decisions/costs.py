@@ -1,7 +1,7 @@
 """The action with the least expected cost."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds
 from softkin.decisions.base import Outcome, Rule
 from softkin.decisions.rows import Rows
@@ -34,7 +35,7 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
         tensor([0, 2, 1])
     """
 
-    _fitted = ("believed_", "cost_", "plain_cost_")
+    kept = ("believed_", "cost_", "plain_cost_")
     matrix: Tensor
     believed_: list[float]
     """Mean expected cost by the model's own probabilities, with its interval"""
@@ -46,7 +47,7 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
     def __init__(self, matrix: Array, *, actions: Sequence[str] | None = None) -> None:
         self.matrix = checks.as_tensor(matrix, "matrix")
         self.actions = None if actions is None else list(actions)
-        self._check_options()
+        self.check_options()
 
     @classmethod
     def from_distances(cls, distances: Array, *, power: float = 1.0, ask: float | None = None) -> "Costs":
@@ -68,7 +69,7 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
             matrix = torch.cat([matrix, torch.full((k, 1), checks.at_least_zero(ask, "ask"), dtype=matrix.dtype)], 1)
         return cls(matrix)
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         c = self.matrix.to("cpu", torch.float64)
         if c.ndim != 2 or c.shape[0] < 2 or c.shape[1] < 2:
             raise ValueError(
@@ -80,19 +81,19 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
             raise ValueError(f"`actions` must name each of the {c.shape[1]} actions, got {len(self.actions)}.")
         self.matrix = c
 
-    def _fit(self, rows: Rows, labels: Tensor) -> None:
+    def fit_rows(self, rows: Rows, labels: Tensor) -> None:
         if len(self.matrix) != self.num_classes_:
             raise ValueError(
                 f"`matrix` has rows for {len(self.matrix)} classes but the logits have {self.num_classes_}; is it for "
                 "another data set?"
             )
-        measures = self._counted(self._predict(rows), rows, labels, 0.95, self.matrix)
+        measures = self._counted(self.answer(rows), rows, labels, 0.95, self.matrix)
         self.believed_, self.cost_, self.plain_cost_ = (
             [measures[name].value, measures[name].low, measures[name].high]
             for name in ("believed", "cost", "plain_cost")
         )
 
-    def _predict(self, rows: Rows) -> Tensor:
+    def answer(self, rows: Rows) -> Tensor:
         actions = torch.empty(len(rows), dtype=torch.int64)
         for place, p in rows.blocks():
             actions[place] = (p @ self.matrix).argmin(dim=1)
@@ -123,9 +124,7 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
             measures["plain_cost"] = Interval(math.nan, math.nan, math.nan, level)
         return measures
 
-    def _measured(
-        self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]
-    ) -> Outcome:
+    def measure(self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]) -> Outcome:
         taken = torch.bincount(answers, minlength=self.matrix.shape[1])
         matrix = self.matrix
         if "costs" in options:  # actions that are not classes keep their own costs
@@ -134,12 +133,12 @@ class Costs(Rule, name="costs", title="Costs", aliases=("least-cost",)):
 
     def guarantee(self) -> str:
         """The promise of the decisions."""
-        self._check_fitted()
+        self.check_fitted()
         return (
             "No other decision has a lower expected cost if the probabilities are calibrated; nothing is promised if "
             f"they are not. On the {self.num_samples_:,} rows of the fit the model expected a mean cost of "
             f"{self.believed_[0]:.4g}, and it was {self.cost_[0]:.4g} ({self.cost_[1]:.4g} to {self.cost_[2]:.4g})."
         )
 
-    def _formula(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
+    def formula(self) -> Formula:
         return (lambda p, matrix: (p @ matrix).argmin(dim=1)), [self.matrix]

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin.calibrators.inputs import LARGEST
+from softkin.calibrators.held_out import LARGEST
 
 BLOCK = 2**17  # numbers at a time: one megabyte of float64, so that the passes over a block stay in the cache
 
@@ -38,9 +37,19 @@ class Rows:
         return len(self.values)
 
     @property
+    def shape(self) -> torch.Size:
+        """(N, K)."""
+        return self.values.shape
+
+    @property
     def num_classes(self) -> int:
         """K."""
         return self.values.shape[1]
+
+    @property
+    def source(self) -> Literal["logits", "probabilities"]:
+        """What the scores are."""
+        return "probabilities" if self.are_probabilities else "logits"
 
     def take(self, places: Tensor) -> "Rows":
         """The rows at ``places``."""
@@ -100,11 +109,6 @@ def pseudo_uniforms(values: Tensor, seed: int) -> Tensor:
     for shift, factor in ((16, 0x45D9F3B45D9F3B), (29, 0x1B03738712FAD5C9), (32, 0x2545F4914F6CDD1D)):
         digests = (digests ^ (digests >> shift)) * factor  # so that nearby sums become unrelated numbers
     return ((digests >> 11) & (2**53 - 1)).double() / 2**53
-
-
-def like(result: Tensor, original: Any) -> Any:
-    """``result`` as an array of the caller's type, on the caller's device."""
-    return result.to(original.device) if isinstance(original, Tensor) else np.asarray(result)
 
 
 def set_apart(num_samples: int, wanted: int, seed: int) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,9 +11,10 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds, kin
-from softkin.decisions.base import SUPERCLASSES, Outcome, Rule, group_numbers
-from softkin.decisions.rows import Rows, like, pseudo_uniforms, set_apart
+from softkin.decisions.base import SUPERCLASSES, Outcome, Rule
+from softkin.decisions.rows import Rows, pseudo_uniforms, set_apart
 from softkin.decisions.set_scores import SCORES, SLACK, Scoring
 from softkin.similarity import SparseRows
 
@@ -70,7 +71,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         Class-Conditional Conformal Prediction with Many Classes, 2023.
     """
 
-    _fitted = ("limits_", "weight_")
+    kept = ("limits_", "weight_")
     limits_: Tensor
     weight_: float
 
@@ -92,9 +93,9 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         self.similarity, self.weight = similarity, weight
         self.randomised, self.penalty, self.k_reg = randomised, penalty, k_reg
         self.allow_empty, self.seed = allow_empty, seed
-        self._check_options()
+        self.check_options()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         bounds.share(self.coverage, "coverage", 0.9)
         self.score = SCORES.canonical(self.score, "score")
         if isinstance(self.conditional, str):
@@ -136,7 +137,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
     ) -> Self:
         """Fit as ``Rule.fit`` does; ``uniforms`` (N,) replaces the uniform numbers of randomised sets."""
         rows = self._randomised(Rows.of(logits, from_probabilities, least=1), uniforms)
-        return self._fit_to(rows, labels, sample_ids=sample_ids, class_names=class_names)
+        return self.fit_checked(rows, labels, sample_ids=sample_ids, class_names=class_names)
 
     def _randomised(self, rows: Rows, uniforms: Array | None) -> Rows:
         """The rows with their uniform numbers, if the sets are randomised.
@@ -161,9 +162,9 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             return torch.zeros(self.num_classes_, dtype=torch.int64)
         if isinstance(self.conditional, str):
             return torch.arange(self.num_classes_)
-        return group_numbers(self.conditional, self.num_classes_, "conditional")
+        return checks.group_numbers(self.conditional, self.num_classes_, "conditional")
 
-    def _fit(self, rows: Rows, labels: Tensor) -> None:
+    def fit_rows(self, rows: Rows, labels: Tensor) -> None:
         groups = self._groups()
         unlike = None
         self.weight_ = 0.0
@@ -304,17 +305,17 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         ``uniforms`` (N,) replaces the uniform numbers of randomised sets, which otherwise follow from each row's values
         and ``seed``.
         """
-        rows = self._rows(logits, from_probabilities, sample_ids)
-        return like(self._predict(self._randomised(rows, uniforms)), logits)
+        rows = self.new_rows(logits, from_probabilities, sample_ids)
+        return checks.like(self.answer(self._randomised(rows, uniforms)), logits)
 
-    def _answers(self, rows: Rows) -> Tensor:
-        return self._predict(self._randomised(rows, None))
+    def answers(self, rows: Rows) -> Tensor:
+        return self.answer(self._randomised(rows, None))
 
     def _penalty_matrix(self) -> Tensor | None:
         """λ times the unlikeness, or None if there is no similarity or λ is 0."""
         return None if self.similarity is None or not self.weight_ else self.weight_ * kin.unlikeness(self.similarity)
 
-    def _predict(self, rows: Rows) -> Tensor:
+    def answer(self, rows: Rows) -> Tensor:
         members = torch.empty(rows.values.shape, dtype=torch.bool)
         unlike = self._penalty_matrix()
         if self._can_be_rough(rows, unlike) and self.allow_empty:
@@ -347,16 +348,14 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
 
     def guarantee(self) -> str:
         """The promise of the fitted sets."""
-        self._check_fitted()
+        self.check_fitted()
         whom = {type(None): "", str: " of each class"}.get(type(self.conditional), " of each group of classes")
         return (
             f"A set holds the true class of at least {100 * self.coverage:g} % of new rows{whom}, on average over "
             "calibration sets, if those rows are exchangeable with the calibration rows."
         )
 
-    def _measured(
-        self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]
-    ) -> Outcome:
+    def measure(self, answers: Tensor, rows: Rows, labels: Tensor, level: float, options: Mapping[str, Any]) -> Outcome:
         n = len(rows)
         size = answers.sum(dim=1)
         covered = answers.gather(1, labels[:, None])[:, 0]
@@ -394,7 +393,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         details = {"worst_class": worst, "worst_class_rows": int(count[worst]), "by_size": by_size}
         return Outcome(n, measures, details | ({"weight": self.weight_} if self.similarity is not None else {}))
 
-    def _formula(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
+    def formula(self) -> Formula:
         unlike = self._penalty_matrix()
         members = self.scoring.formula(unlike is not None)
         keep_winner = not self.allow_empty

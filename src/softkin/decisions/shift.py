@@ -9,7 +9,6 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin.decisions.rows import like
 from softkin.metrics import Interval
 from softkin.metrics.intervals import score_minus_share, wilson
 
@@ -66,7 +65,7 @@ def adjust_priors(probabilities: Array, *, new: Array, old: Array | None = None)
     if bool((total <= 0).any()):
         row = int((total[:, 0] <= 0).nonzero()[0, 0])
         raise ValueError(f"`new` must leave every row a class, but row {row} has probability only where `new` is 0.")
-    return like(changed / total, probabilities)
+    return checks.like(changed / total, probabilities)
 
 
 @torch.no_grad()
@@ -105,7 +104,7 @@ def estimate_priors(
     n = len(p)
     priors = _maximum_likelihood(weighted, torch.ones(1, n, dtype=torch.float64), prior, TOLERANCE)[0]
     if confidence is None:
-        return like(priors, probabilities)
+        return checks.like(priors, probabilities)
     level = checks.level(confidence)
     generator = torch.Generator().manual_seed(checks.count(seed, "seed", least=0, most=2**62))
     draws = []
@@ -118,7 +117,7 @@ def estimate_priors(
     ends = torch.cat(draws).quantile(torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64), dim=0)
     known = torch.tensor([wilson(share, n, level) for share in priors.tolist()], dtype=torch.float64)
     low, high = torch.minimum(ends[0], known[:, 0]), torch.maximum(ends[1], known[:, 1])
-    return like(torch.stack([priors, low, high]), probabilities)
+    return checks.like(torch.stack([priors, low, high]), probabilities)
 
 
 def _maximum_likelihood(weighted: Tensor, times: Tensor, start: Tensor, tolerance: float) -> Tensor:

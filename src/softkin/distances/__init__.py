@@ -11,6 +11,7 @@ less alike. ``similarity.from_distances`` turns D into a similarity; the units c
 ``SOURCES`` lists the distance sources by name, and ``measure`` applies one of them to labelled data.
 """
 
+from softkin._core.options import Option
 from softkin._io.matrices import ClassMatrix, MatrixFiles
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
 from softkin.distances.combined import from_similarity, mixture
@@ -27,8 +28,9 @@ from softkin.distances.sources import (
     measure,
     source,
 )
-from softkin.distances.taxonomy import Taxonomy, from_superclasses, from_taxonomy
-from softkin.distances.taxonomy_files import read_taxonomy
+from softkin.distances.taxonomy import from_taxonomy
+from softkin.distances.tree_files import read_tree
+from softkin.distances.trees import Hierarchy, Tree
 from softkin.distances.words import from_words, name_vectors
 from softkin.word_vectors import WordVectors
 
@@ -39,7 +41,9 @@ __all__ = [
     "ClassMatrix",
     "ClassNames",
     "DistanceSource",
-    "Taxonomy",
+    "Hierarchy",
+    "Option",
+    "Tree",
     "WordVectors",
     "default_source",
     "encoder_vectors",
@@ -49,7 +53,6 @@ __all__ = [
     "from_features",
     "from_images",
     "from_similarity",
-    "from_superclasses",
     "from_taxonomy",
     "from_weights",
     "from_words",
@@ -59,7 +62,7 @@ __all__ = [
     "name_vectors",
     "read",
     "read_file",
-    "read_taxonomy",
+    "read_tree",
     "save",
     "source",
 ]

@@ -9,25 +9,14 @@ from torch import Tensor
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.names import did_you_mean
-from softkin._io import arrays, files, matrices, tensor_files
+from softkin._io import arrays, bundles, files, matrices, tables
 from softkin._io.matrices import ClassMatrix, in_order_of
 from softkin.distances.taxonomy import from_taxonomy
-from softkin.distances.taxonomy_files import is_taxonomy
+from softkin.distances.tree_files import NESTED, holds_tree
 from softkin.similarity import from_confusion
 
-NESTED = (".json", ".yaml", ".yml")
-SUFFIXES = (".safetensors", ".csv", *NESTED)
-"""The suffixes of files that hold distances or similarity"""
-
-
-def holds_taxonomy(path: Path) -> bool:
-    """Whether a file holds a taxonomy rather than a matrix, by its name or, for a CSV, by its first lines."""
-    if path.suffix.lower() in NESTED:
-        return True
-    if path.suffix.lower() != ".csv":
-        return False
-    with files.reading(path, "CSV"), files.open_file(path) as file:
-        return is_taxonomy(file.read(2**16).decode("utf-8-sig", "replace"))
+SUFFIXES = (".safetensors", ".csv", ".tsv", *NESTED)
+"""The suffixes of files that hold distances, similarity or a tree"""
 
 
 def read_file(path: str | Path, class_names: Sequence[str], synonyms: Sequence[str | Sequence[str]]) -> ClassMatrix:
@@ -38,7 +27,7 @@ def read_file(path: str | Path, class_names: Sequence[str], synonyms: Sequence[s
     """
     path = Path(path)
     files.require_regular(path)
-    if holds_taxonomy(path):
+    if holds_tree(path):
         values = from_taxonomy(path, synonyms)
         return ClassMatrix(values, list(class_names), "distances", f"taxonomy {path.name}: lca")
     matrix = matrices.read_any(path)
@@ -75,12 +64,8 @@ def read_descriptions(path: str | Path, class_names: Sequence[str]) -> list[list
 
     A class may have several lines, whose texts count equally.
     """
-    with files.reading(path, "UTF-8 text", hint="save it in that encoding"):
-        text = files.read_bytes(path, "descriptions").decode("utf-8-sig")
     texts: dict[str, list[str]] = {name: [] for name in class_names}
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
+    for number, line in tables.read_lines(path, "descriptions"):
         name, _, words = (part.strip() for part in line.partition("\t"))
         if not name or not words:
             raise SoftkinError(f"{path}, line {number} must hold a class, a tab and a description, got {line[:40]!r}.")
@@ -98,7 +83,7 @@ def read_weights(path: str | Path, num_classes: int) -> Tensor:
     path = Path(path)
     files.require_regular(path)
     if path.suffix.lower() == ".safetensors":
-        file = tensor_files.TensorFile(path, "weights")
+        file = bundles.Bundle(path, "weights")
         fitting = [key for key, shape in file.shapes.items() if len(shape) == 2 and shape[0] == num_classes]
         if len(fitting) != 1:
             raise SoftkinError(

@@ -1,16 +1,17 @@
 """Distance sources by name: every way to measure distances between classes is declared here once.
 
 Commands, training and studies read from ``SOURCES`` the names, the titles in tables, the data that a source needs and
-the options that it takes. A new source is one function decorated with ``@source``.
+the options that it takes. A new source is one function decorated with ``@source``; an ``Option`` that it declares is an
+option of ``softkin similarity``, ``train`` and ``compare``.
 """
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
@@ -19,13 +20,15 @@ from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.checks import Array
 from softkin._core.names import Registry
+from softkin._core.options import Option, united
 from softkin.distances import saving as readers
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
 from softkin.distances.combined import from_similarity
 from softkin.distances.encoders import TEMPLATE, Encoder, from_encoder
 from softkin.distances.images import from_features, from_images
 from softkin.distances.prototypes import from_class_means, from_weights
-from softkin.distances.taxonomy import Edges, TaxonomyMeasure, from_taxonomy
+from softkin.distances.taxonomy import TaxonomyMeasure, from_taxonomy
+from softkin.distances.tree_files import Edges
 from softkin.distances.words import from_words
 from softkin.similarity import from_confusion, from_outputs
 from softkin.word_vectors import WordVectors, opened
@@ -100,8 +103,13 @@ class DistanceSource:
     """The kinds of data for which this is the default source"""
     function: Callable[..., ClassDistances]
     """The function, called with the data and the options"""
-    required: tuple[str, ...] = ()
-    """Options without which the source has nothing to measure"""
+    declared: tuple[Option, ...] = ()
+    """The options that commands and studies offer"""
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Options without which the source has nothing to measure."""
+        return tuple(option.name for option in self.declared if option.required)
 
     @cached_property
     def options(self) -> tuple[str, ...]:
@@ -135,17 +143,30 @@ def source(
     needs: Sequence[Need],
     default_for: Sequence[Need] = (),
     aliases: Sequence[str] = (),
-    required: Sequence[str] = (),
+    options: Sequence[Option] = (),
 ) -> Callable[[Callable[..., ClassDistances]], Callable[..., ClassDistances]]:
-    """Declare the decorated function as the distance source ``name``; its keyword arguments are the options."""
+    """Declare the decorated function as the distance source ``name``.
+
+    Its keyword arguments are what Python callers may pass; ``options`` are those that commands and studies offer, too.
+    """
 
     def declare(function: Callable[..., ClassDistances]) -> Callable[..., ClassDistances]:
-        declared = DistanceSource(name, title, tuple(needs), tuple(default_for), function, tuple(required))
+        declared = DistanceSource(name, title, tuple(needs), tuple(default_for), function, tuple(options))
         spellings = dict.fromkeys([*aliases, title.lower()])  # studies and tables use the title
         SOURCES.add(name, declared, aliases=[spelling for spelling in spellings if spelling != name], origin=function)
         return function
 
     return declare
+
+
+def options() -> dict[str, Option]:
+    """The options that the sources declare, by name, each with the sources that have it."""
+    takers: dict[str, list[str]] = {}
+    for name, known in SOURCES.items():
+        for option in known.declared:
+            takers.setdefault(option.name, []).append(name)
+    declared = united(option for known in SOURCES.values() for option in known.declared)
+    return {name: replace(option, of=tuple(takers[name])) for name, option in declared.items()}
 
 
 def default_source(kind: str) -> str:
@@ -205,7 +226,14 @@ _declare_pairs("l1", 1, "images")
 _declare_pairs("l2", 2, "features")
 
 
-@source("autoencoder", title="AE", needs=("images", "features"))
+@source(
+    "autoencoder",
+    title="AE",
+    needs=("images", "features"),
+    options=[
+        Option("latent_dim", "numbers in a code of the autoencoder (default: depends on the size of the images)", "int")
+    ],
+)
 def _autoencoder(
     data: ClassData,
     *,
@@ -257,7 +285,21 @@ def _class_means(data: ClassData) -> ClassDistances:
     return ClassDistances(matrix, "L2 of the class means")
 
 
-@source("taxonomy", title="Tree", needs=("names",), required=("tree",))
+@source(
+    "taxonomy",
+    title="Tree",
+    needs=("names",),
+    options=[
+        Option(
+            "tree",
+            "taxonomy: a .csv of parent and child, nested .json or .yaml, FILE.parquet:COLUMN of superclasses, "
+            "or wordnet",
+            "file",
+            required=True,
+        ),
+        Option("measure", "distance within the tree (default: lca)", choices=get_args(TaxonomyMeasure)),
+    ],
+)
 def _taxonomy(
     data: ClassData,
     *,
@@ -272,7 +314,21 @@ def _taxonomy(
     return ClassDistances(matrix, f"taxonomy {origin}: {measure}{_in_words(aliases)}")
 
 
-@source("encoder", title="Enc", needs=("names",), required=("encoder",))
+@source(
+    "encoder",
+    title="Enc",
+    needs=("names",),
+    options=[
+        Option("encoder", "sentence-transformers model on this machine", required=True, runs_code=True),
+        Option("template", "text with {} for the name; several are averaged", repeats=True, runs_code=True),
+        Option(
+            "descriptions",
+            "texts to encode instead of names: lines of a class, a tab and a text",
+            "file",
+            runs_code=True,
+        ),
+    ],
+)
 def _encoder(
     data: ClassData,
     *,
@@ -299,7 +355,12 @@ def _encoder(
     return ClassDistances(matrix, f"class names as {template or TEMPLATE!r}: L2 of the encoder {model}")
 
 
-@source("outputs", title="Out", needs=("names",), required=("outputs",))
+@source(
+    "outputs",
+    title="Out",
+    needs=("names",),
+    options=[Option("outputs", "model predictions on held-out rows", "file", required=True)],
+)
 def _outputs(data: ClassData, *, outputs: tuple[Array, Array] | None = None) -> ClassDistances:
     """Minus the logarithm of a model's mean calibrated output for each class."""
     assert outputs is not None
@@ -310,7 +371,14 @@ def _outputs(data: ClassData, *, outputs: tuple[Array, Array] | None = None) -> 
     return ClassDistances(from_similarity(s), how, asymmetric=True)
 
 
-@source("confusion", title="Conf", needs=("names",), required=("confusion",))
+@source(
+    "confusion",
+    title="Conf",
+    needs=("names",),
+    options=[
+        Option("confusion", "confusion matrix: a .csv of counts with class names on both sides", "file", required=True)
+    ],
+)
 def _confusion(data: ClassData, *, confusion: Array | str | Path | None = None) -> ClassDistances:
     """Minus the logarithm of the shares of a confusion matrix."""
     assert confusion is not None
@@ -320,7 +388,12 @@ def _confusion(data: ClassData, *, confusion: Array | str | Path | None = None) 
         return ClassDistances(from_similarity(from_confusion(counts)), f"confusion matrix{origin}", asymmetric=True)
 
 
-@source("weights", title="LW", needs=("names",), required=("weights",))
+@source(
+    "weights",
+    title="LW",
+    needs=("names",),
+    options=[Option("weights", "(K, d) weights of a last layer: .npy, .npz or .safetensors", "file", required=True)],
+)
 def _weights(data: ClassData, *, weights: Array | str | Path | None = None) -> ClassDistances:
     """L2 distance between the directions of a last layer's rows."""
     assert weights is not None
@@ -331,7 +404,12 @@ def _weights(data: ClassData, *, weights: Array | str | Path | None = None) -> C
         return ClassDistances(from_weights(rows), f"last-layer weights{origin}: L2 of their directions")
 
 
-@source("file", title="File", needs=("names",), required=("matrix",))
+@source(
+    "file",
+    title="File",
+    needs=("names",),
+    options=[Option("matrix", "distances, similarity or a taxonomy", "file", required=True)],
+)
 def _file(data: ClassData, *, matrix: str | Path | None = None) -> ClassDistances:
     """Distances, similarity or a taxonomy from a file."""
     assert matrix is not None

@@ -10,7 +10,6 @@ from pathlib import Path
 from softkin import SoftkinError
 from softkin._core.names import near
 from softkin._io import files
-from softkin.distances.taxonomy import Taxonomy
 from softkin.distances.words import SENSE, WNID
 
 FOLDERS = ("/usr/share/wordnet", "/usr/local/share/wordnet", "~/nltk_data/corpora/wordnet")
@@ -95,9 +94,9 @@ class WordNet:
         """The synsets that this one is a kind or an instance of."""
         return [target for _, target in self._pointers(wnid)]
 
-    def above(self, class_names: Sequence[str | Sequence[str]]) -> tuple[Taxonomy, list[str | Sequence[str]]]:
-        """The taxonomy above the given classes, and the wnids of the classes."""
-        nodes: list[str | Sequence[str]] = []
+    def above(self, class_names: Sequence[str | Sequence[str]]) -> tuple[list[tuple[str, str]], list[str]]:
+        """(parent, child) pairs of everything above the given classes, and the wnids of the classes."""
+        nodes: list[str] = []
         missing: list[str] = []
         for entry in class_names:
             names = [entry] if isinstance(entry, str) else list(entry)
@@ -117,7 +116,7 @@ class WordNet:
                 f"WordNet has no noun {listed}: say what to look up with `aliases` (--alias {guess!r}): a word, a "
                 'sense such as "crane.n.05", or a wnid.'
             )
-        return Taxonomy(self.edges([str(node) for node in nodes]), name="WordNet"), nodes
+        return list(self.edges(nodes)), nodes
 
     def edges(self, wnids: Sequence[str]) -> Iterator[tuple[str, str]]:
         """(parent, child) pairs for everything above the given synsets."""

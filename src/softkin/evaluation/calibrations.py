@@ -48,12 +48,15 @@ def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None
         from_probabilities=predictions.are_probabilities,
         floor=floor,
         sample_ids=leaks.row_keys(predictions),
+        class_names=predictions.class_names,
     )
 
 
 def common_rows(calibrator: Calibrator, predictions: Predictions) -> int:
     """The number of rows that the calibrator was fitted on; 0 without labels, which are needed to recognise them."""
-    return 0 if predictions.labels is None else leaks.overlap(calibrator.sample_digests_, predictions)
+    if predictions.labels is None:
+        return 0
+    return leaks.overlap(calibrator.sample_digests_, predictions.in_order(calibrator.class_names_, "the calibrator"))
 
 
 def compare_methods(
@@ -89,11 +92,7 @@ def compare_methods(
     """
     settings = Settings(confidence=confidence, resamples=resamples, seed=seed)
     metric = order(metric)
-    if validation.num_classes != test.num_classes:
-        raise SoftkinError(
-            f"{validation.name} has {validation.num_classes} classes and {test.name} has {test.num_classes}; "
-            "a calibrator cannot change them."
-        )
+    leaks.require_same_classes(validation, test)
     notices = [leaks.between(validation, test)]
     if validation.are_probabilities and floor is None:
         estimate = calibrators.floor_of(validation.scores, validation.known_labels)

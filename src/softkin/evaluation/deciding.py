@@ -13,15 +13,15 @@ from torch import Tensor
 
 from softkin import SoftkinError, distances, similarity
 from softkin._core.names import did_you_mean
-from softkin._io import escape, files
+from softkin._io import escape, files, tables
 from softkin.decisions import REGISTRY, Abstain, Climb, Costs, Outcome, PredictionSets, Rule, Tree, set_scores
 from softkin.decisions import confidence as confidence_scores
+from softkin.distances.tree_files import holds_tree, open_tree
 from softkin.evaluation import leaks
 from softkin.predictions import Predictions
 
 NAMES_ALONE = "names"
 FORMATS = (".csv", ".jsonl", ".npz")
-LARGEST_TREE = 10**6  # lines of a taxonomy's file
 
 
 def rule_kind(name: str) -> type[Rule]:
@@ -41,38 +41,20 @@ def tree_of(source: str, predictions: Predictions) -> Tree:
     """A tree over the classes of predictions.
 
     Args:
-        source: "names" for the dendrogram of the class names' word distances; a .csv of (parent, child) lines, or of
-            (class, superclass) lines with that header; or a file of class distances.
+        source: "names" for the dendrogram of the class names' word distances; "wordnet"; a file that
+            ``distances.read_tree`` reads; or a file of class distances.
         predictions: The predictions whose classes the tree must have.
     """
     names = _named(predictions, "a tree")
     if source == NAMES_ALONE:
         return Tree.from_distances(distances.from_words(names), class_names=names)
-    path = Path(source)
     try:
-        if path.suffix.lower() != ".csv":
-            return Tree.from_distances(distances.load(path, class_names=names), class_names=names)
-        header, lines = _pairs(path, "parent and child")
-        if header[0] in ("class", "class_name"):
-            return Tree.from_superclasses(dict(lines), class_names=names)
-        return Tree.from_edges(lines, names)
+        if not holds_tree(source):
+            return Tree.from_distances(distances.load(source, class_names=names), class_names=names)
+        hierarchy, nodes = open_tree(source, names)
+        return Tree.from_edges(hierarchy, names, nodes=nodes)
     except (ValueError, TypeError) as error:
-        raise SoftkinError(f"{path}: {error}") from error
-
-
-def _pairs(path: Path, columns: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:
-    """The header and the lines of a CSV with two columns."""
-    with files.reading(path, "CSV"):
-        text = files.read_bytes(path, "CSV").decode("utf-8-sig")
-        lines = [tuple(map(escape.from_csv_cell, line)) for line in csv.reader(io.StringIO(text, newline="")) if line]
-    if len(lines) > LARGEST_TREE:
-        raise SoftkinError(f"{path} must have at most {LARGEST_TREE:,} lines, got {len(lines):,}.")
-    wrong = next((place for place, line in enumerate(lines, 1) if len(line) != 2), None)
-    if wrong is not None or len(lines) < 2:
-        where = f"line {wrong} has {len(lines[wrong - 1])}" if wrong is not None else f"there are {len(lines)} lines"
-        raise SoftkinError(f"{path} must have a header and two columns, {columns}, but {where}.")
-    (first, second), *rest = lines
-    return (first.strip().lower(), second.strip().lower()), [(parent, child) for parent, child in rest]
+        raise SoftkinError(f"{source}: {error}") from error
 
 
 def costs_of(source: str | Path, predictions: Predictions) -> Tensor:
@@ -100,7 +82,7 @@ def groups_of(source: str | Path, predictions: Predictions) -> Tensor:
             raise SoftkinError(f"{path} must be one JSON object with the group of each class, a text or a number.")
         lines = [(name, str(group)) for name, group in content.items()]
     else:
-        lines = _pairs(path, "class and group")[1]
+        lines = _pairs(path, names)
     group_of: dict[str, str] = {}
     for name, group in lines:
         if name not in names:
@@ -112,12 +94,19 @@ def groups_of(source: str | Path, predictions: Predictions) -> Tensor:
             raise SoftkinError(f"{path} must give each class one group, but {escape.terminal(name)!r} has two.")
     missing = next((name for name in names if name not in group_of), None)
     if missing is not None:
-        raise SoftkinError(
-            f"{path} must have a group for each class, but {escape.terminal(missing)!r} has none"
-            f"{'.' if path.suffix.lower() == '.json' else '; is its first line a header?'}"
-        )
+        raise SoftkinError(f"{path} must have a group for each class, but {escape.terminal(missing)!r} has none.")
     numbers = {group: place for place, group in enumerate(dict.fromkeys(group_of[name] for name in names))}
     return torch.tensor([numbers[group_of[name]] for name in names])
+
+
+def _pairs(path: Path, class_names: Sequence[str]) -> list[tuple[str, str]]:
+    """The classes and groups in a table with two columns; a first line that names no class is its header."""
+    lines = tables.read_cells(path, "classes and groups")
+    wrong = next(((number, line) for number, line in lines if len(line) != 2), None)
+    if wrong is not None or not lines:
+        where = f"line {wrong[0]} has {len(wrong[1])}" if wrong is not None else "it is empty"
+        raise SoftkinError(f"{path} must have two columns, class and group, but {where}.")
+    return [(line[0], line[1]) for _, line in lines[lines[0][1][0] not in class_names :]]
 
 
 def similarity_of(source: str, predictions: Predictions) -> Tensor:
@@ -170,18 +159,7 @@ def notice(rule: Rule, predictions: Predictions) -> str | None:
 
 
 def answers(rule: Rule, predictions: Predictions) -> Tensor:
-    """The rule's answer for each row.
-
-    Raises:
-        SoftkinError: The predictions have other classes than the rule, or the same in another order.
-    """
-    known, theirs = rule.class_names_, predictions.class_names
-    if known is not None and theirs is not None and known != theirs and len(known) == len(theirs):
-        place = next(k for k, (a, b) in enumerate(zip(known, theirs, strict=True)) if a != b)
-        raise SoftkinError(
-            f"{predictions.name} must have the rule's classes in its order, but class {place} is "
-            f"{escape.terminal(theirs[place])!r} and not {escape.terminal(known[place])!r}."
-        )
+    """The rule's answer for each row of predictions whose classes are in its order (``Predictions.in_order``)."""
     try:
         result: Tensor = rule.predict(predictions.scores, from_probabilities=predictions.are_probabilities)
     except ValueError as error:
@@ -307,11 +285,7 @@ def compare_rules(
     import time
     import warnings
 
-    if validation.num_classes != test.num_classes:
-        raise SoftkinError(
-            f"{validation.name} has {validation.num_classes} classes and {test.name} has {test.num_classes}; "
-            "a rule is for one number of classes."
-        )
+    leaks.require_same_classes(validation, test)
     shared = leaks.between(validation, test)
     groups = None if tree is None else uppermost(tree)
     several = costs if costs is not None and len(costs) > 1 else {}
@@ -348,6 +322,7 @@ def compare_rules(
 
 
 def _measured(rule: Rule, test: Predictions, level: float, **options: Any) -> Outcome:
+    test = test.in_order(rule.class_names_, "the rule")
     return rule.evaluate(
         test.scores, test.known_labels, from_probabilities=test.are_probabilities, confidence=level, **options
     )

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from softkin import SoftkinError
 from softkin._core import checks
-from softkin._core.cluster import ENGINES
+from softkin._core.workers import ENGINES
 from softkin.evaluation import comparison, in_memory, shards, streams
 from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue, scopes
 from softkin.metrics.measurement import Settings
-from softkin.predictions import Predictions, formats
-from softkin.predictions.formats import Block, PredictionFile, Reading
+from softkin.predictions import Predictions, Reading, inference
+from softkin.predictions.blocks import Block, PredictionFile, assemble
+from softkin.predictions.reading import open_as
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,7 +61,7 @@ def evaluate_file(
     read: the values are the same, intervals come from resampling 1,000 groups of rows.
 
     Args:
-        path: The file, or "-", as for ``predictions.formats.open_file``. A folder, or a pattern such as
+        path: The file, or "-", as for ``predictions.reading.open_file``. A folder, or a pattern such as
             "shards/*.parquet", stands for all its files, in the order of their names, as one set.
         name: The model's name; by default the file's name.
         progress: Whether to show a bar; by default on a terminal.
@@ -77,13 +78,14 @@ def evaluate_file(
     chosen = Settings(slow=kde_interval, **{key: value for key, value in options.items() if key not in of_reading})
     paths = shards.expand(path)
     if paths is None:
-        files = [formats.open_as(path, reading)]
+        files = [open_as(path, reading)]
     elif reading.labels is not None:
         raise SoftkinError(
             f"--labels needs a single file, but {path} stands for {len(paths)}; keep labels in each of them."
         )
     else:
         files = shards.opened(paths, reading)
+    inference.say(files[0].assumed)
     rows = [file.num_rows for file in files]
     if None not in rows:
         kept = streams.readers(files[0].num_classes, chosen).values()
@@ -99,7 +101,7 @@ def evaluate_file(
     collected = _collected(files, chosen, progress)
     if isinstance(collected, streams.Stream):
         return _of_stream(collected, title, files)
-    predictions = replace(formats.assemble(files[0], collected), name=title)
+    predictions = replace(assemble(files[0], collected), name=title)
     answers = scopes.wins(predictions.probabilities, predictions.known_labels)
     return Evaluated(title, in_memory.evaluated(predictions, chosen), predictions, files[0].notes, answers)
 

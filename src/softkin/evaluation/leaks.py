@@ -18,6 +18,7 @@ from torch import Tensor
 
 from softkin import SoftkinError
 from softkin._io import files
+from softkin.calibrators.fitted import Fitted, digests
 from softkin.predictions import Predictions
 
 SHARE = 0.01  # of the samples: fewer common samples are not reported
@@ -77,6 +78,23 @@ def _same_ids(fitted: Predictions, measured: Predictions) -> int:
     return len(pairs) if all(one == other for one, other in pairs) else 0
 
 
+def require_same_classes(fitted: Predictions, measured: Predictions) -> None:
+    """Refuse to measure on one file what is fitted on another if their classes differ; their order may."""
+    if fitted.num_classes != measured.num_classes:
+        raise SoftkinError(
+            f"{fitted.name} has {fitted.num_classes} classes and {measured.name} has {measured.num_classes}; "
+            "what is fitted on one must fit the other."
+        )
+    measured.in_order(fitted.class_names, str(fitted.name))
+
+
+def reordered(fitted: Fitted[Any], predictions: Predictions) -> str | None:
+    """The line about predictions whose classes are in another order than those of the fit, or None."""
+    if fitted.aligned(predictions.class_names) is None:
+        return None
+    return f"{predictions.name} has its classes in another order than the {fitted.what}; they were matched by name."
+
+
 def overlap(fitted: Tensor | None, measured: Predictions) -> int:
     """The number of samples that a calibrator was fitted on, beyond what chance explains.
 
@@ -84,8 +102,6 @@ def overlap(fitted: Tensor | None, measured: Predictions) -> int:
         fitted: The calibrator's ``sample_digests_``, which come from ``row_keys``.
         measured: Predictions with labels.
     """
-    from softkin.calibrators.inputs import digests
-
     if fitted is None:
         return 0
     n = len(measured)
@@ -114,8 +130,7 @@ def notice(common: int, num_samples: int, method: str | None, name: str) -> str 
 
 def between(fitted: Predictions, measured: Predictions) -> str | None:
     """The warning about samples that are in both sets, or None."""
-    from softkin.calibrators.inputs import digests
-
+    measured = measured.in_order(fitted.class_names, str(fitted.name))
     keys = digests(row_keys(fitted), num_samples=len(fitted))
     common = max(overlap(keys, measured), _same_ids(fitted, measured))
     return notice(common, len(measured), None, str(measured.name))

@@ -8,9 +8,7 @@ import glob
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from collections import deque
@@ -18,17 +16,19 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from softkin import SoftkinError
-from softkin._core import cluster
+from softkin._core import workers
 from softkin._core.progress import track
+from softkin._io import roles
 from softkin.evaluation.streams import Stream
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings
-from softkin.predictions import formats
-from softkin.predictions.formats import Block, PredictionFile, Reading
-from softkin.predictions.registry import by_suffix
+from softkin.predictions import Reading
+from softkin.predictions.blocks import Block, PredictionFile
+from softkin.predictions.formats import by_suffix
+from softkin.predictions.reading import open_as
 
 RUNS = 32  # contiguous parts of a set, which must not depend on the number of processes
 RETRIES = 3  # of a run after its node or process died
@@ -47,7 +47,7 @@ def expand(path: str | Path) -> list[Path] | None:
         return None
     if Path(path).is_dir():
         inside = (file for file in Path(path).iterdir() if not file.name.startswith("."))
-        matches = [file for file in inside if file.is_file() and by_suffix(file.suffix) is not None]
+        matches = [file for file in inside if file.is_file() and by_suffix(file) is not None]
     elif glob.has_magic(text):
         matches = [Path(name) for name in glob.glob(text, recursive=True) if Path(name).is_file()]
     else:
@@ -57,10 +57,10 @@ def expand(path: str | Path) -> list[Path] | None:
             file for file in matches if file.suffix != ".json"
         ]  # something about the others, such as their schema
     # An .npy file of labels belongs to one of scores.
-    matches = [file for file in matches if file.suffix != ".npy" or formats.kind_in_words(file.stem) is not None]
+    matches = [file for file in matches if file.suffix != ".npy" or roles.kind_in_words(file.stem) is not None]
     if not matches:
         raise SoftkinError(f"{text} must match files of predictions, but there is none.")
-    kinds = sorted({by_suffix(file.suffix) or file.suffix for file in matches})
+    kinds = sorted({by_suffix(file) or file.suffix for file in matches})
     if len(kinds) > 1:
         raise SoftkinError(f"{text} must match files of one format, but matches {' and '.join(kinds)}.")
     return sorted(matches, key=lambda file: [(piece.isdigit(), int(piece) if piece.isdigit() else 0, piece)
@@ -69,7 +69,7 @@ def expand(path: str | Path) -> list[Path] | None:
 
 def opened(paths: Sequence[Path], reading: Reading) -> list[PredictionFile]:
     """All files of a set, opened; they must agree on kind of scores, classes and class names."""
-    files = [formats.open_as(path, reading) for path in paths]
+    files = [open_as(path, reading) for path in paths]
     first = files[0]
     for other in files[1:]:
         for what, a, b in (
@@ -115,7 +115,7 @@ class Task:
         stream = Stream(self.num_classes, Settings(**self.settings), start=max(0, self.start))
         counts = []
         for path in self.paths:
-            file = formats.open_as(path, Reading(**self.reading))
+            file = open_as(path, Reading(**self.reading))
             rows = 0
             for block in file.blocks(progress=False):
                 if self.start >= 0:
@@ -130,7 +130,7 @@ def feed(stream: Stream, file: PredictionFile, block: Block, start: int) -> None
     if block.labels is None:
         raise SoftkinError(f"{file.name} must have labels, one for each row; name a file of them with --labels.")
     try:
-        stream.add(block.values, block.labels, file.kind, block.ids)
+        stream.add(block.values, block.labels, file.kind or "logits", block.ids)
     except (TypeError, ValueError) as error:
         end = start + len(block.values)
         raise SoftkinError(
@@ -197,7 +197,7 @@ class _Processes:
 
     def __exit__(self, *_: object) -> None:
         for process in self.started:
-            process.stop()
+            process.close(at_once=True)
 
     def __call__(self, tasks: Sequence[Task]) -> Iterator[bytes]:
         """The results of tasks, in their order."""
@@ -225,19 +225,11 @@ class _Processes:
         return process.perform(task)
 
 
-class _Process:
-    """``python -P -m softkin.evaluation``: one task per line on its standard input, results on its output."""
+class _Process(workers.Worker):
+    """``softkin.evaluation``: one task per line on its standard input, results on its output."""
 
     def __init__(self, jobs: int) -> None:
-        threads = str(max(1, (os.cpu_count() or 1) // jobs))
-        self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by ``stop``
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "softkin.evaluation"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            env=os.environ | {"OMP_NUM_THREADS": threads},
-        )
+        super().__init__("softkin.evaluation", threads=max(1, (os.cpu_count() or 1) // jobs), talks=True)
 
     def perform(self, task: Task) -> bytes:
         """The result of a task, or the error that it met."""
@@ -253,9 +245,7 @@ class _Process:
             answer = content = None
         if answer is None or content is None or len(content) < answer["bytes"]:
             code = process.wait()
-            self.errors.seek(0)
-            said = self.errors.read().decode(errors="replace").strip().splitlines()
-            reason = f"signal {-code}" if code < 0 else said[-1] if said else f"exit code {code}"
+            reason = f"signal {-code}" if code < 0 else self.words() or f"exit code {code}"
             raise SoftkinError(
                 f"a process that read {task.paths[0]} ended before it was done ({reason}); did it run out of memory? "
                 "Fewer --jobs need less."
@@ -266,14 +256,6 @@ class _Process:
             raise SoftkinError(answer["error"])
         return content
 
-    def stop(self) -> None:
-        """Kill the process."""
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.errors):
-            if stream is not None:
-                stream.close()
-
 
 class _Cluster:
     """The nodes of a Ray cluster, which must see the files under the same paths.
@@ -282,7 +264,7 @@ class _Cluster:
     """
 
     def __init__(self, address: str | None) -> None:
-        self.connection = cluster.connected(address)
+        self.connection = workers.connected(address)
 
     def __enter__(self) -> "_Cluster":
         self.ray = self.connection.__enter__()

@@ -9,15 +9,13 @@ An over-confident network is smoothed more in the next epoch, an under-confident
 the measurements: why nothing more elaborate is needed, and when α ends at 0.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from softkin._core import checks, ranks
-from softkin._core.checks import Array
 
 Alpha: TypeAlias = "float | AutoAlpha | Literal['auto']"
 """A fixed smoothing factor, or one that is adjusted"""
@@ -149,139 +147,3 @@ def _sums(logits: Any, labels: Any, num_classes: int, ignore_index: int) -> Tens
         right = (top.indices == classes) & counted
         sums += torch.stack([confidence[counted].sum(), right.sum(), counted.sum()]).to("cpu", torch.float64)
     return sums
-
-
-class AdjustableLabels(nn.Module):
-    """Base of losses with ``alpha="auto"``: their labels are buffers whose mass on other classes can be scaled.
-
-    A loss registers Q as ``soft_labels`` (K, K), or as ``own``, ``values`` and ``rest`` of ``SparseRows``.
-    """
-
-    soft_labels: Tensor
-    own: Tensor
-    values: Tensor
-    rest: Tensor
-    auto_alpha: Tensor
-    num_classes: int
-    ignore_index: int
-    _is_sparse: bool
-    _labels_persist: bool
-    _auto: AutoAlpha | None
-
-    @property
-    def alpha(self) -> float:
-        """The mean over the rows of Q of the mass on other classes."""
-        return 1 - float(self._own().mean()) if self._auto is None else float(self.auto_alpha)
-
-    @property
-    def moves_alpha(self) -> bool:
-        """Whether ``adjust`` changes α, that is, whether the loss was made with ``alpha="auto"``."""
-        return self._auto is not None
-
-    def adjust(self, validation_logits: Array, validation_labels: Array) -> float:
-        """Adjust ``alpha="auto"`` by the network's over-confidence: once per epoch, on rows that it is not trained on.
-
-        The rule is that of ``losses.auto_alpha``. Collective: in a run of several ranks every rank must call it, with
-        its share of the rows or with all of them, and all get the same α.
-
-        Args:
-            validation_logits: (N, K) or (N, K, d1, …), of the network in evaluation mode; torch or numpy.
-            validation_labels: (N,) or (N, d1, …) integers.
-
-        Returns:
-            α of the next epoch.
-
-        Example:
-            >>> from softkin import losses, smoothing
-            >>> loss_fn = losses.SoftLabelCrossEntropy(smoothing.uniform_labels(3), alpha="auto")
-            >>> logits = torch.tensor([[4.0, 0.0, 0.0], [4.0, 0.0, 0.0]])
-            >>> round(loss_fn.adjust(logits, torch.tensor([0, 1])), 4)  # 96 % sure, right once: .02 + .5·(.9647 − .5)
-            0.2523
-        """
-        if self._auto is None:
-            raise ValueError("`adjust` needs alpha='auto', but this loss has a fixed alpha; make it with alpha='auto'.")
-        gap = validation_gap(
-            validation_logits, validation_labels, num_classes=self.num_classes, ignore_index=self.ignore_index
-        )
-        self.set_alpha(self._auto.moved(self.alpha, gap))
-        return self.alpha
-
-    def _own(self) -> Tensor:
-        """Each label's mass on its own class, (K,)."""
-        return self.own if self._is_sparse else self.soft_labels.diagonal()
-
-    def _adjust_from(self, auto: AutoAlpha | None) -> None:
-        """Prepare α to be adjusted by ``auto``, or to stay fixed if that is None; the labels must be registered."""
-        self._auto = auto
-        if auto is None:
-            return
-        mass = 1 - self._own()
-        mean, largest = float(mass.mean()), float(mass.max())
-        if not mean > 0:
-            raise ValueError("`soft_labels` must have mass on other classes for alpha='auto', got one-hot rows.")
-        most = min(auto.most, mean / largest)  # so that the row with the largest mass stays a distribution
-        self._auto = auto = replace(auto, most=most, start=min(auto.start, most))
-        self.register_buffer("auto_alpha", torch.tensor(auto.start, dtype=torch.float64))
-        # The labels at α = 1.
-        self.register_buffer("_unit_mass", mass / mean, persistent=False)
-        for name in self._off_diagonal():
-            self.register_buffer(f"_unit_{name}", getattr(self, name) / mean, persistent=False)
-        self.set_alpha(auto.start)
-
-    def _off_diagonal(self) -> tuple[str, ...]:
-        return ("values", "rest") if self._is_sparse else ("soft_labels",)
-
-    @torch.no_grad()
-    def set_alpha(self, alpha: float) -> None:
-        """Set the current value of ``alpha="auto"``, for loops that resume from their own checkpoints."""
-        # In place, so that compiled graphs and cached casts see the new labels.
-        with torch.inference_mode(False):
-            self.auto_alpha.fill_(alpha)
-            for name in self._off_diagonal():
-                getattr(self, name).copy_(getattr(self, f"_unit_{name}") * alpha)
-            self._own().copy_(1 - alpha * self.get_buffer("_unit_mass"))
-
-    def _load_from_state_dict(
-        self,
-        state_dict: Mapping[str, Any],
-        prefix: str,
-        local_metadata: Mapping[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        # States load strictly with or without the labels, and between a fixed α and "auto".
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
-        labels = {f"{prefix}{name}": self.get_buffer(name) for name in self._label_buffers()}
-        saved = labels.keys() & state_dict.keys()
-        if not saved:
-            missing_keys[:] = [key for key in missing_keys if key not in labels]
-        elif (
-            not self._labels_persist
-        ):  # PyTorch leaves buffers that are not persistent alone, and calls them unexpected
-            unexpected_keys[:] = [key for key in unexpected_keys if key not in labels]
-            missing_keys += sorted(labels.keys() - saved) if strict else []
-            for key in sorted(saved):
-                if labels[key].shape == state_dict[key].shape:
-                    with torch.no_grad():
-                        labels[key].copy_(state_dict[key])
-                else:
-                    error_msgs.append(
-                        f"size mismatch for {key}: the checkpoint's labels have shape {tuple(state_dict[key].shape)}, "
-                        f"this loss's {tuple(labels[key].shape)}; was the checkpoint trained on other classes?"
-                    )
-        alpha = f"{prefix}auto_alpha"
-        if self._auto is None:
-            unexpected_keys[:] = [key for key in unexpected_keys if key != alpha]
-            return
-        if alpha not in state_dict:
-            missing_keys[:] = [key for key in missing_keys if key != alpha]
-            if saved:
-                self.auto_alpha.fill_(1 - self._own().mean())
-        self.set_alpha(self.alpha)
-
-    def _label_buffers(self) -> tuple[str, ...]:
-        return ("own", "indices", "values", "rest") if self._is_sparse else ("soft_labels",)

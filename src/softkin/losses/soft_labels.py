@@ -11,7 +11,7 @@ whose logit is −∞ has p = 0: it adds nothing where its label or weight is 0,
 import contextlib
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
@@ -24,7 +24,8 @@ from softkin import smoothing
 from softkin._core import checks
 from softkin._core.checks import Array
 from softkin.losses import auto_alpha
-from softkin.losses.auto_alpha import AdjustableLabels, Alpha, AutoAlpha
+from softkin.losses.auto_alpha import Alpha, AutoAlpha, validation_gap
+from softkin.losses.labels import SmoothLabels
 from softkin.similarity import Beta, Outputs, SparseRows
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class ModelOutput(Protocol):
         """Logits (N, K)."""
 
 
-class SoftLabelCrossEntropy(AdjustableLabels):
+class SoftLabelCrossEntropy(SmoothLabels):
     """Cross-entropy towards the smooth label of each class: ``nn.CrossEntropyLoss`` with a row of Q for each class.
 
     An integer target selects its class's row. Probability targets (mixup, CutMix) are multiplied by Q, which for
@@ -53,7 +54,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
 
     A loss that is part of a model adds only ``weight`` to its ``state_dict``, as in PyTorch, and ``auto_alpha`` if α
     moves. Checkpoints saved without the loss therefore load strictly into a model with it, and the reverse. If a
-    checkpoint does hold labels (saved with ``persistent=True`` or by an earlier softkin), they are loaded.
+    checkpoint does hold labels (saved with ``persistent=True``), they are loaded.
 
     Args:
         soft_labels: Q, (K, K) with rows that sum to 1, or ``SparseRows`` for very many classes.
@@ -80,7 +81,6 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         0.336513
     """
 
-    indices: Tensor
     weight: Tensor | None
 
     def __init__(
@@ -94,28 +94,15 @@ class SoftLabelCrossEntropy(AdjustableLabels):
         reduction: Literal["mean", "sum", "none"] = "mean",
         persistent: bool = False,
     ) -> None:
-        super().__init__()
         if reduction not in ("mean", "sum", "none"):
             raise ValueError(f"`reduction` must be 'mean', 'sum' or 'none', got {reduction!r}.")
         if weight_by not in ("class", "sample"):
             raise ValueError(f"`weight_by` must be 'class' or 'sample', got {weight_by!r}.")
+        auto = auto_alpha.requested(alpha)
+        if alpha is not None and auto is None:
+            raise ValueError(f"`alpha` must be None or 'auto', as `soft_labels` have theirs already, got {alpha!r}.")
+        super().__init__(soft_labels, auto, persistent=persistent)
         self.ignore_index, self.reduction, self.weight_by = ignore_index, reduction, weight_by
-        self._labels_persist = persistent
-        self._is_sparse = isinstance(soft_labels, SparseRows)
-        if isinstance(soft_labels, SparseRows):
-            self.num_classes = len(soft_labels)
-            others = self.num_classes - 1 - soft_labels.indices.shape[1]
-            sums = soft_labels.own + soft_labels.values.sum(dim=1) + others * soft_labels.rest
-            checks.rows_sum_to_one(sums[:, None], "soft_labels")
-            self.register_buffer("own", soft_labels.own.to(torch.float64, copy=True), persistent)
-            self.register_buffer("indices", soft_labels.indices.clone(), persistent)
-            self.register_buffer("values", soft_labels.values.to(torch.float64, copy=True), persistent)
-            self.register_buffer("rest", soft_labels.rest.to(torch.float64, copy=True), persistent)
-        else:
-            dense = checks.square(soft_labels, "soft_labels")
-            checks.rows_sum_to_one(dense, "soft_labels")
-            self.num_classes = len(dense)
-            self.register_buffer("soft_labels", dense, persistent)
         if weight is not None:
             w = checks.as_tensor(weight, "weight").to(torch.float64, copy=True)
             if w.shape != (self.num_classes,):
@@ -126,11 +113,7 @@ class SoftLabelCrossEntropy(AdjustableLabels):
                 raise ValueError("`weight` must be finite and not negative.")
             weight = w
         self.register_buffer("weight", weight)
-        self._casts: dict[str, tuple[Tensor, int, Tensor]] = {}  # the buffers in the logits' type, on their device
         self._guards = GUARDS
-        self._adjust_from(auto_alpha.requested(alpha))
-        if alpha is not None and self._auto is None:
-            raise ValueError(f"`alpha` must be None or 'auto', as `soft_labels` have theirs already, got {alpha!r}.")
 
     def extra_repr(self) -> str:
         moving = "" if self._auto is None else f"alpha={self.alpha:.6g} (auto), "
@@ -138,38 +121,33 @@ class SoftLabelCrossEntropy(AdjustableLabels):
             f", weight_by={self.weight_by!r}" if self.weight is not None else ""
         )
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        # Follow .to(device), but keep float64: half-precision labels no longer sum to 1. MPS refuses float64 outright.
-        exact = {name: buffer for name, buffer in self._buffers.items() if buffer is not None}
-        for name, buffer in exact.items():
-            self._buffers[name] = buffer.to(torch.float32) if buffer.is_floating_point() else buffer
-        super()._apply(fn, recurse)
-        for name, buffer in exact.items():
-            moved = self._buffers[name]
-            if moved is not None and buffer.is_floating_point() and moved.device.type != "mps":
-                self._buffers[name] = buffer.to(moved.device)
-        self._casts = {}  # frees the copies on the old device
-        return self
+    def adjust(self, validation_logits: Array, validation_labels: Array) -> float:
+        """Adjust ``alpha="auto"`` by the network's over-confidence: once per epoch, on rows that it is not trained on.
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_casts": {}}
+        The rule is that of ``losses.auto_alpha``. Collective: in a run of several ranks every rank must call it, with
+        its share of the rows or with all of them, and all get the same α.
 
-    def _cast(self, name: str, like: Tensor) -> Tensor:
-        """The buffer ``name`` with the dtype and device of ``like``, cached for the next call."""
-        buffer = self._buffers[name]  # attribute access is ten times as slow
-        assert buffer is not None
-        dtype = like.dtype if buffer.is_floating_point() else buffer.dtype
-        if buffer.dtype == dtype and buffer.device == like.device:
-            return buffer
-        if torch.compiler.is_compiling():
-            return buffer.to(like.device, dtype)
-        # Cast again after an assignment (another tensor), and after writing in place or loading (another version).
-        known, version, cast = self._casts.get(name, (None, 0, buffer))
-        if known is not buffer or version != buffer._version or cast.dtype != dtype or cast.device != like.device:
-            with torch.inference_mode(False):  # a tensor cached in a validation step must be usable in training
-                cast = buffer.to(like.device, dtype)
-            self._casts[name] = buffer, buffer._version, cast
-        return cast
+        Args:
+            validation_logits: (N, K) or (N, K, d1, …), of the network in evaluation mode; torch or numpy.
+            validation_labels: (N,) or (N, d1, …) integers.
+
+        Returns:
+            α of the next epoch.
+
+        Example:
+            >>> from softkin import losses, smoothing
+            >>> loss_fn = losses.SoftLabelCrossEntropy(smoothing.uniform_labels(3), alpha="auto")
+            >>> logits = torch.tensor([[4.0, 0.0, 0.0], [4.0, 0.0, 0.0]])
+            >>> round(loss_fn.adjust(logits, torch.tensor([0, 1])), 4)  # 96 % sure, right once: .02 + .5·(.9647 − .5)
+            0.2523
+        """
+        if self._auto is None:
+            raise ValueError("`adjust` needs alpha='auto', but this loss has a fixed alpha; make it with alpha='auto'.")
+        gap = validation_gap(
+            validation_logits, validation_labels, num_classes=self.num_classes, ignore_index=self.ignore_index
+        )
+        self.set_alpha(self._auto.moved(self.alpha, gap))
+        return self.alpha
 
     def forward(
         self, logits: Tensor | ModelOutput, targets: Tensor, num_items_in_batch: Tensor | float | None = None
@@ -422,9 +400,9 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         persistent: bool = False,
     ) -> None:
         auto = auto_alpha.requested(alpha)
-        # A loss that moves α needs the similarities; labels with α = 0.5 return them without rounding.
+        rows = smoothing.checked_similarity(similarity)  # the labels at α = 1, which a loss that moves α scales
         super().__init__(
-            smoothing.similarity_labels(similarity, 0.5 if isinstance(alpha, str | AutoAlpha) else alpha),
+            rows if isinstance(alpha, str | AutoAlpha) else smoothing.similarity_labels(rows, alpha),
             alpha=auto,
             weight=weight,
             weight_by=weight_by,

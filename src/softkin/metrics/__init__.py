@@ -88,12 +88,6 @@ __all__ = [
 ]
 
 
-def _metric_last(*arguments: Any) -> tuple[Any, ...]:
-    """The arguments with the metric last; calls written for earlier versions have it first."""
-    first, *others = arguments
-    return (*others, first) if isinstance(first, str) or callable(first) else arguments
-
-
 def interval(
     probabilities: Array,
     labels: Array,
@@ -129,7 +123,6 @@ def interval(
         seed: The same seed gives the same interval.
         options: Options of the metric.
     """
-    probabilities, labels, metric = _metric_last(probabilities, labels, metric)
     known = catalogue.named(metric)
     p, y = scopes.checked(probabilities, labels)
     return resampling.interval(known.statistic(p, y, **options), confidence, resamples, seed)
@@ -165,7 +158,6 @@ def when_calibrated(
         >>> 0.005 < when_calibrated(P, "ece_hist") < 0.03  # the mean of |share of hits − ½| for 500 coins is 0.018
         True
     """
-    probabilities, metric = _metric_last(probabilities, metric)
     known = catalogue.named(metric)
     p = checks.probabilities(probabilities)
     level = checks.level(confidence)

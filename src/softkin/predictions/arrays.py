@@ -3,7 +3,8 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -11,108 +12,121 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin._core import checks
-from softkin._io import files, tensor_files
+from softkin._io import bundles, files, roles
 from softkin._io.arrays import Archive, ArrayStream, size_of
-from softkin.predictions import formats
-from softkin.predictions.formats import Block, PredictionFile, Reading
+from softkin._io.roles import ScoreKind
+from softkin.predictions.blocks import NOTES, SPREAD, Block, PredictionFile
+from softkin.predictions.options import Reading
+from softkin.predictions.tables import choose, kind_by_name
 
-ABOUT = ("class_names", *formats.NOTES, "name")
+ABOUT = ("class_names", *NOTES, "name")
+ALONE = "the array"
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """The named arrays of a file."""
+
+    name: str
+    shapes: Mapping[str, tuple[int, ...]]
+    rows: Callable[[str, int], Iterator[Any]]
+    """A function from (array, rows in a block) to all its rows"""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """Texts of the file: class names, notes, a title"""
+    ids: list[str] | None = None
+    texts: Callable[[], list[str]] | None = None
 
 
 def open_npz(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """An .npz archive, compressed or not."""
     archive = Archive(file, name)
     keys = archive.keys
-    shapes = {key: archive.array(key).shape for key in keys}
-    labels, ids = reading.label_part(keys, name), formats.named(keys, formats.IDS)
-    written = "texts_json" if "texts_json" in keys and reading.text_column is None else None
     textual = [key for key in keys if archive.array(key).dtype.kind in "US"]
-    texts = written or reading.text_part(textual, name)
-    least = 2 if reading.positive_class is None else 1
-    beside = (labels, ids, texts, *ABOUT, *formats.SPREAD)
-    others = [key for key in keys if key not in beside and len(shapes[key]) >= least]
-    part, kind = formats.choose(keys, others, reading.kind, name)
-    num_rows, num_classes = _dimensions(shapes, (labels, ids, None if written else texts), part, name, reading)
-    spread = _spread(shapes, num_rows, num_classes, name)
-    about = {key: archive.text(key) for key in ABOUT if key in keys}
-
-    def blocks(rows: int) -> Iterator[Block]:
-        streams = [None if key is None else archive.array(key) for key in (part, labels, ids, *spread)]
-        own_texts = None if texts is None else _texts(archive, texts, num_rows, name)
-        for start in range(0, num_rows, rows):
-            count = min(rows, num_rows - start)
-            values, own_labels, own_ids, *rest = (None if stream is None else stream.take(count) for stream in streams)
-            chunk = None if own_texts is None else own_texts[start : start + count]
-            yield Block(_tensor(values, part, name, reading), own_labels, own_ids, chunk, *rest)
-
-    return PredictionFile(
-        name, kind, num_classes, num_rows, blocks, about.get("class_names"), _notes(about), about.get("name")
+    texts = "texts_json" if "texts_json" in keys and reading.text_column is None else reading.text_part(textual, name)
+    arrays = Arrays(
+        name,
+        {key: archive.array(key).shape for key in keys if key != texts},
+        lambda key, count: _rows(archive.array(key), count),
+        {key: archive.text(key) for key in ABOUT if key in keys},
+        texts=None if texts is None else lambda: _texts(archive, texts),
     )
+    return _opened(arrays, reading)
 
 
-def _texts(archive: Archive, key: str, num_rows: int, name: str) -> list[str]:
+def _texts(archive: Archive, key: str) -> list[str]:
     """The samples' texts, from an array of text or from the UTF-8 bytes of a JSON list, which softkin writes."""
-    stream = archive.array(key)
-    if key == "texts_json":
-        content = files.parse_json(stream.all().tobytes(), f"{name}: `{key}`", "JSON")
-    else:
-        content = archive.text(key)
-    if not isinstance(content, list) or len(content) != num_rows or not all(isinstance(text, str) for text in content):
-        raise SoftkinError(f"{name}: `{key}` must hold {num_rows} texts, one for each row.")
+    if key != "texts_json":
+        return list(archive.text(key))
+    content = files.parse_json(archive.array(key).all().tobytes(), f"{archive.name}: `{key}`", "JSON")
+    if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
+        raise SoftkinError(f"{archive.name}: `{key}` must hold texts, one for each row.")
     return content
 
 
 def open_npy(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """An .npy file, whose name alone says what it holds."""
     size = size_of(file)
-    shape = ArrayStream(file, size, name).shape
-    kind = formats.kind_of_array(name, reading)
-    num_rows, num_classes = _dimensions({"the array": shape}, (), "the array", name, reading)
 
-    def blocks(rows: int) -> Iterator[Block]:
+    def stream() -> ArrayStream:
         file.seek(0)
-        stream = ArrayStream(file, size, name)
-        for start in range(0, num_rows, rows):
-            yield Block(_tensor(stream.take(min(rows, num_rows - start)), "the array", name, reading))
+        return ArrayStream(file, size, name)
 
-    return PredictionFile(name, kind, num_classes, num_rows, blocks)
+    arrays = Arrays(name, {ALONE: stream().shape}, lambda _, count: _rows(stream(), count))
+    return _opened(arrays, reading, (ALONE, kind_by_name(name, reading)))
+
+
+def _rows(stream: ArrayStream, count: int) -> Iterator[NDArray[Any]]:
+    for start in range(0, stream.shape[0], count):
+        yield stream.take(min(count, stream.shape[0] - start))
 
 
 def open_safetensors(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
     """A safetensors file, with texts in its metadata."""
     on_disk = _on_disk(file)
-    opened = tensor_files.TensorFile(on_disk.name, "safetensors", name=name)
-    keys, about = list(opened.shapes), opened.texts
-    labels, ids = reading.label_part(keys, name), formats.named(keys, formats.IDS)
-    least = 2 if reading.positive_class is None else 1
-    others = [key for key in keys if key not in (labels, ids, *formats.SPREAD) and len(opened.shapes[key]) >= least]
-    part, kind = formats.choose(keys, others, reading.kind, name)
-    num_rows, num_classes = _dimensions(opened.shapes, (labels, ids), part, name, reading)
-    spread = _spread(opened.shapes, num_rows, num_classes, name)
-    named_samples, texts = about.get("sample_ids"), about.get("texts")
-    for key, beside in (("sample_ids", named_samples), ("texts", texts)):
-        if beside is not None and (not isinstance(beside, list) or len(beside) != num_rows):
-            raise SoftkinError(f"{name}: `{key}` must be a list of {num_rows} texts, one for each row of `{part}`.")
+    opened = bundles.Bundle(on_disk.name, "safetensors", name=name)
 
-    def blocks(rows: int) -> Iterator[Block]:
+    def rows(key: str, count: int) -> Iterator[Any]:
         assert on_disk is not None  # a temporary file is deleted when its object is
-        streams = [None if key is None else opened.rows(key, rows) for key in (part, labels, ids, *spread)]
-        for start in range(0, num_rows, rows):
-            values, own_labels, own_ids, *rest = (None if stream is None else next(stream) for stream in streams)
-            names, chunk = (
-                None if beside is None else beside[start : start + rows] for beside in (named_samples, texts)
-            )
-            known_as = names if own_ids is None else own_ids
-            yield Block(_tensor(values, part, name, reading), own_labels, known_as, chunk, *rest)
+        return opened.rows(key, count)
 
-    return PredictionFile(
-        name, kind, num_classes, num_rows, blocks, about.get("class_names"), _notes(about), about.get("name")
-    )
+    lists = {key: opened.about.get(key) for key in ("sample_ids", "texts")}
+    for key, texts in lists.items():
+        if texts is not None and not isinstance(texts, list):
+            raise SoftkinError(f"{name}: `{key}` must be a list of texts, one for each row.")
+    known, texts = lists["sample_ids"], lists["texts"]
+    arrays = Arrays(name, opened.shapes, rows, opened.about, known, None if texts is None else lambda: texts)
+    return _opened(arrays, reading)
+
+
+def _opened(arrays: Arrays, reading: Reading, scores: tuple[str, ScoreKind | None] | None = None) -> PredictionFile:
+    """The predictions in some arrays; ``scores`` names the array of scores and their kind, if that is known."""
+    name, shapes, about = arrays.name, arrays.shapes, arrays.about
+    keys = list(shapes)
+    labels, ids = reading.label_part(keys, name), roles.find(keys, "id")
+    least = 2 if reading.positive_class is None else 1
+    others = [key for key in keys if key not in (labels, ids, *ABOUT, *SPREAD) and len(shapes[key]) >= least]
+    part, kind = scores or choose(keys, others, reading.kind, name)
+    num_rows, num_classes = _dimensions(shapes, (labels, ids), part, name, reading)
+    spread = _spread(shapes, num_rows, num_classes, name)
+
+    def blocks(count: int) -> Iterator[Block]:
+        streams = [None if key is None else arrays.rows(key, count) for key in (part, labels, ids, *spread)]
+        lists = arrays.ids, None if arrays.texts is None else arrays.texts()
+        if any(texts is not None and len(texts) != num_rows for texts in lists):
+            raise SoftkinError(f"{name}: ids and texts must be lists of {num_rows}, one for each row of `{part}`.")
+        for start in range(0, num_rows, count):
+            values, own_labels, own_ids, *rest = (None if stream is None else next(stream) for stream in streams)
+            known, texts = (None if texts is None else texts[start : start + count] for texts in lists)
+            own_ids = known if own_ids is None else own_ids
+            yield Block(_tensor(values, part, name, reading), own_labels, own_ids, texts, *rest)
+
+    notes = {key: about[key] for key in NOTES if key in about}
+    return PredictionFile(name, kind, num_classes, num_rows, blocks, about.get("class_names"), notes, about.get("name"))
 
 
 def partner(path: Path) -> Path:
     """The labels file for an .npy file of scores: the same name with "labels" or the like in it, or ``labels.npy``."""
-    words = "|".join(("predictions", *(name for names in formats.NAMES.values() for name in names)))
+    words = "|".join(("predictions", *(name for names in roles.KINDS.values() for name in names)))
     tried = [path.with_name(re.sub(words, word, path.name, count=1)) for word in ("labels", "label_ids", "targets")] + [
         path.with_name(name) for name in ("labels.npy", "label_ids.npy")
     ]
@@ -131,13 +145,13 @@ def whole_array(file: IO[bytes], name: str) -> NDArray[Any]:
         return ArrayStream(file, size_of(file), name).all()
 
 
-def array_in(file: IO[bytes], name: str, wanted: tuple[str, ...]) -> NDArray[Any]:
-    """The array of an .npz file under one of the wanted names."""
+def array_in(file: IO[bytes], name: str) -> NDArray[Any]:
+    """The array of labels of an .npz file."""
     with file:
         archive = Archive(file, name)
-        key = formats.named(archive.keys, wanted)
+        key = roles.find(archive.keys, "label")
         if key is None:
-            raise SoftkinError(f"{name} must hold `{wanted[0]}`, it holds {', '.join(archive.keys) or 'nothing'}.")
+            raise SoftkinError(f"{name} must hold `labels`, it holds {', '.join(archive.keys) or 'nothing'}.")
         return archive.array(key).all()
 
 
@@ -152,7 +166,7 @@ def _on_disk(file: IO[bytes]) -> Any:
 
 
 def _dimensions(
-    shapes: dict[str, tuple[int, ...]], beside: tuple[str | None, ...], part: str, name: str, reading: Reading
+    shapes: Mapping[str, tuple[int, ...]], beside: tuple[str | None, ...], part: str, name: str, reading: Reading
 ) -> tuple[int, int]:
     """The numbers of rows and classes of the scores; labels, ids and texts ``beside`` them must have as many rows."""
     shape = shapes[part]
@@ -177,14 +191,14 @@ def _dimensions(
     return shape[0], shape[1]
 
 
-def _spread(shapes: dict[str, tuple[int, ...]], rows: int, classes: int, name: str) -> list[str | None]:
-    """The arrays of ``formats.SPREAD`` that the file holds; each must have one entry per row."""
-    information, members = (shapes.get(key) for key in formats.SPREAD)
+def _spread(shapes: Mapping[str, tuple[int, ...]], rows: int, classes: int, name: str) -> list[str | None]:
+    """The arrays of ``SPREAD`` that the file holds; each must have one entry per row."""
+    information, members = (shapes.get(key) for key in SPREAD)
     if information not in (None, (rows,)):
         raise SoftkinError(f"{name}: `mutual_information` must have shape ({rows},), got {information}.")
     if members is not None and (len(members) != 3 or 0 in members or (members[0], members[2]) != (rows, classes)):
         raise SoftkinError(f"{name}: `members` must have shape ({rows}, M, {classes}), got {members}.")
-    return [key if key in shapes else None for key in formats.SPREAD]
+    return [key if key in shapes else None for key in SPREAD]
 
 
 def _tensor(values: Any, part: str, name: str, reading: Reading) -> Any:
@@ -193,7 +207,3 @@ def _tensor(values: Any, part: str, name: str, reading: Reading) -> Any:
     except (TypeError, ValueError) as error:
         raise SoftkinError(f"{name}: {error}") from error
     return tensor[:, None] if tensor.ndim == 1 and reading.positive_class is not None else tensor
-
-
-def _notes(about: dict[str, Any]) -> dict[str, Any]:
-    return {key: about[key] for key in formats.NOTES if key in about}

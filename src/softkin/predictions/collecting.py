@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from softkin._core.modes import evaluating
 from softkin._core.progress import track
-from softkin.predictions.predictions import Predictions
+from softkin.predictions.container import Predictions
 
 
 def collect(
@@ -33,22 +34,16 @@ def collect(
     """
     if device is None:
         device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    modes = [(module, module.training) for module in model.modules()]
     outputs: list[Tensor] = []
     labels: list[Tensor] = []
     ids: list[Any] = []
     total = len(loader) if isinstance(loader, Sized) else None
-    model.eval()
-    try:
-        with torch.no_grad():
-            for batch in track(loader, "predicting", total=total, show=progress):
-                output, wanted, known_as = answer(model, batch, device)
-                outputs.append(output.detach().float().cpu() if output.dtype != torch.float64 else output.cpu())
-                labels.append(torch.as_tensor(wanted).cpu())
-                ids.extend(known_as.tolist() if isinstance(known_as, Tensor) else known_as)
-    finally:
-        for module, mode in modes:
-            module.training = mode
+    with torch.no_grad(), evaluating(model):
+        for batch in track(loader, "predicting", total=total, show=progress):
+            output, wanted, known_as = answer(model, batch, device)
+            outputs.append(output.detach().float().cpu() if output.dtype != torch.float64 else output.cpu())
+            labels.append(torch.as_tensor(wanted).cpu())
+            ids.extend(known_as.tolist() if isinstance(known_as, Tensor) else known_as)
     if not outputs:
         raise ValueError("`loader` must give at least one batch, got none.")
     return Predictions(

@@ -1,146 +1,178 @@
-"""Options that state what a file of predictions does not say itself.
+"""Predictions from files of many formats: the parts of a file are found by name and read in blocks.
 
-Options are declared here once; ``formats.open_file``, ``evaluation.evaluate_file`` and the command line use them.
+Every format is read in blocks of rows, so that files may be larger than memory. What a file does not say and the caller
+does not state is inferred where it is obvious (``inference``).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+import warnings
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from softkin import SoftkinError
 from softkin._core import checks
-from softkin._core.names import did_you_mean
-from softkin._io import files
+from softkin._io import files, roles
+from softkin._io import tables as table_files
+from softkin._io.roles import ScoreKind
+from softkin.predictions import arrays, formats, inference, tables
+from softkin.predictions.blocks import Block, LabelNumbers, PredictionFile
+from softkin.predictions.container import Predictions
+from softkin.predictions.options import Reading
 
-ScoreKind = Literal["logits", "probs"]
-
-NAMES: dict[ScoreKind, tuple[str, ...]] = {
-    "logits": ("logits", "logit"),
-    "probs": ("probs", "prob", "probabilities", "probability", "proba"),
-}
-LABELS = ("labels", "label", "label_ids", "targets", "target", "y_true")
-IDS = ("sample_ids", "sample_id", "ids", "id")
-TEXTS = ("texts", "text", "sentence", "utterance", "query")
-TOLERANCE = 1e-3  # for the sum of a row, as in ``checks.probabilities``; half precision is allowed ten times as much
+FIRST = 1000  # rows from which the kind of scores is inferred
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Reading options. Each may be left out if the file itself is clear."""
-
-    kind: ScoreKind | None = None
-    """"logits" or "probs", if no name in the file says it"""
-    labels: str | Path | None = None
-    """A file that holds the labels, if the first does not"""
-    form: str | None = None
-    """The name of the format, if the file's suffix does not tell"""
-    label_column: str | None = None
-    """The column, array or key that holds the labels, if its name is not a usual one"""
-    text_column: str | None = None
-    """The column, array or key of the samples' texts, if not ``text``, ``sentence``, ``utterance`` or ``query``"""
-    class_names: str | Path | Sequence[str] | None = None
-    """The names of the classes in order, or a text file with one name per line"""
-    positive_class: str | None = None
-    """The class, such as "spam" or "1", that the single score of a binary model's file stands for"""
-    renormalise: bool = False
-    """Divide each row of probabilities by its sum, if rounding made the sums differ from 1"""
-
-    def __post_init__(self) -> None:
-        if self.kind is not None:
-            checks.option(self.kind, "kind", tuple(NAMES))
-        if isinstance(self.class_names, str | Path):
-            object.__setattr__(self, "class_names", names_in(self.class_names))
-        elif self.class_names is not None:
-            object.__setattr__(self, "class_names", checks.class_names(self.class_names))
-        if self.positive_class is not None and not self.positive_class.strip():
-            raise ValueError("`positive_class` must name a class, got an empty name.")
-
-    @property
-    def names(self) -> list[str] | None:
-        """The class names that the caller stated."""
-        assert not isinstance(self.class_names, str | Path)
-        return None if self.class_names is None else list(self.class_names)
-
-    def label_part(self, present: Sequence[str], name: str) -> str | None:
-        """The part of a file that holds the labels."""
-        return _part(self.label_column, present, LABELS, name, "label_column")
-
-    def text_part(self, present: Sequence[str], name: str) -> str | None:
-        """The part of a file that holds the samples' texts."""
-        return _part(self.text_column, present, TEXTS, name, "text_column")
+def read(path: str | Path, *, progress: bool | None = None, **options: Any) -> Predictions:
+    """Read predictions from a file of any known format; ``options`` as for ``open_file``."""
+    file = open_file(path, **options)
+    inference.say(file.assumed)
+    return file.read(progress=progress)
 
 
-def names_in(path: str | Path) -> list[str]:
-    """The class names in a text file, one per line in class order; anything after a tab is ignored."""
-    with files.reading(path, "UTF-8 text", hint="save it in that encoding"):
-        text = files.read_bytes(path, "class names").decode("utf-8-sig")
-    names = [line.partition("\t")[0].strip() for line in text.splitlines() if line.strip()]
+def load(path: str | Path, **options: Any) -> Predictions:
+    """Read a file of predictions; ``options``, those of ``Reading``, state what the file itself does not.
+
+    Raises:
+        SoftkinError: There is no such file, it is damaged, or it does not say what it holds.
+
+    Example:
+        >>> load("scores.csv", kind="probs", label_column="truth", renormalise=True)  # doctest: +SKIP
+        Predictions(1200 samples, 4 classes)
+    """
+    file = open_file(path, **options)
+    inference.say(file.assumed)
+    return replace(file.read(progress=False), name=file.title)
+
+
+def open_file(path: str | Path, **options: Any) -> PredictionFile:
+    """Open a file of predictions.
+
+    - .npz, .safetensors: arrays ``logits`` or ``probs`` (N, K), ``labels`` (N,), perhaps ``class_names``,
+      ``sample_ids`` and ``texts``
+    - .npy: one array (N, K) whose file name says ``logits`` or ``probs``; its labels in a file whose name says
+      ``labels`` instead
+    - tables (.parquet, .csv, .tsv …): one column for each class, named after it, perhaps as ``probs_cat``, and a column
+      ``labels`` of class numbers or names; a parquet file may instead have a column of lists named ``logits`` or
+      ``probs``. A column ``text`` holds the samples' texts. Other columns are left out
+    - .jsonl, .json: objects with ``logits`` or ``probs``, a list or a mapping from class names, and ``label``; or with
+      ``top_logprobs``, the k likeliest answers of a language model. A .json may also be an object of lists, or an array
+      (N, K) whose file name says ``logits`` or ``probs``
+    - the saved output of Hugging Face's ``Trainer.predict``, ``predictions`` and ``label_ids``, in any of these formats
+
+    Args:
+        path: The file, which may be packed by gzip (.csv.gz), or "-" for standard input.
+        options: Options of ``Reading``, which state what the file itself does not.
+
+    Raises:
+        SoftkinError: There is no such file, it is damaged, or it does not say what it holds.
+    """
+    return open_as(path, Reading(**options))
+
+
+def open_as(path: str | Path, reading: Reading) -> PredictionFile:
+    """``open_file`` with all options in one ``Reading``."""
+    file, name = table_files.open_stream(path, "predictions")
+    labels = reading.labels
     try:
-        return checks.class_names(names)
-    except ValueError as error:
-        raise SoftkinError(f"{path}: {error}") from error
+        form = formats.form_of(path, reading.form, file, name)
+        with files.reading(name, form):
+            if form in formats.FORMATS:
+                opened = formats.FORMATS[form].read(file, name, reading)
+            else:
+                opened = tables.from_table(table_files.opened_as(form, file, name), reading)
+        if labels is None and form == "npy":
+            labels = arrays.partner(Path(path))
+        opened = replace(opened, renormalise=reading.renormalise)
+        opened = _of_known_kind(opened)
+        positive = reading.positive_class or opened.positive_class
+        opened = _named(opened, reading) if positive is None else _two_classes(opened, positive, reading)
+        if labels is not None:
+            opened = _with_labels(opened, label_array(labels))
+        if positive is not None:
+            opened = _binary_labels(opened, positive, reading)
+    except BaseException:
+        file.close()
+        raise
+    weakref.finalize(opened, file.close)
+    return opened
 
 
-def named(present: Sequence[str], wanted: Sequence[str]) -> str | None:
-    """The part with one of the wanted names; earlier names take precedence."""
-    by_name = {part.lower(): part for part in present}
-    return next((by_name[name] for name in wanted if name in by_name), None)
+def _of_known_kind(source: PredictionFile) -> PredictionFile:
+    """The file with the kind of scores that its first rows show, unless it is known."""
+    if source.kind is not None:
+        return source
+    with files.reading(source.name, "predictions"):
+        first = next(source.blocks_of(FIRST), None)
+    if first is None:
+        raise SoftkinError(f"{source.name} must hold at least one row, it holds none.")
+    names = source.class_names or []
+    what = f"its columns {inference.shown(names)}" if source.columns_named and len(names) > 1 else "its numbers"
+    kind, divide, why = inference.kind_of(first.values, source.name, what)
+    return replace(source, kind=kind, renormalise=source.renormalise or divide, assumed=(*source.assumed, why))
 
 
-def _part(stated: str | None, present: Sequence[str], wanted: Sequence[str], name: str, option: str) -> str | None:
-    if stated is None:
-        return named(present, wanted)
-    if stated in present:
-        return stated
-    held = ", ".join(list(present)[:10]) or "nothing"
-    raise SoftkinError(
-        f"{name} has no `{stated}` (--{option.replace('_', '-')}); it has {held}{did_you_mean(stated, present)}"
-    )
-
-
-# Rows of probabilities
-
-
-def renormalised(p: Tensor, name: str, start: int) -> Tensor:
-    """Rows divided by their sums."""
-    p = p.to(torch.float64)
-    sums = p.sum(dim=1, keepdim=True)
-    wrong = ((p < 0).any(dim=1) | ~torch.isfinite(sums[:, 0]) | (sums[:, 0] <= 0)).nonzero()[:, 0]
-    if len(wrong):
-        row = int(wrong[0])
+def _named(source: PredictionFile, reading: Reading) -> PredictionFile:
+    """The file with the class names that the caller stated."""
+    names, own = reading.names, source.class_names
+    if names is None or names == own:
+        return source
+    numbers = own is not None and all(re.fullmatch(r"[0-9]+", name) for name in own)
+    if own is not None and not (numbers and sorted(map(int, own)) == list(range(len(names)))):
         raise SoftkinError(
-            f"{name}, row {start + row}: to be renormalised a row must hold numbers of at least 0 that are not all 0, "
-            f"got {[round(value, 6) for value in p[row, :5].tolist()]}."
+            f"{source.name} has class names of its own, {', '.join(own[:3])}{' …' if len(own) > 3 else ''}; "
+            "leave --class-names out."
         )
-    return p / sums
+    if len(names) != source.num_classes:
+        raise SoftkinError(f"{source.name} has {source.num_classes} classes, and --class-names names {len(names)}.")
+    if own is None:
+        return replace(source, class_names=names)
+    order = sorted(range(len(own)), key=lambda j: int(own[j]))  # the columns in the order of their numbers
+
+    def blocks(rows: int) -> Iterator[Block]:
+        for block in source.blocks_of(rows):
+            yield replace(block, values=block.values[:, order])
+
+    return replace(source, class_names=names, columns_named=False, blocks_of=blocks)
 
 
-def check_sums(p: Tensor, name: str, start: int) -> None:
-    """Refuse rows that do not sum to 1, with the option that helps if they were rounded."""
-    half = p.dtype in (torch.float16, torch.bfloat16)
-    sums = p.sum(dim=1, dtype=torch.float32 if half else torch.float64)
-    off = (sums - 1).abs()
-    if not len(off) or not bool(torch.isfinite(sums).all()) or float(p.min()) < 0:
-        return  # invalid values have their own error
-    row = int(off.argmax())
-    if float(off[row]) > TOLERANCE * (10 if half else 1):
+def _two_classes(source: PredictionFile, positive: str, reading: Reading) -> PredictionFile:
+    """The file with a binary model's scores expanded to one column for each of the two classes."""
+    names, place = _binary_names(positive, reading)
+    if source.num_classes != 1:
         raise SoftkinError(
-            f"{name}: `probabilities` must have rows that sum to 1, but row {start + row} sums to "
-            f"{float(p[row].sum(dtype=torch.float64)):g}; if they were rounded, --renormalise divides each row by its "
-            "sum; if they are logits, type --logits."
+            f"{source.name} has {source.num_classes} scores for each sample; --positive-class is for files with one."
         )
+
+    def blocks(rows: int) -> Iterator[Block]:
+        for block in source.blocks_of(rows):
+            values = block.values if block.values.is_floating_point() else block.values.double()
+            yield replace(block, values=_two_columns(values, source.kind, place))
+
+    return replace(source, num_classes=2, class_names=names, blocks_of=blocks, columns_named=False)
+
+
+def _binary_labels(source: PredictionFile, positive: str, reading: Reading) -> PredictionFile:
+    names, place = _binary_names(positive, reading)
+
+    def blocks(rows: int) -> Iterator[Block]:
+        numbers = BinaryLabels(names, place, source.name)
+        for block in source.blocks_of(rows):
+            yield block if block.labels is None else replace(block, labels=numbers(block.labels, 0))
+
+    return replace(source, blocks_of=blocks)
 
 
 # One score for each sample of a binary model
 
 
-def binary_names(reading: Reading) -> tuple[list[str], int]:
+def _binary_names(positive: str, reading: Reading) -> tuple[list[str], int]:
     """The names of the two classes, and the index of the class that the scores stand for."""
-    positive = str(reading.positive_class)
     names = reading.names or (["0", "1"] if positive in ("0", "1") else [f"not {positive}", positive])
     if len(names) != 2 or positive not in names:
         raise SoftkinError(
@@ -149,38 +181,104 @@ def binary_names(reading: Reading) -> tuple[list[str], int]:
     return names, names.index(positive)
 
 
-def two_columns(scores: Tensor, kind: ScoreKind, place: int) -> Tensor:
+def _two_columns(scores: Tensor, kind: ScoreKind | None, place: int) -> Tensor:
     """(n, 2) scores from (n, 1): s and 1 − s, or log-odds s and 0."""
     other = 1 - scores if kind == "probs" else torch.zeros_like(scores)
     return torch.cat([scores, other] if place == 0 else [other, scores], dim=1)
 
 
-class BinaryLabels:
+class BinaryLabels(LabelNumbers):
     """Labels of a binary file as 0 and 1, from numbers, from the two names, or with one other text for the negative."""
 
     def __init__(self, names: list[str], place: int, name: str) -> None:
-        self.places = {text: k for k, text in enumerate(names)}
-        self.names, self.place, self.name = names, place, name
+        super().__init__(names, False, name)
+        self.positive, self.negative = names[place], 1 - place
         self.other: str | None = None
 
-    def __call__(self, labels: Any) -> Any:
-        """The labels of a block as 0 and 1."""
-        values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-        if not any(isinstance(value, str) for value in values):
-            return torch.tensor([int(value) for value in values]) if values else labels
-        return torch.tensor([self._number(value) for value in values], dtype=torch.int64)
-
-    def _number(self, label: Any) -> int:
-        text = str(label).strip()
-        if text in self.places:
-            return self.places[text]
+    def number(self, text: str, row: int) -> int:
+        """The class of a text."""
+        text = text.strip()
         plain = {"0": 0, "0.0": 0, "false": 0, "1": 1, "1.0": 1, "true": 1}.get(text.lower())
-        if plain is not None:
-            return plain
+        k = self.place.get(text, plain)
+        if k is not None:
+            return k
         if self.other not in (None, text):
             raise SoftkinError(
-                f"{self.name}: labels of a binary model must be of two kinds, got {self.names[self.place]}, "
-                f"{self.other} and {text}."
+                f"{self.name}: labels of a binary model must be of two kinds, got {self.positive}, {self.other} and "
+                f"{text}."
             )
         self.other = text
-        return 1 - self.place
+        return self.negative
+
+
+# Labels from elsewhere
+
+
+def label_array(path: str | Path) -> Any:
+    """The labels alone, from an .npy file, a text file with one label per line, or a table or .npz with ``labels``."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        labels = arrays.whole_array(files.open_file(path), str(path))
+    elif suffix == ".npz":
+        labels = arrays.array_in(files.open_file(path), str(path))
+    elif suffix == ".txt":
+        return [line.strip() for _, line in table_files.read_lines(path, "labels")]
+    else:
+        return _label_cells(path)
+    if labels.ndim != 1:
+        raise SoftkinError(f"{path} must hold labels of shape (N,), one for each row, got {labels.shape}.")
+    return labels
+
+
+def _label_cells(path: Path) -> list[Any]:
+    """The labels in a table: its column of labels, or its only column."""
+    if table_files.form_of(path) is None:
+        forms = ", ".join(table_files.FORMATS)
+        raise SoftkinError(f"{path} must hold labels as .npy, .npz, {forms} or as .txt with one per line.")
+    table = table_files.open_table(path, what="labels")
+    column = roles.find(table.columns, "label") or (next(iter(table.columns)) if len(table.columns) == 1 else None)
+    if column is None:
+        raise SoftkinError(
+            f"{path} must have a column of labels, called {roles.listed('label')}; "
+            f"it has {inference.shown(list(table.columns), 10)}."
+        )
+    return [cell for (cell,) in table.cells(column)]
+
+
+def _with_labels(source: PredictionFile, labels: Any) -> PredictionFile:
+    """The file with labels from another source."""
+    if source.num_rows is not None and source.num_rows != len(labels):
+        raise SoftkinError(
+            f"{source.name} has {source.num_rows:,} rows, and there are {len(labels):,} labels for them."
+        )
+
+    def blocks(rows: int) -> Iterator[Block]:
+        start = 0
+        for block in source.blocks_of(rows):
+            end = start + len(block.values)
+            if start == 0 and block.labels is not None:
+                warnings.warn(f"{source.name} holds labels of its own; the given ones are taken instead.", stacklevel=2)
+            yield replace(block, labels=labels[start:end])
+            start = end
+        if start != len(labels):
+            raise SoftkinError(f"{source.name} has {start:,} rows, and there are {len(labels):,} labels for them.")
+
+    return replace(source, blocks_of=blocks)
+
+
+def from_trainer(output: Any, *, kind: ScoreKind, class_names: Sequence[str] | None = None) -> Predictions:
+    """Predictions from the output of Hugging Face's ``Trainer.predict``, which does not say what its numbers are.
+
+    Args:
+        output: An object with ``predictions`` and ``label_ids``; if ``predictions`` is a tuple, its first item is used.
+        kind: "logits" unless the model or ``preprocess_logits_for_metrics`` converts them to probabilities.
+        class_names: The names of the classes, in the order of the labels.
+    """
+    checks.option(kind, "kind", tuple(roles.KINDS))
+    values = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
+    names = None if class_names is None else list(class_names)
+    if kind == "probs":
+        return Predictions.from_probabilities(values, output.label_ids, class_names=names)
+    labels = None if output.label_ids is None else checks.as_tensor(output.label_ids, "labels")
+    return Predictions(checks.as_tensor(values, "predictions"), labels, class_names=names)

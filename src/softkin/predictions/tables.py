@@ -1,31 +1,28 @@
-"""Predictions in parquet, CSV and TSV tables, with one column per class or one column of lists."""
+"""Predictions in tables: a column of lists, one column per class, or the single score of a binary model."""
 
-import csv
-import io
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 from softkin import SoftkinError
 from softkin._core import checks
-from softkin._io import arrays, escape, files, parquet
-from softkin.predictions import formats
-from softkin.predictions.formats import Block, PredictionFile, Reading, ScoreKind
+from softkin._io import roles
+from softkin._io.roles import Role, ScoreKind
+from softkin._io.tables import Rows, Table
+from softkin.predictions import answers
+from softkin.predictions.blocks import Beside, Block, PredictionFile
+from softkin.predictions.inference import shown, sums_to_one
+from softkin.predictions.options import Reading
 
-LINE = 2**26  # maximum bytes per line of text: the maximum number of classes at 500 letters each
-INDEX = ("", "Unnamed: 0", "__index_level_0__")  # names that pandas gives to a column of row numbers
-NO_CLASSES = (  # columns that often stand beside the scores and would be mistaken for classes
-    *formats.LABELS, *formats.IDS, "index", "y", "y_pred", "pred", "preds", "prediction", "predictions", "predicted",
-    "predicted_label", "pred_label", "true_label", "confidence", "correct", "split", "fold",
+NO_CLASSES: tuple[Role, ...] = (
+    "index", "id", "label", "prediction", "outcome", "score", "weight", "group", "time", "part",
 )  # fmt: skip
-
-
-ONE_SCORE = ("score", "scores", "y_score", "y_prob", "y_proba")  # usual names of a binary model's single column
+"""Roles of columns that often stand beside the scores; such a column is a class only if labels or sums show it"""
+FAR = 10  # times as large as the numbers of known classes: a column of such numbers is no class
 
 
 @dataclass(frozen=True)
@@ -34,85 +31,327 @@ class Columns:
 
     scores: list[str]
     class_names: list[str]
-    kind: ScoreKind
-    labels: str | None
-    ids: str | None
-    texts: str | None
-
-    @property
-    def beside(self) -> list[str]:
-        """The columns that are read in addition to the scores."""
-        return [column for column in (self.labels, self.ids, self.texts) if column is not None]
+    kind: ScoreKind | None
+    positive_class: str | None = None
+    assumed: list[str] = field(default_factory=list)
 
 
-def columns_of(header: Sequence[str], reading: Reading, name: str, *, textual: Sequence[str] = ()) -> Columns:
-    """Find labels, ids and texts by name; all other columns are classes. Prefixes as in ``probs_cat`` state the kind.
+def from_table(table: Table, reading: Reading) -> PredictionFile:
+    """The predictions in a table, whose columns get their roles by their names, the options, and their first cells."""
+    columns = [column for column in table.columns if column not in reading.ignore_columns]
+    for option in ("class_columns", "ignore_columns"):
+        for column in getattr(reading, option) or ():
+            roles.chosen(list(table.columns), "label", column, option, table.name)
+    labels, assumed = _label_column(table, columns, reading)
+    ids = _whole_column(table, columns, "id")
+    textual = [column for column in columns if table.columns[column] == "text" and column != labels]
+    texts = reading.text_part(columns if reading.text_column else textual, table.name)
+    beside = Beside(labels, ids, texts)
+    lists = [column for column in columns if table.columns[column] in ("list", "mapping") and column not in beside]
+    named = _of_words(lists)
+    if not named and reading.class_columns is None and not _prefixed(columns, beside):
+        part = roles.find(lists, "answers")
+        if part is not None:
+            return answers.from_table(table, part, beside, reading)
+        named = lists
+    if named:
+        return _of_vectors(table, lists, beside, reading)
+    found = columns_of(table, columns, beside, reading)
+
+    def scores(rows: Rows) -> Tensor:
+        return checks.as_tensor(rows.numbers(found.scores), "scores")
+
+    table.claim(len(found.scores))
+    blocks = _blocks(table, found.scores, beside, scores)
+    return PredictionFile(
+        table.name, found.kind, len(found.scores), table.num_rows, blocks, found.class_names, columns_named=True,
+        positive_class=found.positive_class, assumed=(*assumed, *found.assumed),
+    )  # fmt: skip
+
+
+def _of_words(columns: Sequence[str]) -> list[str]:
+    """The columns that are called ``logits``, ``probs`` and so on."""
+    return [column for column in columns if any(column.lower() in words for words in roles.KINDS.values())]
+
+
+def _blocks(
+    table: Table, numbers: Sequence[str], beside: Beside, scores: Callable[[Rows], Tensor]
+) -> Callable[[int], Iterator[Block]]:
+    """Blocks of a table; ``scores`` extracts the (n, K) scores of some rows."""
+
+    def blocks(count: int) -> Iterator[Block]:
+        for rows in table.read(count, numbers, beside.columns):
+            yield Block(scores(rows), *beside.of(rows))
+
+    return blocks
+
+
+# The columns beside the scores
+
+
+def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[str | None, list[str]]:
+    """The column of labels: the stated one, one of a usual name, or one whose texts are names of columns."""
+    if reading.label_column is not None:
+        return reading.label_part(columns, table.name), []
+    called = _whole_column(table, columns, "label")
+    if called is not None or reading.labels is not None:
+        return called, []
+    classes = {roles.plain((roles.class_of(column) or ("", column))[1]) for column in columns}
+    texts = [column for column in columns if table.columns[column] == "text"]
+    for column, cells in table.head(texts).items() if texts else ():
+        values = {roles.plain(cell) for cell in cells if isinstance(cell, str)}
+        if values and values <= classes - {roles.plain(column)}:
+            return column, [f"{table.name}: `{column}` is read as the labels, since it holds names of columns."]
+    return None, []
+
+
+def _whole_column(table: Table, columns: Sequence[str], role: Role) -> str | None:
+    """The column that plays a role by its name, unless it holds fractions, as only scores do, or lists."""
+    left = list(columns)
+    while (column := roles.find(left, role)) is not None:
+        kind = table.columns[column]
+        if kind == "text" or (kind == "number" and _is_whole(table.head([column])[column])):
+            return column
+        left.remove(column)
+    return None
+
+
+def _is_whole(cells: Sequence[Any]) -> bool:
+    return all(cell is None or float(cell).is_integer() for cell in cells)
+
+
+# One column of lists
+
+
+def _of_vectors(table: Table, lists: Sequence[str], beside: Beside, reading: Reading) -> PredictionFile:
+    """A column of lists, or of numbers by class name."""
+    if "" in lists:  # an array of rows, whose file's name alone may say what it holds
+        part, kind = "", kind_by_name(table.name, reading)
+    else:
+        part, kind = choose(lists, lists, reading.kind, table.name)
+    first = next(iter(table.head([part])[part]), None)
+    if not isinstance(first, list | dict) or not first:
+        raise SoftkinError(
+            f"{table.name}: `{part}` must be a list of numbers, or numbers by class name, got {first!r:.50}."
+        )
+    if part == "" and len(first) == 1 and reading.positive_class is None:
+        raise SoftkinError(
+            f"{table.name} must hold a number for each class in each entry, got one number; one score for each sample "
+            "of a binary model needs --positive-class."
+        )
+    names, width = list(first) if isinstance(first, dict) else None, len(first)
+    table.claim(width)
+
+    def scores(rows: Rows) -> Tensor:
+        return checks.as_tensor(rows.vectors(part, names, width), part or "the array")
+
+    blocks = _blocks(table, (), beside.with_scores(part), scores)
+    class_names = names or table.names_of(beside.labels)
+    return PredictionFile(table.name, kind, width, table.num_rows, blocks, class_names, columns_named=names is not None)
+
+
+def choose(
+    present: Sequence[str], others: Sequence[str], kind: ScoreKind | None, name: str
+) -> tuple[str, ScoreKind | None]:
+    """The part that holds the scores, and the kind of scores that its name or the caller states.
 
     Args:
-        header: The names of the columns.
-        reading: Options that the caller states.
-        name: The file's name, for errors.
-        textual: The columns that do not hold numbers; a numeric column called "text" is a class.
+        present: The names of all parts.
+        others: The names of parts that could hold scores although their names do not say so.
+        kind: The kind that the caller states.
+        name: The file's name, for the error.
     """
-    files.within("classes", len(header), f"{name}, with a column for each class,")
-    seen: set[str] = set()
-    for column in header:
-        if column in seen:
-            raise SoftkinError(f"{name} must name each column once, but `{column}` appears twice.")
-        seen.add(column)
-    labels, ids = reading.label_part(header, name), formats.named(header, formats.IDS)
-    texts = reading.text_part(header if reading.text_column else textual, name)
-    scores = [column for column in header if column not in (labels, ids, texts, *INDEX)]
-    if reading.positive_class is not None:
-        score, of_score = _one_score(scores, reading, name)
-        return Columns([score], [reading.positive_class], of_score, labels, ids, texts)
-    kind = reading.kind
-    words = "|".join(word for names in formats.NAMES.values() for word in names)
-    pattern = re.compile(rf"({words})[ _.:/\[-]+(.+?)\]?", re.IGNORECASE | re.DOTALL)
-    prefixed: dict[ScoreKind, list[tuple[str, str]]] = {"logits": [], "probs": []}
-    for column in scores:
-        match = pattern.fullmatch(column)
-        own = None if match is None else formats.kind_in_words(match[1])
-        if match is not None and own is not None:
-            prefixed[own].append((column, match[2]))
-    if all(prefixed.values()) and kind is None:
-        raise SoftkinError(f"{name} holds columns of logits and of probs; type --logits or --probs to say which.")
-    said: ScoreKind | None = kind if kind and prefixed[kind] else next((own for own in prefixed if prefixed[own]), None)
-    if said is not None:  # columns with a prefix are the scores; other columns are ignored
+    clear: list[tuple[str, ScoreKind]] = [
+        (part, said) for said, names in roles.KINDS.items() for part in present if part.lower() in names
+    ]
+    if kind is not None:
+        clear = [(part, said) for part, said in clear if said == kind] or clear
+    if len(clear) == 1:
+        part, said = clear[0]
         if kind not in (None, said):
-            raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but its columns' names say {said}.")
-        chosen = prefixed[said]
-        return Columns([column for column, _ in chosen], [rest for _, rest in chosen], said, labels, ids, texts)
-    in_name = formats.kind_in_words(Path(name).stem)
-    if kind is not None and in_name not in (None, kind):
-        raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but its name says {in_name}.")
-    kind = kind or in_name
-    if len(scores) < 2:
-        hint = "; one score for each sample of a binary model needs --positive-class" if scores else ""
-        raise SoftkinError(
-            f"{name} must have a column for each class, or one of lists named `logits` or `probs`; "
-            f"it has {', '.join(header[:10])}{hint}."
-        )
-    stray = next((column for column in scores if column.lower() in NO_CLASSES or column in textual), None)
-    if stray is not None:
-        classes = [column for column in scores if column.lower() not in NO_CLASSES and column not in textual]
-        example = f"`{kind or 'logits'}_{(classes or scores)[0]}`"
-        option = f"texts, say --text-column {stray!r}"
-        if labels is None:
-            option = f"the labels, say --label-column {stray!r}; if texts, --text-column {stray!r}"
-        raise SoftkinError(
-            f"{name} has a column `{stray}`, which does not look like a class; leave it out, or name the columns of "
-            f"classes as {example}: then all others are ignored; if it holds {option}."
-        )
-    if kind is None:
-        raise formats.unknown_kind(name, f"its columns {', '.join(scores[:3])}{' …' if len(scores) > 3 else ''}")
-    return Columns(scores, scores, kind, labels, ids, texts)
+            raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but the name of its `{part}` says {said}.")
+        return part, said
+    if clear:
+        held = " and ".join(f"`{part}`" for part, _ in clear)
+        raise SoftkinError(f"{name} holds {held}; type --logits or --probs to say which to take.")
+    if len(others) == 1:
+        return others[0], kind
+    held = ", ".join(present) or "nothing"
+    raise SoftkinError(f"{name} must hold `logits` or `probs`, it holds {held}.")
 
 
-def _one_score(columns: Sequence[str], reading: Reading, name: str) -> tuple[str, ScoreKind]:
+def kind_by_name(name: str, reading: Reading) -> ScoreKind | None:
+    """The kind of scores that the caller states, or else the file's name."""
+    said = roles.kind_in_words(Path(name).stem)
+    if reading.kind is not None and said not in (None, reading.kind):
+        raise SoftkinError(f"{name} is said to hold {reading.kind} (--{reading.kind}), but its name says {said}.")
+    return reading.kind or said
+
+
+# One column per class
+
+
+def columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Reading) -> Columns:
+    """The columns of scores: the stated ones, those with a prefix as in ``probs_cat``, or those that can be classes."""
+    name = table.name
+    if reading.class_columns is not None:
+        stated = list(reading.class_columns)
+        called = [(roles.class_of(column) or ("", column))[1] for column in stated]
+        return Columns(stated, called, _kind_of_columns(name, stated, reading))
+    if reading.positive_class is not None:
+        rest = [column for column in columns if column not in beside and not _has_role(column, "index")]
+        return _one_score(name, rest, reading.positive_class, reading)
+    prefixed = _prefixed(columns, beside, reading.kind, name)
+    if prefixed:
+        prefix = next(iter(prefixed.values()))[0]
+        said = roles.kind_of_prefix(prefix)
+        if reading.kind is not None and said not in (None, reading.kind):
+            raise SoftkinError(
+                f"{name} is said to hold {reading.kind} (--{reading.kind}), but its columns' names say {said}."
+            )
+        return Columns(list(prefixed), [known for _, known in prefixed.values()], said or reading.kind)
+    numbers = [column for column in columns if table.columns[column] == "number" and column not in beside]
+    head = table.head(numbers)
+    classes = _classes(table, numbers, head, beside)
+    if len(classes) < 2:
+        return _binary(table, columns, numbers, head, beside, reading)
+    return Columns(classes, classes, kind_by_name(name, reading), assumed=_left_out(table, columns, classes, beside))
+
+
+def _has_role(column: str, *wanted: Role) -> bool:
+    return roles.role_of(column) in wanted
+
+
+def _kind_of_columns(name: str, columns: Sequence[str], reading: Reading) -> ScoreKind | None:
+    said = {roles.kind_of_prefix(found[0]) for column in columns if (found := roles.class_of(column))}
+    return reading.kind or (said.pop() if len(said) == 1 else None) or kind_by_name(name, reading)
+
+
+def _prefixed(
+    columns: Sequence[str], beside: Beside, kind: ScoreKind | None = None, name: str | None = None
+) -> dict[str, tuple[str, str]]:
+    """The columns of scores with a prefix, each with (prefix, class name); all others are then ignored.
+
+    ``name`` refuses columns of logits beside columns of probabilities, unless ``kind`` states which.
+    """
+    found = {
+        column: parts for column in columns if column not in beside and (parts := roles.class_of(column)) is not None
+    }
+    strong: dict[ScoreKind, dict[str, tuple[str, str]]] = {"logits": {}, "probs": {}}
+    for column, parts in found.items():
+        said = roles.kind_in_words(parts[0])
+        if said is not None:
+            strong[said][column] = parts
+    if all(strong.values()) and kind is None and name is not None:
+        raise SoftkinError(f"{name} holds columns of logits and of probs; type --logits or --probs to say which.")
+    if any(strong.values()):
+        return strong[kind] if kind and strong[kind] else next(group for group in strong.values() if group)
+    weak = [{c: parts for c, parts in found.items() if parts[0] == prefix} for prefix in roles.WEAK_PREFIXES]
+    largest = max(weak, key=len)
+    return largest if len(largest) > 1 else {}
+
+
+def _classes(table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[Any]], beside: Beside) -> list[str]:
+    """The columns of numbers that can be classes, by the sums of rows, the labels, and what the numbers look like.
+
+    Raises:
+        SoftkinError: Some columns look unlike the others, and nothing shows whether they are classes.
+    """
+    if sums_to_one(_matrix(head, numbers)):
+        return list(numbers)
+    suspects = [column for column in numbers if _has_role(column, *NO_CLASSES)]
+    named, is_complete = _named_by_labels(table, numbers, beside, whole=bool(suspects))
+    usual = [column for column in numbers if column not in suspects or column in named]
+    odd = [column for column in usual if column not in named and _is_odd(head[column], [head[c] for c in named])]
+    rest = [column for column in usual if column not in odd]
+    for candidates in (usual, rest, named if is_complete else []):
+        if len(candidates) > 1 and sums_to_one(_matrix(head, candidates)):
+            return candidates
+    if odd and not is_complete and len(rest) > 1:
+        raise SoftkinError(
+            f"{table.name} has columns that may be no classes, {shown(odd)}, beside {shown(rest)}; name the columns of "
+            f"classes with --class-columns, or leave these out with --ignore-columns {','.join(odd[:3])}."
+        )
+    return rest
+
+
+def _matrix(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> Tensor:
+    cells = [[float("nan") if cell is None else float(cell) for cell in head[column]] for column in columns]
+    return torch.tensor(cells, dtype=torch.float64).T if cells else torch.empty(0, 0)
+
+
+def _named_by_labels(table: Table, numbers: Sequence[str], beside: Beside, *, whole: bool) -> tuple[list[str], bool]:
+    """The columns that are called as labels are, and whether every label has one; ``whole`` reads all labels."""
+    if beside.labels is None:
+        return [], False
+    cells = (cell for (cell,) in table.cells(beside.labels)) if whole else table.head([beside.labels])[beside.labels]
+    labels = {_spelling(cell) for cell in cells if cell is not None}
+    named = [column for column in numbers if _spelling(column) in labels]
+    return named, bool(named) and labels == {_spelling(column) for column in named}
+
+
+def _spelling(cell: Any) -> str:
+    text = roles.plain(str(cell).strip().removesuffix(".0"))
+    return text or str(cell).strip()
+
+
+def _is_odd(cells: Sequence[Any], known: Sequence[Sequence[Any]]) -> bool:
+    """Whether numbers look unlike scores: all whole, and beyond 0 and 1; or far larger than those of known classes."""
+    there = [abs(float(cell)) for cell in cells if cell is not None]
+    if not there or max(there) <= 1:
+        return False
+    largest = max((abs(float(cell)) for other in known for cell in other if cell is not None), default=0.0)
+    return _is_whole(cells) or (largest > 0 and max(there) > FAR * largest)
+
+
+def _left_out(table: Table, columns: Sequence[str], classes: Sequence[str], beside: Beside) -> list[str]:
+    """A sentence about the columns that play no role, if there are any."""
+    taken = {*classes, *beside.columns}
+    left = [column for column in columns if column not in taken and not _has_role(column, "index")]
+    if not left:
+        return []
+    labels = "" if beside.labels else "; a column of labels is named by --label-column"
+    return [
+        f"{table.name}: {len(classes)} columns are read as classes, {shown(classes)}; left out: {shown(left, 10)} "
+        f"(--class-columns overrules{labels})."
+    ]
+
+
+# One score for each sample of a binary model
+
+
+def _binary(
+    table: Table,
+    columns: Sequence[str],
+    numbers: Sequence[str],
+    head: Mapping[str, Sequence[Any]],
+    beside: Beside,
+    reading: Reading,
+) -> Columns:
+    """The single score beside labels 0 and 1, which must be that of class 1; anything else is refused."""
+    scores = [column for column in numbers if not _has_role(column, *(set(NO_CLASSES) - {"score"}))]
+    is_score = len(scores) == 1 and roles.plain(scores[0]) != "confidence"
+    if is_score and beside.labels is not None and _are_zero_and_one(table.head([beside.labels])[beside.labels]):
+        found = _one_score(table.name, scores, "1", reading)
+        why = f"{table.name}: `{scores[0]}` is read as the score of class 1 (--positive-class overrules)."
+        return Columns(found.scores, found.class_names, found.kind, "1", [why])
+    hint = "; one score for each sample of a binary model needs --positive-class" if scores else ""
+    raise SoftkinError(
+        f"{table.name} must have a column for each class, or one of lists named `logits` or `probs`; "
+        f"it has {', '.join(list(table.columns)[:10])}{hint}."
+    )
+
+
+def _are_zero_and_one(cells: Sequence[Any]) -> bool:
+    return {_spelling(cell) for cell in cells if cell is not None} in (
+        {"0"}, {"1"}, {"0", "1"}, {"true", "false"}, {"true"}, {"false"},
+    )  # fmt: skip
+
+
+def _one_score(name: str, columns: Sequence[str], positive: str, reading: Reading) -> Columns:
     """The single column of a binary model's scores, and the kind of scores."""
-    by_kind: list[tuple[str, ScoreKind | None]] = [(column, formats.kind_in_words(column)) for column in columns]
-    named = [(column, said) for column, said in by_kind if said is not None or column.lower() in ONE_SCORE]
+    by_kind: list[tuple[str, ScoreKind | None]] = [(column, roles.kind_in_words(column)) for column in columns]
+    named = [(column, said) for column, said in by_kind if said is not None or _has_role(column, "score")]
     candidates = named if len(named) == 1 else by_kind
     if len(candidates) != 1:
         held = ", ".join(columns[:10]) or "none"
@@ -120,189 +359,4 @@ def _one_score(columns: Sequence[str], reading: Reading, name: str) -> tuple[str
     column, said = candidates[0]
     if reading.kind is not None and said not in (None, reading.kind):
         raise SoftkinError(f"{name} is said to hold {reading.kind} (--{reading.kind}), but `{column}` says {said}.")
-    kind = reading.kind or said or formats.kind_in_words(Path(name).stem)
-    if kind is None:
-        raise formats.unknown_kind(name, f"its `{column}`")
-    return column, kind
-
-
-def open_csv(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
-    """Comma-separated values with a header, or semicolon-separated if the header is."""
-    head = file.readline(LINE)
-    file.seek(0)
-    outside_quotes = re.sub(rb'"[^"]*"', b"", head)
-    delimiter = ";" if outside_quotes.count(b";") > outside_quotes.count(b",") else ","
-    return _separated(file, name, reading, delimiter)
-
-
-def open_tsv(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
-    """Tab-separated values with a header."""
-    return _separated(file, name, reading, "\t")
-
-
-def _separated(file: IO[bytes], name: str, reading: Reading, delimiter: str) -> PredictionFile:
-    import pyarrow as pa
-    from pyarrow import csv as pa_csv
-
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    try:
-        lines = csv.reader(iter(lambda: text.readline(LINE), ""), delimiter=delimiter)
-        header = [column.strip() for column in next(lines, [])]
-        header_lines = lines.line_num
-        first = next(lines, [])
-    finally:
-        text.detach()  # closing the wrapper would close the file
-    if not header or all(checks.is_number(column) for column in header):
-        raise SoftkinError(f"{name} must begin with a header that names its columns, got {', '.join(header[:5])!r}.")
-    # In files separated by semicolons, the decimal mark may be a comma.
-    point = "," if delimiter == ";" and any(re.fullmatch(r"-?\d*,\d+([eE]-?\d+)?", cell) for cell in first) else "."
-    textual = [
-        column
-        for column, cell in zip(header, first, strict=False)
-        if (cell.strip() or column.lower() in formats.TEXTS) and not checks.is_number(cell.replace(point, "."))
-    ]
-    columns = columns_of(header, reading, name, textual=textual)
-    types = dict.fromkeys(columns.scores, pa.float64())
-    types |= dict.fromkeys(columns.beside, pa.string())
-
-    def blocks(rows: int) -> Iterator[Block]:
-        file.seek(0)
-        reader = pa_csv.open_csv(
-            file,
-            pa_csv.ReadOptions(column_names=header, skip_rows=header_lines, block_size=2**22, use_threads=False),
-            pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=columns.texts is not None),
-            pa_csv.ConvertOptions(column_types=types, include_columns=list(types), decimal_point=point),
-        )
-        for batch in reader:
-            for start in range(0, batch.num_rows, rows):
-                block = _block(batch.slice(start, rows), columns, name)
-                yield Block(block.values, block.labels, _unescaped(block.ids), _unescaped(block.texts))
-
-    return PredictionFile(
-        name, columns.kind, len(columns.scores), None, blocks, columns.class_names, columns_named=True
-    )
-
-
-def _unescaped(cells: Any) -> Any:
-    """Texts without the leading quote that stops spreadsheets from reading them as formulas."""
-    return [escape.from_csv_cell(cell) for cell in cells] if isinstance(cells, list) else cells
-
-
-def _block(batch: Any, columns: Columns, name: str) -> Block:
-    """Rows of a table with one column per class."""
-    values = np.empty((batch.num_rows, len(columns.scores)), dtype=_common(batch, columns.scores))
-    for k, score in enumerate(columns.scores):
-        column = batch.column(score)
-        if column.null_count:
-            raise SoftkinError(f"{name}: `{score}` must hold a number in every row, but {column.null_count} are empty.")
-        try:
-            values[:, k] = column.to_numpy(zero_copy_only=False)
-        except (TypeError, ValueError) as error:
-            raise SoftkinError(f"{name}: `{score}` must hold numbers, got {column.type}.") from error
-    return Block(
-        checks.as_tensor(values, "scores"),
-        _plain(batch, columns.labels, name),
-        _plain(batch, columns.ids, name),
-        _strings(batch, columns.texts),
-    )
-
-
-def _common(batch: Any, columns: Sequence[str]) -> Any:
-    kinds = {str(batch.schema.field(column).type) for column in columns}
-    return np.float32 if kinds <= {"float", "halffloat"} else np.float64
-
-
-def _plain(batch: Any, column: str | None, name: str) -> NDArray[Any] | list[Any] | None:
-    """A numeric column as an array, a text column as a list."""
-    if column is None:
-        return None
-    cells = batch.column(column)
-    if cells.null_count:
-        raise SoftkinError(f"{name}: `{column}` must be filled in every row, but {cells.null_count} are empty.")
-    if parquet.is_text(cells.type):
-        return parquet.cells(cells)[0]
-    values: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
-    return values.tolist() if values.dtype.kind == "O" else values
-
-
-def _strings(batch: Any, column: str | None) -> list[str] | None:
-    """A column of texts; missing texts become empty."""
-    return (
-        None
-        if column is None
-        else ["" if cell is None else str(cell) for cell in parquet.cells(batch.column(column))[0]]
-    )
-
-
-def open_parquet(file: IO[bytes], name: str, reading: Reading) -> PredictionFile:
-    """A parquet file with a column of lists or one column per class, read one row group at a time."""
-    size = arrays.size_of(file)
-    opened = parquet.opened(file, size, name)
-    schema, num_rows = opened.schema_arrow, opened.metadata.num_rows
-    if num_rows == 0:
-        raise SoftkinError(f"{name} must hold at least one row, it holds none.")
-    header = schema.names
-    lists = [column for column in header if _is_list(schema.field(column).type)]
-    textual = [column for column in header if parquet.is_text(schema.field(column).type)]
-    labels, ids = reading.label_part(header, name), formats.named(header, formats.IDS)
-    texts = reading.text_part(header if reading.text_column else textual, name)
-    part: str | None = None
-    if lists:
-        others = [column for column in lists if column not in (labels, ids)]
-        part, kind = formats.choose(lists, others, reading.kind, name)
-        wanted = [part, *(key for key in (labels, ids, texts) if key)]
-        class_names = _label_names(schema.metadata, labels)
-        num_classes = len(next(opened.iter_batches(1, columns=[part])).column(0)[0])
-        if num_classes == 0:
-            raise SoftkinError(f"{name}: `{part}` must hold at least one number in every row, the first holds none.")
-    else:
-        columns = columns_of(header, reading, name, textual=[column for column in textual if column != labels])
-        kind, wanted = columns.kind, [*columns.scores, *columns.beside]
-        class_names, num_classes = columns.class_names, len(columns.scores)
-    # Equal numbers compress to almost nothing, so a tiny file could claim endless rows.
-    files.unpacked_within(size, num_rows * num_classes * 8, name)
-
-    def blocks(rows: int) -> Iterator[Block]:
-        texts_so_far = 0
-        for batch in parquet.batches(opened, rows, wanted, name):
-            texts_so_far += sum(parquet.cells(batch.column(column))[1] for column in textual if column in wanted)
-            files.unpacked_within(size, texts_so_far, f"{name}: its texts")
-            if part is None:
-                yield _block(batch, columns, name)
-                continue
-            values = _from_lists(batch.column(part), num_classes, part, name)
-            beside = (_plain(batch, labels, name), _plain(batch, ids, name), _strings(batch, texts))
-            yield Block(checks.as_tensor(values, part), *beside)
-
-    return PredictionFile(name, kind, num_classes, num_rows, blocks, class_names, columns_named=part is None)
-
-
-def _is_list(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
-def _from_lists(column: Any, num_classes: int, part: str, name: str) -> NDArray[Any]:
-    import pyarrow.compute as pc
-
-    lengths = pc.list_value_length(column)
-    if column.null_count or pc.min_max(lengths).as_py() != {"min": num_classes, "max": num_classes}:
-        raise SoftkinError(f"{name}: `{part}` must hold {num_classes} numbers in every row, but some rows differ.")
-    flat = column.flatten()
-    if flat.null_count:
-        raise SoftkinError(f"{name}: `{part}` must hold numbers only, but {flat.null_count} are missing.")
-    values: NDArray[Any] = flat.to_numpy(zero_copy_only=False)
-    if values.dtype.kind not in "iuf":
-        raise SoftkinError(f"{name}: `{part}` must hold numbers, got {column.type}.")
-    return values.reshape(-1, num_classes)
-
-
-def _label_names(metadata: dict[bytes, bytes] | None, labels: str | None) -> list[str] | None:
-    """The class names that a Hugging Face data set stores with its label column."""
-    try:
-        features = files.parse_json((metadata or {})[b"huggingface"], "the schema", "JSON")["info"]["features"]
-        names: list[str] = features[labels]["names"]
-    except (SoftkinError, KeyError, TypeError):
-        return None
-    return names
+    return Columns([column], [positive], reading.kind or said or roles.kind_in_words(Path(name).stem), positive)

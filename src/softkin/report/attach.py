@@ -1,21 +1,20 @@
 """Images and texts of samples, read from files for the page; an image is decoded when it is needed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin import SoftkinError
-from softkin._io import files, parquet
+from softkin._io import files, roles
+from softkin._io import tables as table_files
 from softkin.lab.data import images as decoding
 
 Ids = Tensor | Sequence[str] | None
 
-IMAGE_COLUMNS = ("image", "img", "images", "picture")
-TEXT_COLUMNS = ("text", "sentence", "content", "review", "texts")
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 
 
@@ -36,18 +35,18 @@ class LazyImages:
 
 
 def images(path: str | Path, ids: Ids, num_samples: int) -> LazyImages:
-    """The samples' images from a folder or from a parquet file.
+    """The samples' images from a folder or from a table.
 
     In a folder, a file belongs to the sample whose id is the file's name, with or without the suffix, or its path below
     the folder. If the ids match no names, the folder must hold exactly one file per sample, and the files are taken in
-    the order of their names. A parquet file has one row per sample, or the sample ids are its row numbers.
+    the order of their names. A table has one row per sample, or the sample ids are its row numbers.
     """
     path = Path(path)
     if path.is_dir():
         return _from_folder(path, ids, num_samples)
-    if path.suffix.lower() != ".parquet":
-        raise SoftkinError(f"--images must name a folder of images or a .parquet file, got {path}.")
-    cells = _parquet_column(path, IMAGE_COLUMNS, "an image column")
+    if table_files.form_of(path) is None:
+        raise SoftkinError(f"--images must name a folder of images or a table such as a .parquet file, got {path}.")
+    cells = _column(path, "image")
     content: list[Any] = [cell.get("bytes") if isinstance(cell, dict) else cell for cell in cells]
     if not all(isinstance(cell, bytes) for cell in content):
         raise SoftkinError(f"{path} must hold encoded images as bytes in each row.")
@@ -81,42 +80,25 @@ def _from_folder(folder: Path, ids: Ids, num_samples: int) -> LazyImages:
 
 
 def texts(path: str | Path, ids: Ids, num_samples: int) -> list[str]:
-    """The samples' texts: the lines of a .txt file, or the text column of a .csv, .tsv, .jsonl or .parquet file."""
+    """The samples' texts: the lines of a .txt file, or the text column of any table."""
     path = Path(path)
-    form = path.suffix.lower()
-    if form == ".txt":
+    if path.suffix.lower() == ".txt":
         cells: list[Any] = files.read_bytes(path, "texts").decode("utf-8", errors="replace").splitlines()
-    elif form == ".parquet":
-        cells = _parquet_column(path, TEXT_COLUMNS, "a text column")
-    elif form in (".csv", ".tsv", ".jsonl"):
-        cells = list(_text_cells(path, form))
+    elif table_files.form_of(path) is not None:
+        cells = _column(path, "text")
     else:
-        raise SoftkinError(f"--texts must name a .txt, .csv, .tsv, .jsonl or .parquet file, got {path}.")
+        raise SoftkinError(f"--texts must name a .txt file or a table, {', '.join(table_files.FORMATS)}, got {path}.")
     place = _places(len(cells), ids, num_samples, str(path), "texts")
     return [str(cells[place(row)] or "") for row in range(num_samples)]
 
 
-def _text_cells(path: Path, form: str) -> Iterator[Any]:
-    import csv
-    import io
-
-    content = files.read_bytes(path, "texts").decode("utf-8", errors="replace")
-    if form == ".jsonl":
-        for number, line in enumerate(content.splitlines(), start=1):
-            if line.strip():
-                row = files.parse_json(line.encode(), f"{path}, line {number}", "jsonl")
-                yield row if isinstance(row, str) else _chosen(row, str(path))
-        return
-    reader = csv.DictReader(io.StringIO(content, newline=""), delimiter="\t" if form == ".tsv" else ",")
-    for row in reader:
-        yield _chosen(row, str(path))
-
-
-def _chosen(row: Any, path: str) -> Any:
-    name = next((name for name in TEXT_COLUMNS if isinstance(row, dict) and name in row), None)
+def _column(path: Path, role: Literal["image", "text"]) -> list[Any]:
+    """The cells of the column that plays a role by its name."""
+    table = table_files.open_table(path)
+    name = roles.find(table.columns, role)
     if name is None:
-        raise SoftkinError(f"{path} must have a text column, called one of {', '.join(TEXT_COLUMNS)}.")
-    return row[name]
+        raise SoftkinError(f"{path} must have a column of {role}s, called {roles.listed(role)}.")
+    return [cell for (cell,) in table.cells(name)]
 
 
 def _places(count: int, ids: Ids, num_samples: int, name: str, what: str) -> Callable[[int], int]:
@@ -127,13 +109,3 @@ def _places(count: int, ids: Ids, num_samples: int, name: str, what: str) -> Cal
         known = ids
         return lambda row: int(known[row])
     raise SoftkinError(f"{name} must hold as many {what} as there are samples: it holds {count:,} for {num_samples:,}.")
-
-
-def _parquet_column(path: Path, wanted: Sequence[str], what: str) -> list[Any]:
-    size = files.require_regular(path)
-    with files.reading(path, "parquet"):
-        file = parquet.opened(path, size, str(path))
-        name = next((name for name in wanted if name in file.schema_arrow.names), None)
-        if name is None:
-            raise SoftkinError(f"{path} must have {what}, called one of {', '.join(wanted)}.")
-        return list(parquet.column(file, size, name, f"{path}: `{name}`"))

@@ -16,7 +16,7 @@ from softkin._core.checks import Array
 from softkin._core.progress import track
 from softkin._io.files import number
 from softkin.calibrators import Calibrator, TemperatureScaling
-from softkin.calibrators.selection import cross_fit
+from softkin.calibrators.held_out import cross_fit
 from softkin.decisions import select
 from softkin.evaluation import in_memory, ood
 from softkin.evaluation.comparison import difference

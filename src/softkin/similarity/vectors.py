@@ -96,7 +96,7 @@ def from_blocks(
     Args:
         num_classes: K.
         rows: Takes class numbers (r,) and returns their distances (r, K), float64; a class's distance to itself is
-            ignored. ``distances.Taxonomy.rows`` returns such a function.
+            ignored. ``distances.taxonomy.rows`` returns such a function.
         beta: Sharpness, at least 0.
         top_m: Number of classes to keep for each class.
         device: Device on which the rows are computed.

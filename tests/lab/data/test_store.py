@@ -119,7 +119,7 @@ def flip(path, place=-1):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("file", ["values.npy", "labels.npy", "about.json"])
+@pytest.mark.parametrize("file", ["values.npy", "about.safetensors"])
 @pytest.mark.parametrize("harm", ["flip", "cut", "empty", "gone"])
 def test_a_damaged_entry_is_found_and_made_again(table, file, harm, cifar100):
     first = data.load(table)
@@ -143,8 +143,9 @@ def test_a_damaged_entry_is_found_and_made_again(table, file, harm, cifar100):
 def test_a_changed_class_name_is_found(table):
     first = data.load(table)
     (entry,) = entries()
-    about = (entry / "about.json").read_text()
-    (entry / "about.json").write_text(about.replace("class 7", "class X"))
+    about = (entry / "about.safetensors").read_bytes()
+    assert b"class 7" in about
+    (entry / "about.safetensors").write_bytes(about.replace(b"class 7", b"class X"))
     assert data.load(table).class_names == first.class_names
 
 
@@ -152,7 +153,9 @@ def test_a_damaged_text_is_found(tmp_path):
     (tmp_path / "t.csv").write_text("text,label\none two,a\nthree,b\n")
     first = data.load(tmp_path / "t.csv")
     (entry,) = entries()
-    (entry / "texts.json").write_text('["one two", "four"]')
+    about = (entry / "about.safetensors").read_bytes()
+    assert b'["one two", "three"]' in about
+    (entry / "about.safetensors").write_bytes(about.replace(b"three", b"seven"))
     assert data.load(tmp_path / "t.csv").texts == first.texts == ["one two", "three"]
 
 
@@ -173,7 +176,7 @@ def test_processes_at_once_decode_once_and_agree(table, tmp_path):
     code = f"""
 import sys, time
 from pathlib import Path
-from softkin import data
+from softkin.lab import data
 from softkin.lab.data import store
 build = store._build
 def slow(*arguments):
@@ -200,7 +203,7 @@ def test_a_killed_decoding_leaves_no_half_entry(table):
     code = f"""
 import os, signal
 from softkin.lab.data import images
-from softkin import data
+from softkin.lab import data
 decode, count = images._decode, []
 def slow(*arguments):
     count.append(1)
@@ -274,7 +277,7 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
 PEAK = """
 import sys
 from pathlib import Path
-from softkin import data
+from softkin.lab import data
 images, features = sys.argv[1:]
 data.load(images, size=8, progress=False)  # imports and thread pools
 def peak():

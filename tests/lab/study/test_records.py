@@ -6,6 +6,7 @@ import os
 import pytest
 
 from softkin import SoftkinError
+from softkin._io import bundles
 from softkin.lab.study.records import Kept, Records, keep, kept_in, measured, read
 from softkin.metrics.measurement import Measured
 from study_parts import kept
@@ -95,13 +96,18 @@ def test_a_folder_of_other_things(tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "irreplaceable"
 
 
+def sealed(**data):
+    return json.dumps(bundles.sealed(data))
+
+
 BAD_STUDIES = (
     ("{", "damaged"),
-    ('{"format": 99}', "format 99.*update softkin"),
+    (sealed(format=99), "format 99.*update softkin"),
     ("[]", "damaged"),
-    ('{"format": 2}', "damaged: it lacks 'data'"),
-    ('{"format": 2, "data": {}, "spec": {}}', "it lacks 'source'"),
-    ('{"format": 2, "data": [1], "spec": 3}', "damaged"),
+    ('{"format": 2}', "damaged: it lacks 'checksum'"),
+    (sealed(format=2), "damaged: it lacks 'data'"),
+    (sealed(format=2, data={}, spec={}), "it lacks 'source'"),
+    (sealed(format=2, data=[1], spec=3), "damaged"),
     ("[" * 100_000, "nested too deeply"),
     ("\x00\xff", "damaged"),
 )
@@ -129,10 +135,9 @@ def test_a_changed_digit_is_noticed(tmp_path):
     assert path.read_text() != whole
     with pytest.raises(SoftkinError, match="is not what was written: it is damaged, or was changed by hand"):
         kept_in(tmp_path)
-    old = {key: value for key, value in json.loads(whole).items() if key != "checksum"}
-    path.write_text(json.dumps(old))  # as softkin wrote it before it had checksums
-    assert kept_in(tmp_path) == kept()
-    keep(tmp_path, kept())
+    path.write_text(json.dumps({key: value for key, value in json.loads(whole).items() if key != "checksum"}))
+    with pytest.raises(SoftkinError, match="it lacks 'checksum'"):
+        kept_in(tmp_path)
 
 
 def _start(folder, others):

@@ -56,7 +56,6 @@ def test_by_default_every_smoothing_method_tunes_itself_in_one_training():
         expected = {"alpha": "auto", "beta": "auto"} if base in smooth else {"uniform": {"alpha": "auto"}}.get(base)
         assert values == (expected or {"one-hot": {}, "mixup": {"mixing": 0.2}, "online": {"alpha": 0.5}}[base])
     assert StudySpec.from_dict(spec.to_dict()) == spec
-    assert "top_m" not in spec.to_dict()  # which would rename the studies of earlier versions
     # With more values of β there are more trials, but α of uniform smoothing has still nothing to try.
     spec = StudySpec(methods=PAPER, alpha="auto", beta=(1.0, 2.0), top_m=5)
     assert spec.candidates("we") == [{"alpha": "auto", "beta": beta, "top_m": 5} for beta in (1.0, 2.0)]
@@ -176,11 +175,3 @@ def test_trials_that_are_made_up_all_differ(alpha):
         tried = [tuple(values.items()) for values in spec.candidates(base)]
         assert len(set(tried)) == 5
     assert all(values["alpha"] < 1 for values in spec.candidates("uniform"))
-
-
-def test_old_keys_are_read_and_leave_a_study_its_digest():
-    fields = {"data": "digits", "seeds": 2, "methods": ["one-hot", "we"], "alpha": 0.1, "beta": [1, 2, 4]}
-    spec = StudySpec.from_dict({**fields, "per_class": 5})
-    assert spec == StudySpec.from_dict({**fields, "max_per_class": 5})
-    assert spec.to_dict()["max_per_class"] == 5
-    assert spec.digest == "bf3cc74859a7734f"  # by which earlier versions knew it

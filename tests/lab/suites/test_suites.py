@@ -107,7 +107,9 @@ def test_networks_and_recipes_of_the_tables():
     first, two = suites.load("table1"), suites.load("table2")
     assert [part.study.model for part in first.parts("full")] == ["densenet161", "resnet18", "wrn(units=5)"]
     assert [part.study.model for part in two.parts("full")] == ["densenet161", "resnet34", "wrn50_2"]
-    assert [part.study.latent_dim for part in (*first.parts("full"), *two.parts("full"))] == [256] * 3 + [1024] * 3
+    assert [part.study.sources["latent_dim"] for part in (*first.parts("full"), *two.parts("full"))] == [256] * 3 + [
+        1024
+    ] * 3
     assert {part.study.alpha for part in first.parts("full")} == {(0.1,)}
     betas = first.parts("full")[0].study.beta
     assert (min(betas), max(betas)) == (0.5, 6)
@@ -221,7 +223,7 @@ def test_absent_specs():
 
 # miniatures: every spec through real training, on digits
 
-RECIPE = 'recipe = { name = "small", epochs = 3 }\nlatent_dim = 8\nper_class = 5\nvalidation = 200\ntest = 300\n'
+RECIPE = 'recipe = { name = "small", epochs = 3 }\nsources = { latent_dim = 8 }\nmax_per_class = 5\nvalidation = 200\ntest = 300\n'
 
 
 def miniature(name, folder):

@@ -15,11 +15,11 @@ from torch.nn import functional as F
 
 from softkin import bayes, metrics, report, smoothing
 from softkin.lab import data, models, study, training
-from softkin.lab.study import notes
+from softkin.lab.study import advice
 from softkin.lab.training import Method, Recipe
-from softkin.lab.training.companions import cost
+from softkin.lab.training.fitting import cost
 from softkin.lab.training.objectives import objective
-from softkin.lab.training.penalties import lagrangian_penalty, lagrangian_slope
+from softkin.lab.training.objectives.penalties import lagrangian_penalty, lagrangian_slope
 from softkin.lab.training.session import Session
 from softkin.lab.training.validation import refined_nll
 from study_parts import quick, without_pictures  # noqa: F401  a fixture
@@ -189,7 +189,7 @@ class Cut(Exception):
 
 @pytest.mark.parametrize("name", FEW)
 def test_a_run_that_was_cut_off_predicts_the_same_to_the_bit(split, tmp_path, name):
-    options = {"stop_by": "ece"} if name.startswith("stop") else {}
+    options = {"stop_by": "ece_hist"} if name.startswith("stop") else {}
     whole = fit(split, FEW[name], **options)
     steps = 8 * 2 * {"ensemble": 2, "distilled": 3}.get(name, 1)
     for last in (3, steps // 2 + 1, steps - 1):
@@ -316,7 +316,7 @@ METHODS = ["one-hot", "ts", "mc-dropout", "swag", "laplace", "ensemble", "distan
 def test_a_laplace_column_that_is_far_too_unsure_is_explained():
     cells = [{"signed_gap": study.tables.Cell(mean, values=(mean,))} for mean in (-0.62, -0.03)]
     rows = [study.tables.Row("laplace", "Laplace", each) for each in cells]
-    (note,) = notes.too_wide(rows)
+    (note,) = advice.too_wide(rows)
     assert note.startswith(
         "Laplace is under-confident by 62 points. The network is nearly certain of its training rows"
     )

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from softkin._core.randomness import key
 from softkin.lab import data
 from softkin.lab.data import Labelled
 from softkin.lab.training import Method, Recipe, Standardisation
-from softkin.lab.training.batches import Batches, Inputs, Mix, Window, key
+from softkin.lab.training.batches import Batches, Inputs, Mix, Window
 
 CPU = torch.device("cpu")
 

@@ -14,7 +14,9 @@ from softkin import distances, similarity, smoothing
 from softkin.lab import data
 from softkin.lab.training import Method, class_distances
 from softkin.lab.training.methods import METHODS, in_words
-from softkin.lab.training.objectives import focal_loss, mixed_targets, objective
+from softkin.lab.training.objectives import objective
+from softkin.lab.training.objectives.mixing import mixed_targets
+from softkin.lab.training.objectives.penalties import focal_loss
 
 K = 5
 

@@ -12,6 +12,7 @@ from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.names import did_you_mean
 from softkin._io import cache, files
+from softkin._io import tables as table_files
 from softkin.lab.data import archives, arrays, catalogue, cifar, folders, hub, idx, images, objects, store, tables
 from softkin.lab.data.labelled import Content, Labelled, Samples
 from softkin.lab.data.source import OUT_OF_SCOPE, DataSource, canonical, chosen
@@ -150,19 +151,19 @@ def _file(path: Path, progress: bool | None) -> DataSource:
             raise SoftkinError(f"{path}: {error}") from error
     if suffix == ".npz":
         return arrays.npz_source(path)
-    if suffix in tables.SUFFIXES:
+    if table_files.form_of(path) is not None:
         return tables.file_source(path)
     if "idx1-ubyte" in path.name or "idx3-ubyte" in path.name:
         raise SoftkinError(f"{path} is one file of a data set; pass the folder, {path.parent}.")
     raise SoftkinError(
-        f"{path} has no known format; a folder of class folders, .parquet, .csv, .jsonl, .npz, the official archives "
-        "of CIFAR and Tiny-ImageNet (.tar.gz, .zip), or a folder of idx files can be read."
+        f"{path} has no known format; a folder of class folders, a table ({', '.join(table_files.FORMATS)}), .npz, the "
+        "official archives of CIFAR and Tiny-ImageNet (.tar.gz, .zip), or a folder of idx files can be read."
     )
 
 
 def is_known_file(path: Path) -> bool:
     """Whether a file of this name can be a data source."""
-    return archives.is_archive(path) or path.suffix.lower() in {".npz", *tables.SUFFIXES}
+    return archives.is_archive(path) or path.suffix.lower() == ".npz" or table_files.form_of(path) is not None
 
 
 def check(name: str) -> None:

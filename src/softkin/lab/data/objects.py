@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin._core.progress import track
-from softkin._io import files
+from softkin._io import files, roles
 from softkin.lab.data import images, text
 from softkin.lab.data.labelled import Content, SampleKind, numbered
 from softkin.lab.data.source import WHOLE, DataSource
-from softkin.lab.data.tables import IMAGE_COLUMNS, LABEL_COLUMNS, TEXT_COLUMNS
 
 TOGETHER = 256  # samples per chunk
 
@@ -72,8 +71,8 @@ def _read(dataset: Any, words: str, progress: bool | None) -> Content:
 def _item(dataset: Any, row: int) -> tuple[Any, Any]:
     item = dataset[row]
     if isinstance(item, dict):
-        label = next((item[name] for name in LABEL_COLUMNS if name in item), None)
-        value = next((item[name] for name in (*IMAGE_COLUMNS, *TEXT_COLUMNS) if name in item), None)
+        label = item.get(roles.find(item, "label") or "")
+        value = item.get(roles.find(item, "image") or roles.find(item, "text") or "")
         if label is None or value is None:
             raise SoftkinError(f"sample {row} must hold a label and an image or text, it holds {', '.join(item)}.")
         return value, label
@@ -90,7 +89,7 @@ def _class_names(dataset: Any) -> list[str] | None:
             return list(classes)
         features = getattr(dataset, "features", None)
         if isinstance(features, dict):
-            named = next((features[name] for name in LABEL_COLUMNS if name in features), None)
+            named = features.get(roles.find(features, "label") or "")
             if isinstance(getattr(named, "names", None), list):
                 return list(named.names)  # type: ignore[union-attr]
         dataset = getattr(dataset, "dataset", None)

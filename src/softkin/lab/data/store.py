@@ -1,8 +1,8 @@
-"""Decoded data on disk: one folder per entry, memory-mapped when read, written atomically.
+"""Decoded data on disk: one folder per entry, with values that are memory-mapped and a bundle of everything else.
 
-An entry is keyed by the content that it was decoded from, and stores the digest of its own content. Files that have not
-changed since they were written are trusted. Otherwise the digest is computed again, and an entry that does not match
-it is decoded again.
+An entry is keyed by the content that it was decoded from, and stores the digest of its own content. Values that have
+not changed since they were written are trusted. Otherwise the digest is computed again, and an entry that does not
+match it is decoded again.
 """
 
 import contextlib
@@ -16,17 +16,18 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from softkin import SoftkinError
-from softkin._io import cache, files
+from softkin._io import bundles, cache, files
 from softkin.lab.data.labelled import Content, Labelled
 
-FORMAT = 2  # version of the entries and of everything that affects decoding
+FORMAT = 3  # version of the entries and of everything that affects decoding
 IN_MEMORY = 2**30  # bytes: larger selections of rows are written to a file
 CHUNK = 2**24  # bytes read or copied at a time
 
-VALUES, LABELS, TEXTS, ABOUT = "values.npy", "labels.npy", "texts.json", "about.json"
+VALUES, ABOUT = "values.npy", "about.safetensors"
 
 
 def open_or_build(key: str, source: str, make: Callable[[], Content]) -> Labelled:
@@ -50,8 +51,7 @@ def keep(content: Content, source: str) -> Labelled:
     """Store content that is known only after reading; the key is the digest of the content itself."""
     decoded = cache.made("decoded")
     with _building(decoded / f"object-{os.getpid()}-{threading.get_ident()}") as temporary:
-        _write(temporary, content)
-        path = decoded / str(files.read_json(temporary / ABOUT, "an entry")["digest"])
+        path = decoded / _write(temporary, content)
         if _open(path, source) is None:
             _put(temporary, path)
     entry = _open(path, source)
@@ -100,8 +100,8 @@ def _put(temporary: Path, path: Path) -> None:
             raise
 
 
-def _write(folder: Path, content: Content) -> None:
-    """Write all files of an entry and sync them to disk."""
+def _write(folder: Path, content: Content) -> str:
+    """Write both files of an entry, sync them to disk, and return the digest of the content."""
     rows, seen, shape, dtype = len(content.labels), 0, None, None
     whole = hashlib.sha256()
     with (folder / VALUES).open("wb") as file:
@@ -120,27 +120,20 @@ def _write(folder: Path, content: Content) -> None:
         _flush(file)
     if shape is None or seen != rows:
         raise SoftkinError(f"there must be a sample for each label, got {seen} samples for {rows} labels.")
-    labels = np.ascontiguousarray(content.labels, dtype="<i8")
     _close(whole, content, shape, np.dtype(dtype))
-    with (folder / LABELS).open("wb") as file:
-        np.save(file, labels, allow_pickle=False)
-        _flush(file)
-    names = [VALUES, LABELS]
-    if content.texts is not None:
-        with (folder / TEXTS).open("wb") as file:
-            file.write(json.dumps(content.texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-            _flush(file)
-        names.append(TEXTS)
-    _write_about(
-        folder,
-        {
-            "class_names": content.class_names,
-            "kind": content.kind,
-            "peak": content.peak,
-            "digest": whole.hexdigest(),
-            "files": {name: cache.stamp(folder / name) for name in names},
-        },
-    )
+    about = {
+        "class_names": content.class_names,
+        "kind": content.kind,
+        "peak": content.peak,
+        "digest": whole.hexdigest(),
+        "values": cache.stamp(folder / VALUES),
+    }
+    tensors = {"labels": torch.from_numpy(np.array(content.labels, dtype=np.int64))}
+    if content.texts is not None:  # not in the description, whose size safetensors limits
+        texts = json.dumps(content.texts, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        tensors["texts"] = torch.frombuffer(bytearray(texts), dtype=torch.uint8)
+    bundles.write(folder / ABOUT, about, tensors)
+    return whole.hexdigest()
 
 
 def _room(folder: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -165,23 +158,19 @@ def _close(whole: Any, content: Content, shape: tuple[int, ...], dtype: np.dtype
     whole.update(json.dumps(about).encode())
 
 
-def _write_about(folder: Path, about: dict[str, Any]) -> None:
-    files.write(folder / ABOUT, files.canonical_json({**about, "seal": files.sha256_of_json(about)}))
-
-
 def _open(path: Path, source: str) -> Labelled | None:
     """The entry, or None if it is missing or damaged."""
     try:
-        about = files.read_json(path / ABOUT, "an entry")
-        if about.pop("seal") != files.sha256_of_json(about):
-            return None
-        stamps = {name: cache.stamp(path / name) for name in about["files"]}
+        about, tensors = bundles.read(path / ABOUT, "an entry")
+        stamp = cache.stamp(path / VALUES)
         # Copy-on-write avoids torch's warning, but the kernel grants it only if memory could hold the copy.
-        mode: Any = "c" if stamps[VALUES][0] <= IN_MEMORY else "r"
+        mode: Any = "c" if stamp[0] <= IN_MEMORY else "r"
         values = np.load(path / VALUES, mmap_mode=mode, allow_pickle=False)
-        labels = np.load(path / LABELS, allow_pickle=False)
-        texts = files.read_json(path / TEXTS, "texts") if TEXTS in about["files"] else None
-        if stamps != about["files"]:
+        labels = tensors["labels"].numpy()
+        texts = None
+        if "texts" in tensors:
+            texts = files.parse_json(tensors["texts"].numpy().tobytes(), path, "texts")
+        if stamp != about["values"]:
             content = Content(labels, about["class_names"], about["kind"], _pieces(values), texts, about["peak"])
             whole = hashlib.sha256()
             for piece in content.chunks:
@@ -190,7 +179,7 @@ def _open(path: Path, source: str) -> Labelled | None:
             if whole.hexdigest() != about["digest"]:
                 return None
             with contextlib.suppress(SoftkinError):  # a cache filled by others may be read-only
-                _write_about(path, {**about, "files": stamps})
+                bundles.write(path / ABOUT, {**about, "values": stamp}, tensors)
     except (SoftkinError, OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None
     return Labelled(

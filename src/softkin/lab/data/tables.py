@@ -1,10 +1,8 @@
-"""Tables with a column of labels and a column of images or text: Hugging Face's parquet files, CSV and JSONL."""
+"""Tables with a column of labels and a column of images or text, of any format that is read as a table."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softkin import SoftkinError
-from softkin._io import cache, files, parquet
+from softkin._io import cache, files, roles
+from softkin._io import tables as table_files
+from softkin._io.tables import Table
 from softkin.lab.data import images, text
 from softkin.lab.data.labelled import Content, numbered
 from softkin.lab.data.source import OUT_OF_SCOPE, WHOLE, DataSource, canonical, is_part
 from softkin.lab.data.wordnet import named
 
-SUFFIXES = {".parquet", ".csv", ".jsonl"}
-LABEL_COLUMNS = ("label", "fine_label", "labels", "target", "intent", "category", "class")
-IMAGE_COLUMNS = ("image", "img", "images")
-TEXT_COLUMNS = ("text", "sentence", "query", "utterance", "question", "review", "content")
-MOST_COLUMNS = 10_000  # of a CSV
-BLOCK = 2**26  # bytes: the maximum length of a CSV or JSONL row
+TEXT_FORMS = ("csv", "tsv", "jsonl", "json")  # which hold no images
 
+_WHOLE = re.compile(r"\s*[+-]?\d+(\.0*)?\s*")
 _SHARD = re.compile(r"-\d+-of-\d+$")  # train-00003-of-00017.parquet is a shard of train
 
 
@@ -75,11 +71,12 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _tables(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+    found = (file for file in folder.iterdir() if table_files.form_of(file) not in (None, "json") and file.is_file())
+    return sorted(found)  # a .json beside tables describes them
 
 
 def _part_of(file: Path) -> str:
-    stem = _SHARD.sub("", file.stem)
+    stem = _SHARD.sub("", file.name.partition(".")[0])
     first = re.split(r"[-_.]", stem)[0]  # train-subset belongs to train
     return canonical(first) if canonical(first) in ("train", "validation", "test") else stem.lower()
 
@@ -101,7 +98,7 @@ def _source(root: Path, tables: Mapping[str, Sequence[Path]], words: str) -> Dat
 def _parts(tables: Mapping[str, Sequence[Path]], paths: Sequence[Path]) -> list[str]:
     columns, parts = _columns(paths[0]), list(tables)
     if columns.part is not None and parts == [WHOLE]:
-        written = dict.fromkeys(canonical(str(part)) for part in _column(paths, columns.part))
+        written = dict.fromkeys(canonical(str(part)) for part in _cells(paths, columns.part)[0])
         parts = [part for part in written if not part.startswith(OUT_OF_SCOPE)]
     if not columns.are_images and _classes(paths, columns).outside is not None:
         parts.append(OUT_OF_SCOPE)
@@ -109,111 +106,46 @@ def _parts(tables: Mapping[str, Sequence[Path]], paths: Sequence[Path]) -> list[
 
 
 def _columns(path: Path) -> Columns:
-    names = _column_names(path)
-    label = next((name for name in LABEL_COLUMNS if name in names), None)
+    names = list(_opened(path).columns)
+    label = roles.find(names, "label")
     if label is None:
-        *first, last = (f"`{name}`" for name in LABEL_COLUMNS)
-        raise SoftkinError(f"{path} must have a column {', '.join(first)} or {last}, it has {', '.join(names[:20])}.")
-    image = next((name for name in IMAGE_COLUMNS if name in names), None)
-    value = image or next((name for name in TEXT_COLUMNS if name in names), None)
-    if value is None or (image is not None and path.suffix.lower() != ".parquet"):
+        raise SoftkinError(f"{path} must have a column {roles.listed('label', 20)}, it has {', '.join(names[:20])}.")
+    rest = [name for name in names if name != label]
+    image = roles.find(rest, "image")
+    value = image or roles.find(rest, "text")
+    if value is None or (image is not None and table_files.form_of(path) in TEXT_FORMS):
         raise SoftkinError(
-            f"{path} must have a column of images (parquet only; {', '.join(IMAGE_COLUMNS)}) or of text "
-            f"({', '.join(TEXT_COLUMNS)}), it has {', '.join(names[:20])}."
+            f"{path} must have a column of images (parquet only; {roles.listed('image')}) or of text "
+            f"({roles.listed('text')}), it has {', '.join(names[:20])}."
         )
     return Columns(label, value, image is not None, "split" if "split" in names else None)
 
 
-def _column_names(path: Path) -> list[str]:
-    form = path.suffix.lower().lstrip(".")
-    with files.reading(path, form):
-        if form == "parquet":
-            return list(_parquet(path).schema_arrow.names)
-        return list(_text_columns(path, *cache.stamp(path)))
-
-
-def _parquet(path: Path) -> Any:
-    return parquet.opened(path, files.require_regular(path), str(path))
-
-
-@lru_cache(maxsize=4)
-def _text_columns(path: Path, *_stamp: int) -> dict[str, list[Any]]:
-    """All columns of a CSV or JSONL file, cached briefly because several are requested one after another."""
-    if path.suffix.lower() == ".jsonl":
-        return _jsonl(path)
-    import pyarrow as pa
-    from pyarrow import csv
-
-    files.within("bytes", files.require_regular(path), str(path))
-    with files.open_file(path) as file:  # all columns are parsed, also those that nobody uses
-        columns = 1 + file.readline(BLOCK).count(b",")
-    if columns > MOST_COLUMNS:
-        raise SoftkinError(f"{path} must have at most {MOST_COLUMNS:,} columns, its first line has {columns:,}.")
-    table = csv.read_csv(
-        path,
-        read_options=csv.ReadOptions(block_size=BLOCK),
-        parse_options=csv.ParseOptions(newlines_in_values=True),
-        convert_options=csv.ConvertOptions(column_types=dict.fromkeys(TEXT_COLUMNS, pa.string())),
-    )
-    twice = next((name for name, count in Counter(table.column_names).items() if count > 1), None)
-    if twice is not None:
-        raise SoftkinError(f"{path} must name each column once, but `{twice}` appears twice.")
-    return {name: table[name].to_pylist() if name in _USED else [] for name in table.column_names}
-
-
-_USED = frozenset((*LABEL_COLUMNS, *IMAGE_COLUMNS, *TEXT_COLUMNS, "split"))
-
-
-def _jsonl(path: Path) -> dict[str, list[Any]]:
-    """Columns of a file with one object per line; missing keys are None. Recursive C parsers crash on deep nesting."""
-    columns: dict[str, list[Any]] = {}
-    rows = 0
-    with files.open_file(path) as file:
+def _opened(path: Path) -> Table:
+    """The table, refused if it is a text that would not fit in memory."""
+    if table_files.form_of(path) in TEXT_FORMS:
         files.within("bytes", files.require_regular(path), str(path))
-        for number, line in enumerate(iter(lambda: file.readline(BLOCK), b""), start=1):
-            if len(line) == BLOCK:
-                raise SoftkinError(f"{path}, line {number} must be shorter than {BLOCK:,} bytes.")
-            if not line.strip():
-                continue
-            content = files.parse_json(line, f"{path}, line {number}", "jsonl")
-            if not isinstance(content, dict):
-                raise SoftkinError(f"{path}, line {number} must be a JSON object, got {type(content).__name__}.")
-            for name in content:
-                if name not in columns and len(columns) < 1000:
-                    columns[name] = [None] * rows if name in _USED else []
-            for name in _USED.intersection(columns):
-                columns[name].append(content.get(name))
-            rows += 1
-    if not rows:
-        raise SoftkinError(f"{path} must hold at least one line, it holds none.")
+    return table_files.open_table(path)
+
+
+def _cells(paths: Sequence[Path], *names: str) -> list[list[Any]]:
+    """All cells of some columns of several files; numbers that a file writes as text are numbers again."""
+    columns: list[list[Any]] = [[] for _ in names]
+    for path in paths:
+        rows = list(_opened(path).cells(*names))
+        for place, column in enumerate(columns):
+            own = [row[place] for row in rows]
+            column += own if names[place] in roles.NAMES["text"] else _numbers(own)
     return columns
 
 
-def _column(paths: Sequence[Path], name: str) -> list[Any]:
-    return [cell for path in paths for cell in _cells(path, name)]
-
-
-def _cells(path: Path, name: str) -> Iterator[Any]:
-    """The cells of a column in order."""
-    form = path.suffix.lower().lstrip(".")
-    with files.reading(path, form):
-        if form != "parquet":
-            yield from _text_columns(path, *cache.stamp(path))[name]
-            return
-        yield from parquet.column(_parquet(path), files.require_regular(path), name, f"{path}: `{name}`")
-
-
-def _known_names(path: Path, label: str) -> list[str] | None:
-    """The class names stored in the file's metadata by Hugging Face."""
-    if path.suffix.lower() != ".parquet":
-        return None
-    try:
-        with files.reading(path, "parquet"):
-            metadata = _parquet(path).schema_arrow.metadata or {}
-        names = files.parse_json(metadata[b"huggingface"], path, "JSON")["info"]["features"][label]["names"]
-    except (SoftkinError, KeyError, TypeError):
-        return None
-    return [str(name) for name in names] if isinstance(names, list) else None
+def _numbers(cells: list[Any]) -> list[Any]:
+    """Whole numbers, if all texts are written ones; empty cells are None."""
+    missing = [cell is None or cell in table_files.EMPTY for cell in cells]
+    there = [cell for cell, is_missing in zip(cells, missing, strict=True) if not is_missing]
+    if not there or not all(isinstance(cell, str) and _WHOLE.fullmatch(cell) for cell in there):
+        return cells
+    return [None if is_missing else int(float(cell)) for cell, is_missing in zip(cells, missing, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -228,9 +160,10 @@ class Classes:
 
 
 def _classes(paths: Sequence[Path], columns: Columns) -> Classes:
-    known = _known_names(paths[0], columns.label)
+    known = _opened(paths[0]).names_of(columns.label)
     if known is None:
-        cells = {cell for cell in _column(paths, columns.label) if cell is not None}
+        (labels,) = _cells(paths, columns.label)
+        cells = {cell for cell in labels if cell is not None}
         if all(isinstance(cell, int) and not isinstance(cell, bool) for cell in cells):
             most = max(cells, default=-1)
             pairs: list[tuple[Any, str]] = list(enumerate(numbered(most + 1, f"{paths[0]}, by its `{columns.label}`,")))
@@ -261,11 +194,17 @@ def _read(
     classes = _classes(paths, columns)
     names = named(classes.names, beside[0]) if beside else classes.names
     own = tables.get(part, paths)
-    cells = _column(own, columns.label)
+    by_part = part not in tables and part != OUT_OF_SCOPE and columns.part is not None
+    wanted = [
+        columns.label,
+        *([] if columns.are_images else [columns.value]),
+        *([columns.part or ""] if by_part else []),
+    ]
+    cells, *others = _cells(own, *wanted)
     rows = np.array([(classes.outside is not None and cell == classes.outside) for cell in cells], dtype=bool)
     rows = rows if part == OUT_OF_SCOPE else ~rows
-    if part not in tables and part != OUT_OF_SCOPE and columns.part is not None:
-        rows &= np.array([canonical(str(cell)) == part for cell in _column(own, columns.part)], dtype=bool)
+    if by_part:
+        rows &= np.array([canonical(str(cell)) == part for cell in others[-1]], dtype=bool)
     where = np.flatnonzero(rows).tolist()
     if not where:
         raise SoftkinError(f"{own[0]} must hold samples, got none.")
@@ -275,9 +214,7 @@ def _read(
     if columns.are_images:
         encoded = _encoded(own, columns.value, rows)
         return Content(labels, names, "images", images.decoded(encoded, total=len(where), size=size, progress=progress))
-    written = _column(own, columns.value)
-    _text_columns.cache_clear()
-    texts = [str(written[row]) if written[row] is not None else "" for row in where]
+    texts = [str(others[0][row]) if others[0][row] is not None else "" for row in where]
     return Content(labels, names, "text", text.pieces(texts), texts)
 
 
@@ -295,7 +232,7 @@ def _encoded(paths: Sequence[Path], column: str, rows: NDArray[np.bool_]) -> Ite
     """The bytes of each image, read a few at a time."""
     row = 0
     for path in paths:
-        for cell in _cells(path, column):
+        for (cell,) in _opened(path).cells(column):
             content = cell.get("bytes") if isinstance(cell, dict) else cell
             if not isinstance(content, bytes):
                 raise SoftkinError(f"{path}: row {row} of `{column}` holds no bytes of an image.")

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from softkin import SoftkinError
 from softkin._core import checks
+from softkin._core.modes import evaluating
 from softkin._core.names import Registry, did_you_mean
-from softkin._core.seeding import seeded
-from softkin.distances.autoencoder_network import autoencoder
+from softkin._core.randomness import seeded
+from softkin.distances.autoencoder import autoencoder
 from softkin.lab.models.densenet import densenet161
 from softkin.lab.models.resnet import resnet18, resnet34, wrn50_2
 from softkin.lab.models.small import mlp, small
@@ -347,17 +348,12 @@ def _checked(network: nn.Module, num_classes: int, shape: tuple[int, ...], name:
     """The network, refused unless a batch of zeros gives ``num_classes`` columns."""
     like = next((weights for weights in network.parameters() if weights.is_floating_point()), torch.zeros(0))
     zeros = torch.zeros((2, *shape), dtype=like.dtype, device=like.device)
-    training = {module: module.training for module in network.modules()}
-    network.eval()  # keeps BatchNorm's running statistics unchanged
     try:
-        with torch.no_grad(), seeded(0):
+        with torch.no_grad(), seeded(0), evaluating(network):  # which keeps BatchNorm's running statistics unchanged
             out = network(zeros)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{name} does not take inputs of shape {shape}: {first}") from error
-    finally:
-        for module, mode in training.items():
-            module.training = mode
     if not isinstance(out, Tensor) and isinstance(getattr(out, "logits", None), Tensor):
         network, out = Logits(network).train(network.training), out.logits
     if not isinstance(out, Tensor):

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from softkin.lab import models, training
 from softkin.lab.study import methods as registry
-from softkin.lab.study.perform import one_thread, resolve, split
+from softkin.lab.study.perform import one_thread, resolve
 from softkin.lab.study.plan import Job, Plan, shortened
 from softkin.lab.study.records import Kept, Records
 from softkin.lab.study.spec import StudySpec
+from softkin.lab.training.run import TrainingRun
 
 STEPS = 12  # optimizer steps that are timed, after as many for warm-up
 RESULT = 0.5  # seconds for choosing, calibrating and measuring, which is little beside a training
@@ -85,9 +86,9 @@ def estimate(spec: StudySpec, folder: str | Path, *, device: str | None = None, 
     total = each * to_come
     for job in jobs:
         if job.digest not in done:
-            if job.kind == "training":
-                networks = _networks(job.spec["method"])
-                total += each * networks * job.spec["recipe"]["epochs"] / kept.spec.recipe["epochs"]
+            if isinstance(job.run, TrainingRun):
+                networks = _networks(job.run.method)
+                total += each * networks * job.run.recipe.epochs / kept.spec.recipe["epochs"]
             elif job.kind == "result":
                 total += RESULT
     return Estimate(kept, jobs, done, total, each, workers or default_workers(device), to_come)
@@ -105,8 +106,9 @@ def _networks(method: str) -> float:
 def _seconds_of_training(plan: Plan, device: str | None) -> float:
     """The time of a full one-hot training and its predictions, extrapolated from ``STEPS`` steps."""
     spec = plan.spec
-    job = plan.training("one-hot", {}, spec.seeds[0])
-    parts = split(spec.data, job.spec["split"])
+    run = plan.training("one-hot", {}, spec.seeds[0]).run
+    assert isinstance(run, TrainingRun)
+    parts = run.rows.split(progress=False)
     batch, epochs = int(plan.recipe["batch_size"]), int(plan.recipe["epochs"])
     steps = max(1, len(parts.train.labels) // batch)
     rows = parts.train.take(range(min(len(parts.train.labels), batch * min(steps, STEPS))))

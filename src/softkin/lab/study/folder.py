@@ -8,6 +8,7 @@ from softkin import predictions
 from softkin.lab.study.claims import Claims
 from softkin.lab.study.plan import Plan
 from softkin.lab.study.records import Record, Records, kept_in, measured
+from softkin.lab.training.run import Unknown
 from softkin.metrics.measurement import Measured
 from softkin.predictions import Predictions
 
@@ -37,8 +38,8 @@ class Result:
 
     def ood(self, name: str) -> Predictions:
         """The predictions for an out-of-distribution set of the study."""
-        number = self.record["ood"].index(name)
-        return predictions.load(self._file(f"ood-{number}"))
+        sets = tuple(self.record["ood"])
+        return predictions.load(self._file(Unknown(sets).file_names()[sets.index(name)]))
 
     def _file(self, name: str) -> Path:
         return self.folder / "runs" / str(self.record["predictions"]) / f"{name}.safetensors"

@@ -7,6 +7,7 @@ names (ts, ets, dir-odir, l1, l2, ae, we); every other spelling that a registry 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from softkin import calibrators, distances
@@ -38,21 +39,13 @@ class StudyMethod:
         return "calibrator" if self.calibrator else "similarity" if self.source else "training"
 
 
-_registry: Registry[StudyMethod] = Registry("method")
-_made_of: list[Any] = []  # the objects that the registry was made of; kept, so that no other object gets their ids
-
-
 def known() -> Registry[StudyMethod]:
     """All methods, including those that a program or notebook has declared."""
-    global _registry
-    declared = [*METHODS.values(), *distances.SOURCES.values(), *calibrators.REGISTRY.values()]
-    if [id(entry) for entry in declared] != [id(entry) for entry in _made_of]:
-        _registry = _collected()
-        _made_of[:] = declared
-    return _registry
+    return _collected(METHODS.changes, distances.SOURCES.changes, calibrators.REGISTRY.changes)
 
 
-def _collected() -> Registry[StudyMethod]:
+@lru_cache(maxsize=1)
+def _collected(*changes: int) -> Registry[StudyMethod]:
     methods: Registry[StudyMethod] = Registry("method")
 
     def add(method: StudyMethod, registry: Registry[Any], name: str) -> None:

@@ -1,6 +1,5 @@
 """Perform one run, on any engine: a job and the folders of its inputs become files and a record."""
 
-import json
 import os
 import platform
 import socket
@@ -9,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,16 +16,17 @@ import torch
 
 from softkin import __version__, calibrators, distances, predictions, similarity, word_vectors
 from softkin._core import checks
-from softkin._io import cache, files
+from softkin._io import cache
 from softkin.lab import data, models, training
 from softkin.lab.data.ood import NOISE
 from softkin.lab.study import measure
 from softkin.lab.study import methods as registry
-from softkin.lab.study.plan import Job
+from softkin.lab.study.plan import DistancesRun, Job, ResultRun
 from softkin.lab.study.records import Kept, Record, read
-from softkin.lab.study.spec import OLD_KEYS, StudySpec, source_files
-from softkin.lab.training.companions import cost
+from softkin.lab.study.spec import StudySpec, source_files
+from softkin.lab.training import run as training_run
 from softkin.lab.training.distances import label_doubts, opened
+from softkin.lab.training.run import Rows, TrainingRun, Unknown
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
@@ -54,12 +53,17 @@ def perform(
     """
     start = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
-    kinds = {"distances": _distances, "training": _training, "result": _result}
-    outcome, names = kinds[job.kind](job, out, inputs, device, work)
+    run = job.run
+    if isinstance(run, DistancesRun):
+        outcome, names = _distances(run, out, device)
+    elif isinstance(run, TrainingRun):
+        outcome, names = _training(run, out, inputs, device, work)
+    else:
+        outcome, names = _result(run, out, inputs)
     record: Record = {
         "kind": job.kind,
         "title": job.title,
-        "spec": dict(job.spec),
+        "spec": run.spec(),
         "softkin": __version__,
         "versions": versions(),
         "device": str(device or "cpu"),
@@ -93,17 +97,6 @@ def one_thread(threads: int | None) -> Iterator[None]:
 # Data
 
 
-@lru_cache(maxsize=2)
-def _split(key: bytes) -> "Split":
-    about = {OLD_KEYS.get(name, name): value for name, value in json.loads(key).items()}
-    return data.split(about.pop("source"), **about, progress=False)
-
-
-def split(source: str, about: Mapping[str, Any]) -> "Split":
-    """Training, validation and test rows of a seed; cached, as consecutive runs mostly share them."""
-    return _split(files.canonical_json({"source": source, **about}))
-
-
 def resolve(spec: StudySpec) -> Kept:
     """Fill in all fields of a study that depend on the data, and describe the data; cheap checks are made.
 
@@ -118,8 +111,8 @@ def resolve(spec: StudySpec) -> Kept:
 def _resolved(spec: StudySpec) -> Kept:
     if spec.data == "digits" and spec.max_per_class is spec.validation is spec.test is None:
         spec = replace(spec, **DIGITS)  # type: ignore[arg-type]
-    about = {key: getattr(spec, key) for key in ("max_per_class", "validation", "test", "size")}
-    parts = split(spec.data, {"seed": spec.seeds[0], **about})
+    rows = Rows(spec.data, spec.seeds[0], spec.max_per_class, spec.validation, spec.test, spec.size)
+    parts = rows.split(progress=False)
     kind = parts.train.kind
     checks.class_names(parts.train.class_names)
     if not spec.methods:
@@ -150,19 +143,19 @@ def _resolved(spec: StudySpec) -> Kept:
             if not method.source.uses_samples:  # report words without a vector before hours of training
                 options = {"vectors": spec.vectors, "aliases": dict(spec.aliases), **spec.sources}
                 _doubt(spec, parts, method.source.name, _measured(method.source, parts, options))
-    if spec.vectors != "glove" and (spec.looks_up_words or spec.vectors is not None):
+    if spec.looks_up_words or spec.vectors is not None:
         vectors = word_vectors.file_of(spec.vectors)
         contents["vectors"] = cache.content_digest(vectors, [vectors])
     for option, path in source_files(spec.sources).items():
         contents[f"source {option}"] = cache.content_digest(path, [path])
-    rows = {"training": len(parts.train.labels), "validation": len(parts.validation.labels)}
-    rows["test"] = len(parts.test.labels)
+    counts = {"training": len(parts.train.labels), "validation": len(parts.validation.labels)}
+    counts["test"] = len(parts.test.labels)
     about_data = {
         "source": parts.train.source,
         "digest": parts.data_digest,
         "kind": kind,
         "classes": len(parts.train.class_names),
-        "rows": ", ".join(f"{count:,} {name}" for name, count in rows.items()) + " rows",
+        "rows": ", ".join(f"{count:,} {name}" for name, count in counts.items()) + " rows",
         "contents": contents,
     }
     return Kept(spec, about_data)
@@ -202,18 +195,14 @@ def _measured(
     return distances.measure(source.name, parts.train, **mine, seed=0, device=device, progress=False)
 
 
-def _distances(
-    job: Job, out: Path, inputs: Inputs, device: str | None, work: Path | None
-) -> tuple[dict[str, Any], list[str]]:
-    spec, source = job.spec, registry.named(job.spec["distance"]).source
-    assert source is not None
-    parts = split(spec["data"]["source"], spec.get("split") or job.context["split"])
-    vectors = spec.get("vectors") or "glove"  # None: see Plan.distances
+def _distances(run: DistancesRun, out: Path, device: str | None) -> tuple[dict[str, Any], list[str]]:
+    source = distances.SOURCES[run.source]
+    parts = (run.rows or run.named_by).split(progress=False)
     with warnings.catch_warnings():
         if not source.uses_samples:  # ``resolve`` has shown what looks wrong in the names
             warnings.simplefilter("ignore", UserWarning)
-        measured = _measured(source, parts, {**spec, "vectors": vectors}, device)
-    outcome: dict[str, Any] = {"split_digest": parts.digest if "split" in spec else None}
+        measured = _measured(source, parts, run.options, device)
+    outcome: dict[str, Any] = {"split_digest": None if run.rows is None else parts.digest}
     fit = measured.autoencoder
     if fit is not None:
         outcome["autoencoder"] = {"error": fit.error, "pca_error": fit.pca_error, "words": str(fit)}
@@ -230,116 +219,63 @@ def _distances(
 
 
 def _training(
-    job: Job, out: Path, inputs: Inputs, device: str | None, work: Path | None
+    run: TrainingRun, out: Path, inputs: Inputs, device: str | None, work: Path | None
 ) -> tuple[dict[str, Any], list[str]]:
-    spec, seed = job.spec, job.spec["seed"]
-    parts = split(spec["data"]["source"], spec["split"])
-    names = parts.train.class_names
-    build = partial(
-        models.build_for,
-        spec["model"]["name"],
-        len(names),
-        parts.train.input_shape,
-        options=spec["model"]["options"],
-    )
-    method = method_of(job, inputs, names)
-    trained = training.fit_method(
-        build,
-        parts.train,
-        parts.validation,
-        method=method,
-        recipe=training.Recipe.from_dict(spec["recipe"]),
-        seed=seed,
-        folder=work,
-        device=device,
-        progress=False,
-    )
-    written = []
-    ood = spec["ood"] or {"sets": [], "rows": 0}
-    sets: dict[str, Any] = {"validation": parts.validation, "test": parts.test}
-    for number, name in enumerate(ood["sets"]):
-        sets[f"ood-{number}"] = data.out_of_distribution(name, like=parts.train, rows=ood["rows"], seed=0)
-    measured: dict[str, Any] = {}
-    for name, rows in sets.items():
-        predicted = training.predict(trained, rows, device=device, split_digest=parts.digest)
-        predicted.save(out / f"{name}.safetensors", force=True)
-        written.append(f"{name}.safetensors")
-        if name == "validation":
-            measured = measure.on_validation(predicted)
-    return {
-        "seed": seed,
-        "data_digest": spec["data"]["digest"],
-        "split_digest": parts.digest,
-        "effective_target": trained.effective_target,
-        "found": _settled(spec["values"], method, trained.history),
-        "training_seconds": trained.seconds,
-        "cost": cost(trained),
-        "resumed": trained.resumed,
-        "metrics": measured,
-        "history": trained.history,
-        "ood": ood["sets"],
-    }, written
+    method = method_of(run, inputs)
+    outcome = training_run.perform(run, method, out=out, work=work, device=device, progress=False)
+    assert outcome is not None
+    measured = measure.on_validation(outcome.predicted["validation"])
+    record = training_run.record_of(run, outcome, method) | {"metrics": measured}
+    return record, [path.name for path in outcome.written]
 
 
-def method_of(job: Job, inputs: Inputs, class_names: list[str]) -> training.Method:
+def method_of(run: TrainingRun, inputs: Inputs) -> training.Method:
     """The method as ``training`` defines it."""
-    values, method = job.spec["values"], registry.named(job.spec["method"])
+    method = registry.named(run.method)
     if method.training is not None:
+        values: dict[str, Any] = dict(run.values)
         return training.Method(method.training.name, **values)
-    content = distances.read_file(inputs(job.spec["distances"]) / "distances.safetensors", class_names, class_names)
-    if content.kind == "similarity":
-        return training.Method.from_similarity(content.values, alpha=values["alpha"], distance=method.title)
+    train = run.rows.split(progress=False).train
+    measured = distances.measure("file", train, matrix=inputs(run.distances) / "distances.safetensors")
     outputs = None
-    if "outputs" in job.spec:
-        baseline = predictions.load(inputs(job.spec["outputs"]) / "validation.safetensors")
+    if run.outputs is not None:
+        baseline = predictions.load(inputs(run.outputs) / "validation.safetensors")
         outputs = baseline.probabilities, baseline.known_labels
-    asymmetric = content.about.get("asymmetric") is True
-    return training.Method.from_distances(
-        content.values, **values, distance=method.title, outputs=outputs, asymmetric=asymmetric
-    )
+    return training_run.similarity_method(measured, run.values, distance=method.title, outputs=outputs)
 
 
-def _settled(values: Mapping[str, Any], method: training.Method, history: list[dict[str, Any]]) -> dict[str, float]:
-    """The values at which "auto" settled; for an α that moved, that of the last epoch."""
-    ends = {**method.values, **({} if method.auto_alpha is None else {"alpha": history[-1]["alpha"]})}
-    # A similarity from a file already includes its β.
-    return {name: ends[name] for name, value in values.items() if value == "auto" and name in ends}
-
-
-def _result(
-    job: Job, out: Path, inputs: Inputs, device: str | None, work: Path | None
-) -> tuple[dict[str, Any], list[str]]:
-    spec, chosen = job.spec, job.context["chosen"]
-    source = inputs(chosen)
+def _result(run: ResultRun, out: Path, inputs: Inputs) -> tuple[dict[str, Any], list[str]]:
+    assert run.choice is not None
+    source = inputs(run.choice.run)
     record = read(source)
     test = predictions.load(source / "test.safetensors")
-    ood = {name: predictions.load(source / f"ood-{i}.safetensors") for i, name in enumerate(record["ood"])}
+    unknown_files = Unknown(tuple(record["ood"])).file_names()
+    unknown = {name: predictions.load(source / f"{name}.safetensors") for name in unknown_files}
     written: list[str] = []
     target = record["effective_target"]
-    if spec["calibrator"] is not None:
-        fitted = _fitted(spec["calibrator"], predictions.load(source / "validation.safetensors"))
+    if run.calibrator is not None:
+        fitted = _fitted(run.calibrator, predictions.load(source / "validation.safetensors"))
         fitted.save(out / "calibrator")
         written += [f"calibrator/{path.name}" for path in sorted((out / "calibrator").iterdir())]
         test = test.calibrated(fitted)
-        ood = {name: unknown.calibrated(fitted) for name, unknown in ood.items()}
-        sets = {"test": test, **{f"ood-{i}": unknown for i, unknown in enumerate(ood.values())}}
-        for name, calibrated in sets.items():
+        unknown = {name: rows.calibrated(fitted) for name, rows in unknown.items()}
+        for name, calibrated in {"test": test, **unknown}.items():
             calibrated.save(out / f"{name}.safetensors", force=True)
             written.append(f"{name}.safetensors")
         target = f"{target}; {fitted!r}"
     return {
-        "seed": spec["seed"],
-        "method": spec["method"],
-        "chosen": chosen,
-        "values": job.context["values"],
+        "seed": run.seed,
+        "method": run.method,
+        "chosen": run.choice.run,
+        "values": run.choice.values,
         "found": record.get("found", {}),
-        "tried": job.context["tried"],
-        "predictions": chosen if spec["calibrator"] is None else job.digest,
+        "tried": list(run.choice.tried),
+        "predictions": run.choice.run if run.calibrator is None else run.digest,
         "data_digest": record["data_digest"],
         "split_digest": record["split_digest"],
         "effective_target": target,
         "cost": record.get("cost"),
-        "metrics": measure.on_test(test, ood),
+        "metrics": measure.on_test(test, dict(zip(record["ood"], unknown.values(), strict=True))),
         "ood": record["ood"],
     }, written
 

@@ -2,49 +2,101 @@
 
 Three kinds of run, each named by the digest of everything that it depends on:
 
-- "distances": class distances of the training rows of a seed (for word vectors, of the study), used by every trial;
-- "training": one network, one method, one set of values, one seed; writes validation and test predictions;
-- "result": one method, one seed: chooses among the trials, fits the calibrator if the method is one, and measures.
+- ``DistancesRun``: class distances of the training rows of a seed (for class names, of the study), used by every trial;
+- ``TrainingRun``: one network, one method, one set of values, one seed; writes validation and test predictions;
+- ``ResultRun``: one method, one seed: chooses among the trials, fits the calibrator if the method is one, and measures.
 
 Nothing here reads the clock, draws numbers or trains: the same records give the same plan in every process.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from softkin import word_vectors
 from softkin.lab.study import methods as registry
 from softkin.lab.study.records import Kept, Record, measured
-from softkin.lab.study.spec import digest_of
 from softkin.lab.training.methods import Value, in_words
+from softkin.lab.training.recipe import Recipe
+from softkin.lab.training.run import FOLLOWS, Rows, Run, TrainingRun, Unknown
 from softkin.metrics import catalogue
 
-JobKind = Literal["distances", "training", "result"]
 Lookup = Callable[[str], Record | None]
 """The record of a run, by its digest, if the run is done"""
 
 
 @dataclass(frozen=True)
-class Job:
-    """One run."""
+class DistancesRun(Run):
+    """Class distances of training rows, or of class names alone."""
 
-    kind: JobKind
+    kind = "distances"
+
+    source: str
+    """The name of the distance source"""
+    options: Mapping[str, Any]
+    data: Mapping[str, str]
+    """The data's source and digest"""
+    digests: Mapping[str, str | None]
+    """The digests of the files that the options name"""
+    rows: Rows | None
+    """The rows that are measured; None if names are enough"""
+    named_by: Rows = field(metadata=FOLLOWS)
+    """Rows that have the classes"""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The trial that was chosen, and those that it was chosen from."""
+
+    run: str
+    values: Mapping[str, Value]
+    tried: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class ResultRun(Run):
+    """The result of one method on one seed."""
+
+    kind = "result"
+
+    method: str
+    seed: int
+    calibrator: str | None
+    candidates: tuple[str, ...]
+    """The digests of the trainings to choose from"""
+    chosen_by: Mapping[str, Any]
+    """How values are chosen, if there are several"""
+    choice: Choice | None = field(default=None, metadata=FOLLOWS)
+    """None until all deciding trials are done"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a study."""
+
+    run: DistancesRun | TrainingRun | ResultRun
     title: str
     """Its title for messages and tables"""
-    spec: Mapping[str, Any]
-    """Everything that its outcome depends on"""
     needs: tuple[str, ...] = ()
     """Digests of the runs that must be done first"""
-    context: Mapping[str, Any] = field(default_factory=dict)
-    """Further inputs, which follow from those runs"""
 
     @cached_property
     def digest(self) -> str:
         """The digest that names the run."""
-        return digest_of(self.spec)
+        return self.run.digest
+
+    @property
+    def kind(self) -> str:
+        """Whether it measures distances, trains, or makes a result."""
+        return self.run.kind
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it is a result whose values are still to be chosen."""
+        return isinstance(self.run, ResultRun) and self.run.choice is None
 
 
 @dataclass(frozen=True)
@@ -76,7 +128,7 @@ class Plan:
 
     def __init__(self, kept: Kept) -> None:
         self.spec, self.recipe = kept.spec, dict(kept.spec.recipe)
-        self._data = {"source": kept.spec.data, "digest": kept.data["digest"]}
+        self._data = {"source": kept.spec.data, "digest": str(kept.data["digest"])}
         self._contents = kept.contents
         self._methods = registry.known()
         self._trainings: dict[Any, Job] = {}
@@ -88,24 +140,17 @@ class Plan:
         spec = self.spec
         source = self._methods[method].source
         assert source is not None
-        about: dict[str, Any] = {"kind": "distances", "distance": method, "data": self._data}
+        options: dict[str, Any] = {name: value for name, value in spec.sources.items() if name in source.options}
+        digests = {name: self._contents.get(f"source {name}") for name in options}
         if "vectors" in source.options:
-            # None stands for GloVe, as in runs made before softkin had other vectors; the GloVe file does not change.
-            vectors = None if spec.vectors == "glove" else spec.vectors or word_vectors.DEFAULT
-            about |= {"vectors": vectors, "aliases": dict(spec.aliases)}
-            if vectors is not None:
-                about["vectors_digest"] = self._contents.get("vectors")
-        mine = {name: value for name, value in spec.sources.items() if name in source.options}
-        if mine:
-            digests = {name: self._contents.get(f"source {name}") for name in mine}
-            about |= {**mine, "source_digests": digests}
-            if "aliases" in source.options:
-                about["aliases"] = dict(spec.aliases)
-        if "latent_dim" in source.options:
-            about |= {"latent_dim": spec.latent_dim}
-        if source.uses_samples:
-            return Job("distances", f"{source.title} distances, seed {seed}", about | {"split": self._split(seed)})
-        return Job("distances", f"{source.title} distances", about, context={"split": self._split(spec.seeds[0])})
+            options["vectors"] = spec.vectors or word_vectors.DEFAULT
+            digests["vectors"] = self._contents.get("vectors")
+        if "aliases" in source.options:
+            options["aliases"] = dict(spec.aliases)
+        rows = self._rows(seed) if source.uses_samples else None
+        where = self._rows(seed if source.uses_samples else spec.seeds[0])
+        title = f"{source.title} distances" + (f", seed {seed}" if source.uses_samples else "")
+        return Job(DistancesRun(source.name, options, self._data, digests, rows, where), title)
 
     def training(self, base: str, values: Mapping[str, Value], seed: int, *, epochs: int | None = None) -> Job:
         """The training of one network."""
@@ -117,25 +162,24 @@ class Plan:
     def _training(self, base: str, values: Mapping[str, Value], seed: int, epochs: int | None) -> Job:
         spec = self.spec
         recipe = self.recipe if epochs is None else shortened(self.recipe, epochs)
-        about: dict[str, Any] = {
-            "kind": "training",
-            "method": base,
-            "values": dict(values),
-            "seed": seed,
-            "data": self._data,
-            "split": self._split(seed),
-            "model": {"name": spec.model, "options": dict(spec.model_options)},
-            "recipe": recipe,
-            "ood": self._ood(),
-        }
+        assert spec.model is not None
+        run = TrainingRun(
+            base,
+            dict(values),
+            seed,
+            self._rows(seed),
+            spec.model,
+            spec.model_options,
+            Recipe.from_dict(recipe),
+            self._ood(),
+        )
         needs: tuple[str, ...] = ()
         if self._methods[base].source is not None:
-            about["distances"] = self.distances(base, seed).digest
-            needs = (about["distances"],)
+            needs = (self.distances(base, seed).digest,)
             if values["beta"] == "auto" and registry.ONE_HOT in spec.bases():
-                about["outputs"] = self.training(registry.ONE_HOT, {}, seed).digest
-                needs += (about["outputs"],)
-        return Job("training", f"{described(base, values, recipe, self.recipe)}, seed {seed}", about, needs)
+                needs += (self.training(registry.ONE_HOT, {}, seed).digest,)
+            run = dataclasses.replace(run, distances=needs[0], outputs=needs[1] if len(needs) > 1 else None)
+        return Job(run, f"{described(base, values, recipe, self.recipe)}, seed {seed}", needs)
 
     def result(self, method: str, seed: int, lookup: Lookup) -> Job:
         """The result of a method on a seed."""
@@ -143,34 +187,23 @@ class Plan:
         base, calibrator = registry.parts(method)
         search = self.search(base, seed, lookup)
         seeds = {seed, spec.seeds[0]} if spec.tuning == "first seed" else {seed}
-        about: dict[str, Any] = {
-            "kind": "result",
-            "method": method,
-            "seed": seed,
-            "calibrator": calibrator,
-            "candidates": sorted(
-                self.training(base, values, tuned_on).digest for values in spec.candidates(base) for tuned_on in seeds
-            ),
-        }
+        candidates = sorted(
+            self.training(base, values, tuned_on).digest for values in spec.candidates(base) for tuned_on in seeds
+        )
+        chosen_by: dict[str, Any] = {}
         if len(spec.candidates(base)) > 1:
-            about |= {
-                "select": spec.select,
-                "search": spec.search,
-                "tuning": spec.tuning,
-                "accuracy_budget": spec.accuracy_budget,
-            }
+            chosen_by = {key: getattr(spec, key) for key in ("select", "search", "tuning", "accuracy_budget")}
             if self._measured_against_one_hot:
-                about["budget_of"] = sorted(self.training(registry.ONE_HOT, {}, tuned_on).digest for tuned_on in seeds)
-        context: dict[str, Any] = {}
+                one_hot = (self.training(registry.ONE_HOT, {}, tuned_on) for tuned_on in seeds)
+                chosen_by["budget_of"] = sorted(job.digest for job in one_hot)
+        choice = None
         needs: tuple[str, ...] = tuple(trial.job.digest for trial in search.trials)
         if search.chosen is not None:
-            context = {
-                "chosen": search.chosen.job.digest,
-                "values": dict(search.chosen.values),
-                "tried": [trial.to_dict() for trial in search.trials],
-            }
-            needs = (search.chosen.job.digest,)
-        return Job("result", f"result of {registry.title(method)}, seed {seed}", about, needs, context)
+            tried = tuple(trial.to_dict() for trial in search.trials)
+            choice = Choice(search.chosen.job.digest, dict(search.chosen.values), tried)
+            needs = (choice.run,)
+        run = ResultRun(method, seed, calibrator, tuple(candidates), chosen_by, choice)
+        return Job(run, f"result of {registry.title(method)}, seed {seed}", needs)
 
     # What is tried and chosen
 
@@ -273,25 +306,17 @@ class Plan:
         """All results as (method, seed, run); the table averages them over seeds."""
         return [(name, seed, self.result(name, seed, lookup)) for name in self.spec.methods for seed in self.spec.seeds]
 
-    def _split(self, seed: int) -> dict[str, Any]:
+    def _rows(self, seed: int) -> Rows:
         spec = self.spec
-        return {
-            "seed": seed,
-            "per_class": spec.max_per_class,  # the key that the digests of existing runs contain
-            "validation": spec.validation,
-            "test": spec.test,
-            "size": spec.size,
-        }
+        return Rows(
+            spec.data, seed, spec.max_per_class, spec.validation, spec.test, spec.size, digest=self._data["digest"]
+        )
 
-    def _ood(self) -> dict[str, Any] | None:
-        if not self.spec.ood:
-            return None
-        sets = list(self.spec.ood)
-        return {
-            "sets": sets,
-            "rows": self.spec.ood_rows,
-            "digests": [self._contents.get(f"ood {name}") for name in sets],
-        }
+    def _ood(self) -> Unknown:
+        sets = self.spec.ood
+        if not sets:
+            return Unknown()
+        return Unknown(sets, self.spec.ood_rows, tuple(self._contents.get(f"ood {name}") for name in sets))
 
 
 def _metrics(record: Record | None) -> Mapping[str, float]:

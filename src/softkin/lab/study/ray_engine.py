@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import SoftkinError
-from softkin._core import cluster
+from softkin._core import workers
 from softkin._io import files
 from softkin.lab import models
 from softkin.lab.study import perform
@@ -51,7 +51,7 @@ def drive(
         retries: How often a run is retried after its node or process died.
     """
     model = folder.kept.spec.model
-    with cluster.connected(address, imports_here=model is not None and models.is_code(model)) as ray:
+    with workers.connected(address, imports_here=model is not None and models.is_code(model)) as ray:
         task = ray.remote(_remote).options(
             num_cpus=num_cpus, num_gpus=num_gpus, max_retries=retries, scheduling_strategy="SPREAD"
         )

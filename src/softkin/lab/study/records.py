@@ -15,12 +15,12 @@ files are right.
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from softkin import SoftkinError
-from softkin._io import files
+from softkin._io import bundles, files
 from softkin.lab import models
 from softkin.lab.study.claims import create
 from softkin.lab.study.spec import StudySpec
@@ -104,7 +104,7 @@ class Records:
         hashes = {name: files.sha256_of_file(folder / name) for name in names}
         body = files.plain({**record, "format": FORMAT, "digest": digest, "files": hashes})
         files.sync_folder(folder)  # sync the file names before writing the record that lists them
-        files.write_json(folder / RECORD, {**body, "checksum": files.sha256_of_json(body)})
+        files.write_json(folder / RECORD, bundles.sealed(body))
         files.sync_folder(folder)
         (folder / FAILURE).unlink(missing_ok=True)
 
@@ -144,11 +144,8 @@ def read(folder: Path) -> Record:
         SoftkinError: A file of the run differs from what was written.
     """
     path = folder / RECORD
-    record: Record = files.read_json(path, "the record of a run")
+    record: Record = bundles.read_sealed(path, "the record of a run")
     with files.reading(path, "the record of a run"):
-        checksum = record.pop("checksum")
-        if files.sha256_of_json(record) != checksum:
-            raise SoftkinError(f"{path} is not what was written.")
         _check_fields(record, path)
         for name, digest in record["files"].items():
             if Path(name).is_absolute() or ".." in Path(name).parts:
@@ -157,7 +154,6 @@ def read(folder: Path) -> Record:
                 raise SoftkinError(f"{folder / name} is not what was written.")
         if "metrics" in record:
             measured(record)  # refuses other forms
-    record["checksum"] = checksum
     return record
 
 
@@ -202,7 +198,7 @@ def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
     """
     path = folder / STUDY
     body = {"format": FORMAT, "spec": kept.spec.to_dict(), "digest": kept.spec.digest, "data": kept.data}
-    content = {**body, "checksum": files.sha256_of_json(body)}
+    content = bundles.sealed(body)
     if folder.exists() and not folder.is_dir():
         raise SoftkinError(f"{folder} must be a folder, but it is a file.")
     if not force and not os.path.lexists(path):
@@ -259,22 +255,17 @@ def kept_in(folder: str | Path) -> Kept:
     path = Path(folder) / STUDY
     if not os.path.lexists(path):
         raise SoftkinError(f"{folder} holds no study: there is no {STUDY}.")
-    content = files.read_json(path, "a study that softkin wrote")
+    content = bundles.read_sealed(path, "a study that softkin wrote")
     with files.reading(path, "a study that softkin wrote"):
         written = content["format"]
         if written != FORMAT:
             raise SoftkinError(f"{path} has format {written!r}, and this softkin reads {FORMAT}; update softkin.")
-        checksum = content.pop("checksum", None)  # studies before 0.1 have none
-        if checksum is not None and files.sha256_of_json(content) != checksum:
-            raise SoftkinError(f"{path} is not what was written: it is damaged, or was changed by hand.")
         data = dict(content["data"])
         for key in ("source", "digest", "kind", "classes", "rows"):
             data[key]
         dict(data.get("contents", {}))
         kept = Kept(StudySpec.from_dict(content["spec"]), data)
         int(kept.spec.recipe["epochs"])
-        if kept.spec.vectors is None and kept.spec.looks_up_words and "vectors" not in kept.contents:
-            return replace(kept, spec=replace(kept.spec, vectors="glove"))  # shipped when this was written
         return kept
 
 
@@ -296,7 +287,7 @@ def _changed(old: Kept, new: Kept) -> str:
     if name == "vectors":
         return new.spec.vectors or "the file of word vectors that softkin ships"
     if name.startswith("source "):
-        return new.spec.sources.get(name.removeprefix("source "), name)
+        return str(new.spec.sources.get(name.removeprefix("source "), name))
     return name.removeprefix("ood ")
 
 

@@ -1,22 +1,21 @@
 """A study from beginning to end: resolve, keep, run on an engine, write the table."""
 
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from softkin import SoftkinError
 from softkin._core import checks
-from softkin._core.cluster import ENGINES
 from softkin._core.names import require
+from softkin._core.progress import bar
+from softkin._core.workers import ENGINES, Worker
 from softkin.lab import models
-from softkin.lab.study.baseline import Baseline
+from softkin.lab.study.advice import Baseline
 from softkin.lab.study.folder import StudyFolder
 from softkin.lab.study.outputs import WritePage, write
 from softkin.lab.study.perform import resolve
@@ -197,57 +196,34 @@ def _supervise(folder: StudyFolder, device: str | None, count: int, update: Upda
     return said
 
 
-class _Worker:
+class _Worker(Worker):
     """A process that works on the study."""
 
     def __init__(self, folder: StudyFolder, device: str | None) -> None:
         self.device = device
-        self._errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  see close
-        # -P, and a variable for its child processes: no file in the current folder may replace one of our modules.
-        command = [sys.executable, "-P", "-m", "softkin.lab.study", str(folder.path), "--parent", str(os.getpid())]
-        command += ["--device", device] if device else []
+        arguments = [str(folder.path), "--parent", str(os.getpid())]
+        arguments += ["--device", device] if device else []
         model = folder.kept.spec.model
         if model is not None and models.is_code(model):  # named by the caller; may be in the current folder
-            command += ["--trust-model", model]
-            command += [part for entry in sys.path for part in ("--import-from", os.path.abspath(entry))]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
-        self.process = subprocess.Popen(command, stderr=self._errors, stdin=subprocess.DEVNULL, env=environment)
-
-    def _lines(self) -> list[str]:
-        self._errors.seek(0)
-        return self._errors.read().splitlines()
+            arguments += ["--trust-model", model]
+            arguments += [part for entry in sys.path for part in ("--import-from", os.path.abspath(entry))]
+        super().__init__("softkin.lab.study", arguments)
 
     def warnings(self) -> str:
         """The worker's warnings, one per line."""
-        return "".join(f"{line}\n" for line in self._lines() if line.startswith("softkin: warning:"))
-
-    def words(self) -> str:
-        """The last line that the worker wrote to stderr, if any."""
-        return next((line for line in reversed(self._lines()) if line.strip()), "")
-
-    def close(self) -> None:
-        """Terminate the process if it still runs, and discard its output."""
-        if self.process.poll() is None:
-            self.process.terminate()
-        self.process.wait()
-        self._errors.close()
+        return "".join(f"{line}\n" for line in self.lines() if line.startswith("softkin: warning:"))
 
 
 @contextmanager
 def shown(show: bool | None) -> Iterator[Update | None]:
     """Show a progress bar of runs; yields the function that updates it, or None without a bar."""
-    if not (sys.stderr.isatty() if show is None else show):
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    with bar("starting", show=show) as update:
+        if update is None:
+            yield None
+            return
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def update(standing: Standing) -> None:
+        def tell(standing: Standing) -> None:
             running = "; ".join(job.title for job, _ in standing.running[:4])
-            bar.update(task, completed=len(standing.done), total=standing.total, description=running)
+            update(completed=len(standing.done), total=standing.total, description=running)
 
-        yield update
+        yield tell

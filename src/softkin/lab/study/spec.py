@@ -9,19 +9,21 @@ from typing import Any, Self
 from softkin._core import checks
 from softkin._core.names import require
 from softkin._io import files
+from softkin.distances.sources import options as source_options
 from softkin.lab import models
 from softkin.lab.study import methods as registry
 from softkin.lab.study.methods import PAPER
-from softkin.lab.training.methods import Parameter, TrainingMethod, Value, text_of
+from softkin.lab.training.methods import METHODS, Parameter, TrainingMethod, Value, parameters, text_of
+from softkin.lab.training.run import digest_of
 from softkin.metrics import catalogue
 
 SEARCHES = ("grid", "halving")
 MOST_SEEDS = MOST_VALUES = 1000  # folders of a few thousand runs are the largest that were tested
 MOST_ROWS = 10_000_000
 MOST_SEED = 2**63 - 1  # the largest that torch's generators take
-OLD_KEYS = {"per_class": "max_per_class"}
-"""Keys of earlier versions, which are still read"""
 TUNINGS = ("each seed", "first seed")
+OWN_FIELDS = ("alpha", "beta", "top_m", "mixing")
+"""Parameters that are keys of a study themselves"""
 
 
 @dataclass(frozen=True)
@@ -77,15 +79,17 @@ class StudySpec:
     """"first seed": values are chosen on the first seed and kept for the others, for expensive studies"""
     accuracy_budget: float | None = None
     """Points of accuracy (%): choose the lowest output ECE among values that lose at most this much to one-hot"""
-    latent_dim: int | None = None
-    """The autoencoder's latent dimension; None: depends on the size of the images"""
     vectors: str | None = None
     """"glove", or a file of word vectors; None: softkin's default vectors"""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Words of class names, each with the word to look up instead"""
-    sources: Mapping[str, str] = field(default_factory=dict)
-    """Options of further distance sources, by name: tree and measure of "tree", matrix of "file", outputs, confusion,
-    weights. Never an encoder: that would be code, named by a file"""
+    sources: Mapping[str, Any] = field(default_factory=dict)
+    """Options that distance sources declare, by name: ``latent_dim`` of "ae", ``tree`` and ``measure`` of "tree",
+    ``matrix`` of "file", ``outputs``, ``confusion``, ``weights``. Never an encoder: that would be code, named by a
+    file"""
+    parameters: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    """Values of further parameters of training methods, by name: of the one that a method tunes, the values to try; of
+    others, the value to use"""
     ood: tuple[str, ...] = ()
     """Out-of-distribution sets: "uniform", "gaussian", or any source of data"""
     ood_rows: int = 10_000
@@ -102,7 +106,7 @@ class StudySpec:
         for key in ("model", "vectors"):
             if getattr(self, key) is not None and not isinstance(getattr(self, key), str):
                 raise TypeError(f"`{key}` must be a text, got {getattr(self, key)!r}.")
-        for key in ("model_options", "recipe", "aliases", "sources"):
+        for key in ("model_options", "recipe", "aliases", "sources", "parameters"):
             if not isinstance(getattr(self, key), Mapping):
                 raise TypeError(f"`{key}` must be a table, got {getattr(self, key)!r}.")
             self._set(key, dict(getattr(self, key)))
@@ -110,7 +114,8 @@ class StudySpec:
             if not isinstance(other, str):
                 raise TypeError(f"`aliases` must hold words, got {other!r} for {word!r}.")
         _check_sources(self.sources)
-        for key in ("size", "max_per_class", "validation", "test", "latent_dim", "top_m"):
+        self._set("parameters", {name: _parameter(name, values) for name, values in self.parameters.items()})
+        for key in ("size", "max_per_class", "validation", "test", "top_m"):
             if getattr(self, key) is not None:
                 checks.count(getattr(self, key), key)
         checks.count(self.ood_rows, "ood_rows", most=MOST_ROWS)
@@ -164,6 +169,10 @@ class StudySpec:
             counts["uniform_alpha"] = len(self.uniform_alpha)
         if self.mixing and any(method.training is not None and method.training.tuned == "mixing" for method in methods):
             counts["mixing"] = len(self.mixing)
+        for method in methods:
+            tuned = None if method.training is None else method.training.tuned
+            if tuned in self.parameters:
+                counts[str(tuned)] = len(self.parameters[str(tuned)])
         if len(set(counts.values())) > 1:
             unequal = ", ".join(f"{key} has {count}" for key, count in counts.items())
             raise ValueError(f"every tunable method must get the same number of trials, but {unequal}.")
@@ -180,10 +189,15 @@ class StudySpec:
             alphas, betas = _small_first(self.alpha), _small_first(self.beta)
             return [{"alpha": alpha, "beta": beta, **kept} for alpha in alphas for beta in betas]
         training = method.training
-        if training is None or training.tuned is None:
+        if training is None:
             return [{}]
+        mine = {parameter.name for parameter in training.parameters} - {training.tuned}
+        fixed: dict[str, Value] = {name: values[0] for name, values in self.parameters.items() if name in mine}
+        if training.tuned is None:
+            return [fixed]
         parameter = _tuned(training)
         listed: tuple[Value, ...] = self.mixing if training.tuned == "mixing" else ()
+        listed = listed or self.parameters.get(training.tuned, ())
         ends = parameter.default, parameter.default
         if _smooths(training):
             listed = self.uniform_alpha
@@ -191,23 +205,20 @@ class StudySpec:
                 listed = self.alpha if len(self.alpha) == self.trials else ("auto",) if "auto" in self.alpha else ()
             numbers = _numbers(self.alpha)
             ends = (min(numbers), max(numbers)) if numbers else ends
-        return [{training.tuned: value} for value in _small_first(listed or _spread(*ends, self.trials))]
+        tried = _small_first(listed or _spread(*ends, self.trials))
+        return [{training.tuned: value, **fixed} for value in tried]
 
     # As data
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        if self.top_m is None:  # studies made before this field existed keep their digest
-            del values["top_m"]
-        if not self.sources:  # likewise
-            del values["sources"]
+        values["parameters"] = {name: list(grid) for name, grid in self.parameters.items()}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """A study from plain data; an unknown key is refused with the nearest known one."""
-        values = {OLD_KEYS.get(key, key): value for key, value in values.items()}
         for key in values:
             require(key, (f.name for f in fields(cls)), "key")
         return cls(**values)
@@ -227,13 +238,7 @@ class StudySpec:
     @property
     def digest(self) -> str:
         """The digest that identifies this study."""
-        old = {key: name for name, key in OLD_KEYS.items()}  # existing studies keep their digests
-        return digest_of({old.get(key, key): value for key, value in self.to_dict().items()})
-
-
-def digest_of(values: Any) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of plain data, independent of the order of keys."""
-    return files.sha256_of_json(values)[:16]
+        return digest_of(self.to_dict())
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
@@ -262,25 +267,44 @@ def _small_first(values: Sequence[Value]) -> list[Value]:
     return sorted(values, key=lambda value: -1.0 if isinstance(value, str) else value)
 
 
-SOURCE_OPTIONS = ("tree", "measure", "matrix", "outputs", "confusion", "weights")
-
-
 def _check_sources(options: Mapping[str, Any]) -> None:
-    if "encoder" in options:
-        raise ValueError(
-            "`sources` must not name an encoder, as a file must not name code to run: write its distances first "
-            "(softkin similarity … --distance encoder --output m/) and name that file as `matrix`."
-        )
+    known = source_options()
     for name, value in options.items():
-        require(name, SOURCE_OPTIONS, "`sources`:")
-        if not isinstance(value, str) or not value:
-            raise TypeError(f"`sources` must hold texts, got {value!r} for {name!r}.")
+        require(name, known, "`sources`:")
+        if known[name].runs_code:
+            raise ValueError(
+                f"`sources` must not name {name!r}, as a file must not name code to run: write its distances first "
+                "(softkin similarity … --distance encoder --output m/) and name that file as `matrix`."
+            )
+        wanted = int if known[name].kind == "int" else str
+        if not isinstance(value, wanted) or isinstance(value, bool) or value == "":
+            kind = "a whole number" if wanted is int else "a text"
+            raise TypeError(f"`sources` must hold {kind} for {name!r}, got {value!r}.")
 
 
-def source_files(options: Mapping[str, str]) -> dict[str, Path]:
+def _parameter(name: str, values: Any) -> tuple[Value, ...]:
+    """The values of a parameter, checked by each method that has it; its own fields of the study come first."""
+    if name in OWN_FIELDS:
+        raise ValueError(f"`parameters` must not hold {name!r}: the study has a key of that name.")
+    takers = parameters()
+    require(name, (other for other in takers if other not in OWN_FIELDS), "`parameters`:")
+    grid = _grid(values, name)
+    tuned = [method for method in takers[name] if METHODS[method].tuned == name]
+    if len(grid) > 1 and not tuned:
+        raise ValueError(f"`parameters` must hold one value for {name!r}, which no method tunes, got {len(grid)}.")
+    for parameter in takers[name].values():
+        for value in grid:
+            parameter.check(value)
+    return grid
+
+
+def source_files(options: Mapping[str, Any]) -> dict[str, Path]:
     """The files that distance sources read, by option."""
-    paths = {name: Path(value) for name, value in options.items() if name != "measure"}
+    known = source_options()
+    paths = {name: Path(value) for name, value in options.items() if known[name].kind == "file"}
     for name, value in options.items():
+        if name not in paths:
+            continue
         stem, colon, _ = value.rpartition(":")  # FILE.parquet:COLUMN
         if name == "tree" and colon and Path(stem).is_file():
             paths[name] = Path(stem)

@@ -12,11 +12,10 @@ from typing import Any, Self
 from softkin import SoftkinError
 from softkin._io import escape, files
 from softkin.evaluation.results import CellData
+from softkin.lab.study import advice, significance
 from softkin.lab.study import methods as registry
-from softkin.lab.study import notes, significance
+from softkin.lab.study.advice import NOT_RANKED, TIE, recommend
 from softkin.lab.study.folder import Result, StudyFolder
-from softkin.lab.study.notes import NOT_RANKED, TIE
-from softkin.lab.study.recommendation import recommend
 from softkin.lab.study.significance import RESAMPLES, Resamples, Verdict
 from softkin.lab.study.spec import StudySpec
 from softkin.lab.training.methods import Value
@@ -132,8 +131,8 @@ class Table:
             lines.append(f"| {row.title} | " + " | ".join(cells) + " |")
         about, *others = self.notes  # the first holds names of data and network, which may contain anything
         notes = [f"- {escape.markdown(about)}", *(f"- {note}" for note in others)]
-        advice = ["", " ".join(self.recommendation)] if self.recommendation else []
-        return "\n".join([*lines, "", *notes, *advice, ""])
+        recommended = ["", " ".join(self.recommendation)] if self.recommendation else []
+        return "\n".join([*lines, "", *notes, *recommended, ""])
 
     def to_latex(self) -> str:
         """A LaTeX ``tabular`` for booktabs."""
@@ -202,16 +201,16 @@ def build(
     )
     finished = len(complete) == len(spec.methods)
     sentences = (
-        *notes.about(spec, results, data or {}, finished),
-        *notes.caveats(shown, by_method),
-        *notes.failed_trainings([row for row in rows if row.method in complete], spec.seeds),
-        *notes.of_one_seed(spec, shown, verdicts),
-        *notes.values(rows),
-        *notes.costs(rows),
-        *notes.too_wide(rows),
+        *advice.about(spec, results, data or {}, finished),
+        *advice.caveats(shown, by_method),
+        *advice.failed_trainings([row for row in rows if row.method in complete], spec.seeds),
+        *advice.of_one_seed(spec, shown, verdicts),
+        *advice.values(rows),
+        *advice.costs(rows),
+        *advice.too_wide(rows),
     )
-    advice = recommend(rows, gap_error=_gap_error(loaded.get(registry.ONE_HOT, []))) if finished else ()
-    return Table(tuple(shown), rows, sentences, spec, data or {}, finished, advice)
+    recommended = recommend(rows, gap_error=_gap_error(loaded.get(registry.ONE_HOT, []))) if finished else ()
+    return Table(tuple(shown), rows, sentences, spec, data or {}, finished, recommended)
 
 
 def _gap_error(tests: Sequence[Predictions]) -> float:

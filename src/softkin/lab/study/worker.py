@@ -112,7 +112,7 @@ def work(
 
 def ready(job: Job, records: Records) -> bool:
     """Whether everything that a run needs is done, and the run itself is neither done nor failed."""
-    if job.kind == "result" and "chosen" not in job.context:
+    if job.undecided:
         return False
     if records.find(job.digest) is not None or records.failure(job.digest) is not None:
         return False

@@ -1,11 +1,11 @@
-"""The paper's study: its tables and figures as data, our runs of them, and both values side by side.
+"""Suites: several studies from one file, beside the values that a paper prints, or as the source of our own results.
 
-- ``names``, ``load``: the specs, TOML files in this folder
+- ``names``, ``load``: the specs of the paper's tables and figures, TOML files in this folder, or any suite in a file
 - ``run``: run or resume the studies of a spec at a scale
 - ``table``: the paper's values and ours, row by row; ``figure``: the paper's figures from our runs
 
 Example:
-    >>> spec = load("table1")
+    >>> spec = load_paper("table1")
     >>> spec.value("WRN", "ece_hist", "we")
     0.72
     >>> [part.study.model for part in spec.parts("full")]
@@ -13,7 +13,21 @@ Example:
 """
 
 from softkin.lab.suites.figures import figure
+from softkin.lab.suites.listed import Listed, StudySuite
 from softkin.lab.suites.runs import Line, PaperTable, run, table
-from softkin.lab.suites.spec import PaperSpec, Part, load, names
+from softkin.lab.suites.spec import PaperSpec, Part, load, load_paper, names
 
-__all__ = ["Line", "PaperSpec", "PaperTable", "Part", "figure", "load", "names", "run", "table"]
+__all__ = [
+    "Line",
+    "Listed",
+    "PaperSpec",
+    "PaperTable",
+    "Part",
+    "StudySuite",
+    "figure",
+    "load",
+    "load_paper",
+    "names",
+    "run",
+    "table",
+]

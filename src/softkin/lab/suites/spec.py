@@ -15,6 +15,7 @@ from softkin.lab import models
 from softkin.lab.data.ood import NOISE
 from softkin.lab.study import StudySpec
 from softkin.lab.study.methods import check as check_method
+from softkin.lab.suites.listed import StudySuite, load_studies
 from softkin.metrics import catalogue
 
 KINDS = ("table", "sweep", "ood", "reliability")
@@ -170,8 +171,8 @@ class PaperSpec:
 
     def _named(self, name: str) -> "PaperSpec":
         if self.beside is None:
-            return load(name)
-        return load(self.beside / f"{name}.toml", trust_model=self.trust_model)
+            return load_paper(name)
+        return load_paper(self.beside / f"{name}.toml", trust_model=self.trust_model)
 
     def _shared(
         self, reference: Mapping[str, str], scale: str, paths: Mapping[str, str], vectors: str | None, seeds: Any
@@ -190,7 +191,7 @@ class PaperSpec:
 def names() -> list[str]:
     """The tables and figures that softkin has."""
     order = {kind: place for place, kind in enumerate(KINDS)}
-    specs = [load(file.name.removesuffix(".toml")) for file in _folder().iterdir() if file.name.endswith(".toml")]
+    specs = [load_paper(file.name.removesuffix(".toml")) for file in _folder().iterdir() if file.name.endswith(".toml")]
     return [spec.name for spec in sorted(specs, key=lambda spec: (order[spec.kind], spec.name))]
 
 
@@ -198,8 +199,8 @@ def _folder() -> Any:
     return resources.files("softkin.lab.suites")
 
 
-def load(name: str | Path, *, trust_model: str | Sequence[str] = ()) -> PaperSpec:
-    """A table or figure by name, or from a .toml file.
+def load(name: str | Path, *, trust_model: str | Sequence[str] = ()) -> "PaperSpec | StudySuite":
+    """A table or figure by name, or from a .toml file; or the suite of studies in such a file.
 
     Args:
         name: One of ``names()``, or the file.
@@ -209,6 +210,16 @@ def load(name: str | Path, *, trust_model: str | Sequence[str] = ()) -> PaperSpe
         ValueError: The name is unknown.
         SoftkinError: The file cannot be read, or is not a valid spec.
     """
+    path = Path(name)
+    if path.suffix == ".toml":
+        content = files.read_toml(path, "a table or figure")
+        if content.get("kind") == "studies":
+            return load_studies(path)
+    return load_paper(name, trust_model=trust_model)
+
+
+def load_paper(name: str | Path, *, trust_model: str | Sequence[str] = ()) -> PaperSpec:
+    """``load`` for a table or figure."""
     path = Path(name)
     if path.suffix == ".toml":
         content = files.read_toml(path, "a table or figure")

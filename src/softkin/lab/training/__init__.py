@@ -15,9 +15,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from softkin._core import ranks
     from softkin.lab.training.batches import Standardisation
-    from softkin.lab.training.companions import fit_method
     from softkin.lab.training.distances import class_distances, measured_distances
+    from softkin.lab.training.fitting import fit_method
     from softkin.lab.training.loop import Trained, fit
     from softkin.lab.training.methods import METHODS, Method
     from softkin.lab.training.prediction import predict
@@ -47,6 +48,7 @@ __all__ = [
     "fit_method",
     "measured_distances",
     "predict",
+    "ranks",
 ]
 
 _MODULES = {
@@ -57,13 +59,15 @@ _MODULES = {
     "Trained": "loop",
     "class_distances": "distances",
     "fit": "loop",
-    "fit_method": "companions",
+    "fit_method": "fitting",
     "measured_distances": "distances",
     "predict": "prediction",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name == "ranks":
+        return importlib.import_module("softkin._core.ranks")
     if name not in _MODULES:
         raise AttributeError(f"module 'softkin.lab.training' has no attribute {name!r}")
     return getattr(importlib.import_module(f"softkin.lab.training.{_MODULES[name]}"), name)

@@ -5,18 +5,18 @@ depend on how many processes share them. A draw depends on the seed, on what it 
 on nothing else. No generator has a state that a crash could lose, and no method's draws disturb another's.
 """
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softkin._core.randomness import key
 from softkin.lab.training.methods import Method
-from softkin.lab.training.objectives import mixed_targets
+from softkin.lab.training.objectives.mixing import mixed_targets
 from softkin.lab.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
 PADDING = 4  # pixels added on each side before a random crop of the original size
 CHUNK = 2**24  # values at a time, so that memory-mapped data need not fit into memory
-
-
-def key(seed: int, *what: Any) -> int:
-    """A seed for one draw: 63 bits of a digest."""
-    text = " ".join(map(str, (seed, *what)))
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
-"""Checkpoints: tensors as safetensors, the rest as JSON, each written whole or not at all, and checked when read.
+"""Checkpoints: bundles such as ``step-00000704.safetensors``, written whole or not at all, and checked when read.
 
-``step-00000704.safetensors`` is written first, then ``step-00000704.json``, which holds its digest; tensors without
-their JSON file are ignored. The two newest checkpoints are kept. ``run.json`` says which run the folder belongs to.
+The two newest are kept. ``run.json`` says which run the folder belongs to.
 """
 
-import json
 import os
 import time
 import warnings
@@ -16,9 +14,10 @@ from typing import Any
 from torch import Tensor
 
 from softkin import SoftkinError
-from softkin._io import files
+from softkin._io import bundles, files
 
 KEPT = 2  # so that one may be damaged
+STEPS = "step-*.safetensors"
 ABANDONED = 3600  # seconds after which a half-written file counts as left by a killed process
 
 
@@ -39,7 +38,7 @@ def claim(folder: Path, run: Mapping[str, Any]) -> None:
             half_written.unlink(missing_ok=True)
     plain = files.plain(run)
     if not path.exists():
-        if any(folder.glob("step-*.json")):
+        if any(folder.glob(STEPS)):
             raise SoftkinError(f"{folder} holds checkpoints but no run.json; use another folder.")
         files.write_json(path, plain)
         return
@@ -64,53 +63,32 @@ def flat(fields: Any, prefix: str = "") -> dict[str, Any]:
 
 def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Path:
     """Write the checkpoint of ``step``, then delete those beyond the newest two."""
-    from safetensors.torch import save as to_bytes
-
+    path = folder / f"step-{step:08d}.safetensors"
     # Copies: tied weights share memory, which safetensors refuses.
-    content = to_bytes({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
-    path = folder / f"step-{step:08d}.json"
-    body: dict[str, Any] = {"step": step, "tensors": files.sha256(content), "state": dict(state)}
-    body["digest"] = _digest(body)
-    files.write_together({path.with_suffix(".safetensors"): content, path: json.dumps(body, allow_nan=False)})
+    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    bundles.write(path, {"step": step, "state": dict(state)}, copies)
     files.sync_folder(folder)  # before older files are deleted
-    for old in sorted(folder.glob("step-*.json"))[:-KEPT]:
+    for old in sorted(folder.glob(STEPS))[:-KEPT]:
         old.unlink(missing_ok=True)
-    kept = {path.stem for path in folder.glob("step-*.json")}
-    for old in folder.glob("step-*.safetensors"):
-        if old.stem not in kept:
-            old.unlink(missing_ok=True)
     return path
 
 
 def latest(folder: Path) -> Checkpoint | None:
     """The newest whole checkpoint; damaged ones are set aside with a warning."""
-    for path in sorted(folder.glob("step-*.json"), reverse=True):
+    for path in sorted(folder.glob(STEPS), reverse=True):
         try:
             return read(path)
         except SoftkinError as error:
-            for part in (path, path.with_suffix(".safetensors")):
-                if part.exists():
-                    os.replace(part, part.with_name(part.name + ".damaged"))
+            os.replace(path, path.with_name(path.name + ".damaged"))
             warnings.warn(f"{error} It was set aside as {path.name}.damaged, and the one before is used.", stacklevel=3)
     return None
 
 
 def read(path: Path) -> Checkpoint:
-    """One checkpoint, verified against its digests."""
-    from safetensors.torch import load
-
+    """One checkpoint, verified."""
     try:
-        body = files.read_json(path, "a checkpoint")
+        about, tensors = bundles.read(path, "a checkpoint", bounded=False)
         with files.reading(path, "a checkpoint"):
-            if body.pop("digest") != _digest(body):
-                raise ValueError("its digest does not fit")
-            content = files.read_bytes(path.with_suffix(".safetensors"), "a checkpoint", bounded=False)
-            if files.sha256(content) != body["tensors"]:
-                raise ValueError("the digest of its tensors does not fit")
-            return Checkpoint(load(content), dict(body["state"]), path)
+            return Checkpoint(tensors, dict(about["state"]), path)
     except SoftkinError as error:
         raise SoftkinError(f"the checkpoint {path} is damaged: {error}") from error
-
-
-def _digest(body: Mapping[str, Any]) -> str:
-    return files.sha256(json.dumps(body, sort_keys=True).encode())

@@ -1,7 +1,7 @@
 """What a training method declares about itself, and the registry of those declarations.
 
-Commands, studies, tables and records are views of ``METHODS``, which ``catalogue.py`` fills. Importing this module does
-not load torch, so that the command line can list methods.
+Commands, studies, tables and records are views of ``METHODS``. A method is declared by the class that has its formula:
+``class Focal(Objective, name="focal", parameters=(…,))``, see ``objectives/``.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from softkin._core.names import Registry
+from softkin._core.options import Option
 
 if TYPE_CHECKING:
     from torch import nn
@@ -73,7 +74,7 @@ class TrainingMethod:
     title: str
     """Its name in tables; studies accept it in lower case"""
     target: Target
-    objective: MakeObjective | None
+    objective: MakeObjective | None = None
     """None for a way to mix, which leaves the loss to the way to label"""
     parameters: tuple[Parameter, ...] = ()
     tuned: str | None = None
@@ -89,7 +90,7 @@ class TrainingMethod:
     """Whether its loss learns from every validation"""
     companion: MakeCompanion | None = None
     """Makes the module that it puts around the network, such as ``bayes.Swag``"""
-    network_options: Callable[["Method"], dict[str, Any]] | None = None
+    options: Callable[["Method"], dict[str, Any]] | None = None
     """Options with which the network is built, if the network has them"""
     several: bool = False
     """Whether it trains several networks, as many as its parameter ``members`` says"""
@@ -105,11 +106,21 @@ class TrainingMethod:
 METHODS: Registry[TrainingMethod] = Registry("training method")
 
 
-def declare(method: TrainingMethod, *, aliases: tuple[str, ...] = ()) -> TrainingMethod:
-    """Register a training method for commands, studies and tables, under its name, its title and ``aliases``."""
-    title = method.title.lower()
-    others = [title] if title not in (method.name, *aliases, *METHODS) else []
-    return METHODS.add(method.name, method, aliases=(*aliases, *others), origin=method.target)
+def declare(made: type, name: str, title: str | None = None, *, aliases: tuple[str, ...] = (), **about: Any) -> None:
+    """Register the method that a class defines, under its name, its title and ``aliases``.
+
+    Args:
+        made: The class: its ``target`` describes the labels in words.
+        name: Its name in commands and files.
+        title: Its name in tables; by default ``name``.
+        aliases: Other accepted spellings.
+        about: Other fields of ``TrainingMethod``.
+    """
+    declared: Any = made
+    lower = (title or name).lower()
+    others = [lower] if lower not in (name, *aliases, *METHODS) else []
+    method = TrainingMethod(name, title or name, declared.target, **about)
+    METHODS.add(name, method, aliases=(*aliases, *others), origin=made)
 
 
 def parameters() -> dict[str, dict[str, Parameter]]:
@@ -119,6 +130,23 @@ def parameters() -> dict[str, dict[str, Parameter]]:
         for parameter in method.parameters:
             by_name.setdefault(parameter.name, {})[name] = parameter
     return by_name
+
+
+def options() -> list[Option]:
+    """The parameters as options: the meaning of each, and its default for each method that has it."""
+    return [Option(name, _meaning(takers), "value") for name, takers in parameters().items()]
+
+
+def _meaning(takers: dict[str, Parameter]) -> str:
+    usual = next(iter(takers.values()))
+    others = "".join(
+        f"; {method} {parameter.default:g}"
+        for method, parameter in takers.items()
+        if parameter.default != usual.default
+    )
+    of = "" if len(takers) > 1 else f", for {next(iter(takers))}"
+    auto = "; also auto" if usual.automatic else ""
+    return f"{usual.about}{of} (default: {usual.default:g}{others}{auto})"
 
 
 def letters() -> dict[str, str]:

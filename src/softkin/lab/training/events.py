@@ -2,17 +2,14 @@
 
 import contextlib
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from softkin import SoftkinError
+from softkin._core.progress import Update, bar
 from softkin._io import files
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -43,8 +40,9 @@ def live(
         if callable(progress):
             if main:
                 listeners.append(progress)
-        elif main and (sys.stderr.isatty() if progress is None else progress):
-            listeners.append(stack.enter_context(_bar(description)))
+        elif main:
+            update = stack.enter_context(bar(description, show=progress, counts=False))
+            listeners += [] if update is None else [_Line(update)]
         yield Live(listeners)
 
 
@@ -71,31 +69,16 @@ class _JsonLines:
         self.file.flush()
 
 
-@contextlib.contextmanager
-def _bar(description: str) -> "Iterator[Listener]":
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[numbers]}"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=60) as bar:
-        yield _Line(bar, description)
-
-
 class _Line:
     """A progress line: epoch, images per second, loss, validation accuracy and ECE, time left."""
 
-    def __init__(self, bar: "Progress", description: str) -> None:
-        self.bar, self.task = bar, bar.add_task(description, total=None, numbers="")
+    def __init__(self, update: Update) -> None:
+        self.update = update
         self.validation, self.shown = "", 0.0
 
     def __call__(self, event: dict[str, Any]) -> None:
         if event["event"] == "start":
-            self.bar.update(self.task, total=event["steps"], completed=event["step"])
+            self.update(total=event["steps"], completed=event["step"])
         if event["event"] == "epoch" and event.get("validation_accuracy") is not None:
             self.validation = (
                 f"  validation {100 * event['validation_accuracy']:.2f} %, ECE {100 * event['validation_ece']:.2f} %"
@@ -109,4 +92,4 @@ class _Line:
                 f"epoch {event['epoch']}/{event['epochs']}  {event['images_per_second']:,.0f} images/s  "
                 f"loss {event['loss']:.4f}{self.validation}"
             )
-            self.bar.update(self.task, completed=event["step"], numbers=numbers)
+            self.update(completed=event["step"], numbers=numbers)

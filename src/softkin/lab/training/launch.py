@@ -138,16 +138,6 @@ def check_trackers(trackers: Sequence[str]) -> None:
             raise SoftkinError(f"the tracker {name} is not installed: pip install {TRACKERS[name]}.")
 
 
-def reseed(seed: int, device: torch.device) -> None:
-    """Seed the generators that a network draws from: the CPU's and the device's.
-
-    ``torch.manual_seed`` would do both, but records a stack trace for each kind of device that is not in use yet.
-    """
-    torch.default_generator.manual_seed(seed)
-    if device.type != "cpu":
-        getattr(torch, device.type).manual_seed(seed)
-
-
 @contextlib.contextmanager
 def settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
     """Set torch's process-wide state for a run, then restore it: determinism, denormals, generators."""

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from softkin import SoftkinError
 from softkin._core import checks, ranks
+from softkin._core.randomness import key, reseed
 from softkin.bayes import Companion
 from softkin.lab.training import CHECKPOINT_EVERY, checkpoints, launch, signals
-from softkin.lab.training.batches import Batches, Inputs, Standardisation, key
+from softkin.lab.training.batches import Batches, Inputs, Standardisation
 from softkin.lab.training.events import Listener, Live, live
 from softkin.lab.training.methods import Method
 from softkin.lab.training.objectives import objective
@@ -328,7 +329,7 @@ class _Run:
         for group in self.sgd.param_groups:
             group["lr"] = lr
         # Dropout and similar layers draw from torch's own generators: seed those by the step alone, too.
-        launch.reseed(key(self.seed, "network", self.rank, self.at.epoch, self.at.step), self.device)
+        reseed(key(self.seed, "network", self.rank, self.at.epoch, self.at.step), self.device)
         total: Tensor | float = 0.0
         parts = self.batches.parts
         for place, part in enumerate(self.batches.batch(order, self.at.epoch, self.at.step)):

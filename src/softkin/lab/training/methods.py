@@ -1,25 +1,24 @@
 """A training method with the values of its parameters.
 
-``Method`` is one of the methods that ``catalogue.py`` declares, or two joined by "+". Importing this module does not
-load torch, so that the command line can list methods.
+``Method`` is one of the methods that the classes in ``objectives`` declare, or two joined by "+".
 """
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from softkin._core.names import did_you_mean
-from softkin.lab.training.catalogue import BETA, ONE_HOT, SIMILARITY
 from softkin.lab.training.declaration import (
     METHODS,
     Parameter,
     TrainingMethod,
     Value,
-    declare,
     in_words,
     letters,
+    options,
     parameters,
     text_of,
 )
+from softkin.lab.training.objectives.labels import BETA
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,48 +35,23 @@ __all__ = [
     "Parameter",
     "TrainingMethod",
     "Value",
-    "declare",
     "in_words",
     "letters",
+    "options",
     "parameters",
     "parse",
     "text_of",
 ]
 
 
+ONE_HOT, SIMILARITY = METHODS["one-hot"], METHODS["similarity"]
+
+
 class Method:
     """A training method with values for its parameters: a way to label samples, and optionally a way to mix them.
 
     ``name`` is one of ``METHODS``, or a way to label and a way to mix joined by "+", such as ``"similarity+mixup"``.
-    With e_k the one-hot label of class k of K, z the logits and p their softmax:
-
-    - "one-hot": e_k
-    - "uniform": (1−α)·e_k + α/K, α = 0.1 (Szegedy et al., 2016)
-    - "similarity": row k of ``soft_labels``, (1−α)·e_k + α·s_k (Liu and JaJa, 2021)
-    - "focal": e_k, and the loss −(1−p_k)^γ ln p_k, γ = 3 (Lin et al., 2017; γ as in Mukhoti et al., 2020)
-    - "margin": e_k, and λ·mean_j max(0, max z − z_j − m) added, m = 10, λ = ``penalty`` = 0.1 (margin-based label
-      smoothing, Liu et al., 2022; the mean over classes is that of the authors' code)
-    - "online": (1−α)·e_k + α·t_k, α = 0.5, with t_k the mean probabilities of the samples of class k that the last
-      epoch got right; 1/K in the first epoch; the previous row where an epoch got none right (online label
-      smoothing, Zhang et al., 2021)
-    - "mixup": inputs and labels λ·a + (1−λ)·b, λ from Beta(a, a), a = ``mixing`` = 0.2 (Zhang et al., 2018)
-    - "cutmix": a rectangle of b pasted into a, and the labels by area; a = ``mixing`` = 1 (Yun et al., 2019)
-
-    - "mmce": e_k, and λ·√MMCE² added, the maximum mean calibration error of the batch, λ = ``penalty`` = 2 (Kumar et
-      al., 2018; the unweighted form)
-    - "dual-focal": e_k, and the loss −(1−p_k+p_j)^γ ln p_k, p_j the largest probability below p_k, γ = 5 (Tao et al.,
-      2023)
-    - "acls": e_k, and λ times max(0, z*−m)² + 0.1·mean_j max(0, z*−z_j−m)² added, z* the highest logit, m = 10,
-      λ = ``penalty`` = 0.1 (adaptive and conditional label smoothing, Park et al., 2023)
-    - "class-adaptive": e_k, and Σ_k P(h_k; λ_k) added, h_k = (max z − z_k − m)/m, m = 10, λ_k learnt from each
-      validation (Liu et al., 2023)
-    - "distance": e_k, logits are minus the distances from the class centres, see ``bayes.Prototypes`` (Xing et al.,
-      2019)
-    - "mc-dropout", "swag", "laplace", "ensemble": e_k, and predictions that average over networks, see ``bayes``
-    - "distilled": (1−α)·e_k + α·s_k, α = 0.1, s_k an ensemble's confusions on validation rows of class k, see
-      ``bayes.distilled_similarity`` (Hinton et al., 2015, by class)
-
-    One λ is drawn for each batch, and b is another row of the same batch, as in the authors' code.
+    Each is a class in ``objectives``, whose docstring has its formula; ``METHODS`` lists them.
 
     Args:
         name: The name of the method.
@@ -211,7 +185,7 @@ class Method:
         from softkin import smoothing
 
         auto = SIMILARITY.parameters[0].check(alpha) == "auto"
-        q = smoothing.similarity_labels(rows, 0.5 if isinstance(alpha, str) else alpha)
+        q = smoothing.checked_similarity(rows) if isinstance(alpha, str) else smoothing.similarity_labels(rows, alpha)
         name = f"{SIMILARITY.name}+{mix}" if mix else SIMILARITY.name
         return cls(
             name,

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from softkin._core import checks
 from softkin._core.names import Registry, did_you_mean
+from softkin._core.options import setting
 from softkin.lab.training import AUGMENTATIONS, PRECISIONS, SCHEDULES, STOPS
 
 MOST_EPOCHS = 100_000  # 500 times the paper recipe; the history has an entry for each
@@ -30,30 +31,42 @@ class Recipe:
     - "constant": lr
     """
 
-    epochs: int = 200
-    batch_size: int = 128
+    epochs: int = setting(200, "number of passes over the training rows")
+    batch_size: int = setting(128, "rows in a step, over all processes")
     """Rows in a step of the optimizer, over all processes and all parts of an accumulated batch"""
-    lr: float = 0.1
-    momentum: float = 0.9
-    nesterov: bool = False
-    weight_decay: float = 5e-4
-    schedule: Literal["step", "cosine", "one-cycle", "constant"] = "step"
-    milestones: tuple[int, ...] = (60, 120, 160)
+    lr: float = setting(0.1, "highest learning rate")
+    momentum: float = setting(0.9, "momentum of stochastic gradient descent")
+    nesterov: bool = setting(False, "Nesterov's form of the momentum")
+    weight_decay: float = setting(5e-4, "L2 penalty on all parameters")
+    schedule: Literal["step", "cosine", "one-cycle", "constant"] = setting(
+        "step", "learning-rate schedule", choices=SCHEDULES
+    )
+    milestones: tuple[int, ...] = setting((60, 120, 160), "epochs after which the schedule step lowers the rate")
     gamma: float = 0.2
-    warmup_epochs: float = 1
-    augmentation: Literal["none", "flip", "crop-flip"] = "crop-flip"
+    """The factor of each step; no option, as methods have parameters called gamma"""
+    warmup_epochs: float = setting(1, "epochs over which the learning rate rises from 0", "float")
+    augmentation: Literal["none", "flip", "crop-flip"] = setting(
+        "crop-flip", "augmentation of training images", choices=AUGMENTATIONS
+    )
     """Augmentation of images; features and texts are never augmented"""
-    gradient_accumulation: int = 1
+    gradient_accumulation: int = setting(1, "number of parts of a batch that go through the network one after another")
     """The number of parts in which a batch goes through the network, to save memory; the gradient is the same"""
-    mixed_precision: Literal["no", "bf16", "fp16"] = "no"
-    compile: bool | str = False
+    mixed_precision: Literal["no", "bf16", "fp16"] = setting(
+        "no", "number format of forward and backward passes", choices=PRECISIONS
+    )
+    compile: bool | str = setting(False, "compile the network with torch.compile")
     """``torch.compile``: True for its default backend, or a backend's name"""
-    channels_last: bool = True
+    channels_last: bool = setting(True, "store images channels-last in memory, which is faster on a CPU")
     """Store images with channels innermost in memory: the same results, 1.3 times as fast on a CPU"""
     flush_denormals: bool = True
     deterministic: bool = True
     """Use cuDNN's deterministic algorithms; otherwise a resumed run on a GPU differs in the last bits"""
-    stop_by: str | None = None
+    stop_by: str | None = setting(
+        None,
+        "metric on validation rows that chooses which epoch to keep; refined-nll: NLL after temperature scaling "
+        "(default: keep the last epoch)",
+        choices=STOPS,
+    )
     """The metric on validation rows that chooses which epoch's weights to keep, a name in ``STOPS``; None: the last.
     "refined-nll" is the NLL after temperature scaling on the same rows, which leaves out what calibration repairs"""
 
@@ -78,7 +91,7 @@ class Recipe:
         checks.option(self.mixed_precision, "mixed_precision", PRECISIONS)
         for milestone in self.milestones:
             checks.count(milestone, "milestones")
-        if self.stop_by not in (None, "ece"):  # the old spelling of "ece_hist"
+        if self.stop_by is not None:
             checks.option(self.stop_by, "stop_by", STOPS)
 
     @classmethod
@@ -121,10 +134,7 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a record, which ``from_dict`` reads."""
-        plain = dataclasses.asdict(self) | {"milestones": list(self.milestones)}
-        if self.stop_by is None:  # runs recorded before this field existed keep their digest
-            del plain["stop_by"]
-        return plain
+        return dataclasses.asdict(self) | {"milestones": list(self.milestones)}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:

@@ -6,33 +6,31 @@ The folder holds ``checkpoints/`` during the training, then the predictions of e
 
 import os
 import shutil
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import SoftkinError, __version__, metrics
 from softkin._core import checks, ranks
 from softkin._io import files
-from softkin.lab import data, models
+from softkin.lab import models
 from softkin.lab.data import loading, ood
 from softkin.lab.training import CHECKPOINT_EVERY
-from softkin.lab.training.companions import fit_method
 from softkin.lab.training.distances import WORDS, known_distance, label_doubts, measured_distances
 from softkin.lab.training.launch import named_device
-from softkin.lab.training.loop import MOST_SEED, Trained
+from softkin.lab.training.loop import MOST_SEED
 from softkin.lab.training.methods import SIMILARITY, Method, Value, parse
-from softkin.lab.training.prediction import predict
 from softkin.lab.training.recipe import Recipe
+from softkin.lab.training.run import Outcome, Rows, TrainingRun, Unknown, perform, record_of, similarity_method
 from softkin.metrics.measurement import measure
 from softkin.metrics.scopes import Claims
 
 if TYPE_CHECKING:
-    from softkin.distances import AutoencoderFit
-    from softkin.lab.data import Samples, Split
-    from softkin.predictions import Predictions
+    from softkin.distances import AutoencoderFit, ClassDistances
+    from softkin.lab.data import Split
 
 RECORD = "record.json"
 MEASURED = ("accuracy", "ece_hist", "nll", "brier")
@@ -134,90 +132,64 @@ class Session:
 
     def run(self) -> "Finished | None":
         """Read, train, predict, write. In a group of processes all but the first return None."""
-        split = data.split(
-            self.source,
-            seed=self.seed,
-            validation=self.validation,
-            test=self.test,
-            max_per_class=self.max_per_class,
-            size=self.size,
-        )
-        method, autoencoder = self._labelled(split)
+        rows = Rows(self.source, self.seed, self.max_per_class, self.validation, self.test, self.size)
+        split = rows.split()
         train = split.train
-        network = self.model or models.default_network(train.kind, train.input_shape)
-        build = partial(models.build_for, network, len(train.class_names), train.input_shape)
-        # Before the training: an unreadable out-of-distribution set should not cost hours.
-        unknown = {name: data.out_of_distribution(name, train, seed=self.seed) for name in self.ood}
+        method, distances = self._labelled(split)
+        run = TrainingRun(
+            self.method,
+            {name: value for name, value in self.values.items() if value is not None},
+            self.seed,
+            rows,
+            self.model or models.default_network(train.kind, train.input_shape),
+            {},
+            Recipe.named(self.recipe or ("small" if len(train) <= SMALL else "paper"), **self.recipe_changes),
+            Unknown(tuple(self.ood)),
+            None if distances is None else {"distance": method.distance, **self._distance_options()},
+        )
         if _is_first_process() and not self._goes_on:
             self._clear()
-        recipe = Recipe.named(self.recipe or ("small" if len(train) <= SMALL else "paper"), **self.recipe_changes)
-        trained = fit_method(
-            build,
-            train,
-            split.validation,
-            method=method,
-            recipe=recipe,
-            seed=self.seed,
-            folder=None if self.output is None else self.output / "checkpoints",
+        start = time.perf_counter()
+        outcome = perform(
+            run,
+            method,
+            out=self.output,
+            work=None if self.output is None else self.output / "checkpoints",
             device=self.device,
             log_json=self.log_json,
             trackers=self.trackers,
             checkpoint_every=self.checkpoint_every,
         )
-        if ranks.world()[0] != 0:
+        if outcome is None:
             return None
-        sources = dict(zip(_file_names(list(unknown)), unknown, strict=True))
-        sets: dict[str, Samples] = {"validation": split.validation, "test": split.test}
-        sets |= {file: unknown[source] for file, source in sources.items()}
-        predicted = {name: predict(trained, rows, split_digest=split.digest, name=name) for name, rows in sets.items()}
-        record = _record(split, trained, predicted, network, sources, autoencoder)
-        written = [] if self.output is None else _write(self.output, trained, predicted, record)
+        record = _record(run, outcome, method, distances, seconds=time.perf_counter() - start)
+        written = [] if self.output is None else _write(self.output, outcome, record)
         return Finished(record, written)
 
-    def _labelled(self, split: "Split") -> "tuple[Method, AutoencoderFit | None]":
-        """The method, and the autoencoder of its distances if there is one."""
+    def _distance_options(self) -> dict[str, Any]:
+        """The options of measuring that were given."""
+        given = {"vectors": self.vectors, "aliases": self.aliases, **self.distance_options}
+        return {name: value for name, value in given.items() if value is not None and value != {}}
+
+    def _labelled(self, split: "Split") -> "tuple[Method, ClassDistances | None]":
+        """The method, and the distances of its labels if it has any."""
         labelling, mixing = parse(self.method)
         if not labelling.from_distances:
             return self._method(), None
         distance = self.distance or DEFAULT_DISTANCE
-        measured = measured_distances(
-            split.train,
-            distance,
-            seed=self.seed,
-            device=self.device,
-            vectors=self.vectors,
-            aliases=self.aliases,
-            **self.distance_options,
-        )
-        values = {parameter.name: self._value(parameter.name, parameter.default) for parameter in labelling.parameters}
-        if measured.similarity is not None:
-            if self.values.get("beta") is not None or self.values.get("top_m") is not None:
-                raise ValueError(f"`beta` and `top_m` must be left out: {distance} holds a finished similarity.")
-            method = Method.from_similarity(
-                measured.similarity,
-                alpha=self._value("alpha", measured.about.get("alpha", values["alpha"])),
-                mix=None if mixing is None else mixing.name,
-                mixing=self.values.get("mixing"),
-                distance=distance,
-            )
-            return method, None
+        options = self._distance_options()
+        measured = measured_distances(split.train, distance, seed=self.seed, device=self.device, **options)
+        values = {name: value for name, value in self.values.items() if value is not None}
+        if measured.similarity is not None and {"beta", "top_m"} & set(values):
+            raise ValueError(f"`beta` and `top_m` must be left out: {distance} holds a finished similarity.")
         if ranks.world()[0] == 0:
-            name = known_distance(distance)
+            beta = self._value("beta", next(p.default for p in labelling.parameters if p.name == "beta"))
             for sentence in label_doubts(
-                split.train, name, measured, values["beta"], vectors=self.vectors, aliases=self.aliases
+                split.train, known_distance(distance), measured, beta, vectors=self.vectors, aliases=self.aliases
             ):
                 warnings.warn(sentence, stacklevel=2)
-        method = Method.from_distances(
-            measured.matrix,
-            asymmetric=measured.asymmetric,
-            alpha=values["alpha"],
-            beta=values["beta"],
-            top_m=int(values["top_m"]),
-            mix=None if mixing is None else mixing.name,
-            mixing=self.values.get("mixing"),
-            distance=distance,
-        )
-        return method, measured.autoencoder
+        mix = None if mixing is None else mixing.name
+        return similarity_method(measured, values, distance=distance, mix=mix), measured
 
     def _clear(self) -> None:
         """Remove files of an earlier training that have the names of this one's files."""
@@ -253,7 +225,7 @@ class Finished:
         if "batch_statistics" in record and record["processes"] > 1:
             lines.append(f"batch statistics: {record['batch_statistics']}")
         lines += [f"{name}: {_in_words(numbers)}" for name, numbers in record["results"].items()]
-        lines.append(f"{record['seconds']:.1f} s of training" + (", resumed" if record["resumed"] else ""))
+        lines.append(f"{record['training_seconds']:.1f} s of training" + (", resumed" if record["resumed"] else ""))
         return "\n".join([*lines, *(f"Wrote {path}" for path in self.written)])
 
 
@@ -272,29 +244,14 @@ def _is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def _file_names(sources: Sequence[str]) -> list[str]:
-    """File names for the predictions of each out-of-distribution set, numbered where two sources share a name."""
-    names: list[str] = []
-    for source in sources:
-        stem = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in Path(source).stem)
-        name, number = f"ood-{stem}", 2
-        while name in names:
-            name, number = f"ood-{stem}-{number}", number + 1
-        names.append(name)
-    return names
-
-
 def _record(
-    split: "Split",
-    trained: Trained,
-    predicted: "dict[str, Predictions]",
-    network: str,
-    sources: Mapping[str, str],
-    autoencoder: "AutoencoderFit | None",
+    run: TrainingRun, outcome: Outcome, method: Method, distances: "ClassDistances | None", *, seconds: float
 ) -> dict[str, Any]:
-    test = predicted["test"]
+    trained, split = outcome.trained, outcome.split
+    test = outcome.predicted["test"]
+    sources = dict(zip(run.ood.file_names(), run.ood.sets, strict=True))
     results: dict[str, Any] = {}
-    for name, preds in predicted.items():
+    for name, preds in outcome.predicted.items():
         p = preds.probabilities
         if preds.labels is None:
             results[name] = {
@@ -305,21 +262,21 @@ def _record(
         else:
             measured = measure(Claims.of(p, preds.labels), MEASURED)
             results[name] = {"rows": len(preds), "metrics": {key: one.to_dict() for key, one in measured.items()}}
+    autoencoder = None if distances is None else distances.autoencoder
     how = {} if autoencoder is None else {"autoencoder": _errors(autoencoder)}
     record = {
         "softkin": __version__,
+        "spec": run.spec(),
         "source": split.train.source,
-        "split_digest": split.digest,
         "overlap": split.overlap,
         "standardisation": asdict(trained.standardisation),
-        "network": network,
+        "network": run.model,
         "parameters": sum(weights.numel() for weights in trained.model.parameters()),
         **trained.record,
         **how,
-        "seconds": trained.seconds,
-        "resumed": trained.resumed,
+        **record_of(run, outcome, method),
+        "seconds": seconds,
         "results": results,
-        "history": trained.history,
     }
     plain: dict[str, Any] = files.plain(record)
     return plain
@@ -330,15 +287,11 @@ def _errors(autoencoder: "AutoencoderFit") -> dict[str, Any]:
     return {"words": str(autoencoder)} | {name: getattr(autoencoder, name) for name in names}
 
 
-def _write(output: Path, trained: Trained, predicted: "dict[str, Predictions]", record: dict[str, Any]) -> list[Path]:
+def _write(output: Path, outcome: Outcome, record: dict[str, Any]) -> list[Path]:
     from safetensors.torch import save
 
-    written = []
-    for name, preds in predicted.items():
-        written.append(output / f"{name}.safetensors")
-        preds.save(written[-1], force=True)
-    weights = {key: value.cpu().contiguous().clone() for key, value in trained.model.state_dict().items()}
-    written.append(output / "weights.safetensors")
+    weights = {key: value.cpu().contiguous().clone() for key, value in outcome.trained.model.state_dict().items()}
+    written = [*outcome.written, output / "weights.safetensors"]
     files.write(written[-1], save(weights))
     written.append(output / RECORD)  # last, because it marks the run as finished
     files.write_json(written[-1], record)

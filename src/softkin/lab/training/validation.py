@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from softkin import metrics
+from softkin._core.modes import evaluating
 from softkin.calibrators import TemperatureScaling
 from softkin.lab.training.batches import Inputs
 from softkin.metrics.measurement import measure
@@ -49,14 +50,9 @@ def refined_nll(logits: Tensor, labels: Tensor) -> float:
 @torch.no_grad()
 def evaluate(model: nn.Module, inputs: Inputs, rows: range, num_classes: int) -> Tensor:
     """Logits (n, K) of the rows, float32 on the CPU; the model's mode (train or eval) is restored."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
+    with evaluating(model):
         logits = [torch.empty(0, num_classes)]
         for start in range(rows.start, rows.stop, EVALUATED):
             output = model(inputs.rows(slice(start, min(start + EVALUATED, rows.stop))))
             logits.append(getattr(output, "logits", output).float().cpu())
         return torch.cat(logits)
-    finally:
-        for module, mode in modes:
-            module.training = mode

@@ -1,0 +1,125 @@
+"""Decisions with networks that were trained on smooth labels, against the same with one-hot networks.
+
+python results/after.py FOLDER   the studies that a suite left there; writes FOLDER/decisions.json and curves.json
+
+Of each network's validation rows a fifth fits a temperature and the rest a rule; the test rows measure it. So all
+networks are calibrated alike, and what differs is how well their scores rank answers and classes. The confidence on
+unknown data is that of the network as it was trained.
+"""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softkin import decisions, metrics
+from softkin._io import files
+from softkin.calibrators import TemperatureScaling
+from softkin.decisions import Tree
+from softkin.evaluation.deciding import similarity_of, tree_of
+from softkin.lab import study
+from softkin.metrics import binning
+from softkin.predictions import Predictions
+
+STUDIES = (
+    "cifar100-features-10",
+    "cifar100-features-100",
+    "cifar100-features-400",
+    "banking77",
+    "clinc150",
+    "scratch-step-1e-4",
+    "scratch-cosine-5e-4",
+)
+METHODS = (
+    "one-hot",
+    "uniform",
+    "mixup",
+    "l2",
+    "we",
+    "file",
+    "tree",
+    "out",
+    "mc-dropout",
+    "swag",
+    "laplace",
+    "ensemble",
+)
+CURVES = ("one-hot", "ts", "uniform", "we", "we+ts", "out")
+ERROR, COVERAGE, BINS = 0.1, 0.9, 15
+
+
+def trees(folder: study.StudyFolder, predictions: Predictions) -> dict[str, Tree]:
+    """What a rule may climb: a taxonomy if the study has one, and the dendrogram of the names."""
+    sources = {"climb_names": "names", "climb_taxonomy": folder.plan.spec.sources.get("tree")}
+    return {key: tree_of(source, predictions) for key, source in sources.items() if source}
+
+
+def measured(result: study.Result, climbed: dict[str, Tree], alike: Tensor) -> Iterator[tuple[str, float]]:
+    """The measures of one network by name."""
+    held, test = result.validation(), result.test()
+    order = torch.randperm(len(held.known_labels), generator=torch.Generator().manual_seed(result.seed))
+    scaling, fit = order.tensor_split([len(order) // 5])
+    z, y = held.logits, held.known_labels
+    calibrator = TemperatureScaling().fit(z[scaling], y[scaling])
+    rows = calibrator.predict_proba(z[fit]), y[fit]
+    p, labels = calibrator.predict_proba(test.logits), test.known_labels
+    yield "aurc", float(metrics.aurc(p, labels))
+    rules = {
+        "abstain": decisions.Abstain(ERROR),
+        **{key: decisions.Climb(tree, ERROR) for key, tree in climbed.items()},
+    }
+    for key, rule in rules.items():
+        outcome = rule.fit(*rows, from_probabilities=True).evaluate(p, labels, from_probabilities=True)
+        yield f"{key}_answered", float(outcome["answered"])
+        yield f"{key}_error", float(outcome["error"])
+    for score in ("lac", "aps"):
+        for key, kin in ((score, None), (f"{score}_kin", alike)):
+            sets = decisions.PredictionSets(COVERAGE, score, similarity=kin, seed=result.seed)
+            outcome = sets.fit(*rows, from_probabilities=True).evaluate(p, labels, from_probabilities=True)
+            yield f"{key}_size", float(outcome["size"])
+            yield f"{key}_coverage", float(outcome["coverage"])
+    for name in result.record["ood"]:
+        winning = result.ood(name).probabilities.amax(dim=1)
+        yield f"confidence {Path(name).stem}", float(winning.mean())
+
+
+def curve(results: list[study.Result]) -> dict[str, list[float]]:
+    """The reliability of one method over all its seeds: mean score, share of hits and number in each bin."""
+    tests = [result.test() for result in results]
+    scores, winners = torch.cat([test.probabilities for test in tests]).max(dim=1)
+    hits = winners == torch.cat([test.known_labels for test in tests])
+    bins = binning.curve(scores, hits, binning.equal_width(BINS))
+    score, share = (values.nan_to_num(0).tolist() for values in (bins.confidence, bins.likelihood))
+    return {"score": score, "share": share, "count": bins.count.long().tolist()}
+
+
+def main(folder: Path) -> None:
+    """All studies that are there."""
+    warnings.filterwarnings("ignore", "No threshold keeps")  # such a rule answers nothing, which is counted
+    rows: list[dict[str, Any]] = []
+    curves: dict[str, dict[str, Any]] = {}
+    for name in STUDIES:
+        if not (folder / name / "table.json").exists():
+            continue
+        content = study.StudyFolder(folder / name)
+        everything = content.results()
+        curves[name] = {
+            method: curve(seeds) for method in CURVES if (seeds := [r for r in everything if r.method == method])
+        }
+        results = [result for result in everything if result.method in METHODS]
+        first = results[0].test()
+        climbed, alike = trees(content, first), similarity_of("names", first)
+        for result in results:
+            values = {key: files.number(value) for key, value in measured(result, climbed, alike)}
+            rows.append({"study": name, "method": result.method, "seed": result.seed, **values})
+        print(f"{name}: {len(results)} networks", flush=True)
+    files.write_json(folder / "decisions.json", rows)
+    files.write_json(folder / "curves.json", curves)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,319 @@
+"""Bring finished studies into the repository, and write the tables of docs/results.md from them.
+
+python results/collect.py DATA FOLDER   what `softkin paper run results/suite.toml` left: copies specs, tables and records, without weights
+python results/collect.py               only writes the tables again, from results/records/
+
+In docs/results.md a table stands between <!-- table KIND … --> and <!-- end -->; KIND is a function in TABLES, and what
+follows are its arguments.
+"""
+
+import gzip
+import json
+import math
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from scipy.stats import t as student
+
+from softkin._io import files
+from softkin.lab.study.advice import recommend
+from softkin.lab.study.tables import Cell, Row
+
+HERE = Path(__file__).parent
+RECORDS, PAGE = HERE / "records", HERE.parent / "docs" / "results.md"
+COLUMNS = {
+    "accuracy": ("accuracy", 100, 1),
+    "nll": ("NLL", 1, 3),
+    "signed_gap": ("gap", 100, 1),
+    "ece_hist": ("Hist P", 100, 1),
+    "ece_hist_output": ("Hist O", 100, 1),
+}
+
+
+# From a folder of studies
+
+
+def collect(data: Path, folder: Path) -> None:
+    """Copy what a reader can check: spec, table with the values of every seed, and one line for each run.
+
+    Paths become the DATA and FOLDER of results/suite.toml, and what only tells of one machine is left out.
+    """
+    for table in sorted(folder.glob("*/table.json")):
+        kept = RECORDS / table.parent.name
+        kept.mkdir(parents=True, exist_ok=True)
+        texts = {name: (table.parent / name).read_text() for name in ("study.json", "table.json")}
+        records = [json.loads(path.read_text()) for path in sorted(table.parent.glob("runs/*/record.json"))]
+        for record in records:
+            for key in ("host", "pid"):
+                record.pop(key, None)
+        texts["records.jsonl.gz"] = "".join(json.dumps(record, sort_keys=True) + "\n" for record in records)
+        for name, text in texts.items():
+            for path, word in ((folder, "FOLDER"), (data, "DATA")):
+                for given in (path.resolve(), path):
+                    text = text.replace(f"{given}/", f"{word}/")
+            content = text.encode()
+            (kept / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
+        print(f"{table.parent.name}: {len(records)} records")
+
+    if (folder / "decisions.json").exists():  # studies that are not in this folder keep what they have
+        rows = json.loads((folder / "decisions.json").read_text())
+        again = {row["study"] for row in rows}
+        kept = [row for row in json.loads((RECORDS / "decisions.json").read_text()) if row["study"] not in again]
+        files.write_json(RECORDS / "decisions.json", kept + rows)
+    if (folder / "curves.json").exists():
+        curves = json.loads((RECORDS / "curves.json").read_text()) | json.loads((folder / "curves.json").read_text())
+        files.write_json(RECORDS / "curves.json", curves)
+
+
+# The tables
+
+STUDIES = {
+    "cifar100-features": "CIFAR-100, frozen features",
+    "scratch-step-1e-4": "CIFAR-100 from scratch, steps, decay 1e-4",
+    "scratch-step-5e-4": "CIFAR-100 from scratch, steps, decay 5e-4",
+    "scratch-cosine-1e-4": "CIFAR-100 from scratch, cosine, decay 1e-4",
+    "scratch-cosine-5e-4": "CIFAR-100 from scratch, cosine, decay 5e-4",
+    "scratch-whole": "CIFAR-100 from scratch, all images",
+    "clinc150": "CLINC150",
+    "banking77": "banking77",
+    "fashion-mnist": "Fashion-MNIST",
+    "digits": "digits",
+    "tiny-imagenet": "Tiny-ImageNet from scratch",
+}
+METHODS = {
+    "we": "names",
+    "file": "names, GloVe",
+    "tree": "WordNet",
+    "out": "outputs",
+    "l2": "inputs, L2",
+    "l1": "inputs, L1",
+}
+
+
+def study_title(study: str) -> str:
+    """A study in words."""
+    if study.startswith("sweep-"):
+        _, word, value = study.split("-")
+        letter = {"alpha": "α", "beta": "β"}[word]
+        return f"CIFAR-100, frozen features, {letter} = {value}"
+    key = next((key for key in STUDIES if study.startswith(key)), study)
+    rest = [part for part in study.removeprefix(key).split("-") if part]
+    words = {"fixed": "α = 0.1", "tuned": "α of four", "top5": "5 nearest classes"}
+    return ", ".join([STUDIES.get(key, key), *(words.get(part, f"{part} a class") for part in rest)])
+
+
+def method_title(row: dict[str, Any]) -> str:
+    """A method in words."""
+    base, plus, calibrator = row["method"].partition("+")
+    return f"{METHODS[base]}{plus}{calibrator.upper()}" if base in METHODS else str(row["title"])
+
+
+def rows_of(study: str) -> dict[str, Any]:
+    """The rows of a study's table by method; none if there is no such study yet."""
+    path = RECORDS / study / "table.json"
+    return {row["method"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
+
+
+def markdown(heads: list[str], words: int, rows: list[list[str]]) -> str:
+    """A table whose first ``words`` columns are text."""
+    lines = [heads, ["---"] * words + ["---:"] * (len(heads) - words), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def study_table(study: str, *methods: str) -> str:
+    """The methods of a study, or some of them: mean and standard deviation over seeds."""
+    rows = [
+        [method_title(row), *(cell(row["cells"][key], factor, digits) for key, (_, factor, digits) in COLUMNS.items())]
+        for row in rows_of(study).values()
+        if not methods or row["method"] in methods
+    ]
+    return markdown(["method", *(title for title, _, _ in COLUMNS.values())], 1, rows)
+
+
+def cell(value: dict[str, Any], factor: float, digits: int) -> str:
+    """A mean with its deviation over seeds, bold if it is the best, ≈ if chance may explain the difference to it."""
+    if not isinstance(value["value"], int | float):
+        return "∞"
+    text = f"{factor * value['value']:.{digits}f}".replace("-", "−")
+    text = f"**{text}**" if value["best"] else f"{text} ≈" if value["tie"] else text
+    return f"{text} ± {factor * value['std']:.{digits}f}" if value["std"] is not None else text
+
+
+def interval(first: list[float], second: list[float]) -> tuple[float, float]:
+    """Mean over seeds of the paired differences, and half of Student's 95 % interval."""
+    pairs = [a - b for a, b in zip(first, second, strict=True)]
+    half = student.ppf(0.975, len(pairs) - 1) * stdev(pairs) / math.sqrt(len(pairs)) if len(pairs) > 1 else math.inf
+    return fmean(pairs), float(half)
+
+
+def difference(first: list[float], second: list[float], factor: float, digits: int) -> str:
+    """The paired differences with their interval, bold if it excludes 0; without an interval if there is one seed."""
+    mean, half = interval(first, second)
+    text = f"{factor * mean:+.{digits}f}"
+    if math.isfinite(half):
+        text = f"{text} ± {factor * half:.{digits}f}"
+    return (f"**{text}**" if abs(mean) > half else text).replace("-", "−")
+
+
+def pairs_table(*pairs: str) -> str:
+    """For each "study:method/other", what the method has more than the other; "study:method/study:other" across two."""
+    lines = []
+    for pair in pairs:
+        own, _, against = pair.partition("/")
+        study, _, method = own.partition(":")
+        reference, _, other = against.rpartition(":")
+        first, second = rows_of(study).get(method), rows_of(reference or study).get(other)
+        if first is None or second is None:
+            continue
+        cells = [
+            difference(first["cells"][key]["values"], second["cells"][key]["values"], factor, digits)
+            for key, (_, factor, digits) in COLUMNS.items()
+        ]
+        usual = {"fixed": "α auto", "tuned": "α auto", "top5": "all classes"}.get(study.removeprefix(f"{reference}-"))
+        words = usual if usual and method == other else method_title(second)
+        lines.append([study_title(study), method_title(first), words, *cells])
+    return markdown(["study", "method", "against", *(title for title, _, _ in COLUMNS.values())], 3, lines)
+
+
+def variants_table(variant: str, methods: str, *studies: str) -> str:
+    """What each method has more in "study-variant" than in the study itself."""
+    return pairs_table(
+        *(f"{study}-{variant}:{method}/{study}:{method}" for study in studies for method in methods.split(","))
+    )
+
+
+def rows_table(methods: str, *studies: str) -> str:
+    """The same methods ("one-hot,ts") of several studies."""
+    lines = [
+        [study_title(study), method_title(row)]
+        + [cell(row["cells"][key], factor, digits) for key, (_, factor, digits) in COLUMNS.items()]
+        for study in studies
+        for row in rows_of(study).values()
+        if row["method"] in methods.split(",")
+    ]
+    return markdown(["study", "method", *(title for title, _, _ in COLUMNS.values())], 2, lines)
+
+
+MEASURES = {
+    "aurc": ("AURC", 100, 2),
+    "abstain_answered": ("answered, abstaining", 100, 1),
+    "climb_taxonomy_answered": ("answered, climbing WordNet", 100, 1),
+    "climb_names_answered": ("answered, climbing the names", 100, 1),
+    "lac_size": ("LAC", 1, 2),
+    "aps_size": ("APS", 1, 2),
+    "aps_kin_size": ("APS of kin", 1, 2),
+}
+
+
+def decisions() -> list[dict[str, Any]]:
+    """What results/after.py measured, a row for each network."""
+    path = RECORDS / "decisions.json"
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def decisions_table(study: str) -> str:
+    """One-hot's mean, and what every other method has more."""
+    rows = [row for row in decisions() if row["study"] == study]
+    keys = [key for key in MEASURES if rows and key in rows[0]]
+
+    def values(method: str, key: str) -> list[float]:
+        return [row[key] for row in rows if row["method"] == method]
+
+    titles = rows_of(study)
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        cells = []
+        for key in keys:
+            _, factor, digits = MEASURES[key]
+            own, plain = values(method, key), values("one-hot", key)
+            mean = f"{factor * fmean(own):.{digits}f}"
+            cells.append(mean if method == "one-hot" else difference(own, plain, factor, digits))
+        lines.append([method_title(titles[method]), *cells])
+    return markdown(["method", *(MEASURES[key][0] for key in keys)], 1, lines)
+
+
+def unknown_table(study: str) -> str:
+    """Confidence on the known and on each unknown set, and how well it tells them apart."""
+    titles = rows_of(study)
+    names = [key.removeprefix("auroc ") for key in next(iter(titles.values()))["cells"] if key.startswith("auroc ")]
+    lines = []
+    for method, row in titles.items():
+        own = [measured for measured in decisions() if measured["study"] == study and measured["method"] == method]
+        if not own:
+            continue
+        known = [
+            a + b for a, b in zip(*(row["cells"][key]["values"] for key in ("accuracy", "signed_gap")), strict=True)
+        ]
+        cells = [f"{100 * fmean(known):.1f}"]
+        for name in names:
+            confidence = [measured[f"confidence {Path(name).stem}"] for measured in own]
+            cells += [f"{100 * fmean(confidence):.1f}", f"{100 * row['cells'][f'auroc {name}']['value']:.1f}"]
+        lines.append([method_title(row), *cells])
+    heads = [f"{what} {Path(name).stem}" for name in names for what in ("confidence,", "AUROC,")]
+    return markdown(["method", "confidence, test", *heads], 1, lines)
+
+
+def advice_table(*studies: str) -> str:
+    """What ``compare`` recommends in each study, by the rule of today, beside one-hot's gap."""
+    lines = []
+    for study in filter(rows_of, studies):
+        rows = rows_of(study)
+        read = [Row(row["method"], row["title"], cells_of(row), cost=row.get("cost")) for row in rows.values()]
+        use = next(text for text in recommend(read) if text.startswith("Use "))
+        title = use.removeprefix("Use ").partition(":")[0].partition(" (")[0]
+        chosen = next((row for row in rows.values() if row["title"] == title), None)
+        gap = f"{100 * rows['one-hot']['cells']['signed_gap']['value']:+.1f}".replace("-", "−")
+        lines.append([study_title(study), gap, method_title(chosen) if chosen else title])
+    return markdown(["study", "one-hot's gap", "recommended"], 3, lines)
+
+
+def cells_of(row: dict[str, Any]) -> dict[str, Cell]:
+    """The cells of a row in table.json."""
+    return {key: Cell.from_dict(cell) for key, cell in row["cells"].items() if cell["value"] is not None}
+
+
+def cost_table() -> str:
+    """Trainings and core-hours of each study."""
+    lines, whole = [], 0.0
+    for path in sorted(RECORDS.glob("*/records.jsonl.gz")):
+        records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+        trainings = [record for record in records if record["kind"] == "training"]
+        hours = sum(record["seconds"] for record in records) / 3600
+        whole += hours
+        seeds = len({record["seed"] for record in records if record["kind"] == "result"})
+        lines.append([study_title(path.parent.name), str(len(trainings)), str(seeds), f"{hours:.2f}"])
+    lines.append(["all", "", "", f"{whole:.1f}"])
+    return markdown(["study", "trainings", "seeds", "core-hours"], 1, lines)
+
+
+TABLES: dict[str, Callable[..., str]] = {
+    "study": study_table,
+    "pairs": pairs_table,
+    "rows": rows_table,
+    "variants": variants_table,
+    "decisions": decisions_table,
+    "unknown": unknown_table,
+    "advice": advice_table,
+    "cost": cost_table,
+}
+
+
+def with_tables(page: str) -> str:
+    """The page with every marked table written again from results/records/."""
+
+    def table(match: re.Match[str]) -> str:
+        kind, *arguments = match[1].split()
+        return f"<!-- table {match[1].strip()} -->\n\n{TABLES[kind](*arguments)}\n\n<!-- end -->"
+
+    return re.sub(r"<!-- table (.*?) -->.*?<!-- end -->", table, page, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        collect(*map(Path, sys.argv[1:]))
+    if PAGE.exists():
+        PAGE.write_text(with_tables(PAGE.read_text()))

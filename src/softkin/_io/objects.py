@@ -1,0 +1,189 @@
+"""Tables of JSON: one object per line, an array of objects or of rows, or an object of lists.
+
+The objects are parsed by Python, because the recursive parsers of C libraries crash on deep nesting.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softkin import SoftkinError
+from softkin._io import files, roles
+from softkin._io.tables import HEAD, LINE, ColumnKind, Table
+
+COLUMNS = 1000  # more are not looked for beyond the first object
+CHUNK = 2**26  # bytes of objects that are held at a time
+Positioned = tuple[str, dict[str, Any], int]
+"""(position for messages, object, its bytes)"""
+Objects = Callable[[], Iterator[Positioned]]
+"""A function that restarts at the first object on each call."""
+
+
+class ObjectRows:
+    """Consecutive objects with their positions; ``name`` is the file's and ``unit`` one object's, for messages."""
+
+    def __init__(self, objects: Sequence[Positioned], name: str, unit: str) -> None:
+        self.objects, self.name, self.unit = objects, name, unit
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    def numbers(self, columns: Sequence[str]) -> NDArray[Any]:
+        """(n, columns) numbers."""
+        rows = zip(*(self.filled(column) for column in columns), strict=True)
+        return self._array(list(rows), ", ".join(columns[:3]))
+
+    def vectors(self, column: str, names: Sequence[str] | None, width: int) -> NDArray[Any]:
+        """(n, width) numbers of lists, or of objects in the order of ``names``."""
+        known = None if names is None else set(names)
+        rows = []
+        for where, content, _ in self.objects:
+            cell = content.get(column)
+            if names is not None and isinstance(cell, dict) and cell.keys() == known:
+                rows.append([cell[name] for name in names])
+            elif names is None and isinstance(cell, list) and len(cell) == width:
+                rows.append(cell)
+            else:
+                what = f"`{column}` must have" if column else "it must have"
+                raise SoftkinError(f"{where}: {what} the {width} classes of the first {self.unit}.")
+        return self._array(rows, column)
+
+    def _array(self, rows: Any, column: str) -> NDArray[Any]:
+        try:
+            return np.array(rows, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            what = f"{self.name}: `{column}`" if column else self.name
+            raise SoftkinError(f"{what} must hold numbers only: {files.cause(error)}.") from error
+
+    def filled(self, column: str) -> list[Any]:
+        """The cells of a column that every object must have."""
+        try:
+            return [content[column] for _, content, _ in self.objects]
+        except KeyError:
+            raise SoftkinError(f"{self.name}: every {self.unit} must have {column!r}, as the first has.") from None
+
+    def cells(self, column: str) -> list[Any]:
+        """The cells of a column; one that an object lacks is None."""
+        return [content.get(column) for _, content, _ in self.objects]
+
+    def where(self, row: int) -> str:
+        """The position of an object, for messages."""
+        return self.objects[row][0]
+
+
+def open_jsonl(file: IO[bytes], name: str) -> Table:
+    """A file with one JSON object per line."""
+    return _of_objects(lambda: _lines(file, name), name, "line")
+
+
+def open_json(file: IO[bytes], name: str) -> Table:
+    """An array of objects, an array of rows of numbers, or one object whose keys hold lists of the same length."""
+    content = files.parse_json(file.read(), name, "JSON")
+    class_names: dict[str, list[str]] = {}
+    if isinstance(content, dict) and content and all(isinstance(column, list) for column in content.values()):
+        class_names = {"": content.pop("class_names")} if "class_names" in content else {}
+        content = _transposed(content, name)
+    if not isinstance(content, list):
+        raise SoftkinError(
+            f"{name} must hold an array of objects or of rows, or an object of lists, got {type(content).__name__}."
+        )
+    if content and not isinstance(content[0], dict):
+        content = _unnamed(content, name)
+
+    def objects() -> Iterator[Positioned]:
+        for place, row in enumerate(content):
+            if not isinstance(row, dict):
+                raise SoftkinError(f"{name}, entry {place} must be a JSON object, got {type(row).__name__}.")
+            yield f"{name}, entry {place}", row, 0
+
+    return _of_objects(objects, name, "entry", class_names, len(content))
+
+
+def _transposed(columns: dict[str, list[Any]], name: str) -> list[dict[str, Any]]:
+    """The rows of an object of lists; shorter lists describe something else than rows and are left out."""
+    num_rows = max(map(len, columns.values()), default=0)
+    labels = roles.find(columns, "label")
+    if labels is not None and len(columns[labels]) != num_rows:
+        raise SoftkinError(
+            f"{name}: `{labels}` must have {num_rows:,} entries, one for each row, got {len(columns[labels]):,}."
+        )
+    whole = {key: column for key, column in columns.items() if len(column) == num_rows}
+    return [dict(zip(whole, cells, strict=True)) for cells in zip(*whole.values(), strict=True)]
+
+
+def _unnamed(content: list[Any], name: str) -> list[dict[str, Any]]:
+    """Rows of numbers, or one number for each row, as a column without a name."""
+    rows = [entry if isinstance(entry, list) else [entry] for entry in content]
+    width = len(rows[0])
+    if width == 0:
+        raise SoftkinError(f"{name}, entry 0 must hold at least one number.")
+    for place, (entry, row) in enumerate(zip(content, rows, strict=True)):
+        if isinstance(entry, list) != isinstance(content[0], list) or len(row) != width:
+            raise SoftkinError(f"{name}, entry {place} must be a list of {width} numbers, as the first is.")
+    return [{"": row} for row in rows]
+
+
+def _lines(file: IO[bytes], name: str) -> Iterator[Positioned]:
+    """The object on each non-empty line."""
+    file.seek(0)
+    for number, line in enumerate(iter(lambda: file.readline(LINE), b""), start=1):
+        if not line.strip():
+            continue
+        where = f"{name}, line {number}"
+        if len(line) == LINE:
+            raise SoftkinError(f"{where} must be shorter than {LINE:,} bytes.")
+        content = files.parse_json(line, where, "JSON")
+        if not isinstance(content, dict):
+            raise SoftkinError(f"{where} must be a JSON object, got {type(content).__name__}.")
+        yield where, content, len(line)
+
+
+def _of_objects(
+    objects: Objects,
+    name: str,
+    unit: str,
+    class_names: Mapping[str, list[str]] | None = None,
+    num_rows: int | None = None,
+) -> Table:
+    first = [content for _, content, _ in _chunk(objects(), HEAD, 2**20)]
+    if not first:
+        raise SoftkinError(f"{name} must hold at least one {unit}, it holds none.")
+    names = list(dict.fromkeys(key for content in first for key in content))
+    names = names[: max(COLUMNS, len(first[0]))]
+    files.within("classes", len(names), f"{name}, with a key for each class,")
+    columns = {key: _kind([content.get(key) for content in first]) for key in names}
+
+    def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ObjectRows]:
+        left = objects()
+        while chunk := _chunk(left, rows, CHUNK):
+            yield ObjectRows(chunk, name, unit)
+
+    def sample(wanted: Sequence[str]) -> dict[str, list[Any]]:
+        return {column: [content.get(column) for content in first] for column in wanted}
+
+    return Table(name, columns, read, num_rows, class_names=class_names or {}, sample=sample)
+
+
+def _chunk(objects: Iterator[Positioned], rows: int, most: int) -> list[Positioned]:
+    """The next objects: so many, or fewer that have at least ``most`` bytes together."""
+    chunk: list[Positioned] = []
+    total = 0
+    while len(chunk) < rows and total < most and (entry := next(objects, None)) is not None:
+        chunk.append(entry)
+        total += entry[2]
+    return chunk
+
+
+def _kind(cells: Sequence[Any]) -> ColumnKind:
+    """The kind of the first cell that is there; numbers must be numbers in all."""
+    there = [cell for cell in cells if cell is not None]
+    first = there[0] if there else None
+    if isinstance(first, str):
+        return "text"
+    if isinstance(first, list):
+        return "list"
+    if isinstance(first, dict):
+        return "mapping"
+    return "number" if there and all(isinstance(cell, int | float) for cell in there) else "other"

@@ -1,0 +1,131 @@
+"""What columns are called: the one vocabulary of roles, for predictions, data sets, texts, images and trees.
+
+A file of any format has named parts: the columns of a table, the arrays of an archive, the keys of objects. Which part
+plays which role is decided here by its name; readers add what only the values can tell.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias, get_args
+
+from softkin import SoftkinError
+from softkin._core.names import did_you_mean
+
+ScoreKind: TypeAlias = Literal["logits", "probs"]
+Role: TypeAlias = Literal[
+    "index", "id", "label", "text", "image", "prediction", "outcome", "score", "weight", "group", "time", "part",
+    "parent", "child", "superclass", "answers",
+]  # fmt: skip
+
+NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
+    "index": ("", "unnamed_0", "index_level_0", "level_0", "index"),  # as pandas names row numbers
+    "id": ("sample_ids", "sample_id", "ids", "id", "uid", "uuid", "guid", "row_id", "idx"),
+    "label": (
+        "label", "labels", "fine_label", "label_ids", "label_id", "targets", "target", "y_true", "true_label", "truth",
+        "ground_truth", "gold", "gold_label", "true_class", "y", "class", "class_name", "class_label", "intent",
+        "category", "actual", "annotation",
+    ),
+    "text": (
+        "text", "texts", "sentence", "utterance", "query", "question", "review", "content", "comment", "message",
+        "prompt", "document", "headline", "tweet",
+    ),
+    "image": ("image", "img", "images", "picture", "photo"),
+    "prediction": (
+        "prediction", "predictions", "pred", "preds", "predicted", "predicted_label", "pred_label", "predicted_class",
+        "pred_class", "y_pred", "y_hat", "yhat", "argmax",
+    ),
+    "outcome": ("correct", "is_correct", "outcome", "right", "hit"),
+    "score": ("score", "scores", "y_score", "y_scores", "y_prob", "y_proba", "y_probs", "confidence"),
+    "weight": ("weight", "weights", "sample_weight", "sample_weights"),
+    "group": ("group", "groups", "site", "sex", "gender", "device", "model", "annotator"),
+    "time": ("time", "date", "datetime", "timestamp", "day", "month", "year"),
+    "part": ("split", "fold", "part", "subset", "partition"),
+    "parent": ("parent",),
+    "child": ("child",),
+    "superclass": ("superclass", "super_class", "coarse_label", "superclasses", "group"),
+    "answers": ("top_logprobs", "logprobs", "log_probs", "log_probabilities"),
+}  # fmt: skip
+KINDS: dict[ScoreKind, tuple[str, ...]] = {
+    "logits": ("logits", "logit"),
+    "probs": ("probs", "prob", "probabilities", "probability", "proba"),
+}
+"""Words that say what scores are"""
+WEAK_PREFIXES: dict[str, ScoreKind | None] = {"p": "probs", "score": None, "scores": None, "output": None}
+"""Prefixes of class columns that several columns must share to count"""
+
+_STRONG = "|".join(word for words in KINDS.values() for word in words)
+_PREFIXED = re.compile(rf"({_STRONG}|{'|'.join(WEAK_PREFIXES)})[ _.:/\[-]+(.+?)\]?", re.IGNORECASE | re.DOTALL)
+
+
+def plain(name: str) -> str:
+    """A column's name in the form in which the vocabulary lists it.
+
+    Example:
+        >>> plain("Ground truth"), plain("Unnamed: 0")
+        ('ground_truth', 'unnamed_0')
+    """
+    return re.sub(r"[\W_]+", "_", name.strip().lower()).strip("_")
+
+
+def find(columns: Iterable[str], role: Role) -> str | None:
+    """The column that plays a role by its name; the order of ``NAMES`` decides between several."""
+    called: dict[str, str] = {}
+    for column in columns:
+        called.setdefault(plain(column), column)
+    return next((called[name] for name in NAMES[role] if name in called), None)
+
+
+def chosen(columns: Sequence[str], role: Role, stated: str | None, option: str, name: str) -> str | None:
+    """``find``, unless the caller states the column, which must then be there.
+
+    Args:
+        columns: The columns that may play the role.
+        role: The role.
+        stated: The caller's column.
+        option: The option that states it, such as "label_column", for the error.
+        name: The file's name, for the error.
+    """
+    if stated is None:
+        return find(columns, role)
+    if stated in columns:
+        return stated
+    held = ", ".join(list(columns)[:10]) or "nothing"
+    raise SoftkinError(
+        f"{name} has no `{stated}` (--{option.replace('_', '-')}); it has {held}{did_you_mean(stated, columns)}"
+    )
+
+
+def role_of(column: str) -> Role | None:
+    """The role that a column's name says; anything that ends in "_id" is an id."""
+    name = plain(column)
+    known: Role | None = next((role for role in get_args(Role) if name in NAMES[role]), None)
+    return "id" if known is None and name.endswith("_id") else known
+
+
+def listed(role: Role, most: int = 12) -> str:
+    """The usual names of a role for a message, as `a`, `b` or `c`."""
+    *first, last = (f"`{name}`" for name in NAMES[role][:most])
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def kind_in_words(text: str) -> ScoreKind | None:
+    """The kind of scores that a file's or column's name states by one of the words ``logits``, ``probs`` and so on."""
+    words = set(re.split(r"[^a-z]+", text.lower()))
+    said: list[ScoreKind] = [kind for kind, names in KINDS.items() if words & set(names)]
+    return said[0] if len(said) == 1 else None
+
+
+def class_of(column: str) -> tuple[str, str] | None:
+    """(prefix, class name) of a column of scores such as ``probs_cat``; None if its name has no such prefix.
+
+    Example:
+        >>> class_of("probs_cat"), class_of("logits[3]"), class_of("cat")
+        (('probs', 'cat'), ('logits', '3'), None)
+    """
+    match = _PREFIXED.fullmatch(column)
+    return None if match is None else (match[1].lower(), match[2])
+
+
+def kind_of_prefix(prefix: str) -> ScoreKind | None:
+    """The kind of scores that the prefix of a class column states."""
+    return WEAK_PREFIXES[prefix] if prefix in WEAK_PREFIXES else kind_in_words(prefix)

@@ -1,0 +1,298 @@
+"""Tables of any format, read once: columns with their kinds, and rows in bounded blocks.
+
+``open_table`` is the only way from a file of rows to Python. Predictions, data sets, attached texts and images, trees
+and matrices are functions of a ``Table``, so a format that is registered here works in all of them. What the columns
+mean is decided by their names in ``roles``. This module imports nothing heavy: the command line lists its formats.
+"""
+
+import csv
+import gzip
+import io
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from softkin import SoftkinError
+from softkin._core.names import Registry
+from softkin._io import escape, files
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ColumnKind: TypeAlias = Literal["number", "text", "list", "mapping", "other"]
+"""Numbers, texts, lists, numbers by name, or anything else, such as the bytes of an image"""
+
+HEAD = 100  # rows that show what a column holds
+BLOCK = 2**14  # rows read at a time where nobody says how many
+LINE = 2**26  # maximum bytes per line of text: the maximum number of classes at 500 letters each
+SPOOLED = 2**26  # bytes of standard input and unpacked files that are kept in memory; more go to disk
+EMPTY = ("", "#N/A", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "None")  # cells that hold nothing
+DELIMITERS = (",", "\t", ";", "|")
+
+
+class Rows(Protocol):
+    """Consecutive rows of some columns."""
+
+    def __len__(self) -> int: ...
+
+    def numbers(self, columns: Sequence[str]) -> "NDArray[Any]":
+        """(n, columns) numbers; every cell must hold one."""
+
+    def vectors(self, column: str, names: Sequence[str] | None, width: int) -> "NDArray[Any]":
+        """(n, width) numbers of a column of lists, or of numbers by name in the order of ``names``."""
+
+    def filled(self, column: str) -> "NDArray[Any] | list[Any]":
+        """(n,) numbers or texts; every cell must hold one."""
+
+    def cells(self, column: str) -> list[Any]:
+        """(n,) cells as plain Python; an empty one is None."""
+
+    def where(self, row: int) -> str:
+        """The position of a row of this block, for messages."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """An opened table. Its columns are known at once; its rows are read in blocks, as often as needed."""
+
+    name: str
+    columns: Mapping[str, ColumnKind]
+    read: Callable[[int, Sequence[str], Sequence[str]], Iterator[Rows]]
+    """A function from (rows in a block, columns of numbers, columns beside them) to all rows, from the first on.
+
+    Where a format writes all cells as text, the columns beside the numbers stay text.
+    """
+    num_rows: int | None = None
+    """None if it is known only after reading the whole table"""
+    size: int | None = None
+    """Bytes of a packed file, to compare with what it claims to hold; None if it is not packed"""
+    class_names: Mapping[str, list[str]] = field(default_factory=dict)
+    """The names of the classes by the column that numbers them, as Hugging Face keeps them; "" is any column"""
+    sample: Callable[[Sequence[str]], dict[str, list[Any]]] | None = None
+    """The cells of the first rows, where opening the table has read them already"""
+
+    def of_kind(self, *kinds: ColumnKind) -> list[str]:
+        """The columns of these kinds, in order."""
+        return [column for column, kind in self.columns.items() if kind in kinds]
+
+    def head(self, columns: Sequence[str]) -> dict[str, list[Any]]:
+        """The cells of the first rows."""
+        if self.sample is not None:
+            return self.sample(columns)
+        numbers = [column for column in columns if self.columns[column] == "number"]
+        with files.reading(self.name, "a table"):
+            rows = next(self.read(HEAD, numbers, [column for column in columns if column not in numbers]), None)
+            return {column: [] if rows is None else rows.cells(column)[:HEAD] for column in columns}
+
+    def cells(self, *columns: str) -> Iterator[tuple[Any, ...]]:
+        """The cells of some columns, row after row."""
+        with files.reading(self.name, "a table"):
+            for rows in self.read(BLOCK, (), columns):
+                yield from zip(*(rows.cells(column) for column in columns), strict=True)
+
+    def names_of(self, column: str | None) -> list[str] | None:
+        """The class names that the file keeps for a column of labels."""
+        return self.class_names.get(column or "", self.class_names.get(""))
+
+    def claim(self, numbers: int) -> None:
+        """Refuse a packed file that claims far more numbers a row than its size can hold."""
+        if self.num_rows is not None and self.size is not None:
+            files.unpacked_within(self.size, self.num_rows * numbers * 8, self.name)
+
+
+# Formats
+
+
+@dataclass(frozen=True)
+class Format:
+    """How one format of tables is recognised and opened."""
+
+    suffixes: tuple[str, ...]
+    opener: str
+    """module:function; it takes an open file and its name for messages, and returns a ``Table``"""
+    signature: bytes | None = None
+    """The bytes at the beginning of such files, if they have any in common"""
+
+    def open(self, file: IO[bytes], name: str) -> Table:
+        """The table in a file."""
+        module, _, function = self.opener.partition(":")
+        opened: Table = getattr(import_module(module), function)(file, name)
+        return opened
+
+
+FORMATS: Registry[Format] = Registry("format of tables")
+FORMATS.add("parquet", Format((".parquet", ".pq"), "softkin._io.parquet:open_parquet", b"PAR1"))
+FORMATS.add("csv", Format((".csv",), "softkin._io.separated:open_csv"))
+FORMATS.add("tsv", Format((".tsv", ".tab"), "softkin._io.separated:open_tsv"))
+FORMATS.add("jsonl", Format((".jsonl", ".ndjson"), "softkin._io.objects:open_jsonl"))
+FORMATS.add("json", Format((".json",), "softkin._io.objects:open_json"))
+
+
+def suffix_of(path: str | Path) -> str:
+    """The suffix that names a file's format, in lower case and without ``.gz``."""
+    path = Path(path)
+    return (Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
+def form_of(path: str | Path) -> str | None:
+    """The format of tables that a file's suffix names."""
+    suffix = suffix_of(path)
+    return next((name for name, known in FORMATS.items() if suffix in known.suffixes), None)
+
+
+def recognised(start: bytes) -> str | None:
+    """The format of tables that a file's first bytes show."""
+    for name, known in FORMATS.items():
+        if known.signature is not None and start.startswith(known.signature):
+            return name
+    with suppress(UnicodeDecodeError):
+        text = start.decode(encoding_of(start), "ignore" if len(start) >= 4096 else "strict").lstrip("\ufeff")
+        line = text.partition("\n")[0]
+        if line.lstrip().startswith("{"):
+            return "jsonl"
+        if text.lstrip().startswith("["):
+            return "json"
+        if "\t" in line:
+            return "tsv"
+        if any(mark in line for mark in DELIMITERS):
+            return "csv"
+    return None
+
+
+def open_table(path: str | Path, *, what: str = "a table") -> Table:
+    """Open a table of any known format; "-" is standard input, and a name may end in ``.gz``.
+
+    Raises:
+        SoftkinError: There is no such file, it is damaged, or it has no known format.
+    """
+    file, name = open_stream(path, what)
+    try:
+        form = form_of(path) or recognised(start_of(file))
+        if form is None:
+            raise SoftkinError(f"{name} has no known format; those of tables are {', '.join(FORMATS)}.")
+        opened = opened_as(form, file, name)
+    except BaseException:
+        file.close()
+        raise
+    weakref.finalize(opened, file.close)
+    return opened
+
+
+def opened_as(form: str, file: IO[bytes], name: str) -> Table:
+    """The table of a known format in an open file, which must name each column once."""
+    with files.reading(name, form):
+        return FORMATS[form].open(file, name)
+
+
+def named_once(columns: Sequence[str], name: str) -> None:
+    """Refuse a header that is too wide or names a column twice."""
+    files.within("classes", len(columns), f"{name}, with a column for each class,")
+    seen: set[str] = set()
+    for column in columns:
+        if column in seen:
+            raise SoftkinError(f"{name} must name each column once, but `{column}` appears twice.")
+        seen.add(column)
+
+
+# Streams
+
+
+def open_stream(path: str | Path, what: str) -> tuple[IO[bytes], str]:
+    """A file, or standard input for "-", that can be read from any place, and its name in messages.
+
+    What is packed by gzip is unpacked within the limits.
+    """
+    if str(path) == "-":
+        return _spooled(sys.stdin.buffer, "standard input", what), "standard input"
+    file = files.open_file(path)
+    if Path(path).suffix.lower() != ".gz":
+        return file, str(path)
+    with file, files.reading(path, "gzip"):
+        return _spooled(gzip.GzipFile(fileobj=file), str(path), what, files.require_regular(path)), str(path)
+
+
+def start_of(file: IO[bytes]) -> bytes:
+    """The first bytes of a file, which is rewound."""
+    start = file.read(4096)
+    file.seek(0)
+    return start
+
+
+def _spooled(stream: Any, name: str, what: str, packed: int | None = None) -> IO[bytes]:
+    """A seekable copy of a stream, as most formats need; it is on disk if it is large."""
+    file = tempfile.SpooledTemporaryFile(max_size=SPOOLED)  # noqa: SIM115  closed when its reader is forgotten
+    try:
+        with files.reading(name, what):
+            while chunk := stream.read(2**20):
+                file.write(chunk)
+                if packed is None:
+                    files.within("bytes", file.tell(), name)
+                else:
+                    files.unpacked_within(packed, file.tell(), name)
+        if file.tell() == 0:
+            raise SoftkinError(f"{name} must hold {what}, it is empty.")
+    except BaseException:
+        file.close()
+        raise
+    file.seek(0)
+    return file
+
+
+# Text
+
+
+def encoding_of(start: bytes) -> str:
+    """UTF-16 where a file begins with its mark, else UTF-8, with or without a mark."""
+    return "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
+def delimiter_of(line: str, usual: str = ",") -> str:
+    """What separates the cells of a line: the mark that occurs most outside quotes, or the usual one."""
+    outside = "".join(line.split('"')[::2])
+    counts = {mark: outside.count(mark) for mark in (usual, *DELIMITERS)}
+    return max(counts, key=counts.__getitem__) if any(counts.values()) else usual
+
+
+def read_text(path: str | Path, what: str) -> str:
+    """The text of a small file in UTF-8 or UTF-16."""
+    with files.reading(path, "UTF-8 text", hint="save it in that encoding"):
+        content = files.read_bytes(path, what)
+        return content.decode(encoding_of(content))
+
+
+def read_lines(path: str | Path, what: str) -> list[tuple[int, str]]:
+    """(number, content) of the lines of a small text file that are not empty."""
+    return [(place, line) for place, line in enumerate(read_text(path, what).splitlines(), 1) if line.strip()]
+
+
+def split_lines(lines: Sequence[str]) -> list[list[str]]:
+    """The cells of some lines of text, separated by what separates the first."""
+    return list(csv.reader(lines, delimiter=delimiter_of(lines[0]))) if lines else []
+
+
+def read_cells(path: str | Path, what: str) -> list[tuple[int, list[str]]]:
+    """(line number, cells as texts) of a small table, its header included if it has one; empty lines are left out.
+
+    A .txt file may separate cells by spaces. The header of a format with named columns is its first line.
+    """
+    form = form_of(path)
+    if form not in (None, "csv", "tsv"):
+        table = open_table(path, what=what)
+        columns = list(table.columns)
+        rows = enumerate(table.cells(*columns), start=2)
+        return [(1, columns), *((place, ["" if cell is None else str(cell) for cell in row]) for place, row in rows)]
+    files.require_regular(path)
+    text = read_text(path, what)
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    delimiter = delimiter_of(first, "\t" if form == "tsv" else ",")
+    if form is None and delimiter not in first:
+        delimiter = " "
+    with files.reading(path, what):
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        return [(reader.line_num, [escape.from_csv_cell(cell) for cell in line]) for line in reader if any(line)]

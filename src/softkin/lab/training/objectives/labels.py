@@ -1,0 +1,168 @@
+"""Methods with labels of their own: one-hot, uniform smoothing, class-similarity smoothing, online smoothing."""
+
+import copy
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from softkin import smoothing
+from softkin._core import ranks
+from softkin.lab.training.declaration import Parameter
+from softkin.lab.training.objectives.base import Objective
+from softkin.losses import AutoAlpha, SoftLabelCrossEntropy
+
+if TYPE_CHECKING:
+    from softkin.lab.training.methods import Method
+
+
+def alpha_of(default: float, *, automatic: bool = True) -> Parameter:
+    """The smoothing factor of a method."""
+    return Parameter("alpha", "α", default, "the smoothing factor", "share", automatic)
+
+
+BETA = Parameter("beta", "β", 2.0, "how sharp the similarity is", automatic=True)
+TOP_M = Parameter(
+    "top_m",
+    "top-m",
+    0,
+    "how many of the most similar classes keep their share of α (the others divide the rest evenly), 0 for all",
+    "count",
+)
+
+
+class OneHot(Objective, name="one-hot"):
+    """Cross-entropy towards e_k, the one-hot label."""
+
+
+class Smooth(Objective):
+    """Cross-entropy towards the smooth labels of ``self.smooth``."""
+
+    smooth: SoftLabelCrossEntropy
+    share = 1.0
+    """The mass on other classes when α = 1"""
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        loss: Tensor = self.smooth(logits, targets)
+        return loss
+
+    @property
+    def moving(self) -> SoftLabelCrossEntropy | None:
+        return None if self.method.auto_alpha is None else self.smooth
+
+    @property
+    def alpha(self) -> float | None:
+        return None if self.moving is None else self.moving.alpha / self.share
+
+
+def _moving(auto: AutoAlpha) -> str:
+    return f"α from {auto.start:g} on, moved by {auto.rate:g}·(mean confidence − accuracy) at each validation"
+
+
+class Uniform(Smooth, name="uniform", parameters=(alpha_of(0.1),), tuned="alpha"):
+    """Cross-entropy towards (1−α)·e_k + α/K (Szegedy et al., 2016)."""
+
+    def __init__(self, method: "Method", num_classes: int) -> None:
+        super().__init__(method, num_classes)
+        auto = method.auto_alpha
+        self.share = (num_classes - 1) / num_classes
+        if auto is not None:  # SoftLabelCrossEntropy defines α as the mass on other classes
+            names = ("start", "rate", "most")
+            auto = AutoAlpha(**{name: getattr(auto, name) * self.share for name in names})
+        labels = smoothing.uniform_labels(num_classes, method.values["alpha"])
+        self.smooth = SoftLabelCrossEntropy(labels, alpha=auto, reduction="sum")
+
+    @staticmethod
+    def target(method: "Method", k: int) -> str:
+        alpha = method.values["alpha"]
+        if method.auto_alpha is not None:
+            return f"uniform smoothing, {_moving(method.auto_alpha)}, shared among all {k} classes"
+        own, other = 1 - alpha + alpha / k, alpha / k
+        return (
+            f"uniform smoothing, α = {alpha:g}: {own:.4g} on the true class, {other:.4g} on each of the {k - 1} others"
+        )
+
+
+class Similarity(Smooth, name="similarity", parameters=(alpha_of(0.1), BETA, TOP_M), from_distances=True):
+    """Cross-entropy towards (1−α)·e_k + α·s_k, the rows of the method's matrix (Liu and JaJa, 2021)."""
+
+    def __init__(self, method: "Method", num_classes: int) -> None:
+        super().__init__(method, num_classes)
+        assert method.smooth_loss is not None
+        covered = method.smooth_loss.num_classes
+        if covered != num_classes:
+            raise ValueError(
+                f"`soft_labels` cover {covered} classes but the data have {num_classes}; "
+                "was the matrix made for another data set?"
+            )
+        self.smooth = copy.deepcopy(method.smooth_loss)  # a copy, because the training moves it to its device
+
+    @staticmethod
+    def target(method: "Method", k: int) -> str:
+        alpha, beta, top_m = method.values["alpha"], method.values.get("beta"), method.values.get("top_m")
+        known = [f"α = {alpha:.4g}" if method.auto_alpha is None else "α = auto"]
+        known += [f"β = {beta:g}"] if beta is not None else []
+        known += [f"top-m = {top_m:g}"] if top_m else []
+        known += [f"distance {method.distance}"] if method.distance else []
+        if method.auto_alpha is not None:
+            return (
+                f"class-similarity smoothing, {', '.join(known)}: {_moving(method.auto_alpha)}, shared among the "
+                f"{k - 1} other classes by similarity"
+            )
+        return (
+            f"class-similarity smoothing, {', '.join(known)}: {1 - alpha:.4g} on the true class, "
+            f"{alpha:.4g} shared among the {k - 1} others by similarity"
+        )
+
+
+class Online(Objective, name="online", parameters=(alpha_of(0.5, automatic=False),), tuned="alpha"):
+    """Cross-entropy towards (1−α)·e_k + α·t_k (online label smoothing, Zhang et al., 2021).
+
+    t_k is the mean probabilities of the samples of class k that the last epoch got right: 1/K in the first epoch, the
+    previous row where an epoch got none right.
+    """
+
+    table: Tensor
+    sums: Tensor
+    counts: Tensor
+
+    def __init__(self, method: "Method", num_classes: int) -> None:
+        super().__init__(method, num_classes)
+        self.register_buffer("table", torch.full((num_classes, num_classes), 1 / num_classes))
+        self.register_buffer("sums", torch.zeros(num_classes, num_classes))
+        self.register_buffer("counts", torch.zeros(num_classes))
+
+    @staticmethod
+    def target(method: "Method", k: int) -> str:
+        alpha = method.values["alpha"]
+        return (
+            f"online smoothing, α = {alpha:g}: {1 - alpha:g}·one-hot + {alpha:g}·mean probabilities of the class's "
+            "samples that the last epoch got right"
+        )
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        alpha, log_p = self.method.values["alpha"], F.log_softmax(logits, dim=1)
+        rows = targets if targets.is_floating_point() else F.one_hot(targets, self.num_classes).to(log_p.dtype)
+        q = (1 - alpha) * rows + alpha * (rows @ self.table.to(log_p.dtype))
+        if self.training:
+            self._remember(log_p.detach(), rows.argmax(dim=1))
+        return -(q * log_p).sum()
+
+    @torch.no_grad()
+    def _remember(self, log_p: Tensor, classes: Tensor) -> None:
+        """Add the probabilities of right predictions; a mixed sample counts for the class with the larger weight."""
+        right = (log_p.argmax(dim=1) == classes).to(log_p.dtype)
+        # A matrix product, not index_add, which sums in varying order on GPUs.
+        mine = F.one_hot(classes, self.num_classes).to(log_p.dtype) * right[:, None]
+        self.sums += mine.T @ log_p.exp()
+        self.counts += mine.sum(dim=0)
+
+    @torch.no_grad()
+    def end_epoch(self) -> None:
+        """Compute the next epoch's table from the samples of all processes."""
+        sums, counts = ranks.total(self.sums.clone()), ranks.total(self.counts.clone())
+        seen = counts > 0
+        self.table[seen] = sums[seen] / sums[seen].sum(dim=1, keepdim=True)
+        self.sums.zero_()
+        self.counts.zero_()

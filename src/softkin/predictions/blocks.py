@@ -1,0 +1,242 @@
+"""An opened file of predictions: what it holds, known before its numbers are read, and the numbers in blocks."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._core.progress import track
+from softkin._io import files, roles
+from softkin._io.roles import ScoreKind
+from softkin._io.tables import Rows
+from softkin.predictions import inference
+from softkin.predictions.container import Predictions
+
+NOTES = ("split_digest", "calibration")
+SPREAD = ("mutual_information", "members")
+"""The arrays that ``Predictions.save`` writes for an ensemble, of shapes (N,) and (N, M, K)."""
+BLOCK = 2**21  # scores in a block: 16 MB in float64
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows of a file."""
+
+    values: Tensor
+    """(n, K) scores"""
+    labels: Any = None
+    """(n,) numbers or class names"""
+    ids: Any = None
+    texts: list[str] | None = None
+    mutual_information: Any = None
+    """(n,) disagreement among the members of an ensemble"""
+    members: Any = None
+    """(n, M, K) probabilities of the members"""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The columns beside the scores."""
+
+    labels: str | None
+    ids: str | None
+    texts: str | None
+    scores: str | None = None
+    """A column of lists, which is read as the others are"""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns to read."""
+        return [column for column in (self.labels, self.ids, self.texts, self.scores) if column is not None]
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.columns
+
+    def with_scores(self, column: str) -> "Beside":
+        """These columns and one of lists."""
+        return Beside(self.labels, self.ids, self.texts, column)
+
+    def of(self, rows: Rows) -> tuple[Any, Any, list[str] | None]:
+        """The labels, ids and texts of some rows; missing texts become empty."""
+        labels, ids = (None if column is None else rows.filled(column) for column in (self.labels, self.ids))
+        texts = None if self.texts is None else [str(cell or "") for cell in rows.cells(self.texts)]
+        return labels, ids, texts
+
+
+@dataclass(frozen=True)
+class PredictionFile:
+    """An opened file: its properties, known before its numbers are read, and the numbers in blocks."""
+
+    name: str
+    kind: ScoreKind | None
+    """None until ``reading.open_as`` has inferred it from the numbers"""
+    num_classes: int
+    num_rows: int | None
+    """None if it is known only after reading the whole file"""
+    blocks_of: Callable[[int], Iterator[Block]]
+    class_names: list[str] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    """Notes that softkin wrote beside the numbers"""
+    title: str | None = None
+    """The name that the writer of the file gave the samples"""
+    columns_named: bool = False
+    """Whether every score came with a class name, so that labels refer to those names even if they look like numbers"""
+    renormalise: bool = False
+    """Whether rows of probabilities are divided by their sums"""
+    positive_class: str | None = None
+    """The class that the single score of each row stands for"""
+    assumed: tuple[str, ...] = ()
+    """What was inferred when the file was opened, a sentence each"""
+
+    def __post_init__(self) -> None:
+        files.within("classes", self.num_classes, self.name)
+        try:
+            if self.class_names is not None:
+                checks.class_names(self.class_names, num_classes=self.num_classes)
+        except (TypeError, ValueError) as error:
+            raise SoftkinError(f"{self.name}: {error}") from error
+
+    def blocks(self, *, progress: bool | None = None) -> Iterator[Block]:
+        """All rows, a block at a time, with labels as class numbers; a bar is shown if reading takes long."""
+        rows = max(1, BLOCK // self.num_classes)
+        total = None if self.num_rows is None else -(-self.num_rows // rows)
+        numbers = LabelNumbers(self.class_names or [], self.columns_named, self.name)
+        start, was_said = 0, False
+        with files.reading(self.name, "predictions"):
+            for block in track(self.blocks_of(rows), f"reading {self.name}", total=total, show=progress):
+                values, why = self._rows(block.values, start)
+                if why is not None and not was_said:
+                    inference.say([why])
+                    was_said = True
+                labels = None if block.labels is None else numbers(block.labels, start)
+                yield replace(block, values=values, labels=labels)
+                start += len(block.values)
+
+    def _rows(self, values: Tensor, start: int) -> tuple[Tensor, str | None]:
+        """The scores, renormalised if requested or if rounding calls for it, and why."""
+        if self.kind != "probs":
+            return values, None
+        if self.renormalise:
+            return inference.renormalised(values, self.name, start), None
+        return inference.unrounded(values, self.name, start)
+
+    def read(self, *, progress: bool | None = None) -> Predictions:
+        """All predictions at once."""
+        return assemble(self, list(self.blocks(progress=progress)))
+
+
+class LabelNumbers:
+    """Labels as class numbers, from numbers or class names of any spelling.
+
+    Columns ``probs_1``, ``probs_10``, ``probs_2`` are not in numerical order: there, label 2 is the third column.
+
+    Args:
+        names: The class names, if there are any.
+        columns_named: Whether numbers mean the classes of that name rather than their positions.
+        name: The file's name, for messages.
+    """
+
+    def __init__(self, names: Sequence[str], columns_named: bool, name: str) -> None:
+        self.place = {class_name: k for k, class_name in enumerate(names)}
+        self.whole = {int(known): k for known, k in self.place.items() if re.fullmatch(r"[0-9]+", known)}
+        self.by_number = bool(self.whole) and columns_named
+        self.name = name
+        alike: dict[str, list[int]] = {}
+        for known, k in self.place.items():
+            alike.setdefault(roles.plain(known) or known, []).append(k)
+        self.alike = {spelling: places[0] for spelling, places in alike.items() if len(places) == 1}
+        self.was_said = False
+
+    def __call__(self, labels: Any, start: int) -> Tensor:
+        """The numbers of the labels of a block that begins at row ``start``."""
+        if isinstance(labels, Tensor):
+            return labels
+        array = np.asarray(labels)
+        if array.dtype.kind == "O" and all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
+            array = array.astype(np.int64)
+        if array.dtype.kind == "b" or (array.dtype.kind == "f" and bool((array == np.floor(array)).all())):
+            array = array.astype(np.int64)  # integers that became floats in a table with gaps
+        if array.dtype.kind in "iu":
+            if not self.by_number:
+                return checks.as_tensor(array, "labels")
+            array = array.astype(str)
+        if array.dtype.kind not in "USO" or not all(isinstance(label, str) for label in array.tolist()):
+            raise SoftkinError(f"{self.name}: labels must be class numbers or class names, got {array[:1].tolist()}.")
+        numbers = [self.number(text, row) for row, text in enumerate(array.tolist(), start=start)]
+        return torch.tensor(numbers, dtype=torch.int64)
+
+    def number(self, text: str, row: int) -> int:
+        """The class of a text at a row."""
+        k = self.place.get(text)
+        if k is None and re.fullmatch(r"\d+(\.0*)?", text.strip()):
+            number = int(text.strip().partition(".")[0])
+            k = self.whole.get(number) if self.whole else number
+        if k is None and text.strip():
+            k = self.alike.get(roles.plain(text) or text.strip())
+            if k is not None and not self.was_said:
+                self.was_said = True
+                inference.say([f"{self.name}: labels are read in any spelling; {text!r} is {list(self.place)[k]!r}."])
+        if k is None:
+            known = f"one of the classes {', '.join(list(self.place)[:5])} …" if self.place else "a number"
+            known = f"a number or {known}" if self.place and not self.whole else known
+            hint = "" if self.place else "; name the classes in the order of the scores with --class-names"
+            raise SoftkinError(f"{self.name}, row {row}: the label must be {known}, got {text!r}{hint}.")
+        return k
+
+
+def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
+    """Predictions from the blocks of a file."""
+    if not blocks:
+        raise SoftkinError(f"{source.name} must hold at least one row, it holds none.")
+    values = torch.cat([block.values for block in blocks])
+    labels = None if blocks[0].labels is None else torch.cat([block.labels for block in blocks])
+    ids: Any = None
+    if blocks[0].ids is not None:
+        with files.reading(source.name, "predictions", hint="ids must be texts or whole numbers"):
+            ids = [known_as for block in blocks for known_as in np.asarray(block.ids).tolist()]
+    texts = None if blocks[0].texts is None else [text for block in blocks for text in block.texts or []]
+    about = {
+        "class_names": source.class_names,
+        "sample_ids": ids,
+        "texts": texts,
+        "name": source.name,
+        "split_digest": source.notes.get("split_digest"),
+        **_spread(blocks),
+    }
+    try:
+        labels = _from_zero(labels, source)
+        if source.kind == "probs":
+            return Predictions.from_probabilities(values, labels, **about)
+        return Predictions(values, labels, **about)
+    except (TypeError, ValueError) as error:
+        raise SoftkinError(f"{source.name}: {error}") from error
+
+
+def _from_zero(labels: Tensor | None, source: PredictionFile) -> Tensor | None:
+    """Labels 1 … K as 0 … K−1; other labels are returned unchanged."""
+    if labels is None or labels.is_floating_point() or not len(labels):
+        return labels
+    low, high = (int(end) for end in torch.aminmax(labels))
+    if low < 1 or high != source.num_classes:
+        return labels
+    inference.say([f"{source.name}: labels are counted from 1, since they go from {low} to {high}."], stacklevel=5)
+    return labels.to(torch.int64) - 1
+
+
+def _spread(blocks: Sequence[Block]) -> dict[str, Tensor]:
+    """The ensemble's fields, joined over all blocks."""
+    parts = {name: [getattr(block, name) for block in blocks] for name in SPREAD}
+    kept = {
+        name: torch.cat([torch.as_tensor(np.asarray(part)) for part in of_blocks])
+        for name, of_blocks in parts.items()
+        if of_blocks[0] is not None
+    }
+    if "members" in kept:
+        kept["members"] = kept["members"].transpose(0, 1)
+    return kept

@@ -1,0 +1,335 @@
+"""Logits and labels of samples, with the names of the classes and samples, and a file format written atomically."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._core.checks import Array
+from softkin._io import bundles, escape, files
+
+if TYPE_CHECKING:
+    from softkin.calibrators import Calibrator
+
+TINY = torch.finfo(torch.float64).tiny  # a probability of 0 gets the logit ln TINY, about −708
+SUFFIXES = (".npz", ".safetensors", ".csv")
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Logits (N, K) of N samples, with their labels, class names and sample ids.
+
+    Everything is on the CPU. If you have only probabilities, call ``from_probabilities``: ``logits`` are then ln p,
+    clipped at the smallest normal float64, and ``probabilities`` are returned unchanged. Nothing is guessed.
+
+    Example:
+        >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+        >>> preds = Predictions(logits, torch.tensor([0, 1]), class_names=["cat", "dog"])
+        >>> preds
+        Predictions(2 samples, 2 classes)
+        >>> preds.probabilities.argmax(1)
+        tensor([0, 1])
+    """
+
+    logits: Tensor
+    """(N, K), floating-point"""
+    labels: Tensor | None = None
+    """(N,) int64; None where the samples belong to none of the classes (out of distribution)"""
+    class_names: list[str] | None = None
+    sample_ids: Tensor | list[str] | None = None
+    """(N,) integers or texts that identify the samples in their data set"""
+    split_digest: str | None = None
+    """Digest of the split that the samples came from"""
+    name: str | None = None
+    exact_probabilities: Tensor | None = None
+    """(N, K) probabilities as they came, if the source has probabilities instead of logits"""
+    texts: list[str] | None = None
+    """(N,) texts of the samples, for people to read"""
+    members: Tensor | None = None
+    """(M, N, K) probabilities of the members of an ensemble or the draws of a Bayesian network, if kept"""
+    mutual_information: Tensor | None = None
+    """(N,) disagreement of the members in nats; computed from ``members`` if those are given"""
+    images: Any = None
+    """(N, H, W) or (N, H, W, C) uint8, for the report; files of predictions do not hold them"""
+
+    def __post_init__(self) -> None:
+        logits = checks.logits(self.logits).cpu()
+        if logits.dtype in (torch.float16, torch.bfloat16):
+            logits = logits.to(torch.float32)
+        labels, names, ids = self.labels, self.class_names, self.sample_ids
+        if labels is not None:
+            labels = checks.class_labels(labels, num_samples=len(logits), num_classes=logits.shape[1]).cpu()
+        if names is not None:
+            names = checks.class_names(names, num_classes=logits.shape[1])
+        for field, value in {"logits": logits, "labels": labels, "class_names": names}.items():
+            object.__setattr__(self, field, value)
+        object.__setattr__(self, "sample_ids", None if ids is None else _ids(ids, len(logits)))
+        if self.texts is not None:
+            object.__setattr__(self, "texts", _texts(self.texts, len(logits)))
+        self._check_spread()
+
+    def _check_spread(self) -> None:
+        """Refuse members or disagreement scores that do not match these samples."""
+        n, k = self.logits.shape
+        members, information = self.members, self.mutual_information
+        if members is not None and (members.ndim != 3 or members.shape[1:] != (n, k) or len(members) == 0):
+            raise ValueError(f"`members` must have shape (M, {n}, {k}), got {tuple(members.shape)}.")
+        if information is not None and information.shape != (n,):
+            raise ValueError(
+                f"`mutual_information` must have shape ({n},), one for each sample, got {tuple(information.shape)}."
+            )
+        if members is not None and information is None:
+            p = members.double()
+            entropies = torch.special.entr(p).sum(dim=2).mean(dim=0)
+            information = (torch.special.entr(p.mean(dim=0)).sum(dim=1) - entropies).clamp_min(0.0)
+            object.__setattr__(self, "mutual_information", information)
+
+    @classmethod
+    def from_probabilities(cls, probabilities: Array, labels: Array | None = None, **about: Any) -> Self:
+        """Predictions from (N, K) probabilities; ``about`` holds the other fields of the class."""
+        checked = checks.probabilities(probabilities).cpu()
+        logits = checked.to(torch.float64).clamp_min(TINY).log()
+        return cls(
+            logits, None if labels is None else checks.as_tensor(labels, "labels"), exact_probabilities=checked, **about
+        )
+
+    def __len__(self) -> int:
+        return len(self.logits)
+
+    def __repr__(self) -> str:
+        name = f"{self.name}: " if self.name else ""
+        unlabelled = ", no labels" if self.labels is None else ""
+        return f"Predictions({name}{len(self)} samples, {self.num_classes} classes{unlabelled})"
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.logits.shape[1]
+
+    @cached_property
+    def probabilities(self) -> Tensor:
+        """(N, K) float64: the softmax of the logits, or the probabilities that were given."""
+        if self.exact_probabilities is not None:
+            return self.exact_probabilities.to(torch.float64)
+        return self.logits.to(torch.float64).softmax(dim=1)
+
+    @property
+    def are_probabilities(self) -> bool:
+        """Whether the source has probabilities rather than logits."""
+        return self.exact_probabilities is not None
+
+    @property
+    def scores(self) -> Tensor:
+        """(N, K) numbers as they came: probabilities if ``are_probabilities``, else logits."""
+        return self.logits if self.exact_probabilities is None else self.exact_probabilities
+
+    def calibrated(self, calibrator: "Calibrator") -> "Predictions":
+        """The same samples with the float64 probabilities that a fitted calibrator computes from their scores.
+
+        A calibrator of the same classes in another order gets its own order; the classes here keep theirs.
+
+        Raises:
+            SoftkinError: The calibrator does not accept such scores, or was fitted on other classes.
+        """
+        mine = self.in_order(calibrator.class_names_, "the calibrator")
+        try:
+            calibrated = calibrator.predict_proba(mine.scores.double(), from_probabilities=self.are_probabilities)
+        except ValueError as error:
+            raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
+        if mine is not self:
+            calibrated = calibrated[:, checks.class_order(mine.class_names, self.class_names, "")]
+        return replace(self, logits=calibrated.clamp_min(TINY).log(), exact_probabilities=calibrated, members=None)
+
+    def in_order(self, class_names: Sequence[str] | None, whose: str) -> "Predictions":
+        """The predictions with their classes in the given order; themselves if that is theirs, or there are no names.
+
+        Args:
+            class_names: The classes, such as those of a calibrator or a rule.
+            whose: Their owner, for errors, such as "the calibrator".
+
+        Raises:
+            SoftkinError: They are other classes.
+        """
+        refused = f"{self.name or 'the predictions'} must have the classes of {whose}, in any order, but"
+        try:
+            order = checks.class_order(self.class_names, class_names, refused)
+        except ValueError as error:
+            raise SoftkinError(str(error)) from error
+        if order is None:
+            return self
+        exact, names = self.exact_probabilities, [] if class_names is None else list(class_names)
+        return replace(
+            self,
+            logits=self.logits[:, order],
+            labels=None if self.labels is None else order.argsort()[self.labels],
+            class_names=names,
+            exact_probabilities=None if exact is None else exact[:, order],
+            members=None if self.members is None else self.members[:, :, order],
+        )
+
+    @property
+    def known_labels(self) -> Tensor:
+        """The labels; raises an error if there are none."""
+        if self.labels is None:
+            raise ValueError(f"{self.name or 'the predictions'} must have labels for this, but have none.")
+        return self.labels
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the content: equal for equal numbers and labels, in any file format."""
+        hasher = sha256()
+        for tensor in (self.scores, self.labels):
+            if tensor is not None:
+                hasher.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+                hasher.update(tensor.contiguous().numpy().data)
+        return hasher.hexdigest()
+
+    def take(self, rows: Tensor) -> "Predictions":
+        """The selected samples, by index or by mask."""
+        places = torch.arange(len(self))[rows]
+        ids = self.sample_ids
+        return replace(
+            self,
+            logits=self.logits[places],
+            labels=None if self.labels is None else self.labels[places],
+            sample_ids=[ids[row] for row in places.tolist()] if isinstance(ids, list) else _rows(ids, places),
+            exact_probabilities=_rows(self.exact_probabilities, places),
+            texts=None if self.texts is None else [self.texts[row] for row in places.tolist()],
+            members=None if self.members is None else self.members[:, places],
+            mutual_information=_rows(self.mutual_information, places),
+            images=None if self.images is None else self.images[places.numpy()],
+        )
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        notes: Mapping[str, str] | None = None,
+        overwrite: bool = False,
+        force: bool = False,
+    ) -> None:
+        """Write an .npz, .safetensors or .csv file atomically.
+
+        The first two hold ``logits`` (or ``probs``, if probabilities were given), ``labels``, ``class_names``,
+        ``sample_ids``, texts and checksums; for an ensemble they also hold ``mutual_information`` (N,) and, if kept,
+        ``members`` (N, M, K). A .csv has one column per class (``probs_cat`` …), ``labels`` with class names if there
+        are any, ``sample_ids`` and ``text``; it has no notes.
+
+        Args:
+            path: The file.
+            notes: Texts to keep beside the numbers, such as how they were calibrated.
+            overwrite: Replace an existing file.
+            force: Like ``overwrite``, under the name that the command line uses.
+
+        Raises:
+            SoftkinError: The file exists and ``overwrite`` is not set, or it cannot be written.
+        """
+        path = Path(path)
+        if path.suffix not in SUFFIXES:
+            raise ValueError(f"`path` must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {path.name!r}.")
+        files.refuse_to_overwrite(path, force=overwrite or force)
+        if path.suffix == ".csv":
+            files.write(path, self._csv())
+            return
+        ids = self.sample_ids
+        tensors = {
+            "probs" if self.are_probabilities else "logits": self.scores,
+            "labels": self.labels,
+            "sample_ids": ids if isinstance(ids, Tensor) else None,
+            "mutual_information": self.mutual_information,
+            "members": None if self.members is None else self.members.transpose(0, 1).contiguous(),
+        }
+        about = {
+            "class_names": self.class_names,
+            "sample_ids": ids if isinstance(ids, list) else None,
+            "split_digest": self.split_digest,
+            "name": self.name,
+            "texts": self.texts,
+            **(notes or {}),
+        }
+        held = {key: tensor for key, tensor in tensors.items() if tensor is not None}
+        known = {key: text for key, text in about.items() if text is not None}
+        files.write(path, _npz(held, known) if path.suffix == ".npz" else bundles.encoded(known, held))
+
+    def _csv(self) -> str:
+        """The content of a .csv file; every number is written so that it is read back exactly."""
+        names = self.class_names or [str(k) for k in range(self.num_classes)]
+        kind = "probs" if self.are_probabilities else "logits"
+        table: dict[str, Any] = {}
+        if self.sample_ids is not None:
+            table["sample_ids"] = [escape.csv_cell(str(known_as)) for known_as in _plain(self.sample_ids)]
+        if self.texts is not None:
+            table["text"] = [escape.csv_cell(text) for text in self.texts]
+        if self.labels is not None:
+            table["labels"] = [escape.csv_cell(names[label]) for label in self.labels.tolist()]
+        buffer = io.StringIO()
+        rows = csv.writer(buffer, lineterminator="\n")
+        rows.writerow([*table, *(f"{kind}_{name}" for name in names)])
+        for *beside, scores in zip(*table.values(), self.scores.tolist(), strict=True):
+            rows.writerow([*beside, *map(repr, scores)])
+        return buffer.getvalue()
+
+
+def save(
+    path: str | Path,
+    predictions: Predictions,
+    *,
+    notes: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write predictions to a file; a function form of ``Predictions.save`` to match ``load``."""
+    predictions.save(path, notes=notes, overwrite=overwrite)
+
+
+def _npz(tensors: Mapping[str, Tensor], texts: Mapping[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
+    arrays |= {key: np.array(content) for key, content in texts.items() if key != "texts"}
+    if "texts" in texts:  # an array of text would pad each text to the longest
+        arrays["texts_json"] = np.frombuffer(json.dumps(texts["texts"], ensure_ascii=False).encode(), dtype=np.uint8)
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _plain(values: Tensor | list[str]) -> list[Any]:
+    return values.tolist() if isinstance(values, Tensor) else values
+
+
+def _texts(texts: Any, num_samples: int) -> list[str]:
+    """Texts, one for each sample."""
+    known = list(texts)
+    if len(known) != num_samples:
+        raise ValueError(f"`texts` must be as many as the samples: got {len(known)} for {num_samples} samples.")
+    wrong = next((text for text in known if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise TypeError(f"`texts` must hold text, got {wrong!r:.50}.")
+    return known
+
+
+def _rows(values: Tensor | None, places: Tensor) -> Tensor | None:
+    return None if values is None else values[places]
+
+
+def _ids(ids: Any, num_samples: int) -> Tensor | list[str]:
+    """Sample ids as int64 or as texts, one for each sample."""
+    if isinstance(ids, np.ndarray | Tensor):
+        ids = ids.tolist()
+    known: list[Any] = list(ids)
+    if len(known) != num_samples:
+        raise ValueError(f"`sample_ids` must be as many as the samples: got {len(known)} for {num_samples} samples.")
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in known):
+        return torch.tensor(known, dtype=torch.int64)
+    if not all(isinstance(value, str) for value in known):
+        raise TypeError("`sample_ids` must be whole numbers or texts, all of one kind.")
+    return known

@@ -1,0 +1,131 @@
+"""What a file does not say is inferred where a person would find it obvious, and said in one line.
+
+Each function returns what it concluded and a sentence with the reason and the option that overrules it. Where two
+readings are possible, it refuses and names the option for each.
+"""
+
+import warnings
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from softkin import SoftkinError
+from softkin._io.files import Assumption
+from softkin._io.roles import ScoreKind
+
+TOLERANCE = 1e-3  # for the sum of a row, as in ``checks.probabilities``; half precision is allowed ten times as much
+MOST_ROUNDING = 0.1  # that the sum of a row may be off because its numbers were rounded
+
+
+def say(sentences: Iterable[str], stacklevel: int = 3) -> None:
+    """Warn of each assumption."""
+    for sentence in sentences:
+        warnings.warn(sentence, Assumption, stacklevel=stacklevel)
+
+
+def unknown_kind(name: str, what: str) -> SoftkinError:
+    """The error that shows the two options to type."""
+    return SoftkinError(
+        f"{name} does not say whether {what} are logits or probabilities, and the numbers could be either; "
+        "type --logits (any real numbers, before softmax) or --probs (rows that sum to 1, or are divided by their sums "
+        "with --renormalise)."
+    )
+
+
+def kind_of(values: Tensor, name: str, what: str) -> tuple[ScoreKind, bool, str]:
+    """(kind of scores, whether rows must be divided by their sums, why), from the numbers themselves.
+
+    Args:
+        values: (n, K) scores of the first samples.
+        name: The file's name, for the sentence.
+        what: What the scores are called in it, such as "its columns a, b".
+
+    Raises:
+        SoftkinError: The numbers could be either.
+    """
+    v = values.double()
+    if not len(v) or not bool(torch.isfinite(v).all()):
+        raise unknown_kind(name, what)
+    low, high = (float(end) for end in torch.aminmax(v))
+    if v.shape[1] == 1:
+        if low >= 0 and high <= 1:
+            return "probs", False, f"{name}: {what} are read as probabilities, being from 0 to 1 (--logits overrules)."
+        return "logits", False, f"{name}: {what} are read as log-odds, not being from 0 to 1."
+    if sums_to_one(v):
+        return "probs", False, f"{name}: {what} are read as probabilities, since rows sum to 1 (--logits overrules)."
+    if low >= 0 and sums_to_one(v / 100):
+        return "probs", True, f"{name}: {what} are read as percent, since rows sum to 100 (--logits overrules)."
+    sums = v.sum(dim=1)
+    if low < 0 and high <= 1e-6 and float(torch.logsumexp(v, dim=1).abs().max()) <= TOLERANCE:
+        return "logits", False, f"{name}: {what} are read as log-probabilities, since their exponentials sum to 1."
+    if low < -TOLERANCE:
+        return "logits", False, f"{name}: {what} are read as logits, since some are negative."
+    if low >= 0 and high > 1 and float(sums.max() - sums.min()) > 0.01 * float(sums.max()):
+        reason = f"since rows sum to anything from {float(sums.min()):.3g} to {float(sums.max()):.3g}"
+        return "logits", False, f"{name}: {what} are read as logits, {reason} (--probs --renormalise overrules)."
+    raise unknown_kind(name, what)
+
+
+def sums_to_one(values: Tensor) -> bool:
+    """Whether rows are probabilities that sum to 1 within the rounding of their numbers."""
+    if not values.numel() or not bool(torch.isfinite(values).all()) or float(values.min()) < 0:
+        return False
+    off = (values.double().sum(dim=1) - 1).abs().max()
+    return float(off) <= TOLERANCE or float(off) <= rounding(values)
+
+
+def rounding(values: Tensor) -> float:
+    """How far from 1 rows may sum because their numbers were rounded: half a unit of the last decimal for each class.
+
+    It is 0 for numbers that were not rounded to five decimals or fewer.
+    """
+    v = values.double()
+    for decimals in range(6):
+        scaled = v * 10**decimals
+        if float((scaled - scaled.round()).abs().max()) < 0.02:
+            return min(0.5 * v.shape[1] * 10.0**-decimals, MOST_ROUNDING) + 1e-6 if decimals else 0.0
+    return 0.0
+
+
+def renormalised(p: Tensor, name: str, start: int) -> Tensor:
+    """Rows divided by their sums."""
+    p = p.to(torch.float64)
+    sums = p.sum(dim=1, keepdim=True)
+    wrong = ((p < 0).any(dim=1) | ~torch.isfinite(sums[:, 0]) | (sums[:, 0] <= 0)).nonzero()[:, 0]
+    if len(wrong):
+        row = int(wrong[0])
+        raise SoftkinError(
+            f"{name}, row {start + row}: to be renormalised a row must hold numbers of at least 0 that are not all 0, "
+            f"got {[round(value, 6) for value in p[row, :5].tolist()]}."
+        )
+    return p / sums
+
+
+def unrounded(p: Tensor, name: str, start: int) -> tuple[Tensor, str | None]:
+    """(rows, why): rows that do not sum to 1 because of rounding are divided by their sums; others are refused."""
+    half = p.dtype in (torch.float16, torch.bfloat16)
+    sums = p.sum(dim=1, dtype=torch.float32 if half else torch.float64)
+    off = (sums - 1).abs()
+    if not len(off) or not bool(torch.isfinite(sums).all()) or float(p.min()) < 0:
+        return p, None  # invalid values have their own error
+    row = int(off.argmax())
+    if float(off[row]) <= TOLERANCE * (10 if half else 1):
+        return p, None
+    total = float(p[row].sum(dtype=torch.float64))
+    if float(off[row]) > rounding(p):
+        raise SoftkinError(
+            f"{name}: `probabilities` must have rows that sum to 1, but row {start + row} sums to {total:g}; "
+            "if that is meant, --renormalise divides each row by its sum; if they are logits, type --logits."
+        )
+    p = p.to(torch.float64)
+    divided = torch.where((off > TOLERANCE)[:, None], p / sums.double()[:, None], p)
+    why = (
+        f"{name}: rows that were rounded are divided by their sums, such as row {start + row}, which sums to {total:g}."
+    )
+    return divided, why
+
+
+def shown(columns: Sequence[str], most: int = 3) -> str:
+    """A few columns, for a sentence."""
+    return f"{', '.join(columns[:most])}{' …' if len(columns) > most else ''}"

@@ -1,0 +1,76 @@
+"""Options that state what a file of predictions does not say itself.
+
+Options are declared here once; ``reading.open_file``, ``evaluation.evaluate_file`` and the command line use them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._io import roles, tables
+from softkin._io.roles import ScoreKind
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Reading options. Each may be left out if the file itself is clear."""
+
+    kind: ScoreKind | None = None
+    """"logits" or "probs", if neither a name in the file nor the numbers themselves say it"""
+    labels: str | Path | None = None
+    """A file that holds the labels, if the first does not"""
+    form: str | None = None
+    """The name of the format, if the file's suffix does not tell"""
+    label_column: str | None = None
+    """The column, array or key that holds the labels, if its name is not a usual one"""
+    text_column: str | None = None
+    """The column, array or key of the samples' texts, if its name is not a usual one"""
+    class_columns: Sequence[str] | None = None
+    """The columns that hold the scores of the classes, if their names and numbers do not tell"""
+    ignore_columns: Sequence[str] = ()
+    """Columns to leave out"""
+    class_names: str | Path | Sequence[str] | None = None
+    """The names of the classes in order, or a text file with one name per line"""
+    positive_class: str | None = None
+    """The class, such as "spam" or "1", that the single score of a binary model's file stands for"""
+    renormalise: bool = False
+    """Divide each row of probabilities by its sum, however far from 1 it is"""
+
+    def __post_init__(self) -> None:
+        if self.kind is not None:
+            checks.option(self.kind, "kind", tuple(roles.KINDS))
+        if isinstance(self.class_names, str | Path):
+            object.__setattr__(self, "class_names", names_in(self.class_names))
+        elif self.class_names is not None:
+            object.__setattr__(self, "class_names", checks.class_names(self.class_names))
+        if self.positive_class is not None and not self.positive_class.strip():
+            raise ValueError("`positive_class` must name a class, got an empty name.")
+        for option in ("class_columns", "ignore_columns"):
+            stated = getattr(self, option)
+            if isinstance(stated, str):
+                raise TypeError(f"`{option}` must be a list of columns, got the single text {stated!r}.")
+
+    @property
+    def names(self) -> list[str] | None:
+        """The class names that the caller stated."""
+        assert not isinstance(self.class_names, str | Path)
+        return None if self.class_names is None else list(self.class_names)
+
+    def label_part(self, present: Sequence[str], name: str) -> str | None:
+        """The part of a file that holds the labels."""
+        return roles.chosen(present, "label", self.label_column, "label_column", name)
+
+    def text_part(self, present: Sequence[str], name: str) -> str | None:
+        """The part of a file that holds the samples' texts."""
+        return roles.chosen(present, "text", self.text_column, "text_column", name)
+
+
+def names_in(path: str | Path) -> list[str]:
+    """The class names in a text file, one per line in class order; anything after a tab is ignored."""
+    names = [line.partition("\t")[0].strip() for _, line in tables.read_lines(path, "class names")]
+    try:
+        return checks.class_names(names)
+    except ValueError as error:
+        raise SoftkinError(f"{path}: {error}") from error

@@ -1,0 +1,264 @@
+"""What a person finds obvious is read and said in one line; what has two readings is refused; ages are no classes."""
+
+import gzip
+import io
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from command_line import run
+from softkin import SoftkinError, predictions
+from softkin.predictions import Assumption, inference
+
+P = torch.softmax(2 * torch.randn(60, 4, generator=torch.Generator().manual_seed(4), dtype=torch.float64), 1)
+Z = 3 * torch.randn(60, 4, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+NAMES = ["billing", "delivery", "other", "returns"]
+LABELS = [k % 4 for k in range(60)]
+AGES = [20 + (7 * k) % 50 for k in range(60)]
+WORDS = [f"text {k}, please" for k in range(60)]
+
+
+def written(path, header, columns, *, separator=",", encoding="utf-8", quote=True):
+    """A table of these columns."""
+    lines = [separator.join(header)]
+    for row in zip(*columns, strict=True):
+        cells = [f'"{cell}"' if quote and isinstance(cell, str) else str(cell) for cell in row]
+        lines.append(separator.join(cells))
+    path.write_text("\n".join(lines) + "\n", encoding=encoding)
+    return path
+
+
+def columns(scores, decimals=None):
+    return [[repr(value) if decimals is None else f"{value:.{decimals}f}" for value in column] for column in scores.T.tolist()]  # fmt: skip
+
+
+def names_of(labels=LABELS):
+    return [NAMES[k] for k in labels]
+
+
+def loaded(path, words, **options):
+    """The predictions, with exactly one assumption for each of the words."""
+    if not words:
+        return predictions.load(path, **options)
+    with pytest.warns(Assumption) as said:
+        read = predictions.load(path, **options)
+    sentences = [str(warning.message) for warning in said]
+    assert len(sentences) == len(words), sentences
+    for sentence, expected in zip(sentences, words, strict=True):
+        assert expected in sentence
+        assert "\n" not in sentence
+    return read
+
+
+# Which columns are classes
+
+
+def test_the_columns_of_a_data_set_beside_scores(tmp_path):
+    """What ``train`` takes for text and labels, ``evaluate`` does too."""
+    path = written(tmp_path / "a.csv", ["utterance", "intent", "probs_a", "probs_b"], [WORDS, ["a", "b"] * 30, [0.25, 0.5] * 30, [0.75, 0.5] * 30])  # fmt: skip
+    read = loaded(path, [])
+    assert read.texts == WORDS
+    assert read.known_labels.tolist() == [0, 1] * 30
+    path = written(tmp_path / "probs.csv", ["review", "label", *NAMES], [WORDS, names_of(), *columns(P)])
+    read = loaded(path, [])
+    assert read.texts == WORDS
+    assert read.class_names == NAMES
+    noted = written(tmp_path / "b-probs.csv", ["note", "label", *NAMES], [WORDS, names_of(), *columns(P)])
+    assert loaded(noted, ["4 columns are read as classes, billing, delivery, other …; left out: note"]).texts is None
+
+
+@pytest.mark.parametrize("labels", ["names", "numbers"])
+def test_ages_are_no_classes(tmp_path, labels):
+    header = ["customer_id", "age", *NAMES, "label"]
+    truth = names_of() if labels == "names" else LABELS
+    ids = [1000 + k for k in range(60)]
+    path = written(tmp_path / "a.csv", header, [ids, AGES, *columns(P, 2), truth])
+    said = ["4 columns are read as classes, billing, delivery, other …; left out: customer_id, age", "are read as probabilities, since rows sum to 1", "rows that were rounded"]  # fmt: skip
+    read = loaded(path, said)
+    assert read.class_names == NAMES
+    assert read.known_labels.tolist() == LABELS
+    assert torch.allclose(read.probabilities, P, atol=0.02)
+    for options in ({"ignore_columns": ["age", "customer_id"]}, {"class_columns": NAMES}):
+        assert torch.equal(loaded(path, said[1:], **options).probabilities, read.probabilities)
+    # Also if somebody follows an advice that was meant for other files.
+    assert loaded(path, said[:2], renormalise=True).class_names == NAMES
+    path = written(tmp_path / "b.csv", header, [ids, AGES, *columns(Z), truth])
+    if labels == "names":
+        said = ["left out: customer_id, age", "are read as logits, since some are negative"]
+        assert torch.equal(loaded(path, said).logits, Z)
+        return
+    with pytest.raises(SoftkinError, match="has columns that may be no classes, age, beside billing, .* --ignore-columns age"):  # fmt: skip
+        predictions.load(path)
+    with pytest.raises(SoftkinError, match=r"has no `aje` \(--ignore-columns\); .* did you mean 'age'"):
+        predictions.load(path, ignore_columns=["aje"])
+    read = loaded(path, ["left out: customer_id", "logits"], ignore_columns=["age"])
+    assert torch.equal(read.logits, Z)
+
+
+def test_large_numbers_beside_scores_that_labels_name(tmp_path):
+    income = [1234.56 + k for k in range(60)]
+    path = written(tmp_path / "a.csv", ["income", *NAMES, "y"], [income, *columns(Z), names_of()])
+    assert torch.equal(loaded(path, ["left out: income", "logits"]).logits, Z)
+
+
+def test_a_class_that_is_called_like_something_else(tmp_path):
+    """Labels or sums show that ``date`` and ``time`` are intents."""
+    names = ["date", "time", "weight", "id"]
+    truth = [names[k] for k in LABELS]
+    path = written(tmp_path / "a.csv", [*names, "intent"], [*columns(P), truth])
+    assert loaded(path, ["are read as probabilities"]).class_names == names
+    path = written(tmp_path / "b.csv", [*names, "intent"], [*columns(Z), truth])
+    assert loaded(path, ["are read as logits"]).class_names == names
+    late = ["date", "time"] * 80 + ["weight", "id"] * 20  # where the first rows do not show it
+    many = Z.repeat(4, 1)[:200]
+    path = written(tmp_path / "c.csv", [*names, "intent"], [*columns(many), late])
+    assert loaded(path, ["are read as logits"]).class_names == names
+
+
+@pytest.mark.parametrize("prefix", ["prob_", "probs_", "p_", "proba_", "logit_", "score_", "scores.", "P["])
+def test_prefixes(tmp_path, prefix):
+    scores = Z if "logit" in prefix or "score" in prefix else P
+    ending = "]" if prefix.endswith("[") else ""
+    header = [*(f"{prefix}{name}{ending}" for name in NAMES), "age", "label"]
+    path = written(tmp_path / "a.csv", header, [*columns(scores), AGES, names_of()])
+    read = loaded(path, ["are read as logits"] if "score" in prefix else [])
+    assert read.class_names == NAMES
+    assert torch.equal(read.scores, scores)
+
+
+# What the numbers are
+
+
+@pytest.mark.parametrize(
+    ("scores", "words", "expected"),
+    [
+        (P, "are read as probabilities, since rows sum to 1", P),
+        (Z, "are read as logits, since some are negative", Z.softmax(1)),
+        (P.log(), "are read as log-probabilities, since their exponentials sum to 1", P),
+        (100 * P, "are read as percent, since rows sum to 100", P),
+        (Z - Z.min(), "are read as logits, since rows sum to anything from", Z.softmax(1)),
+    ],
+)
+@pytest.mark.parametrize("form", ["csv", "npz", "npy", "json"])
+def test_logits_or_probabilities(tmp_path, scores, words, expected, form):
+    path = tmp_path / f"a.{form}"
+    if form == "csv":
+        written(path, [*NAMES, "label"], [*columns(scores), LABELS])
+    elif form == "npz":
+        np.savez(path, predictions=scores.numpy(), labels=LABELS)
+    elif form == "npy":
+        np.save(path, scores.numpy())
+        np.save(tmp_path / "labels.npy", LABELS)
+    else:
+        path.write_text(str([{"outputs": row, "label": k} for row, k in zip(scores.tolist(), LABELS, strict=True)]).replace("'", '"'))  # fmt: skip
+    torch.testing.assert_close(loaded(path, [words]).probabilities, expected)
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [[0.2, 0.3], [0.9, 0.8]],  # scores of independent classes
+        [[3, 2], [1, 4]],  # votes
+        [[-1e-7, 1 + 1e-7], [0.5, 0.5]],  # probabilities that some arithmetic has left
+        [[float("nan"), 1.0]],
+    ],
+)
+def test_numbers_that_could_be_either_are_asked_about(tmp_path, scores):
+    np.savez(tmp_path / "a.npz", predictions=np.array(scores), labels=[0] * len(scores))
+    with pytest.raises(SoftkinError, match=r"the numbers could be either; type --logits .* or --probs"):
+        predictions.load(tmp_path / "a.npz")
+
+
+def test_rounding_is_half_a_unit_of_the_last_decimal_for_each_class():
+    assert inference.rounding(torch.tensor([[0.333, 0.333, 0.333]])) == pytest.approx(0.0015, abs=2e-6)
+    assert inference.rounding(torch.rand(9, 3, dtype=torch.float64)) == 0
+    assert inference.rounding(torch.eye(3)) == 0
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    ("truth", "words"),
+    [
+        ([k + 1 for k in LABELS], ["labels are counted from 1, since they go from 1 to 4"]),
+        ([float(k) for k in LABELS], []),
+        ([name.upper() + " " for name in names_of()], ["labels are read in any spelling; 'BILLING ' is 'billing'"]),
+    ],
+)
+def test_labels_of_other_spelling(tmp_path, truth, words):
+    path = written(tmp_path / "probs.csv", [*NAMES, "y_true"], [*columns(P), truth])
+    assert loaded(path, words).known_labels.tolist() == LABELS
+
+
+def test_labels_in_another_table(tmp_path):
+    path = written(tmp_path / "probs.csv", NAMES, columns(P))
+    truth = written(tmp_path / "truth.csv", ["row", "truth"], [list(range(60)), names_of()])
+    assert predictions.load(path, labels=truth).known_labels.tolist() == LABELS
+    other = written(tmp_path / "other.csv", ["a", "b"], [LABELS, LABELS])
+    with pytest.raises(SoftkinError, match="other.csv must have a column of labels, called `label`, .*; it has a, b"):
+        predictions.load(path, labels=other)
+
+
+# Shapes
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"separator": ";"},
+        {"separator": "\t"},
+        {"separator": "|"},
+        {"encoding": "utf-8-sig"},
+        {"encoding": "utf-16"},
+    ],
+)
+def test_shapes_of_csv(tmp_path, how):
+    path = written(tmp_path / "probs.csv", ["", *NAMES, "label"], [list(range(60)), *columns(P), names_of()], **how)
+    read = loaded(path, [])
+    assert torch.equal(read.probabilities, P)
+    assert read.known_labels.tolist() == LABELS
+
+
+def test_decimal_commas_in_quotes(tmp_path):
+    cells = [[value.replace(".", ",") for value in column] for column in columns(P)]
+    path = written(tmp_path / "probs.csv", [*NAMES, "label"], [*cells, LABELS], quote=True)
+    assert torch.equal(loaded(path, []).probabilities, P)
+
+
+def test_a_packed_table_and_standard_input(tmp_path, monkeypatch):
+    content = written(tmp_path / "probs.csv", [*NAMES, "label"], [*columns(P), LABELS]).read_bytes()
+    (tmp_path / "probs.csv.gz").write_bytes(gzip.compress(content))
+    assert torch.equal(loaded(tmp_path / "probs.csv.gz", []).probabilities, P)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+    assert torch.equal(loaded("-", ["read as probabilities"]).probabilities, P)
+
+
+def test_a_table_that_unpacks_without_end(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(2**20))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a,b,label\n" + b"0,1,1\n" * 2**20))
+    with pytest.raises(SoftkinError, match=r"a.csv.gz would have .* bytes, more than the 1,048,576 allowed"):
+        predictions.load(tmp_path / "a.csv.gz")
+
+
+# The command
+
+
+@pytest.mark.filterwarnings("always::softkin.predictions.Assumption")
+def test_the_command_says_each_assumption_in_one_line(tmp_path, capsys):
+    path = written(tmp_path / "a.csv", ["id", "age", *NAMES, "label"], [list(range(60)), AGES, *columns(P), LABELS])
+    code, printed, said = run(capsys, "evaluate", path, "--json", "--resamples", 100)
+    assert code == 0
+    lines = said.splitlines()
+    assert [line.startswith("softkin: note: ") for line in lines] == [True, True]
+    assert '"num_samples": 60' in printed
+    arguments = ("--class-columns", ",".join(NAMES), "--probs")
+    assert run(capsys, "evaluate", path, *arguments, "--json", "--resamples", 100) == (0, printed, "")
+    y = written(tmp_path / "b.csv", ["y_true", "y_prob"], [[k % 2 for k in range(60)], columns(P[:, :1])[0]])
+    code, _, said = run(capsys, "evaluate", y, "--json", "--resamples", 100)
+    assert code == 0, said
+    assert "`y_prob` is read as the score of class 1" in said
