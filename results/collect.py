@@ -1,6 +1,6 @@
 """Bring finished studies into the repository, and write the tables of docs/results.md from them.
 
-python results/collect.py DATA FOLDER   what `softkin paper run results/suite.toml` left: copies specs, tables and records, without weights
+python results/collect.py DATA FOLDER   copies specs, tables and records of a finished suite, without weights
 python results/collect.py               only writes the tables again, from results/records/
 
 In docs/results.md a table stands between <!-- table KIND … --> and <!-- end -->; KIND is a function in TABLES, and what
