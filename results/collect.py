@@ -13,7 +13,6 @@ import math
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -137,9 +136,9 @@ def study_table(study: str, *methods: str) -> str:
 
 def cell(value: dict[str, Any], factor: float, digits: int) -> str:
     """A mean with its deviation over seeds, bold if it is the best, ≈ if chance may explain the difference to it."""
-    if not isinstance(value["mean"], int | float):
+    if not isinstance(value["value"], int | float):
         return "∞"
-    text = f"{factor * value['mean']:.{digits}f}".replace("-", "−")
+    text = f"{factor * value['value']:.{digits}f}".replace("-", "−")
     text = f"**{text}**" if value["best"] else f"{text} ≈" if value["tie"] else text
     return f"{text} ± {factor * value['std']:.{digits}f}" if value["std"] is not None else text
 
@@ -252,7 +251,7 @@ def unknown_table(study: str) -> str:
         cells = [f"{100 * fmean(known):.1f}"]
         for name in names:
             confidence = [measured[f"confidence {Path(name).stem}"] for measured in own]
-            cells += [f"{100 * fmean(confidence):.1f}", f"{100 * row['cells'][f'auroc {name}']['mean']:.1f}"]
+            cells += [f"{100 * fmean(confidence):.1f}", f"{100 * row['cells'][f'auroc {name}']['value']:.1f}"]
         lines.append([method_title(row), *cells])
     heads = [f"{what} {Path(name).stem}" for name in names for what in ("confidence,", "AUROC,")]
     return markdown(["method", "confidence, test", *heads], 1, lines)
@@ -267,20 +266,14 @@ def advice_table(*studies: str) -> str:
         use = next(text for text in recommend(read) if text.startswith("Use "))
         title = use.removeprefix("Use ").partition(":")[0].partition(" (")[0]
         chosen = next((row for row in rows.values() if row["title"] == title), None)
-        gap = f"{100 * rows['one-hot']['cells']['signed_gap']['mean']:+.1f}".replace("-", "−")
+        gap = f"{100 * rows['one-hot']['cells']['signed_gap']['value']:+.1f}".replace("-", "−")
         lines.append([study_title(study), gap, method_title(chosen) if chosen else title])
     return markdown(["study", "one-hot's gap", "recommended"], 3, lines)
 
 
 def cells_of(row: dict[str, Any]) -> dict[str, Cell]:
-    """The cells of a row in table.json, where infinity is a text."""
-    names = [field.name for field in fields(Cell)]
-    read = {}
-    for key, cell in row["cells"].items():
-        if cell["mean"] is not None:
-            numbers = {"mean": float(cell["mean"]), "values": tuple(map(float, cell["values"]))}
-            read[key] = Cell(**{name: cell[name] for name in names if name in cell} | numbers)
-    return read
+    """The cells of a row in table.json."""
+    return {key: Cell.from_dict(cell) for key, cell in row["cells"].items() if cell["value"] is not None}
 
 
 def cost_table() -> str:

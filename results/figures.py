@@ -37,7 +37,7 @@ def reliability(ax: Axes) -> None:
     for method, title in LINES.items():
         bins = [bin_ for bin_ in zip(*curves[method].values(), strict=True) if bin_[2] >= 10]
         colour, dash, marker = diagrams.series(LOOKS.index(method))
-        error = 100 * rows_of(SHOWN)[method]["cells"]["ece_hist"]["mean"]
+        error = 100 * rows_of(SHOWN)[method]["cells"]["ece_hist"]["value"]
         ax.plot(
             [bin_[0] for bin_ in bins],
             [bin_[1] for bin_ in bins],
@@ -79,7 +79,7 @@ def forest(ax: Axes) -> None:
                 capsize=2,
                 label=title if level == 0 else None,
             )
-    gaps = [100 * rows_of(study)["one-hot"]["cells"]["signed_gap"]["mean"] for study in studies]
+    gaps = [100 * rows_of(study)["one-hot"]["cells"]["signed_gap"]["value"] for study in studies]
     words = [f"{gap:+.1f}".replace("-", "−") for gap in gaps]
     names = [f"{study_title(study)}\ngap {gap}" for study, gap in zip(studies, words, strict=True)]
     ax.axvline(0, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
@@ -109,7 +109,7 @@ def sweeps() -> None:
             )
             ax.errorbar(
                 xs,
-                [100 * cell["mean"] for cell in cells],
+                [100 * cell["value"] for cell in cells],
                 yerr=[100 * (cell["std"] or 0) for cell in cells],
                 color=colour,
                 linestyle=dash,

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from softkin import metrics
 from softkin.metrics import binning, resampling, scopes
-from softkin.metrics.binned import Binned
+from softkin.metrics.binned import MeanGap
 
 TARGET = Path(__file__).parents[1] / "docs" / "figures" / "bias.svg"
 ESTIMATORS = {
@@ -58,7 +58,7 @@ def coverage(n: int, delta: float, draws: int, resamples: int = 300) -> tuple[fl
     for r in range(draws):
         c = confidences(rng, n)
         hits = torch.from_numpy(rng.random(n) < c - delta).nonzero()[:, 0]
-        statistic = Binned(scopes.Pool(torch.from_numpy(c), hits, n, 1), bins)
+        statistic = MeanGap(scopes.Pool(torch.from_numpy(c), hits, n, 1), bins)
         interval = resampling.interval(statistic, 0.95, resamples, r)
         ours += interval.low <= delta <= interval.high
         sums = resampling.resampled_sums(statistic, resamples, np.random.default_rng(r))

@@ -1,10 +1,11 @@
-"""Write tests/golden/metrics.json: every metric and every number of ``evaluate`` on real predictions.
+"""Write tests/golden/metrics.json and examples.json: every metric and every number of ``evaluate`` on real predictions.
 
-The file holds what the code gave before a change, so that the test beside it notices a number that moved:
+The files hold what the code gave before a change, so that the test beside them notices a number that moved. The second
+is of the predictions in examples/, which every clone has:
 
-    PYTHONPATH=src .venv/bin/python scripts/golden_metrics.py ../shared/data tests/golden/metrics.json
+    PYTHONPATH=src .venv/bin/python scripts/golden_metrics.py ../shared/data tests/golden
 
-Write it again only where a number was wrong, and say so under "Changed numbers".
+Write them again only where a number was wrong, and say so under "Changed numbers".
 """
 
 import json
@@ -20,9 +21,10 @@ from torch import Tensor
 
 from softkin import evaluation, metrics
 from softkin.evaluation import files
-from softkin.predictions import Predictions
+from softkin.predictions import Predictions, load
 
 Case = tuple[Tensor, Tensor]
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def cases(data: Path) -> dict[str, Case]:
@@ -44,6 +46,15 @@ def cases(data: Path) -> dict[str, Case]:
         "densenet": (densenet[0][:1500], densenet[1][:1500]),
         "resnet20": (resnet20[0][:3000], resnet20[1][:3000]),
         "cat or dog": ((two / two.sum(1, keepdim=True)), (resnet20[1][cats_and_dogs] == 5).long()),
+    }
+
+
+def examples() -> dict[str, Case]:
+    """The predictions that come with the project: all, and few rows."""
+    test, validation = (load(EXAMPLES / f"digits-{name}.npz") for name in ("test", "validation"))
+    return {
+        "digits": (test.probabilities, test.known_labels),
+        "digits few": (validation.probabilities[:60], validation.known_labels[:60]),
     }
 
 
@@ -174,10 +185,10 @@ def numbers(name: str, case: Case) -> Iterator[tuple[str, float]]:
     yield "severity_curve correlation", curve.correlation
     compared = metrics.compare(p, p.double().pow(0.8) / p.double().pow(0.8).sum(1, keepdim=True), y, resamples=100)
     yield "compare difference", compared.difference
-    if name in ("resnet20", "resnet32 few", "cat or dog"):
+    if name in ("resnet20", "resnet32 few", "cat or dog", "digits", "digits few"):
         content = Predictions.from_probabilities(p, y)
         yield from _evaluated("evaluate", evaluation.evaluate(content, resamples=100, kde_interval=name == "resnet20"))
-    if name in ("resnet20", "densenet"):
+    if name in ("resnet20", "densenet", "digits"):
         yield from _evaluated("stream", streamed(p, y))
 
 
@@ -203,11 +214,12 @@ def _evaluated(how: str, data: dict[str, Any]) -> Iterator[tuple[str, float]]:
             yield f"{how} {key} when_calibrated", measured["when_calibrated"]["value"]
 
 
-def main(data: str, path: str) -> None:
-    """Compute all of them and write the file."""
-    golden = {name: dict(numbers(name, case)) for name, case in cases(Path(data)).items()}
-    Path(path).write_text(json.dumps(golden, indent=0, ensure_ascii=False, default=float) + "\n")
-    print(f"Wrote {path}: {sum(map(len, golden.values()))} numbers")
+def main(data: str, folder: str) -> None:
+    """Compute all of them and write the files."""
+    for file, found in (("metrics.json", cases(Path(data))), ("examples.json", examples())):
+        golden = {name: dict(numbers(name, case)) for name, case in found.items()}
+        (Path(folder) / file).write_text(json.dumps(golden, indent=0, ensure_ascii=False, default=float) + "\n")
+        print(f"Wrote {file}: {sum(map(len, golden.values()))} numbers")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin._io import escape
 from softkin.metrics import density
-from softkin.metrics.binned import Binned
+from softkin.metrics.binned import MeanGap
 from softkin.metrics.binning import ReliabilityCurve, by_answer, equal_width, for_scores
 from softkin.metrics.binning import curve as curve_of
 from softkin.metrics.resampling import likelihood_band
@@ -121,7 +121,7 @@ def reliability(
         ax = axes[place]
         p, y = checked(values, labels)
         scores = pool(p, y, scope)
-        statistic = Binned(scores, for_scores(scores.scores, n_bins, binning), per=per)
+        statistic = MeanGap(scores, for_scores(scores.scores, n_bins, binning), per=per)
         curve = statistic.curve()
         ece = float(curve.error(samples=scores.denominator(per)))
         colour, _, _ = series(place)

@@ -11,6 +11,7 @@ Needs lightning (``pip install 'softkin[lightning]'``) or ``pytorch_lightning``.
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin import calibrators, diagrams, metrics, trackers
+from softkin import calibrators, diagrams, trackers
 from softkin._core import checks, ranks
 from softkin.losses import SoftLabelCrossEntropy
+from softkin.metrics.measurement import VALUES, measure
+from softkin.metrics.scopes import Claims
 
 try:
     from lightning.pytorch import Callback
@@ -28,6 +31,8 @@ except ImportError:  # the older package, with the same classes
     from pytorch_lightning import Callback
 
 __all__ = ["CalibrationCallback"]
+
+MEASURED = ("accuracy", "nll", "ece_hist", "ece_hist_output")
 
 
 class CalibrationCallback(Callback):  # type: ignore[misc]
@@ -109,12 +114,8 @@ class CalibrationCallback(Callback):  # type: ignore[misc]
 
     def _measure(self, trainer: Any, pl_module: Any, logits: Tensor, labels: Tensor, prefix: str) -> None:
         p = logits.double().softmax(dim=1)
-        values = {
-            "accuracy": metrics.accuracy(p, labels),
-            "nll": metrics.nll(p, labels),
-            "ece_hist": metrics.ece_hist(p, labels, n_bins=self.n_bins),
-            "ece_hist_output": metrics.ece_hist(p, labels, n_bins=self.n_bins, scope="output"),
-        }
+        measured = measure(Claims.of(p, labels), MEASURED, replace(VALUES, n_bins=self.n_bins))
+        values = {key: one.value for key, one in measured.items()}
         self.history.append(dict(values))
         # Every rank has the same value, so averaging over ranks changes nothing.
         pl_module.log_dict({f"{prefix}{key}": value for key, value in values.items()}, sync_dist=True)

@@ -21,10 +21,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from softkin import losses, metrics
+from softkin import losses
 from softkin._core import checks
+from softkin.metrics.measurement import measure
+from softkin.metrics.scopes import Claims
 
 __all__ = ["TrainerLoss", "class_names", "compute_metrics"]
+
+MEASURED = ("accuracy", "nll", "brier", "signed_gap", "ece_hist", "ece_hist_output")
 
 
 class TrainerLoss:
@@ -131,11 +135,4 @@ def compute_metrics(evaluation: Any) -> dict[str, float]:
     y = torch.from_numpy(labels.reshape(-1)[counted].astype(np.int64))
     z = torch.from_numpy(logits.reshape(-1, logits.shape[-1])[counted].astype(np.float64))
     p = z.softmax(dim=1)
-    return {
-        "accuracy": metrics.accuracy(p, y),
-        "nll": metrics.nll(p, y),
-        "brier": metrics.brier(p, y),
-        "signed_gap": metrics.signed_gap(p, y),
-        "ece_hist": metrics.ece_hist(p, y),
-        "ece_hist_output": metrics.ece_hist(p, y, scope="output"),
-    }
+    return {key: one.value for key, one in measure(Claims.of(p, y), MEASURED).items()}

@@ -10,6 +10,7 @@ from softkin.cli.compare import spec_of
 from softkin.lab import study
 from softkin.lab.study import tables
 from softkin.lab.study.perform import resolve
+from softkin.metrics.measurement import Measured
 from study_parts import without_pictures  # noqa: F401  a fixture
 
 SMALL = [
@@ -188,11 +189,11 @@ def wide_table(methods=("one-hot", "WE+Dir-ODIR", "uniform")):
     scale = {"nll": 12.345}
     cells = {
         column.key: tables.Cell(
-            mean=scale.get(column.key, 0.1234),
+            scale.get(column.key, 0.1234),
             std=0.0567,
             n=5,
             values=(0.1,) * 5,
-            calibrated=0.0123 if "ece" in column.key else None,
+            when_calibrated=Measured(0.0123) if "ece" in column.key else None,
             floor=0.1234 if column.key == "ece_kde_output" else None,
         )
         for column in columns

@@ -14,10 +14,10 @@ import torch
 from command_line import run
 from places import ROOT
 from softkin import SoftkinError, cli, evaluation, metrics
-from softkin.evaluation import files, memory, streams
+from softkin.evaluation import files, streams
 from softkin.evaluation.comparison import resamples_for
-from softkin.evaluation.settings import Settings
-from softkin.metrics import catalogue, ranking
+from softkin.metrics import catalogue, measurement, ranking
+from softkin.metrics.measurement import Settings
 from softkin.metrics.scopes import Pool
 from softkin.predictions import Predictions
 
@@ -87,25 +87,25 @@ def test_blocks_that_halve_the_threads_halve_them_once():
     before = torch.get_num_threads()
     torch.set_num_threads(8)
     try:
-        with memory.halved_threads():
+        with measurement.halved_threads():
             assert torch.get_num_threads() == 4
             with ThreadPoolExecutor(2) as pool:  # as several evaluations at once would
                 inside = pool.map(lambda _: _threads_inside(), range(2))
             assert list(inside) == [4, 4]
             assert torch.get_num_threads() == 4
         assert torch.get_num_threads() == 8
-        with pytest.raises(ZeroDivisionError), memory.halved_threads():
+        with pytest.raises(ZeroDivisionError), measurement.halved_threads():
             1 / 0  # noqa: B018
         assert torch.get_num_threads() == 8
         torch.set_num_threads(1)
-        with memory.halved_threads():
+        with measurement.halved_threads():
             assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)
 
 
 def _threads_inside():
-    with memory.halved_threads():
+    with measurement.halved_threads():
         return torch.get_num_threads()
 
 
@@ -179,7 +179,7 @@ def test_the_linear_rows_vary_as_the_area_does():
 
 def test_more_rows_than_can_be_held_are_refused_before_they_are_read(tmp_path, capsys):
     """10 million rows of 10 classes are meant to work; a hundred million leave more than 2 GiB."""
-    streams.Stream(10, Settings()).require_room(10_000_000)
+    streams.require_room(10_000_000, streams.readers(10, Settings()).values())
     with open(tmp_path / "logits.npy", "wb") as file:
         header = {"descr": "<f4", "fortran_order": False, "shape": (100_000_000, 10)}
         np.lib.format.write_array_header_2_0(file, header)
@@ -511,7 +511,7 @@ def test_threads_are_halved_once_however_many_blocks_are_open():
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(4)
-        with memory.halved_threads(), memory.halved_threads():
+        with measurement.halved_threads(), measurement.halved_threads():
             assert torch.get_num_threads() == 2
         assert torch.get_num_threads() == 4
     finally:

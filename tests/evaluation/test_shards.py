@@ -14,7 +14,7 @@ import torch
 from command_line import run
 from softkin import SoftkinError, evaluation
 from softkin.evaluation import files, shards
-from softkin.evaluation.settings import Settings
+from softkin.metrics.measurement import Settings
 from softkin.predictions import Predictions
 
 ROWS, CLASSES, SHARDS = 1200, 6, 7

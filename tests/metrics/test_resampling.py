@@ -11,7 +11,7 @@ from scipy.stats import binom
 import metrics_twins as twins
 from softkin import metrics
 from softkin.metrics import binning, decomposition, intervals, resampling, scopes
-from softkin.metrics.binned import Binned
+from softkin.metrics.binned import Debiased, MeanGap, RootGap
 from softkin.metrics.catalogue import METRICS
 
 BINS = binning.equal_width(15)
@@ -28,7 +28,7 @@ def draws(n, delta, repetitions):
     for _ in range(repetitions):
         c = confidences(rng, n)
         hits = torch.from_numpy(rng.random(n) < c - delta).nonzero()[:, 0]
-        yield Binned(scopes.Pool(torch.from_numpy(c), hits, n, 1), BINS)
+        yield MeanGap(scopes.Pool(torch.from_numpy(c), hits, n, 1), BINS)
 
 
 @pytest.mark.parametrize("delta", [0, 0.01, 0.02, 0.05, 0.1])
@@ -240,8 +240,8 @@ def test_the_p_value_inverts_the_interval(metric, level):
 
 def test_a_straight_departure_is_the_line_of_least_squares():
     p, y = (torch.from_numpy(a) for a in twins.random_case(2, n=300))
-    for norm in (1, 2, "debiased"):
-        statistic = Binned(scopes.pool(p, y, "prediction"), BINS, norm=norm)
+    for kind in (MeanGap, RootGap, Debiased):
+        statistic = kind(scopes.pool(p, y, "prediction"), BINS)
         sums = statistic.sums(torch.ones(1, 300))
         curve = statistic.curve()
         used = curve.count > 0
@@ -431,7 +431,7 @@ def test_statistics_resampled_together_get_the_intervals_they_get_alone():
         METRICS[name].statistic
         for name in ("accuracy", "nll", "aurc", "ece_hist", "classwise_ece", "smooth_ece", "ece_kde")
     ]
-    together = resampling.measured([make(p, y) for make in makers], 0.9, 200, 3)
+    together = resampling.intervals([make(p, y) for make in makers], 0.9, 200, 3)
     for make, actual in zip(makers, together, strict=True):
         assert repr(actual.interval) == repr(resampling.interval(make(p, y), 0.9, 200, 3))
 

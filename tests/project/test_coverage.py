@@ -8,8 +8,8 @@ import pytest
 
 from places import ROOT
 from softkin.metrics import intervals, resampling
-from softkin.metrics.binned import Binned
-from softkin.metrics.statistics import Loss, Statistic
+from softkin.metrics.binned import Debiased
+from softkin.metrics.statistics import CalibrationError, Loss, Statistic
 
 path = ROOT / "benchmarks" / "interval_coverage.py"
 spec = importlib.util.spec_from_file_location("coverage_simulation", path)
@@ -69,7 +69,7 @@ def wald(share, count, level):
 
 
 def test_an_error_that_is_debiased_twice_is_noticed(monkeypatch):
-    monkeypatch.setattr(Binned, "size", Statistic.size)
+    monkeypatch.setattr(Debiased, "size", CalibrationError.size)
     assert "debiased_ece" in missed("slightly over, K = 10", 1000, ("debiased_ece",))
 
 

@@ -317,7 +317,7 @@ def test_a_metric_is_one_function(toy_metric, capsys):
     assert code == 0
     assert any(line.split()[:3] == ["spherical", "score", f"{expected:.4f}"] for line in output.splitlines())
     assert StudySpec(select="sphere").select == "spherical"
-    assert measure.on_validation(test)["spherical"] == pytest.approx(expected)
+    assert measure.on_validation(test)["spherical"]["value"] == pytest.approx(expected)
     importlib.reload(sys.modules["toy_metric"])  # a notebook's cell that is run twice
     assert METRICS["spherical"].function is sys.modules["toy_metric"].spherical
 
@@ -327,7 +327,7 @@ def test_a_study_chooses_by_a_metrics_own_direction(toy_metric):
     records = {}
     for beta, score in ((1.0, 0.5), (2.0, 0.9), (4.0, 0.7)):
         job = plan.training("we", {"alpha": 0.1, "beta": beta}, 0)
-        records[job.digest] = {"metrics": {"spherical": score, "accuracy": 0.9}}
+        records[job.digest] = {"metrics": {"spherical": {"value": score}, "accuracy": {"value": 0.9}}}
     assert plan.search("we", 0, records.get).chosen.values["beta"] == 2.0
 
 
@@ -382,6 +382,91 @@ def test_a_metric_is_a_column_of_a_studys_table(toy_metric, tmp_path):
     assert table.row("ts").cells["spherical"].best
 
 
+OVERCONFIDENT = '''
+"""The over-confidence error: Σ |B|/n · conf · max(conf − lik, 0)."""
+
+from softkin.metrics import binning, scopes
+from softkin.metrics.binned import BinnedError
+from softkin.metrics.catalogue import metric
+
+
+class Overconfidence(BinnedError):
+    def of_curve(self, curve, n):
+        confidence = curve.score_sum / curve.count.clamp(min=1)
+        return (confidence * (curve.score_sum - curve.hit_sum).clamp(min=0)).sum(dim=-1) / n
+
+
+@metric(
+    title="over-confidence error",
+    short="OE",
+    chance=True,
+    shown=["evaluate", "compare", "select", "record", "table", "card"],
+)
+def overconfidence_error(probabilities, labels, *, n_bins: int = 15, scope="prediction"):
+    return Overconfidence(scopes.pool(probabilities, labels, scope), binning.equal_width(n_bins))
+'''
+
+
+@pytest.fixture
+def toy_error(module):
+    yield module("toy_error", OVERCONFIDENT).overconfidence_error
+    METRICS.remove("overconfidence_error")
+
+
+@pytest.mark.parametrize("wrong", [133, 40, 1, 0])
+def test_an_error_over_bins_is_one_formula_and_its_interval_is_its_own(toy_error, wrong):
+    """All scores are 0.9 and share one bin: the error is 0.9 times the over-confidence, and so is its interval."""
+    p = torch.tensor([[0.9, 0.1]], dtype=torch.float64).expand(400, 2)
+    y = (torch.arange(400) < wrong).long()
+    ours = toy_error(p, y, confidence=0.95)
+    over = metrics.signed_gap(p, y, part="over", confidence=0.95)
+    assert ours.value == pytest.approx(0.9 * over.value, abs=1e-12)
+    assert ours.low <= ours.value <= ours.high
+    assert (ours.low, ours.high) == pytest.approx((0.9 * over.low, 0.9 * over.high), abs=0.006)
+    redrawn = metrics.when_calibrated(p, "overconfidence_error")
+    assert redrawn.value == pytest.approx(0.9 * metrics.when_calibrated(p, "over").value, abs=1e-9)
+
+
+def test_an_error_over_bins_is_everywhere(toy_error, capsys, monkeypatch, tmp_path):
+    test = prediction_files.read(TEST)
+    p, y = test.probabilities, test.known_labels
+    expected = by_hand(p, y)
+    assert toy_error(p, y) == pytest.approx(expected)
+    total = metrics.Accumulator(["overconfidence_error"])
+    for part in (slice(0, 300), slice(300, None)):
+        total.update(p[part], y[part])
+    assert total.compute()["overconfidence_error"] == pytest.approx(expected)
+    for limit in (10**6, 100):  # in memory, and as a stream
+        monkeypatch.setattr(files, "ROWS", limit)
+        shown = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["overconfidence_error"]
+        assert shown["value"] == pytest.approx(expected)
+        assert 0 < shown["when_calibrated"]["value"] < shown["low"] < shown["value"] < shown["high"]
+    monkeypatch.setattr(files, "ROWS", 10**6)
+    code, output, _ = command_line.run(capsys, "evaluate", TEST, "--resamples", 100)
+    assert code == 0
+    assert f"over-confidence error              {100 * expected:5.2f} %" in output
+    compared = metrics.compare(p, p.sqrt() / p.sqrt().sum(1, keepdim=True), y, "overconfidence_error", resamples=100)
+    assert 0 < compared.low < compared.difference < compared.high
+    assert measure.on_test(test)["overconfidence_error"].keys() == {"value", "when_calibrated"}
+    page = report.build(test.take(torch.arange(100)), resamples=100, candidates=[])
+    assert page["variants"][0]["metrics"]["overconfidence_error"].keys() >= {"value", "low", "when_calibrated"}
+    results = [study_parts.made(tmp_path, name, 0, shift) for name, shift in (("one-hot", 3.0), ("ts", 1.0))]
+    table = tables.build(study_parts.kept(methods=("one-hot", "ts"), seeds=1).spec, results, resamples=50)
+    assert "| OE ↓ |" in table.to_markdown()
+
+
+def by_hand(p, y, n_bins=15):
+    """The formula bin by bin."""
+    winning, answer = p.max(dim=1)
+    total = 0.0
+    for m in range(n_bins):
+        inside = (winning > m / n_bins) & (winning <= (m + 1) / n_bins)
+        if inside.any():
+            confidence, right = winning[inside].mean(), (answer == y)[inside].double().mean()
+            total += float(inside.double().mean() * confidence * max(confidence - right, 0))
+    return total
+
+
 RANKED = '''
 """A metric that needs all rows at once, and has no form that streams."""
 
@@ -392,8 +477,6 @@ from softkin.metrics.statistics import Statistic
 
 
 class Median(Statistic):
-    kind = "mean"
-
     def __init__(self, rows):
         self.rows, self.num_samples, self.device = rows, len(rows), rows.device
 

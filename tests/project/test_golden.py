@@ -7,7 +7,9 @@ import pytest
 
 from places import ROOT
 
-GOLDEN = json.loads((ROOT / "tests" / "golden" / "metrics.json").read_text())
+GOLDEN, EXAMPLES = (
+    json.loads((ROOT / "tests" / "golden" / f"{name}.json").read_text()) for name in ("metrics", "examples")
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +34,18 @@ def tolerance(name):
 
 @pytest.mark.parametrize("case", GOLDEN)
 def test_no_number_moved(golden_metrics, shared_data, case):
-    now = dict(golden_metrics.numbers(case, golden_metrics.cases(shared_data)[case]))
-    assert set(now) >= set(GOLDEN[case])
-    for name, expected in GOLDEN[case].items():
+    check(golden_metrics, case, golden_metrics.cases(shared_data)[case], GOLDEN[case])
+
+
+@pytest.mark.parametrize("case", EXAMPLES)
+def test_no_number_of_the_examples_moved(golden_metrics, case):
+    check(golden_metrics, case, golden_metrics.examples()[case], EXAMPLES[case])
+
+
+def check(golden_metrics, case, content, golden):
+    now = dict(golden_metrics.numbers(case, content))
+    assert set(now) >= set(golden)
+    for name, expected in golden.items():
         if isinstance(expected, str):
             assert now[name] == expected, name
         else:

@@ -106,8 +106,8 @@ def test_a_threshold_is_certified_although_nobody_asked():
 
 
 def comparison(p_values, ties=(False, False)):
-    cells = [{"mean": 0.1, "best": True, "tie": False, "p_value": None}]
-    cells += [{"mean": 0.2, "best": False, "tie": t, "p_value": p} for p, t in zip(p_values, ties, strict=True)]
+    cells = [{"value": 0.1, "best": True, "tie": False, "p_value": None}]
+    cells += [{"value": 0.2, "best": False, "tie": t, "p_value": p} for p, t in zip(p_values, ties, strict=True)]
     return {
         "name": "x", "num_samples": 10, "num_classes": 2,
         "methods": [{"key": key, "name": key.upper()} for key in "abc"],
@@ -194,6 +194,17 @@ def test_a_calibrated_model_of_high_confidence_has_no_worst_class():
     assert binomtest(false_alarms, models, 0.05, alternative="greater").pvalue > 0.01
 
 
+def test_the_test_of_a_class_is_two_sided():
+    """Of 18 answers at 50 %, 5 right ones have a tail of 4.8 %, 4 of 1.5 %; each of both tails may have 2.5 %."""
+    for right, named in ((5, []), (4, [0]), (13, []), (14, [0])):
+        data = {"num_classes": 1, "level": 0.95, "variants": [{"classes": _class(18, right, 9.0)}]}
+        assert answers.worst_classes(data) == named
+
+
+def _class(answered, right, score_sum):
+    return {"answered": [answered], "right": [right], "score_sum": [score_sum]}
+
+
 def test_similarity_without_a_mistake_to_explain_is_not_called_unexamined(answered):
     _, data = answered
     alike = data["similarity"] | {"mistakes": {"nearest": 5, "wrong": 0, "near": 0, "chance": 1.0}}
@@ -270,7 +281,7 @@ def test_differences_are_those_of_the_library(several, compared):
         (line["a"], line["b"], line["metric"], line["difference"]) for line in expected
     ]
     for row, first in zip(compared["table"]["rows"], several, strict=True):
-        assert row["cells"]["ece_hist"]["mean"] == pytest.approx(
+        assert row["cells"]["ece_hist"]["value"] == pytest.approx(
             metrics.ece_hist(first.probabilities, first.known_labels), abs=1e-12
         )
     best = next(row for row in compared["table"]["rows"] if row["cells"]["ece_hist"]["best"])

@@ -11,7 +11,7 @@ from softkin import SoftkinError, calibrators, diagrams, metrics, report, simila
 from softkin.calibrators.held_out import folds_of
 from softkin.evaluation import sentence
 from softkin.metrics import scopes
-from softkin.metrics.binned import Binned
+from softkin.metrics.binned import MeanGap
 from softkin.metrics.binning import equal_width
 from softkin.metrics.resampling import likelihood_band
 from softkin.predictions import Predictions
@@ -49,7 +49,7 @@ def test_scores_on_the_edges_fall_into_the_same_bins_as_in_the_library():
     for m in curves.BINS:
         for scope in ("prediction", "output"):
             cells = curves.of_pool(scopes.pool(p, labels, scope))
-            bins = Binned(scopes.pool(p, labels, scope), equal_width(m)).curve()
+            bins = MeanGap(scopes.pool(p, labels, scope), equal_width(m)).curve()
             assert torch.equal(curves.of_cells(cells, m).count, bins.count)
 
 
@@ -58,7 +58,7 @@ def test_bands_are_those_of_the_diagrams(network_logits):
     p = logits.double().softmax(1)
     for scope in ("prediction", "output"):
         pool = scopes.pool(p, labels, scope)
-        expected = likelihood_band(Binned(pool, equal_width(15)), 0.95, curves.RESAMPLES, 3)
+        expected = likelihood_band(MeanGap(pool, equal_width(15)), 0.95, curves.RESAMPLES, 3)
         for ours, theirs in zip(curves.bands(pool, 0.95, seed=3)["15"], expected, strict=True):
             actual = torch.tensor([float("nan") if v is None else v for v in ours], dtype=torch.float64)
             torch.testing.assert_close(actual, theirs.double(), atol=2e-6, rtol=0, equal_nan=True)

@@ -9,7 +9,7 @@ from softkin import SoftkinError, metrics, report
 from softkin.lab import study
 from softkin.lab.study import outputs
 from softkin.lab.study.perform import resolve
-from softkin.report import studies
+from softkin.report import comparison
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_the_table_is_the_studys(made, data):
     assert [row["method"] for row in data["table"]["rows"]] == [row.method for row in table.rows]
     for row, ours in zip(table.rows, data["table"]["rows"], strict=True):
         for key, cell in row.cells.items():
-            assert ours["cells"][key]["mean"] == cell.mean
+            assert ours["cells"][key]["value"] == cell.value
             assert (ours["cells"][key]["best"], ours["cells"][key]["tie"]) == (cell.best, cell.tie)
     meanings = ("Hist P:", "Hist O:", "KDE P, KDE O:", "Gap:")  # said once, in the list of columns
     assert data["notes"] == [note for note in table.notes if not note.startswith(meanings)]
@@ -111,7 +111,7 @@ def test_the_sweep_holds_every_value_that_was_tried(folder, data):
     assert sum(p["chosen"] for p in points) == 2  # one for each seed
     tried = [trial for result in study.results(folder) if result.method == "we" for trial in result.record["tried"]]
     first = points[0]
-    nlls = [trial["validation"]["nll"] for trial in tried if trial["values"] == first["values"]]
+    nlls = [trial["validation"]["nll"]["value"] for trial in tried if trial["values"] == first["values"]]
     assert first["validation"]["nll"] == pytest.approx(sum(nlls) / 2)
     assert first["seeds"] == 2
 
@@ -120,7 +120,7 @@ def test_unknown_data_and_training_curves_are_there(folder, data):
     (uniform,) = data["ood"]
     assert uniform["name"] == "uniform"
     assert sum(uniform["count"]["we"]) == 200
-    aurocs = [r.metrics["auroc uniform"] for r in study.results(folder) if r.method == "ts"]
+    aurocs = [r.metrics["auroc uniform"].value for r in study.results(folder) if r.method == "ts"]
     assert uniform["auroc"]["ts"] == pytest.approx(sum(aurocs) / 2)
     assert {(line["method"], line["seed"]) for line in data["histories"]} == {
         ("one-hot", 0),
@@ -136,13 +136,13 @@ def test_unknown_data_and_training_curves_are_there(folder, data):
 
 
 def test_plain_data_make_the_same_page(data):
-    supplied = {key: data[key] for key in studies.ALLOWED if key in data}
+    supplied = {key: data[key] for key in comparison.ALLOWED if key in data}
     assert report.build_comparison(supplied) == data
 
 
 def test_the_page_leads_with_the_recommendation_and_draws_the_path_of_alpha(browser, data, tmp_path):
     said = ["One-hot training is over-confident.", "Use <b>TS</b>."]
-    changed = json.loads(json.dumps({key: data[key] for key in studies.ALLOWED if key in data}))
+    changed = json.loads(json.dumps({key: data[key] for key in comparison.ALLOWED if key in data}))
     changed["recommendation"] = said
     for line in changed["histories"]:
         line["values"]["alpha"] = [0.02 + 0.01 * place for place in range(len(line["epochs"]))]
@@ -161,7 +161,7 @@ def test_the_page_leads_with_the_recommendation_and_draws_the_path_of_alpha(brow
 
 
 def test_the_table_alone_is_enough(browser, data, tmp_path):
-    supplied = {key: data[key] for key in studies.NEEDED}
+    supplied = {key: data[key] for key in comparison.NEEDED}
     browser.open(report.write_comparison(tmp_path / "table.html", supplied)[0])
     assert browser.console() == []
     assert len(browser.texts("section")) == 2
@@ -176,7 +176,7 @@ def test_the_table_alone_is_enough(browser, data, tmp_path):
     ],
 )
 def test_wrong_plain_data_are_one_sentence(data, change, words):
-    supplied = {key: data[key] for key in studies.NEEDED} | change
+    supplied = {key: data[key] for key in comparison.NEEDED} | change
     supplied = {key: value for key, value in supplied.items() if value is not None}
     with pytest.raises(ValueError, match=words):
         report.build_comparison(supplied)
@@ -221,10 +221,10 @@ def test_the_table_shows_best_and_ties(page, data):
                 row["method"],
                 key,
             )
-            assert (float(shown[0]), *shown[1:]) == (cell["mean"], cell["best"], cell["tie"] and not cell["best"])
+            assert (float(shown[0]), *shown[1:]) == (cell["value"], cell["best"], cell["tie"] and not cell["best"])
     page.click("[data-key='table-nll']")
     order = page.run("return Array.from(document.querySelectorAll('#table tbody tr'), (n) => n.dataset.method)")
-    nll = {row["method"]: row["cells"]["nll"]["mean"] for row in data["table"]["rows"]}
+    nll = {row["method"]: row["cells"]["nll"]["value"] for row in data["table"]["rows"]}
     assert order == sorted(nll, key=nll.get)
 
 
@@ -273,7 +273,7 @@ def test_it_fits_desktop_and_phone_and_prints(page):
 
 
 def test_hostile_method_names_stay_text(browser, data, tmp_path):
-    changed = json.loads(json.dumps({key: data[key] for key in studies.ALLOWED if key in data}))
+    changed = json.loads(json.dumps({key: data[key] for key in comparison.ALLOWED if key in data}))
     bad = ["<img src=x onerror=alert(1)>", "y" * 10_000, "שלום\u202e"]
     for method, name in zip(changed["methods"], bad, strict=True):
         method["name"] = name
@@ -292,7 +292,7 @@ def twenty():
     cells = {"count": [20] * 300, "score_sum": [20 * (j + 0.5) / 300 for j in range(300)], "hit_sum": [10] * 300}
     scope = cells | {"ece": {str(m): [0.1] for m in (5, 6, 10, 12, 15, 20, 25, 30, 50)}}
     methods = [{"key": f"k{i}", "name": f"method {i}"} for i in range(20)]
-    rows = [{"method": m["key"], "cells": {"ece_hist": {"mean": 0.1 + i / 100, "best": i == 0, "tie": False, "p_value": None}}, "chosen": None}
+    rows = [{"method": m["key"], "cells": {"ece_hist": {"value": 0.1 + i / 100, "best": i == 0, "tie": False, "p_value": None}}, "chosen": None}
             for i, m in enumerate(methods)]  # fmt: skip
     column = {"key": "ece_hist", "title": "Hist P", "percent": True, "larger_is_better": False}
     return {
@@ -332,11 +332,11 @@ def test_twenty_methods_stay_apart_in_small_charts_and_few_presses(browser, tmp_
 
 def test_long_names_stay_apart():
     names = [f"a-rather-long-model-name-{place:02d}-of-one-family.npz" for place in range(20)]
-    short = studies.short_names(names)
+    short = comparison.short_names(names)
     assert len(set(short)) == 20
-    assert all(len(name) <= studies.SHORT for name in short)
+    assert all(len(name) <= comparison.SHORT for name in short)
     assert short[7] == "…name-07"
-    assert studies.short_names(["one", "another"]) == ["one", "another"]
+    assert comparison.short_names(["one", "another"]) == ["one", "another"]
     for hostile in (
         ["x" * 90],
         ["x" * 90, "x" * 89 + "y" + "x" * 90],
@@ -344,9 +344,9 @@ def test_long_names_stay_apart():
         ["-" * 90, "-" * 91],
         ["same" * 9] * 3,
     ):
-        short = studies.short_names(hostile)
+        short = comparison.short_names(hostile)
         assert len(set(short)) == len(hostile)
-        assert max(map(len, short)) <= studies.SHORT
+        assert max(map(len, short)) <= comparison.SHORT
 
 
 def test_a_study_prints_on_a4(page):

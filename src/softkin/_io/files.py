@@ -14,7 +14,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from softkin import SoftkinError
 
@@ -408,7 +408,11 @@ def write_json(path: str | Path, data: Any, *, indent: int | None = 1) -> None:
     write(path, json_bytes(data, indent=indent))
 
 
-def number(value: float, digits: int | None = None) -> float | str | None:
+Plain = float | Literal["Infinity", "-Infinity"] | None
+"""A number in softkin's JSON, see ``number``"""
+
+
+def number(value: float, digits: int | None = None) -> Plain:
     """A float for softkin's JSON: None for NaN, and "Infinity" or "-Infinity", which JavaScript also reads.
 
     Example:

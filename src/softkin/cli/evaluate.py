@@ -2,6 +2,7 @@
 
 import argparse
 import gc
+import math
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,9 @@ from softkin.cli.text import json_text, show, shown
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from softkin.evaluation import Evaluated
+    from softkin._io.files import Plain
+    from softkin.evaluation import Compared, Evaluated, Evaluation
+    from softkin.metrics.measurement import Measured
     from softkin.predictions import Predictions
 
 SUMMARY = "measure how far a model's confidences can be trusted, from a file of its predictions"
@@ -229,12 +232,13 @@ def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predict
     return unknown
 
 
-def _detection_lines(data: dict[str, Any]) -> list[str]:
+def _detection_lines(data: "Evaluation") -> list[str]:
     """How well the scores detect out-of-distribution samples: one line for each set and score."""
     titles = {"confidence": "the winning score", "mutual_information": "the members' mutual information"}
     return [
-        f"{shown(unknown['name'])}: {unknown['num_samples']:,} out-of-distribution samples; by {titles[name]} AUROC "
-        f"{measured['auroc']:.4f}, {100 * measured['fpr_at_95']:.1f} % accepted where 95 % of the known samples are"
+        f"{shown(str(unknown['name']))}: {unknown['num_samples']:,} out-of-distribution samples; by {titles[name]} "
+        f"AUROC {_number(measured['auroc'], False)}, {100 * files.from_number(measured['fpr_at_95']):.1f} % accepted "
+        "where 95 % of the known samples are"
         for unknown in data.get("out_of_distribution", ())
         for name, measured in unknown["scores"].items()
     ]
@@ -242,7 +246,7 @@ def _detection_lines(data: dict[str, Any]) -> list[str]:
 
 def _report(
     models: "list[Evaluated]",
-    compared: list[dict[str, Any]],
+    compared: "list[Compared]",
     unknown: "list[Predictions]",
     arguments: argparse.Namespace,
 ) -> None:
@@ -258,7 +262,8 @@ def _report(
     settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}
     first, count = kept[0], len(kept[0])
     if len(models) > 1:
-        data = report.build_models(kept, comparisons=compared, **settings)
+        known = [model.data for model in models]
+        data: Any = report.build_models(kept, comparisons=compared, evaluated=known, **settings)
     else:
         images, texts = arguments.images, arguments.texts
         images = None if images is None else report.attach.images(images, first.sample_ids, count)
@@ -273,6 +278,7 @@ def _report(
             unknown=unknown,
             distances=None if arguments.distances is None else _distances(arguments.distances, first),
             asymmetric=True,
+            evaluated=models[0].data,
             **settings,
         )
     for path in report.write(arguments.report, data, force=arguments.force):
@@ -289,11 +295,12 @@ def _distances(path: str, predictions: "Predictions") -> "Tensor":
     return distances.load(path, class_names=predictions.class_names)
 
 
-def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
+def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: argparse.Namespace) -> None:
     from rich.table import Table
     from rich.text import Text
 
     from softkin.metrics.catalogue import METRICS
+    from softkin.metrics.measurement import Measured
 
     level = f"{100 * arguments.confidence:g} %"
     for model in models:
@@ -305,23 +312,15 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
         for heading in ("value", f"{level} interval", "if calibrated"):
             table.add_column(heading, justify="right", no_wrap=True)
         absent, caveats = [], []
-        for key, measured in data["metrics"].items():
-            metric = METRICS[key]
-            if "absent" in measured:
-                absent.append(f"No {metric.title}: {measured['absent']}.")
+        for key, plain in data["metrics"].items():
+            metric, measured = METRICS[key], Measured.from_dict(plain)
+            if measured.absent is not None:
+                absent.append(f"No {metric.title}: {measured.absent}.")
                 continue
-            if "caveat" in measured:
-                caveats.append(f"{metric.title}: {measured['caveat']}.")
-            chance = measured.get("when_calibrated")
-            beside = _number(chance["value"], metric.percent) if chance else ""
-            if "floor" in measured:
-                beside = f"{_number(measured['floor'], metric.percent)} (floor)"
-            ends = [_number(measured[end], metric.percent) for end in ("low", "high") if end in measured]
-            value = _number(measured["value"], metric.percent)
-            table.add_row(Text(metric.title), value, " to ".join(ends) if ends else "", beside)
+            if measured.caveat is not None:
+                caveats.append(f"{metric.title}: {measured.caveat}.")
+            table.add_row(Text(metric.title), *_cells(measured, metric.percent))
         show(table)
-        if any(_lies_above(measured) for measured in data["metrics"].values()):
-            print("Chance inflates a measured error, so a value may lie above the interval for the true error.")
         for line in (*absent, *caveats, *_detection_lines(data)):
             print(line)
         if "abstention" in data:
@@ -331,16 +330,20 @@ def _print(models: "list[Evaluated]", compared: list[dict[str, Any]], arguments:
         _print_comparisons(compared, arguments)
 
 
-def _lies_above(measured: dict[str, Any]) -> bool:
-    ends = measured["value"], measured.get("high")
-    return all(isinstance(end, float) for end in ends) and ends[0] > ends[1]
+def _cells(measured: "Measured", percent: bool) -> tuple[str, str, str]:
+    """The value, its interval, and what a calibrated model or smoothing alone would show."""
+    ends = [_number(end, percent) for end in (measured.low, measured.high) if end is not None]
+    beside = [] if measured.when_calibrated is None else [_number(measured.when_calibrated.value, percent)]
+    beside += [] if measured.floor is None else [f"{_number(measured.floor, percent)} (floor)"]
+    return _number(measured.value, percent), " to ".join(ends), ", ".join(beside)
 
 
-def _number(value: Any, percent: bool) -> str:
-    if value is None:
+def _number(plain: "Plain", percent: bool) -> str:
+    value = files.from_number(plain)
+    if math.isnan(value):
         return "undefined"
-    if isinstance(value, str):
-        return "∞" if value == "Infinity" else "−∞"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
     return (f"{100 * value:.2f} %" if percent else f"{value:.4f}").replace("-", "−")
 
 
@@ -363,7 +366,7 @@ def _print_abstention(abstention: dict[str, Any]) -> None:
     show(table)
 
 
-def _print_comparisons(compared: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
+def _print_comparisons(compared: "list[Compared]", arguments: argparse.Namespace) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -381,7 +384,7 @@ def _print_comparisons(compared: list[dict[str, Any]], arguments: argparse.Names
         numbers = [_number(line[part], metric.percent) for part in ("difference", "low", "high")]
         winner = "not significant"
         if line["significant"]:
-            first_is_better = (line["difference"] > 0) == metric.larger_is_better
+            first_is_better = (files.from_number(line["difference"]) > 0) == metric.larger_is_better
             winner = shown(line["a"] if first_is_better else line["b"])
         table.add_row(
             Text(metric.title),

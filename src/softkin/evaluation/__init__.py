@@ -1,14 +1,15 @@
 """Predictions → all results of ``softkin evaluate`` as plain data: every metric with its interval, and comparisons.
 
 - ``evaluate``: one model in memory
-- ``evaluate_file``: one file of any size; ``Evaluated.data`` is the same plain data
+- ``evaluate_file``: one file of any size; ``Evaluated.data`` is the same plain data, an ``Evaluation``
 - ``compare``: several models on the same samples
 - ``out_of_distribution``: how well a model's scores detect out-of-distribution samples
 """
 
 from softkin.evaluation.comparison import compare
 from softkin.evaluation.files import Evaluated, evaluate_file
-from softkin.evaluation.memory import evaluate
+from softkin.evaluation.in_memory import evaluate
 from softkin.evaluation.ood import out_of_distribution
+from softkin.evaluation.results import Compared, Evaluation
 
-__all__ = ["Evaluated", "compare", "evaluate", "evaluate_file", "out_of_distribution"]
+__all__ = ["Compared", "Evaluated", "Evaluation", "compare", "evaluate", "evaluate_file", "out_of_distribution"]

@@ -11,11 +11,13 @@ from softkin import SoftkinError, calibrators
 from softkin import metrics as measures
 from softkin._core.names import did_you_mean
 from softkin._core.progress import track
-from softkin._io.files import from_number, number
+from softkin._io.files import from_number
 from softkin.calibrators import REGISTRY, Calibrator
-from softkin.evaluation import comparison, leaks, memory
-from softkin.evaluation.settings import Settings
-from softkin.metrics import catalogue, resampling, scopes
+from softkin.evaluation import comparison, leaks
+from softkin.evaluation.results import Compared
+from softkin.metrics import catalogue
+from softkin.metrics.measurement import Settings, measure
+from softkin.metrics.scopes import Claims
 from softkin.predictions import Predictions
 
 
@@ -141,10 +143,9 @@ def compare_methods(
 
 
 def _line(p: torch.Tensor, test: Predictions, settings: Settings) -> dict[str, Any]:
-    checked, y = scopes.checked(p, test.known_labels)
-    made = comparison.statistics(checked, y, settings)
-    ends = resampling.measured(list(made.values()), settings.confidence, settings.resamples, settings.seed)
-    return {"metrics": memory.summary(made, dict(zip(made, ends, strict=True)), settings)}
+    claims = Claims.of(p, test.known_labels)
+    measured = measure(claims, catalogue.shown("compare", claims.num_classes), settings)
+    return {"metrics": {key: one.to_dict() for key, one in measured.items()}}
 
 
 def _order(line: dict[str, Any], metric: str) -> float:
@@ -155,13 +156,13 @@ def _order(line: dict[str, Any], metric: str) -> float:
 
 def _against(
     kept: dict[str, torch.Tensor], winner: str, rival: str, test: Predictions, metric: str, settings: Settings
-) -> dict[str, Any]:
-    difference = measures.compare(
+) -> Compared:
+    compared = measures.compare(
         kept[winner],
         kept[rival],
         test.known_labels,
         metric,
-        confidence=settings.confidence,
+        confidence=settings.level,
         resamples=settings.resamples,
         seed=settings.seed,
     )
@@ -169,9 +170,7 @@ def _against(
         "a": winner,
         "b": rival,
         "metric": metric,
-        "difference": number(difference.difference),
-        "low": number(difference.low),
-        "high": number(difference.high),
-        "p_value": difference.p_value,
-        "significant": difference.low > 0 or difference.high < 0,  # False if infinities leave no interval
+        **comparison.difference(compared),
+        "p_value": compared.p_value,
+        "significant": compared.low > 0 or compared.high < 0,  # False if infinities leave no interval
     }

@@ -8,8 +8,11 @@ import torch
 
 from softkin import SoftkinError
 from softkin._io.files import number
-from softkin.evaluation.settings import Settings
+from softkin.evaluation.results import Compared, Difference
 from softkin.metrics import catalogue, resampling
+from softkin.metrics.measurement import Settings, statistics
+from softkin.metrics.resampling import Comparison
+from softkin.metrics.scopes import Claims
 from softkin.metrics.statistics import Statistic
 from softkin.predictions import Predictions
 
@@ -17,7 +20,7 @@ MOST_RESAMPLES = 100_000  # unasked, for the comparisons of many models
 PARTS = "Files that are parts of one set are named by their folder, or by a pattern in quotes."
 
 
-def compare(models: Sequence[Predictions], **settings: Any) -> list[dict[str, Any]]:
+def compare(models: Sequence[Predictions], **settings: Any) -> list[Compared]:
     """Paired comparisons of every two models; the samples are brought into one order by their ids, or refused.
 
     Args:
@@ -27,15 +30,18 @@ def compare(models: Sequence[Predictions], **settings: Any) -> list[dict[str, An
     chosen = Settings(**settings)
     first, *others = models
     in_order = [first, *(aligned(first, other) for other in others)]
-    made = [statistics(model.probabilities, model.known_labels, chosen) for model in in_order]
+    metrics = catalogue.shown("compare", first.num_classes)
+    claims = [Claims.of(model.probabilities, model.known_labels) for model in in_order]
+    made = [statistics(each, metrics, chosen) for each in claims]
     return paired(made, [model.name or f"model {place}" for place, model in enumerate(models, start=1)], chosen)
 
 
-def statistics(p: torch.Tensor, y: torch.Tensor, settings: Settings) -> dict[str, Statistic]:
-    """The metrics in which models are compared."""
+def difference(comparison: Comparison) -> Difference:
+    """A difference with its interval as plain data."""
     return {
-        metric.key: metric.statistic(p, y, **metric.with_bins(settings.n_bins))
-        for metric in catalogue.shown("compare", p.shape[1])
+        "difference": number(comparison.difference),
+        "low": number(comparison.low),
+        "high": number(comparison.high),
     }
 
 
@@ -96,27 +102,35 @@ def resamples_for(num_models: int, settings: Settings) -> int:
     difference between eight models could be. That is enough for 20 models at 99 %; more than 100,000 must be requested.
     """
     pairs = num_models * (num_models - 1) // 2
-    needed = math.ceil(4 * pairs / (1 - settings.confidence) - 1e-6)  # 1 − 0.95 is a little more than 0.05
+    needed = math.ceil(4 * pairs / (1 - settings.level) - 1e-6)  # 1 − 0.95 is a little more than 0.05
     return max(settings.resamples, min(needed, MOST_RESAMPLES))
 
 
-def paired(models: Sequence[Mapping[str, Statistic]], names: Sequence[str], settings: Settings) -> list[dict[str, Any]]:
+def paired(models: Sequence[Mapping[str, Statistic]], names: Sequence[str], settings: Settings) -> list[Compared]:
     """Compare every two models in every common metric: difference with interval, p-value and significance.
 
     ``significant`` holds after as many comparisons as there are pairs (Holm's rule, within each metric), and only where
     the interval agrees. Many pairs are resampled more often than ``settings`` say, see ``resamples_for``.
     """
-    level, times = settings.confidence, resamples_for(len(models), settings)
-    lines: list[dict[str, Any]] = []
+    level, times = settings.level, resamples_for(len(models), settings)
+    lines: list[Compared] = []
     for key in (key for key in models[0] if all(key in model for model in models)):
-        own: list[dict[str, Any]] = []
+        own: list[Compared] = []
         compared = resampling.all_compared([model[key] for model in models], level, times, settings.seed)
         for (a, b), comparison in compared.items():
-            numbers = {part: number(getattr(comparison, part)) for part in ("difference", "low", "high", "p_value")}
             apart = comparison.low > 0 or comparison.high < 0
-            own.append({"metric": key, "a": names[a], "b": names[b], **numbers, "significant": apart})
+            own.append(
+                {
+                    "metric": key,
+                    "a": names[a],
+                    "b": names[b],
+                    **difference(comparison),
+                    "p_value": comparison.p_value,
+                    "significant": apart,
+                }
+            )
         holds = True
-        for rank, line in enumerate(sorted(own, key=lambda line: float(line["p_value"]))):
+        for rank, line in enumerate(sorted(own, key=lambda line: line["p_value"])):
             holds = holds and line["p_value"] * (len(own) - rank) <= 1 - level
             line["significant"] = line["significant"] and holds
         lines += own

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.workers import ENGINES
-from softkin.evaluation import comparison, memory, shards, streams
-from softkin.evaluation.settings import Settings
+from softkin.evaluation import comparison, in_memory, shards, streams
+from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue, scopes
+from softkin.metrics.measurement import Settings
 from softkin.predictions import Predictions, Reading, inference
 from softkin.predictions.blocks import Block, PredictionFile, assemble
 from softkin.predictions.reading import open_as
@@ -29,7 +30,7 @@ class Evaluated:
     """The evaluation of one file, or of one set of files."""
 
     name: str
-    data: dict[str, Any]
+    data: Evaluation
     """The plain data that ``evaluation.evaluate`` returns"""
     predictions: Predictions | None
     """None if there are too many rows to keep"""
@@ -51,6 +52,7 @@ def evaluate_file(
     jobs: int = 1,
     engine: Literal["local", "ray"] = "local",
     address: str | None = None,
+    kde_interval: bool = False,
     **options: Any,
 ) -> Evaluated:
     """Read a file, or several as one set, and measure it, in one pass and in bounded memory.
@@ -66,13 +68,14 @@ def evaluate_file(
         jobs: Worker processes that share the files of a large set. The numbers are the same, to the bit.
         engine: "ray" runs the workers on a Ray cluster, whose nodes must see the files under the same paths.
         address: The cluster's address; by default a cluster that is connected, or a new one on this machine.
+        kde_interval: Also compute the interval of the KDE ECE of the output, as for ``evaluate``.
         options: Options of ``predictions.Reading`` (``kind``, ``labels``, ``label_column`` …) and of ``evaluate``.
     """
     checks.count(jobs, "jobs")
     checks.option(engine, "engine", ENGINES)
     of_reading = {field.name for field in fields(Reading)}
     reading = Reading(**{key: value for key, value in options.items() if key in of_reading})
-    chosen = Settings(**{key: value for key, value in options.items() if key not in of_reading})
+    chosen = Settings(slow=kde_interval, **{key: value for key, value in options.items() if key not in of_reading})
     paths = shards.expand(path)
     if paths is None:
         files = [open_as(path, reading)]
@@ -85,7 +88,8 @@ def evaluate_file(
     inference.say(files[0].assumed)
     rows = [file.num_rows for file in files]
     if None not in rows:
-        streams.Stream(files[0].num_classes, chosen).require_room(sum(map(int, rows)))  # type: ignore[arg-type]
+        kept = streams.readers(files[0].num_classes, chosen).values()
+        streams.require_room(sum(map(int, rows)), kept)  # type: ignore[arg-type]
     title = name or (Path(path).name if str(path) != "-" else files[0].name)
     shared = paths is not None and len(paths) > 1 and (jobs > 1 or engine == "ray") and not _fits(files)
     if shared:
@@ -99,7 +103,7 @@ def evaluate_file(
         return _of_stream(collected, title, files)
     predictions = replace(assemble(files[0], collected), name=title)
     answers = scopes.wins(predictions.probabilities, predictions.known_labels)
-    return Evaluated(title, memory.measured(predictions, chosen), predictions, files[0].notes, answers)
+    return Evaluated(title, in_memory.evaluated(predictions, chosen), predictions, files[0].notes, answers)
 
 
 def _fits(files: Sequence[PredictionFile]) -> bool:
@@ -166,7 +170,7 @@ def _of_stream(stream: streams.Stream, title: str, files: Sequence[PredictionFil
     return Evaluated(title, data, None, files[0].notes, answers, statistics, truth, known)
 
 
-def compare_files(models: list[Evaluated], **settings: Any) -> list[dict[str, Any]]:
+def compare_files(models: list[Evaluated], **settings: Any) -> list[Compared]:
     """Paired comparisons of every two files; they must be of the same samples."""
     in_memory = [model.predictions for model in models if model.predictions is not None]
     if len(in_memory) == len(models):

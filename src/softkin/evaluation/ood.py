@@ -1,11 +1,10 @@
 """How well scores detect out-of-distribution samples, and wrong answers."""
 
-from typing import Any
-
 from torch import Tensor
 
 from softkin import metrics
 from softkin._io.files import number
+from softkin.evaluation.results import Detection, Disagreement, Unknown
 from softkin.predictions import Predictions
 
 
@@ -20,7 +19,7 @@ def scores_of(predictions: Predictions) -> dict[str, Tensor]:
     return scores
 
 
-def out_of_distribution(known: Predictions, unknown: Predictions) -> dict[str, Any]:
+def out_of_distribution(known: Predictions, unknown: Predictions) -> Unknown:
     """How well each score of a model separates ``unknown`` (out-of-distribution) samples from ``known`` ones.
 
     Returns:
@@ -34,7 +33,7 @@ def out_of_distribution(known: Predictions, unknown: Predictions) -> dict[str, A
         {'confidence': {'auroc': 1.0, 'fpr_at_95': 0.0}}
     """
     own, other = scores_of(known), scores_of(unknown)
-    measured = {
+    measured: dict[str, Detection] = {
         name: {
             "auroc": number(metrics.auroc(own[name], other[name])),
             "fpr_at_95": number(metrics.fpr_at_95(own[name], other[name])),
@@ -45,7 +44,7 @@ def out_of_distribution(known: Predictions, unknown: Predictions) -> dict[str, A
     return {"name": unknown.name, "num_samples": len(unknown), "scores": measured}
 
 
-def spread(predictions: Predictions) -> dict[str, Any] | None:
+def spread(predictions: Predictions) -> Disagreement | None:
     """Statistics of the members' disagreement on labelled samples; None without members.
 
     ``auroc_of_errors`` measures how well each score separates wrong answers from right ones.

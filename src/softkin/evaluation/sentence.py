@@ -1,7 +1,9 @@
 """The verdict on a model in plain words."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
+from softkin.evaluation.results import Verdict
 from softkin.metrics import Interval, binning
 from softkin.metrics.scopes import Pool
 
@@ -11,7 +13,7 @@ TELLING = 0.03  # an interval of the gap that reaches further from 0 could hide 
 VISIBLE = 0.0005  # a gap that is printed as 0.0 points does not count, however certain it is
 
 
-def verdict(gap: Interval, ece: Interval, cells: dict[str, Any]) -> dict[str, Any]:
+def verdict(gap: Interval, ece: Interval, cells: Mapping[str, Sequence[float]]) -> Verdict:
     """The headline, and a sentence that explains it.
 
     The model is called over- or under-confident only if the gap's interval excludes 0. If neither interval shows a
@@ -35,6 +37,7 @@ def verdict(gap: Interval, ece: Interval, cells: dict[str, Any]) -> dict[str, An
         at, share, _ = near
         detail += f": of the answers given at about {at} %, {percent(share, 0)} are right"
     reach = f"{signed_points(gap.low)} to {signed_points(gap.high)} points"
+    kind: Literal["over", "under", "mixed", "unknown", "calibrated"]
     if (gap.low > 0 or gap.high < 0) and abs(gap) >= VISIBLE:
         kind = "over" if gap > 0 else "under"
         headline = f"{kind.capitalize()}-confident by {points(abs(gap))}"
@@ -55,7 +58,7 @@ def cells(pool: Pool) -> dict[str, list[float]]:
     return {part: getattr(curve, part).tolist() for part in ("count", "score_sum", "hit_sum")}
 
 
-def window(cells: dict[str, Any]) -> tuple[int, float, int] | None:
+def window(cells: Mapping[str, Sequence[float]]) -> tuple[int, float, float] | None:
     """Confidence in %, share right and number of answers around 90 %, or the nearest multiple of 10 with enough.
 
     The window reaches 5 points to either side: 85 to 95 % are exactly the cells 256 to 285 of 300.

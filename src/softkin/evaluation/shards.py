@@ -22,9 +22,9 @@ from softkin import SoftkinError
 from softkin._core import workers
 from softkin._core.progress import track
 from softkin._io import roles
-from softkin.evaluation.settings import Settings
 from softkin.evaluation.streams import Stream
 from softkin.metrics import catalogue
+from softkin.metrics.measurement import Settings
 from softkin.predictions import Reading
 from softkin.predictions.blocks import Block, PredictionFile
 from softkin.predictions.formats import by_suffix

@@ -11,8 +11,7 @@ depends only on the row's position among all rows, so the result does not depend
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
-from typing import Any, ClassVar, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -20,12 +19,23 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._io import files
-from softkin.evaluation.memory import described, measure, summary
-from softkin.evaluation.settings import Settings
-from softkin.metrics import catalogue, density, scopes
+from softkin.evaluation.in_memory import described, settings_data
+from softkin.evaluation.results import Evaluation
+from softkin.metrics import catalogue, density, measurement, scopes
+from softkin.metrics.measurement import Settings
 from softkin.metrics.resampling import multiplicities
 from softkin.metrics.scopes import Pool
-from softkin.metrics.statistics import Averaged, Dealt, Kind, Mean, Share, Statistic
+from softkin.metrics.statistics import (
+    NEEDS_ALL,
+    Averaged,
+    CalibrationError,
+    Dealt,
+    Kept,
+    Mean,
+    Share,
+    Statistic,
+    Streamed,
+)
 from softkin.metrics.streaming import Running
 
 GROUPS = 1000
@@ -34,20 +44,14 @@ KDE_CELLS = 2**19
 NO_GROUPS = "with so many rows only the sums for its value are kept, not those for resampling"
 
 
-class Grouped(Statistic):
-    """A metric of all rows, resampled by groups of them."""
+class GroupedMean(Statistic):
+    """An average of all rows, resampled by groups of them."""
 
-    kind: ClassVar[Kind] = "error"
-
-    def __init__(self, whole: Statistic, groups: Statistic, calibrated: Statistic | None = None) -> None:
-        """``groups`` has a row for each group, and so has ``calibrated``, with labels drawn from the scores."""
-        self.whole, self.groups, self.calibrated = whole, groups, calibrated
+    def __init__(self, whole: Statistic, groups: Statistic) -> None:
+        """``groups`` has a row for each group."""
+        self.whole, self.groups = whole, groups
         self.num_samples, self.device = groups.num_samples, groups.device
         self.columns, self.width = getattr(whole, "columns", 1), getattr(groups, "width", 1)
-
-    @property
-    def at_most(self) -> float:
-        return self.whole.at_most
 
     @property
     def no_resampling(self) -> str | None:
@@ -59,38 +63,49 @@ class Grouped(Statistic):
     def caveat(self) -> str | None:
         return self.whole.caveat()
 
+    def ends(self, level: float) -> tuple[float, float] | None:
+        return self.whole.ends(level)
+
     def sums(self, weights: Tensor) -> Tensor:
         return self.groups.sums(weights)
 
     def of(self, sums: Tensor) -> Tensor:
         return self.groups.of(sums)
 
+    def adds_up_with(self, other: Statistic) -> bool:
+        return isinstance(other, GroupedMean) and self.groups.adds_up_with(other.groups)
+
+
+class Grouped(GroupedMean, CalibrationError):
+    """A calibration error of all rows, resampled by groups of them."""
+
+    def __init__(self, whole: CalibrationError, groups: CalibrationError, calibrated: CalibrationError) -> None:
+        """``groups`` has a row for each group, and so has ``calibrated``, with labels drawn from the scores."""
+        super().__init__(whole, groups)
+        self.error, self.calibrated, self.at_most_of = groups, calibrated, whole
+
+    @property
+    def at_most(self) -> float:
+        return self.at_most_of.at_most
+
     def size(self, sums: Tensor) -> Tensor:
-        return self.groups.size(sums)
+        return self.error.size(sums)
 
     def straightened(self, sums: Tensor) -> Tensor | None:
-        return self.groups.straightened(sums)
-
-    def ends(self, level: float) -> tuple[float, float] | None:
-        return self.whole.ends(level)
+        return self.error.straightened(sums)
 
     def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
-        return self.groups.scaled(sums, factor)
+        return self.error.scaled(sums, factor)
 
     def departures(self, sums: Tensor) -> Tensor:
-        return self.groups.departures(sums)
+        return self.error.departures(sums)
 
     def probe(self, value: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
-        return self.groups.probe(value)
-
-    def adds_up_with(self, other: Statistic) -> bool:
-        return isinstance(other, Grouped) and self.groups.adds_up_with(other.groups)
+        return self.error.probe(value)
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         # One set of labels was drawn for all rows; resampled groups of it, about what calibration expects, vary as
         # other sets of labels would.
-        if self.calibrated is None:
-            return super().redrawn(generator, times)
         drawn = self.calibrated
         base = drawn.sums(torch.ones(1, drawn.num_samples))
         centre = drawn.scaled(base, 0.0) - base
@@ -98,13 +113,7 @@ class Grouped(Statistic):
         return torch.cat([drawn.of(drawn.sums(weights) + centre) for weights in weightings])
 
 
-class GroupedMean(Grouped):
-    """An average, resampled by groups of rows."""
-
-    kind: ClassVar[Kind] = "mean"
-
-
-class GroupSums(Statistic):
+class GroupSums(CalibrationError):
     """An error of sums that are 0 under calibration, with a row of sums for each group.
 
     Args:
@@ -113,9 +122,7 @@ class GroupSums(Statistic):
         num_rows: The number of rows in all groups together.
     """
 
-    kind: ClassVar[Kind] = "error"
-
-    def __init__(self, rows: Tensor, reader: Statistic, num_rows: int) -> None:
+    def __init__(self, rows: Tensor, reader: CalibrationError, num_rows: int) -> None:
         self.rows, self.reader, self.num_rows = rows, reader, num_rows
         self.num_samples, self.device = len(rows), rows.device
         self.columns = self.width = rows.shape[1]
@@ -133,11 +140,18 @@ class GroupSums(Statistic):
     def of(self, sums: Tensor) -> Tensor:
         return self.reader.of(sums) / self.num_rows
 
+    def departures(self, sums: Tensor) -> Tensor:
+        return sums
+
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
+        return sums * factor
+
+    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
+        raise TypeError("sums of groups hold no scores to draw labels from; `Grouped` has those of drawn labels.")
+
 
 class ValueOnly(Statistic):
     """A metric with a value, optionally a floor, and no interval."""
-
-    kind: ClassVar[Kind] = "error"
 
     def __init__(self, value: float, floor: float | None = None) -> None:
         self._value, self._floor = value, floor
@@ -159,6 +173,29 @@ class ValueOnly(Statistic):
         raise TypeError(NO_GROUPS)
 
 
+def _running(num_classes: int, settings: Settings) -> dict[str, Running]:
+    return {
+        metric.key: Running(metric, metric.with_bins(settings.n_bins), KDE_CELLS)
+        for metric in catalogue.shown("evaluate", num_classes)
+    }
+
+
+def readers(num_classes: int, settings: Settings) -> dict[str, Statistic]:
+    """For each metric a statistic that reads its totals and says what must be kept of the rows."""
+    return {key: part.trial(num_classes) for key, part in _running(num_classes, settings).items()}
+
+
+def _kept(reader: Statistic) -> Kept | None:
+    return reader.kept if isinstance(reader, Streamed) else None
+
+
+def require_room(num_rows: int, kept: Iterable[Statistic]) -> None:
+    """Refuse so many rows that the numbers kept of each would not fit the memory limit."""
+    # A winning score, a hit and a label, and a number for each average.
+    each = 13 + 8 * sum(_kept(reader) == "rows" for reader in kept)
+    files.within("bytes", num_rows * each, f"the data kept of {num_rows:,} rows")
+
+
 class Stream:
     """The state of an evaluation whose rows arrive in blocks.
 
@@ -173,15 +210,12 @@ class Stream:
         self.ids: int | None = None
         self.groups = max(64, min(GROUPS, CELLS // (num_classes * settings.n_bins)))
         self.generator = np.random.Generator(np.random.PCG64(settings.seed).advance(2 * start))
-        running = {
-            metric.key: Running(metric, metric.with_bins(settings.n_bins), KDE_CELLS)
-            for metric in catalogue.shown("evaluate", num_classes)
-        }
-        self.readers = {key: part.reader(num_classes) for key, part in running.items()}
+        running = _running(num_classes, settings)
+        self.readers = readers(num_classes, settings)
         self.running = {
-            key: part for key, part in running.items() if self.readers[key].kept in ("rows", "groups", "totals")
+            key: part for key, part in running.items() if _kept(self.readers[key]) in ("rows", "groups", "totals")
         }
-        rows = [key for key, reader in self.readers.items() if reader.kept == "rows"]
+        rows = [key for key, reader in self.readers.items() if _kept(reader) == "rows"]
         self.rows: dict[str, list[Tensor]] = {name: [] for name in ("winning", "right", "labels", *rows)}
 
     def add(self, values: Tensor, labels: Tensor, kind: str, ids: Iterable[Any] | None = None) -> None:
@@ -192,7 +226,7 @@ class Stream:
         else:
             p = checks.logits(values).to(torch.float64).softmax(dim=1)
         y = checks.class_labels(labels, num_samples=n, num_classes=k)
-        self.require_room(self.start + self.num_samples + n)
+        require_room(self.start + self.num_samples + n, self.readers.values())
         made = {key: part.of(p, y) for key, part in self.running.items()}
         if ids is not None:
             self.ids = (self.ids or 0) + _ids_in_order(ids, self.start + self.num_samples) & 2**64 - 1
@@ -205,12 +239,7 @@ class Stream:
             if isinstance(statistic, Averaged):
                 self.rows[key].append(statistic.rows.to(torch.bool) if isinstance(statistic, Share) else statistic.rows)
             else:
-                self.running[key].feed(statistic, dealt if self.readers[key].kept == "groups" else None)
-
-    def require_room(self, num_rows: int) -> None:
-        """Refuse so many rows that the numbers kept of each would not fit the memory limit."""
-        each = 13 + 8 * (len(self.rows) - 3)  # a winning score, a hit and a label, and a number for each average
-        files.within("bytes", num_rows * each, f"the data kept of {num_rows:,} rows")
+                self.running[key].feed(statistic, dealt if _kept(self.readers[key]) == "groups" else None)
 
     def _dealt(self, p: Tensor) -> Dealt:
         """The group and the drawn label of each row, which do not depend on the sizes of the blocks."""
@@ -255,25 +284,27 @@ class Stream:
 
     def finish(
         self, name: str, class_names: list[str] | None
-    ) -> tuple[dict[str, Any], dict[str, Statistic], Tensor, tuple[Tensor, Tensor]]:
+    ) -> tuple[Evaluation, dict[str, Statistic], Tensor, tuple[Tensor, Tensor]]:
         """The result for all rows: plain data, statistics, labels, and (winning scores, whether each was right)."""
         settings = self.settings
         rows = {name: torch.cat(self.rows.pop(name)) for name in list(self.rows)}
         winning, right = rows["winning"], rows["right"]
         winners = Pool(winning, scopes.true_places(right), len(winning), 1, winners=True)
         made, absent = self._statistics(winners, right, rows)
-        ends = measure(made, settings)
-        numbers = summary(made, ends, settings) | {key: _absent(reason) for key, reason in absent.items()}
-        about = {
+        measured = measurement.measured(made, settings)
+        measured |= {key: measurement.absent(reason) for key, reason in absent.items()}
+        words = described(winners, measured, settings)
+        data: Evaluation = {
             "name": name,
             "num_samples": self.num_samples,
             "num_classes": self.num_classes,
             "class_names": class_names,
             "digest": None,
-            "settings": asdict(settings) | {"resampled": f"{self.groups} groups of rows"},
+            "settings": settings_data(settings, f"{self.groups} groups of rows"),
+            "verdict": words["verdict"],
+            "reliability": words["reliability"],
+            "metrics": {key: measured[key].to_dict() for key in self.readers},
         }
-        data = about | described(winners, ends, settings)
-        data["metrics"] = {key: numbers[key] for key in self.readers}
         return data, made, rows["labels"], (winning, right)
 
     def _statistics(
@@ -297,6 +328,9 @@ class Stream:
         made: dict[str, Statistic] = {}
         absent: dict[str, str] = {}
         for key, reader in self.readers.items():
+            if not isinstance(reader, Streamed):
+                absent[key] = f"{NEEDS_ALL}, and there are too many rows to hold"
+                continue
             whole = reader.on(winners)
             if isinstance(reader, Share):
                 made[key] = Share(rows[key])
@@ -319,27 +353,32 @@ class Stream:
                 absent[key] = f"{reader.needs_all}, and there are too many rows to hold"
         return made, absent
 
-    def _of_winners(self, whole: Statistic, pools: list[Pool], grouped: Callable[[Tensor], Tensor]) -> Grouped:
+    def _of_winners(self, whole: Streamed, pools: list[Pool], grouped: Callable[[Tensor], Tensor]) -> GroupedMean:
         rows = whole.influence()
         if rows is not None:  # only the value is kept: a ranking of many millions is large
             return GroupedMean(ValueOnly(whole.value()), Mean(grouped(rows).mean(dim=1)))
         seen, drawn = (whole.on(pool) for pool in pools)
         assert seen is not None
-        return GroupedMean(whole, seen) if whole.kind == "mean" else Grouped(whole, seen, drawn)
+        if not isinstance(whole, CalibrationError):
+            return GroupedMean(whole, seen)
+        return Grouped(whole, cast("CalibrationError", seen), cast("CalibrationError", drawn))
 
     def _of_groups(self, key: str, groups: int) -> Grouped:
         place = torch.arange(self.groups) % groups  # a few rows of very many classes have fewer groups
         seen, difference = self._totals(key)
+        reader = self.readers[key]
+        assert isinstance(reader, CalibrationError)
         made = []
         for sums in (seen, seen + difference):
             lines = torch.zeros(groups, sums.shape[1], dtype=torch.float64).index_add_(0, place, sums)
             # Of many classes most bins are empty, and need not be resampled.
-            made.append(GroupSums(lines[:, (lines != 0).any(dim=0)], self.readers[key], self.num_samples))
+            made.append(GroupSums(lines[:, (lines != 0).any(dim=0)], reader, self.num_samples))
         return Grouped(made[0], *made)
 
     def _of_totals(self, key: str) -> ValueOnly:
         """A metric without an interval, and its floor if it declares one."""
         reader, totals = self.readers[key], self._totals(key)
+        assert isinstance(reader, Streamed)
         value = reader.read(totals, self.num_samples)
         return ValueOnly(value, reader.read_floor(totals) if self.running[key].metric.floor else None)
 
@@ -356,7 +395,3 @@ def _ids_in_order(ids: Iterable[Any], start: int) -> int:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finish of splitmix64
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     return int((mixed ^ (mixed >> np.uint64(31))).sum())
-
-
-def _absent(reason: str) -> dict[str, Any]:
-    return {"value": None, "absent": reason}

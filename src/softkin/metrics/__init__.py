@@ -52,6 +52,7 @@ from softkin.metrics.semantic import (
 from softkin.metrics.decomposition import BrierParts, brier_decomposition
 from softkin.metrics.resampling import TESTS, Comparison, Interval, Test
 from softkin.metrics.scopes import Pool
+from softkin.metrics.statistics import CalibrationError
 from softkin.metrics.streaming import Accumulator
 
 __all__ = [
@@ -132,7 +133,7 @@ def when_calibrated(
     metric: str | Callable[..., float] = "ece_hist",
     *,
     confidence: float = 0.95,
-    draws: int = 200,
+    draws: int = resampling.DRAWS,
     seed: int = 0,
     **options: Any,
 ) -> Interval:
@@ -164,7 +165,10 @@ def when_calibrated(
     # Only a bandwidth that depends on the hits depends on these labels; for its sake they are drawn, too.
     scores = Pool(p.reshape(-1), torch.empty(0), *p.shape)
     start = next(scores.redrawn(np.random.default_rng(seed), 1))[0][0]
-    return resampling.when_calibrated(known.statistic(p, start, **options), level, draws, seed + 1)
+    statistic = known.statistic(p, start, **options)
+    if not isinstance(statistic, CalibrationError):
+        raise TypeError(f"labels can be redrawn from the scores for calibration errors only, got {known.key!r}.")
+    return resampling.when_calibrated(statistic, level, draws, seed)
 
 
 def compare(

@@ -1,7 +1,13 @@
-"""Binned calibration errors as statistics: pooled, and class by class."""
+"""Binned calibration errors as statistics: pooled, and class by class; a class for each way to add up the bins.
+
+To add an error over bins, derive it from ``BinnedError`` and write ``of_curve``, its formula; everything else
+(interval, value under calibration, streaming) follows from the sums behind the curve. What a subclass adds is a shorter
+way to the same, valid for its own formula only: ends of its interval, sums of differences alone, its maximum.
+"""
 
 import math
-from typing import ClassVar, Literal, Self
+from abc import abstractmethod
+from typing import Self
 
 import numpy as np
 import torch
@@ -11,90 +17,49 @@ from softkin.metrics import binning
 from softkin.metrics.binning import Bins, Norm, ReliabilityCurve
 from softkin.metrics.intervals import score_minus_share, size_of_gap
 from softkin.metrics.scopes import Per, Pool
-from softkin.metrics.statistics import KEEP, Dealt, Gap, Kept, Kind, PooledSums, RowSums, Statistic, added
+from softkin.metrics.statistics import (
+    KEEP,
+    CalibrationError,
+    Dealt,
+    Gap,
+    Kept,
+    PooledSums,
+    RowSums,
+    Statistic,
+    Streamed,
+    added,
+)
 
-BinnedNorm = Norm | Literal["debiased", "over", "under", "net"]
 ONE_BIN = (
     "all scores share one bin: the number only compares their mean with the share of hits, "
     "not the scores with one another"
 )
-NEEDS_ALL = "the edges of equal-mass bins need all scores; use binning='width'"
+MASS_NEEDS_ALL = "the edges of equal-mass bins need all scores; use binning='width'"
 
 
-class Binned(PooledSums):
-    """A metric of one reliability curve: an ECE of any norm, the debiased one, or a part of the signed gap."""
+class Binned(PooledSums, Streamed):
+    """A metric of one reliability curve, from the count, the scores and the hits of each bin."""
 
-    kind: ClassVar[Kind] = "error"
-
-    def __init__(
-        self,
-        pool: Pool,
-        bins: Bins,
-        *,
-        norm: BinnedNorm = 1,
-        per: Per = "sample",
-    ) -> None:
-        self.pool, self.bins, self.norm, self.per = pool, bins, norm, per
+    def __init__(self, pool: Pool, bins: Bins, *, per: Per = "sample") -> None:
+        self.pool, self.bins, self.per = pool, bins, per
         self.num_samples, self.columns, self.device = pool.num_samples, pool.columns, pool.scores.device
         self.denominator = pool.denominator(per)
-        self.needs_all = NEEDS_ALL if bins.from_scores else None
+        self.needs_all = MASS_NEEDS_ALL if bins.from_scores else None
+
+    @abstractmethod
+    def of_curve(self, curve: ReliabilityCurve, n: float) -> Tensor:
+        """The metric, of shape (…), of curves of shape (…, M), whose sums are divided by n."""
 
     @property
     def width(self) -> int:
-        return self.bins.n_bins * (1 if self._by_difference else 3)
-
-    @property
-    def of_one_row(self) -> float:
-        return self._hits_in_a_row() / self.denominator
-
-    @property
-    def at_most(self) -> float:
-        if self.norm == "max" or self.columns == 1 or self.per == "score":
-            return 1.0
-        # The scores of a row sum to 1 and so do its hits: |score − hit| adds up to 2 at most, and so does its square.
-        return 2.0 if self.norm == 1 else math.sqrt(2) if self.norm in (2, "debiased") else 1.0
+        return 3 * self.bins.n_bins
 
     def curve(self) -> ReliabilityCurve:
         """The reliability curve."""
         return binning.curve(self.pool.scores, self.pool.hits, self.bins)
 
     def value(self) -> float:
-        return float(self.of_curve(self.curve(), self.norm, self.denominator))
-
-    def caveat(self) -> str | None:
-        return ONE_BIN if self.norm != "net" and int((self.curve().count > 0).sum()) == 1 else None
-
-    def gap(self) -> Gap | None:
-        if self.columns == 1 and self.norm in (1, 2, "max"):
-            return Gap(self.pool.scores, self.pool.is_hit[:, 0], 1.0)
-        if self.columns == 1 or self.norm != 1:
-            return None
-        # Of all scores of a row the differences to the hits add up to 0. So the bins in which most scores win have the
-        # same gap as the other bins together, with the other sign.
-        rows = self.pool.rows
-        place = binning.assign(self.pool.scores, self.bins).to(torch.int64).view(rows.shape)
-        winning = place.gather(1, rows.argmax(dim=1, keepdim=True))
-        all_scores, winners = (
-            torch.bincount(part.reshape(-1), minlength=self.bins.n_bins) for part in (place, winning)
-        )
-        is_high = (2 * winners > all_scores)[place]
-        scores = torch.where(is_high, rows, 0.0).sum(dim=1, dtype=torch.float64)
-        return Gap(scores, is_high.reshape(-1)[self.pool.hits], 2 * self.num_samples / self.denominator)
-
-    def ends(self, level: float) -> tuple[float, float] | None:
-        used = int((self.curve().count > 0).sum())
-        if self.columns > 1 and self.norm == 1 and used == 2:
-            gap = self.gap()
-            if gap is not None and bool((gap.scores > 0).all()):  # each row has one in the winners' bin
-                low, high = size_of_gap(gap.scores, gap.is_hit, level)
-                return gap.factor * low, gap.factor * high
-        if self.columns > 1 or used > 1:
-            return None
-        scores, is_hit = self.pool.scores, self.pool.is_hit[:, 0]
-        if self.norm == "over" or self.norm == "under":
-            low, high = score_minus_share(scores, is_hit, level)
-            return (max(0.0, low), max(0.0, high)) if self.norm == "over" else (max(0.0, -high), max(0.0, -low))
-        return size_of_gap(scores, is_hit, level)
+        return float(self.of_curve(self.curve(), self.denominator))
 
     def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
         curve = self.curve()
@@ -102,49 +67,13 @@ class Binned(PooledSums):
 
     def read(self, totals: Tensor, num_samples: int) -> float:
         n = num_samples * (self.columns if self.per == "score" else 1)
-        return float(self.of_curve(ReliabilityCurve(self.bins.edges, *totals.view(3, -1)), self.norm, n))
-
-    @property
-    def kept(self) -> Kept | None:
-        return "groups" if self.norm == 1 and self.columns > 1 and self.needs_all is None else super().kept
-
-    def by_group(self, dealt: Dealt, into: Tensor | None = None) -> Tensor:
-        scores = self.pool.rows.to(torch.float64)
-        place = binning.assign(scores, self.bins).to(torch.int64)
-        labels = self.pool.hits - self.columns * torch.arange(self.num_samples)  # one hit in each row
-        return _by_group(scores, place, self.bins.n_bins, labels, dealt, into)
+        return float(self.of_curve(ReliabilityCurve(self.bins.edges, *totals.view(3, -1)), n))
 
     def on(self, pool: Pool) -> Self | None:
-        return type(self)(pool, self.bins, norm=self.norm, per="score") if self.pool.winners else None
-
-    @staticmethod
-    def of_curve(curve: ReliabilityCurve, norm: BinnedNorm, n: float) -> Tensor:
-        """The metric of a curve whose sums are divided by n."""
-        difference = curve.score_sum - curve.hit_sum
-        if norm == "net":
-            return difference.sum(dim=-1) / n
-        if norm == "over" or norm == "under":
-            return (difference if norm == "over" else -difference).clamp(min=0).sum(dim=-1) / n
-        if norm == "debiased":
-            # Var(lik) of a bin is estimated by lik(1 − lik)/(|B| − 1), which a bin of one score does not allow.
-            count = curve.count
-            lik = curve.hit_sum / count.clamp(min=1)
-            square = difference.square() / count.clamp(min=1) - count * lik * (1 - lik) / (count - 1).clamp(min=1)
-            return (torch.where(count > 1, square, 0.0).sum(dim=-1) / n).clamp(min=0).sqrt()
-        return curve.error(norm, samples=n)
-
-    def _of_sums(self, count: Tensor, score_sum: Tensor, hit_sum: Tensor) -> Tensor:
-        curve = ReliabilityCurve(self.bins.edges, count, score_sum, hit_sum)
-        return self.of_curve(curve, self.norm, self.denominator)
-
-    @property
-    def _by_difference(self) -> bool:
-        # Most metrics need only the scores minus the hits of each bin, a third of the work.
-        return self.norm in (1, "over", "under", "net")
+        return type(self)(pool, self.bins, per="score") if self.pool.winners else None
 
     def row_block(self, part: slice) -> Tensor:
-        rows = self._row_sums(part)
-        return rows[1] - rows[2] if self._by_difference else rows.transpose(0, 1).flatten(1)
+        return self._row_sums(part).transpose(0, 1).flatten(1)
 
     def _row_sums(self, part: slice) -> Tensor:
         """The count, scores and hits that each row adds to each bin, (3, n, M)."""
@@ -161,35 +90,54 @@ class Binned(PooledSums):
         return torch.stack([(self._row_sums(part)[0] > 0).sum(dim=0) for part in self.parts()]).sum(dim=0)
 
     def of(self, sums: Tensor) -> Tensor:
-        if self._by_difference:
-            return self._of_sums(sums, sums, torch.zeros_like(sums))
         return self._of_sums(*sums.view(len(sums), 3, -1).unbind(dim=1))
 
-    def size(self, sums: Tensor) -> Tensor:
-        if self.norm != "debiased":
-            return self.of(sums)
-        # The error of a population contains no sampling noise to subtract.
-        curve = ReliabilityCurve(self.bins.edges, *sums.view(len(sums), 3, -1).unbind(dim=1))
-        return curve.error(2, samples=self.denominator)
+    def _of_sums(self, count: Tensor, score_sum: Tensor, hit_sum: Tensor) -> Tensor:
+        return self.of_curve(ReliabilityCurve(self.bins.edges, count, score_sum, hit_sum), self.denominator)
+
+    def adds_up_with(self, other: Statistic) -> bool:
+        return (
+            isinstance(other, Binned) and type(self) is type(other) and torch.equal(self.bins.edges, other.bins.edges)
+        )
+
+    def _bins_used(self) -> int:
+        return int((self.curve().count > 0).sum())
+
+
+class BinnedError(Binned, CalibrationError):
+    """A calibration error over bins."""
+
+    @property
+    def of_one_row(self) -> float:
+        return self._hits_in_a_row() / self.denominator
+
+    @property
+    def _many(self) -> bool:
+        """Whether a row adds several scores to a sum per sample."""
+        return self.columns > 1 and self.per == "sample"
+
+    def caveat(self) -> str | None:
+        return ONE_BIN if self._bins_used() == 1 else None
+
+    def departures(self, sums: Tensor) -> Tensor:
+        return _scores_minus_hits(sums)
+
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
+        return _hits_scaled(sums, factor)
 
     def straightened(self, sums: Tensor) -> Tensor:
+        count, score, line = self._straight_line(sums)
+        return torch.cat([count, score, score - line])[None]
+
+    def _straight_line(self, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Counts and scores of the bins, and departures that are a straight line in the score."""
         curve = self.curve()
         count, score = (part.to(sums.device) for part in (curve.count, curve.score_sum))
         off = self.departures(sums)[0]
         # Σ count (gap − α − β (conf − mean))² is least for these α and β.
         conf = score / count.clamp(min=1) - score.sum() / count.sum()
         slope = (off * conf).sum() / (count * conf * conf).sum().clamp(min=1e-12)
-        line = count * (off.sum() / count.sum() + slope * conf)
-        return line[None] if self._by_difference else torch.cat([count, score, score - line])[None]
-
-    def adds_up_with(self, other: Statistic) -> bool:
-        return isinstance(other, Binned) and torch.equal(self.bins.edges, other.bins.edges)
-
-    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
-        return sums * factor if self._by_difference else _hits_scaled(sums, factor)
-
-    def departures(self, sums: Tensor) -> Tensor:
-        return sums if self._by_difference else _scores_minus_hits(sums)
+        return count, score, count * (off.sum() / count.sum() + slope * conf)
 
     def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
         pool, m = self.pool, self.bins.n_bins
@@ -209,21 +157,207 @@ class Binned(PooledSums):
         return torch.cat(values)
 
 
-class Classwise(RowSums):
-    """One curve for each class, errors summed or averaged over the classes."""
+class SizeOfGap(BinnedError):
+    """An error that, where all winning scores share one bin, is the size of their gap, |mean score − share of hits|."""
 
-    kind: ClassVar[Kind] = "error"
+    def gap(self) -> Gap | None:
+        return Gap(self.pool.scores, self.pool.is_hit[:, 0], 1.0) if self.columns == 1 else None
 
-    _parted: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
+    def ends(self, level: float) -> tuple[float, float] | None:
+        if self.columns > 1 or self._bins_used() > 1:
+            return None
+        return size_of_gap(self.pool.scores, self.pool.is_hit[:, 0], level)
 
-    def __init__(self, probabilities: Tensor, labels: Tensor, bins: Bins, *, norm: Norm, divide_by: int) -> None:
-        self.p, self.labels, self.bins, self.norm, self.divide_by = probabilities, labels, bins, norm, divide_by
-        self.num_samples, self.columns, self.device = *probabilities.shape, labels.device
-        self.needs_all = NEEDS_ALL if bins.from_scores else None
+
+class RootGap(SizeOfGap):
+    """The root of the mean squared gap: Σ |B|/n (conf − lik)², rooted."""
+
+    @property
+    def at_most(self) -> float:
+        # The scores of a row sum to 1 and so do its hits: |score − hit| adds up to 2 at most, and so does its square.
+        return math.sqrt(2) if self._many else 1.0
+
+    def of_curve(self, curve: ReliabilityCurve, n: float) -> Tensor:
+        return curve.error(2, samples=n)
+
+
+class LargestGap(SizeOfGap):
+    """The largest gap of a bin that is not empty."""
+
+    @property
+    def at_most(self) -> float:
+        return 1.0
+
+    def of_curve(self, curve: ReliabilityCurve, n: float) -> Tensor:
+        return curve.error("max", samples=n)
+
+
+class Debiased(SizeOfGap):
+    """The root of the mean squared gap less the part that chance adds to it."""
+
+    @property
+    def at_most(self) -> float:
+        return math.sqrt(2) if self._many else 1.0
+
+    def gap(self) -> Gap | None:
+        return None  # of that, too, a part is due to chance
+
+    def of_curve(self, curve: ReliabilityCurve, n: float) -> Tensor:
+        # Var(lik) of a bin is estimated by lik(1 − lik)/(|B| − 1), which a bin of one score does not allow.
+        count = curve.count
+        lik = curve.hit_sum / count.clamp(min=1)
+        departed = (curve.score_sum - curve.hit_sum).square() / count.clamp(min=1)
+        square = departed - count * lik * (1 - lik) / (count - 1).clamp(min=1)
+        return (torch.where(count > 1, square, 0.0).sum(dim=-1) / n).clamp(min=0).sqrt()
+
+    def size(self, sums: Tensor) -> Tensor:
+        # The error of a population contains no sampling noise to subtract.
+        curve = ReliabilityCurve(self.bins.edges, *sums.view(len(sums), 3, -1).unbind(dim=1))
+        return curve.error(2, samples=self.denominator)
+
+
+class Differences(Binned):
+    """A metric of the scores minus the hits of each bin, a third of the work."""
+
+    @abstractmethod
+    def of_differences(self, differences: Tensor, n: float) -> Tensor:
+        """The metric of (…, M) differences, divided by n."""
 
     @property
     def width(self) -> int:
-        return self.columns * self.bins.n_bins * (1 if self.norm == 1 else 3)
+        return self.bins.n_bins
+
+    def of_curve(self, curve: ReliabilityCurve, n: float) -> Tensor:
+        return self.of_differences(curve.score_sum - curve.hit_sum, n)
+
+    def of(self, sums: Tensor) -> Tensor:
+        return self.of_differences(sums, self.denominator)
+
+    def row_block(self, part: slice) -> Tensor:
+        rows = self._row_sums(part)
+        return rows[1] - rows[2]
+
+
+class DifferenceError(Differences, BinnedError):
+    """A calibration error of these differences."""
+
+    def departures(self, sums: Tensor) -> Tensor:
+        return sums
+
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
+        return sums * factor
+
+    def straightened(self, sums: Tensor) -> Tensor:
+        return self._straight_line(sums)[2][None]
+
+
+class MeanGap(DifferenceError, SizeOfGap):
+    """The mean gap, Σ |B|/n |conf − lik|: the ECE."""
+
+    @property
+    def at_most(self) -> float:
+        return 2.0 if self._many else 1.0  # |score − hit| adds up to 2 in a row at most
+
+    def of_differences(self, differences: Tensor, n: float) -> Tensor:
+        return differences.abs().sum(dim=-1) / n
+
+    def gap(self) -> Gap | None:
+        if self.columns == 1:
+            return super().gap()
+        # Of all scores of a row the differences to the hits add up to 0. So the bins in which most scores win have the
+        # same gap as the other bins together, with the other sign.
+        rows = self.pool.rows
+        place = binning.assign(self.pool.scores, self.bins).to(torch.int64).view(rows.shape)
+        winning = place.gather(1, rows.argmax(dim=1, keepdim=True))
+        all_scores, winners = (
+            torch.bincount(part.reshape(-1), minlength=self.bins.n_bins) for part in (place, winning)
+        )
+        is_high = (2 * winners > all_scores)[place]
+        scores = torch.where(is_high, rows, 0.0).sum(dim=1, dtype=torch.float64)
+        return Gap(scores, is_high.reshape(-1)[self.pool.hits], 2 * self.num_samples / self.denominator)
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        if self.columns > 1 and self._bins_used() == 2:
+            gap = self.gap()
+            if gap is not None and bool((gap.scores > 0).all()):  # each row has one in the winners' bin
+                low, high = size_of_gap(gap.scores, gap.is_hit, level)
+                return gap.factor * low, gap.factor * high
+        return super().ends(level)
+
+    @property
+    def kept(self) -> Kept | None:
+        return "groups" if self.columns > 1 and self.needs_all is None else super().kept
+
+    def by_group(self, dealt: Dealt, into: Tensor | None = None) -> Tensor:
+        scores = self.pool.rows.to(torch.float64)
+        place = binning.assign(scores, self.bins).to(torch.int64)
+        labels = self.pool.hits - self.columns * torch.arange(self.num_samples)  # one hit in each row
+        return _by_group(scores, place, self.bins.n_bins, labels, dealt, into)
+
+
+class OverConfidence(DifferenceError):
+    """The part of the mean gap from bins whose mean score exceeds their share of hits."""
+
+    @property
+    def at_most(self) -> float:
+        return 1.0
+
+    def of_differences(self, differences: Tensor, n: float) -> Tensor:
+        return differences.clamp(min=0).sum(dim=-1) / n
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        if self.columns > 1 or self._bins_used() > 1:
+            return None
+        low, high = score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level)
+        return max(0.0, low), max(0.0, high)
+
+
+class UnderConfidence(DifferenceError):
+    """The part of the mean gap from bins whose share of hits exceeds their mean score."""
+
+    @property
+    def at_most(self) -> float:
+        return 1.0
+
+    def of_differences(self, differences: Tensor, n: float) -> Tensor:
+        return (-differences).clamp(min=0).sum(dim=-1) / n
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        if self.columns > 1 or self._bins_used() > 1:
+            return None
+        low, high = score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level)
+        return max(0.0, -high), max(0.0, -low)
+
+
+class Net(Differences):
+    """Σ (score − hit): an average, not an error, so its interval is that of an average."""
+
+    def of_differences(self, differences: Tensor, n: float) -> Tensor:
+        return differences.sum(dim=-1) / n
+
+    def ends(self, level: float) -> tuple[float, float] | None:
+        # For output, the scores of a row sum to 1 and so do its hits: the gap is 0, up to rounding.
+        return score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level) if self.columns == 1 else None
+
+
+BY_NORM: dict[Norm, type[BinnedError]] = {1: MeanGap, 2: RootGap, "max": LargestGap}
+
+
+class Classwise(RowSums, CalibrationError, Streamed):
+    """One curve for each class, errors summed or averaged over the classes."""
+
+    def __init__(self, probabilities: Tensor, labels: Tensor, bins: Bins, *, divide_by: int) -> None:
+        self.p, self.labels, self.bins, self.divide_by = probabilities, labels, bins, divide_by
+        self.num_samples, self.columns, self.device = *probabilities.shape, labels.device
+        self.needs_all = MASS_NEEDS_ALL if bins.from_scores else None
+
+    @abstractmethod
+    def of_curves(self, curves: ReliabilityCurve, n: int) -> Tensor:
+        """The metric, of shape (…), of curves of shape (…, K, M) over n rows."""
+
+    @property
+    def width(self) -> int:
+        return 3 * self.columns * self.bins.n_bins
 
     @property
     def of_one_row(self) -> float:
@@ -231,10 +365,10 @@ class Classwise(RowSums):
 
     @property
     def at_most(self) -> float:
-        return (2 if self.norm == 1 else self.columns) / self.divide_by  # with another norm: at most 1 per class
+        return self.columns / self.divide_by  # at most 1 per class
 
     def value(self) -> float:
-        return float(self.of_curves(binning.class_curves(self.p, self.labels, self.bins)))
+        return float(self.of_curves(binning.class_curves(self.p, self.labels, self.bins), self.num_samples))
 
     def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
         curves = binning.class_curves(self.p, self.labels, self.bins)
@@ -242,25 +376,94 @@ class Classwise(RowSums):
 
     def read(self, totals: Tensor, num_samples: int) -> float:
         curves = ReliabilityCurve(self.bins.edges, *totals.view(3, self.columns, -1))
-        return float(curves.error(self.norm, samples=num_samples).sum()) / self.divide_by
-
-    def of_curves(self, curves: ReliabilityCurve) -> Tensor:
-        """The metric, of shape (…), of curves of shape (…, K, M)."""
-        return curves.error(self.norm, samples=self.num_samples).sum(dim=-1) / self.divide_by
-
-    @property
-    def kept(self) -> Kept | None:
-        return "groups" if self.norm == 1 and self.needs_all is None else super().kept
-
-    def by_group(self, dealt: Dealt, into: Tensor | None = None) -> Tensor:
-        return _by_group(self.p, self._places(slice(None)), self.width, self.labels, dealt, into)
+        return float(self.of_curves(curves, num_samples))
 
     def _places(self, part: slice) -> Tensor:
         column = torch.arange(self.p.shape[1], device=self.p.device) * self.bins.n_bins
         return binning.assign(self.p[part], self.bins).to(torch.int64) + column
 
+    def _scores(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """The scores in their places, (n, K·M), all places, and those of the true classes."""
+        place = self._places(part)
+        scores = torch.zeros(len(place), self.columns * self.bins.n_bins, dtype=torch.float32, device=self.device)
+        scores.scatter_(1, place, self.p[part].to(torch.float32))
+        return scores, place, place.gather(1, self.labels[part, None])
+
+    def row_block(self, part: slice) -> Tensor:
+        scores, place, own = self._scores(part)
+        count, hits = torch.zeros_like(scores).scatter_(1, place, 1.0), torch.zeros_like(scores).scatter_(1, own, 1.0)
+        return torch.cat([count, scores, hits], dim=1)
+
+    def of(self, sums: Tensor) -> Tensor:
+        count, score, hit = sums.view(len(sums), 3, self.p.shape[1], self.bins.n_bins).unbind(1)
+        return self.of_curves(ReliabilityCurve(self.bins.edges, count, score, hit), self.num_samples)
+
+    def adds_up_with(self, other: Statistic) -> bool:
+        same = isinstance(other, Classwise) and type(self) is type(other)
+        return same and torch.equal(self.bins.edges, other.bins.edges)  # type: ignore[attr-defined]
+
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
+        return _hits_scaled(sums, factor)
+
+    def departures(self, sums: Tensor) -> Tensor:
+        return _scores_minus_hits(sums)
+
+    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
+        n, k = self.p.shape
+        m = self.bins.n_bins
+        curves = binning.class_curves(self.p, self.labels, self.bins)
+        pool = Pool(self.p.reshape(-1), self.labels, n, k)
+        places = self._places(slice(None))
+        values = []
+        for drawn, _ in pool.redrawn(generator, times):
+            own = places[torch.arange(n, device=drawn.device), drawn]
+            flat = own + torch.arange(len(drawn), device=drawn.device)[:, None] * (k * m)
+            size = len(drawn) * k * m
+            hits = torch.bincount(flat.reshape(-1), minlength=size).view(-1, k, m).cpu().to(torch.float64)
+            redrawn = ReliabilityCurve(curves.edges, curves.count, curves.score_sum, hits)
+            values.append(self.of_curves(redrawn, self.num_samples))
+        return torch.cat(values)
+
+
+class ClasswiseRoot(Classwise):
+    """The root of each class's mean squared gap."""
+
+    def of_curves(self, curves: ReliabilityCurve, n: int) -> Tensor:
+        return curves.error(2, samples=n).sum(dim=-1) / self.divide_by
+
+
+class ClasswiseLargest(Classwise):
+    """The largest gap of each class."""
+
+    def of_curves(self, curves: ReliabilityCurve, n: int) -> Tensor:
+        return curves.error("max", samples=n).sum(dim=-1) / self.divide_by
+
+
+class ClasswiseMean(Classwise):
+    """The mean gap of each class, from scores minus hits."""
+
+    _parted: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
+
+    def of_curves(self, curves: ReliabilityCurve, n: int) -> Tensor:
+        return curves.error(1, samples=n).sum(dim=-1) / self.divide_by
+
+    @property
+    def width(self) -> int:
+        return self.columns * self.bins.n_bins
+
+    @property
+    def at_most(self) -> float:
+        return 2 / self.divide_by
+
+    @property
+    def kept(self) -> Kept | None:
+        return "groups" if self.needs_all is None else super().kept
+
+    def by_group(self, dealt: Dealt, into: Tensor | None = None) -> Tensor:
+        return _by_group(self.p, self._places(slice(None)), self.width, self.labels, dealt, into)
+
     def sums(self, weights: Tensor) -> Tensor:
-        if self.norm != 1 or self.num_samples * (self.columns + 2 * self.bins.n_bins) > KEEP:
+        if self.num_samples * (self.columns + 2 * self.bins.n_bins) > KEEP:
             return super().sums(weights)
         # A row sums to 1, so few of its scores lie above the first of equally wide bins: those are added one by
         # one, and only the first bins as a product.
@@ -288,46 +491,21 @@ class Classwise(RowSums):
         return first, torch.cat([row, hit]), torch.cat(places), values
 
     def row_block(self, part: slice) -> Tensor:
-        place = self._places(part)
-        n, size = len(place), self.p.shape[1] * self.bins.n_bins
-        own = place.gather(1, self.labels[part, None])
-        scores = torch.zeros(n, size, dtype=torch.float32, device=self.device)
-        scores.scatter_(1, place, self.p[part].to(torch.float32))
-        if self.norm == 1:
-            return scores.scatter_add_(1, own, -torch.ones_like(own, dtype=torch.float32))
-        count, hits = torch.zeros_like(scores).scatter_(1, place, 1.0), torch.zeros_like(scores).scatter_(1, own, 1.0)
-        return torch.cat([count, scores, hits], dim=1)
+        scores, _, own = self._scores(part)
+        return scores.scatter_add_(1, own, -torch.ones_like(own, dtype=torch.float32))
 
     def of(self, sums: Tensor) -> Tensor:
-        if self.norm == 1:
-            size: Tensor = torch.linalg.vector_norm(sums, 1, dim=1)
-            return size / (self.num_samples * self.divide_by)
-        count, score, hit = sums.view(len(sums), 3, self.p.shape[1], self.bins.n_bins).unbind(1)
-        return self.of_curves(ReliabilityCurve(self.bins.edges, count, score, hit))
-
-    def adds_up_with(self, other: Statistic) -> bool:
-        return isinstance(other, Classwise) and torch.equal(self.bins.edges, other.bins.edges)
+        size: Tensor = torch.linalg.vector_norm(sums, 1, dim=1)
+        return size / (self.num_samples * self.divide_by)
 
     def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
-        return sums * factor if self.norm == 1 else _hits_scaled(sums, factor)
+        return sums * factor
 
     def departures(self, sums: Tensor) -> Tensor:
-        return sums if self.norm == 1 else _scores_minus_hits(sums)
+        return sums
 
-    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
-        n, k = self.p.shape
-        m = self.bins.n_bins
-        curves = binning.class_curves(self.p, self.labels, self.bins)
-        pool = Pool(self.p.reshape(-1), self.labels, n, k)
-        places = self._places(slice(None))
-        values = []
-        for drawn, _ in pool.redrawn(generator, times):
-            own = places[torch.arange(n, device=drawn.device), drawn]
-            flat = own + torch.arange(len(drawn), device=drawn.device)[:, None] * (k * m)
-            size = len(drawn) * k * m
-            hits = torch.bincount(flat.reshape(-1), minlength=size).view(-1, k, m).cpu().to(torch.float64)
-            values.append(self.of_curves(ReliabilityCurve(curves.edges, curves.count, curves.score_sum, hits)))
-        return torch.cat(values)
+
+CLASSWISE_BY_NORM: dict[Norm, type[Classwise]] = {1: ClasswiseMean, 2: ClasswiseRoot, "max": ClasswiseLargest}
 
 
 def _by_group(scores: Tensor, place: Tensor, width: int, labels: Tensor, dealt: Dealt, into: Tensor | None) -> Tensor:

@@ -1,6 +1,7 @@
 """Calibration errors: binned, kernel, smooth, by class, signed."""
 
-from typing import ClassVar, Literal, Unpack
+from collections.abc import Callable
+from typing import Literal, TypeVar, Unpack
 
 import torch
 from torch import Tensor
@@ -9,16 +10,25 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin.metrics import binning as bins_of
 from softkin.metrics import conventions, scopes
-from softkin.metrics.binned import Binned, BinnedNorm, Classwise
+from softkin.metrics.binned import (
+    BY_NORM,
+    CLASSWISE_BY_NORM,
+    Binned,
+    Classwise,
+    Debiased,
+    LargestGap,
+    Net,
+    OverConfidence,
+    UnderConfidence,
+)
 from softkin.metrics.binning import NORMS, Bins, Norm
 from softkin.metrics.catalogue import Sureness, declare, metric
 from softkin.metrics.density import BOUNDARIES, Boundary
-from softkin.metrics.intervals import score_minus_share
 from softkin.metrics.kernels import Kernel, Smooth
 from softkin.metrics.scopes import PERS, Per, Pool, Scope
-from softkin.metrics.statistics import Kind
 
 Binning = Literal["width", "mass"]
+Kind = TypeVar("Kind", bound=Binned)
 
 
 def _pool(p: Tensor, y: Tensor, scope: Scope, rule: str | None) -> Pool:
@@ -95,7 +105,7 @@ def ece_hist(
     checks.option(chosen["per"], "per", PERS)
     pool = _pool(probabilities, labels, chosen["scope"], chosen["rule"])
     bins = _bins(pool.scores, chosen["n_bins"], chosen["binning"], chosen["rule"])
-    return Binned(pool, bins, norm=chosen["norm"], per=chosen["per"])
+    return BY_NORM[chosen["norm"]](pool, bins, per=chosen["per"])
 
 
 declare(
@@ -178,9 +188,8 @@ declare(
     title="KDE ECE of the output, per sample",
     short="KDE O",
     larger_is_better=None,
-    chance=False,
     floor=True,
-    interval="asked",
+    slow=True,
     shown=["evaluate", "record", "table", "paper", "page"],
     aliases=["kde_output"],
     about="with smooth curves instead of bins; no winner, as smoothing alone adds its floor",
@@ -194,6 +203,7 @@ for _key, _scope in (("ece_kde", "prediction"), ("ece_kde_output", "output")):
         title=f"KDE ECE of the {_scope}, not reflected",
         short=f"KDE {_scope[0].upper()}, not reflected",
         larger_is_better=None if _scope == "output" else False,  # as above: no winner
+        chance=False,
         shown=["record"],
     )
 
@@ -248,33 +258,23 @@ def signed_gap(
     bins (and for output is 0, as both scores and hits of a row sum to 1).
     """
     checks.option(part, "part", ("net", "over", "under"))
-    return _plain_bins(Net if part == "net" else Binned, part, probabilities, labels, scope, n_bins, per, binning)
-
-
-class Net(Binned):
-    """Σ (score − hit): an average, not an error, so its interval is that of an average."""
-
-    kind: ClassVar[Kind] = "mean"
-
-    def ends(self, level: float) -> tuple[float, float] | None:
-        # For output, the scores of a row sum to 1 and so do its hits: the gap is 0, up to rounding.
-        return score_minus_share(self.pool.scores, self.pool.is_hit[:, 0], level) if self.columns == 1 else None
+    kinds: dict[str, Callable[..., Binned]] = {"net": Net, "over": OverConfidence, "under": UnderConfidence}
+    return _plain_bins(kinds[part], probabilities, labels, scope, n_bins, per, binning)
 
 
 def _plain_bins(
-    kind: type[Binned],
-    norm: BinnedNorm,
+    kind: Callable[..., Kind],
     p: Tensor,
     y: Tensor,
     scope: Scope,
     n_bins: int,
     per: Per,
     binning: Binning,
-) -> Binned:
+) -> Kind:
     """A binned statistic without conventions."""
     checks.option(per, "per", PERS)
     pool = scopes.pool(p, y, scope)
-    return kind(pool, _bins(pool.scores, n_bins, binning, None), norm=norm, per=per)
+    return kind(pool, _bins(pool.scores, n_bins, binning, None), per=per)
 
 
 for _part, _words in (("over", "over-confidence"), ("under", "under-confidence")):
@@ -324,7 +324,8 @@ def classwise_ece(
     checks.option(chosen["reduction"], "reduction", ("mean", "sum"))
     checks.option(chosen["norm"], "norm", NORMS)
     bins = _bins(p, chosen["n_bins"], chosen["binning"], chosen["rule"])
-    return Classwise(p, y, bins, norm=chosen["norm"], divide_by=p.shape[1] if chosen["reduction"] == "mean" else 1)
+    kind = CLASSWISE_BY_NORM[chosen["norm"]]
+    return kind(p, y, bins, divide_by=p.shape[1] if chosen["reduction"] == "mean" else 1)
 
 
 @metric(title="smooth ECE", short="smooth", chance=True, shown=["evaluate"])
@@ -371,7 +372,7 @@ def debiased_ece(
     References:
         Kumar et al., Verified Uncertainty Calibration, 2019, Sec. 5.
     """
-    return _plain_bins(Binned, "debiased", probabilities, labels, scope, n_bins, per, binning)
+    return _plain_bins(Debiased, probabilities, labels, scope, n_bins, per, binning)
 
 
 @metric(title="largest gap of a bin", short="MCE", chance=True, shown=["evaluate"])
@@ -392,4 +393,4 @@ def mce(
     """
     chosen = conventions.resolve(convention, "mce", scope=scope, n_bins=n_bins, binning=binning)
     pool = _pool(probabilities, labels, chosen["scope"], chosen["rule"])
-    return Binned(pool, _bins(pool.scores, chosen["n_bins"], chosen["binning"], chosen["rule"]), norm="max")
+    return LargestGap(pool, _bins(pool.scores, chosen["n_bins"], chosen["binning"], chosen["rule"]))

@@ -54,6 +54,22 @@ class Sureness(TypedDict, total=False):
 SURENESS = {"confidence": None, "resamples": 1000, "seed": 0}
 
 
+class MetricData(TypedDict):
+    """Plain data for a page that shows a metric."""
+
+    key: str
+    name: str
+    title: str
+    short: str
+    about: str
+    percent: bool
+    larger_is_better: bool | None
+    signed: bool
+    at_most: float | None
+    winner: str
+    shown: list[Place]
+
+
 @dataclass(frozen=True)
 class Metric:
     """One metric: how it is computed, and everything that lists, tables and pages show about it."""
@@ -81,8 +97,8 @@ class Metric:
     """Whether its statistic has a ``floor``, the value from smoothing alone, which is shown beside it"""
     at_most: float | None = None
     """The end of its axis on the page"""
-    interval: Literal["always", "asked"] = "always"
-    """"asked": computed only on request, because it takes longer than all others together"""
+    slow: bool = False
+    """Whether its interval takes longer than all others together, and is computed only on request"""
     least_classes: int = 2
     """The least number of classes for which it is shown"""
     shown: frozenset[Place] = frozenset()
@@ -127,7 +143,7 @@ class Metric:
         """The option that sets the number of bins, if the metric has bins."""
         return {"n_bins": n_bins} if "n_bins" in self.parameters else {}
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> "MetricData":
         """Plain data for a page that shows the metric."""
         return {
             "key": self.key,

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ from softkin.metrics.resampling import (
     rejects_calibration,
 )
 from softkin.metrics.scores import square_loss
-from softkin.metrics.statistics import Kind, Statistic
+from softkin.metrics.statistics import CalibrationError
 
 
 @dataclass(frozen=True)
@@ -44,19 +43,17 @@ class Reliability(Classwise):
     """The reliability part of the Brier score: the sum of squared class-wise L2 errors."""
 
     def __init__(self, p: Tensor, y: Tensor, n_bins: int) -> None:
-        super().__init__(p, y, binning.equal_width(n_bins), norm=2, divide_by=1)
+        super().__init__(p, y, binning.equal_width(n_bins), divide_by=1)
 
-    def of_curves(self, curves: ReliabilityCurve) -> Tensor:
-        return curves.error(2, samples=self.num_samples).square().sum(dim=-1)
+    def of_curves(self, curves: ReliabilityCurve, n: int) -> Tensor:
+        return curves.error(2, samples=n).square().sum(dim=-1)
 
 
-class Imbalance(Statistic):
+class Imbalance(CalibrationError):
     r"""Σ_k (base rate − 1/K)²: by how much the uncertainty falls short of 1 − 1/K, which balanced classes have.
 
     An error like the others: 0 if all classes are equally frequent, and biased upwards.
     """
-
-    kind: ClassVar[Kind] = "error"
 
     def __init__(self, labels: Tensor, num_classes: int) -> None:
         self.labels, self.num_classes = labels, num_classes
@@ -141,25 +138,24 @@ def brier_decomposition(
     losses = square_loss(p, y)
     curves = binning.class_curves(p, y, statistic.bins)
     resolution, uncertainty = (float(part) for part in _other_parts(curves, n))
-    total, reliability = losses.value(), float(statistic.of_curves(curves))
+    total, reliability = losses.value(), float(statistic.of_curves(curves, n))
     within = total - reliability + resolution - uncertainty
     if confidence is None:
         return BrierParts(total, reliability, resolution, uncertainty, within)
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
     tail = (1 - level) / 2
-    generator = np.random.default_rng(seed)
     drawn: list[list[Tensor]] = []
-    for weights in multiplicities(n, resamples, generator):
+    for weights in multiplicities(n, resamples, np.random.default_rng(seed)):
         rows = weights.to(p.device)
         sums = statistic.sums(rows).view(len(rows), 3, num_classes, n_bins)
         resampled = ReliabilityCurve(curves.edges, *sums.unbind(dim=1))
-        parts = [statistic.of_curves(resampled), *_other_parts(resampled, n)]
+        parts = [statistic.of_curves(resampled, n), *_other_parts(resampled, n)]
         drawn.append([*parts, losses.of(losses.sums(rows)) - parts[0] + parts[1] - parts[2]])
     of_reliability, of_resolution, _, of_within = (torch.cat(part).cpu() for part in zip(*drawn, strict=True))
     chance = _variance_of_hits(curves)
     low, high = _about(of_reliability, reliability - float(chance.sum()) / n, tail)
-    if not rejects_calibration(statistic, reliability, level, resamples, generator)[0]:
+    if not rejects_calibration(statistic, reliability, level, resamples, seed)[0]:
         low = 0.0
     less = resolution - float((chance * (1 - curves.count / n)).sum()) / n
     imbalance, most = interval(Imbalance(y, num_classes), level, resamples, seed), 1 - 1 / num_classes

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from softkin.metrics import density, gaussians
 from softkin.metrics.density import Boundary
 from softkin.metrics.intervals import size_of_gap
 from softkin.metrics.scopes import Per, Pool
-from softkin.metrics.statistics import KEEP, Kind, PooledSums, Statistic, added
+from softkin.metrics.statistics import KEEP, CalibrationError, PooledSums, Statistic, Streamed, added
 
 ONE_VALUE = "all scores are equal: the number only compares them with the share of hits"
 
@@ -25,15 +25,12 @@ def _ends_of_equal_scores(pool: Pool, level: float) -> tuple[float, float] | Non
     return size_of_gap(pool.scores, pool.is_hit[:, 0], level)
 
 
-class Kernel(PooledSums):
+class Kernel(PooledSums, CalibrationError, Streamed):
     """The KDE ECE; resamples keep the bandwidth of the whole data."""
 
-    kind: ClassVar[Kind] = "error"
     NODES_PER_RADIUS = 8  # for resampling: the integral to about 1e-4 of itself, far below its spread
     CELLS_PER_RADIUS = 32  # for redrawn labels
     MOST_NODES = 2**17
-
-    needs_all = None
 
     def __init__(
         self,
@@ -202,13 +199,11 @@ class Kernel(PooledSums):
         return self.scale * torch.stack(values)
 
 
-class Smooth(PooledSums):
+class Smooth(PooledSums, CalibrationError, Streamed):
     """The smooth ECE, at the bandwidth that equals it."""
 
-    kind: ClassVar[Kind] = "error"
     STEPS = 256  # nodes for resampling, where 1e-3 of the value is enough
     GRIDS = (2**12, 2**16)  # for the value
-    needs_all = None
 
     def __init__(self, pool: Pool, *, per: Per) -> None:
         self.pool, self.per = pool, per
@@ -258,6 +253,12 @@ class Smooth(PooledSums):
 
     def on(self, pool: Pool) -> Self | None:
         return type(self)(pool, per="score") if self.pool.winners else None
+
+    def departures(self, sums: Tensor) -> Tensor:
+        return sums
+
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
+        return sums * factor
 
     def row_block(self, part: slice) -> Tensor:
         scores = self.pool.rows[part].to(torch.float64)

@@ -1,6 +1,6 @@
 """How well confidence ranks right before wrong answers, and known before unknown samples."""
 
-from typing import ClassVar, Literal, Self, Unpack
+from typing import Literal, Self, Unpack
 
 import numpy as np
 import torch
@@ -13,13 +13,11 @@ from softkin.metrics.catalogue import Sureness, metric
 from softkin.metrics.intervals import MeanLoss, none_or_all
 from softkin.metrics.resampling import Interval, multiplicities, quantiles
 from softkin.metrics.scopes import Pool
-from softkin.metrics.statistics import Kind, Statistic
+from softkin.metrics.statistics import Statistic, Streamed
 
 
-class RiskCoverage(Statistic):
+class RiskCoverage(Streamed):
     """The area under the risk–coverage curve."""
-
-    kind: ClassVar[Kind] = "mean"
 
     needs_all = "it ranks all samples by confidence, so it needs them all at once"
 
@@ -44,10 +42,6 @@ class RiskCoverage(Statistic):
         # H_j − H_i is the sum of 1/(i+1) … 1/j.
         one_over = 1 / torch.arange(1, len(winning) + 1, dtype=torch.float64, device=self.device)
         self.harmonic = torch.cat([one_over.new_zeros(1), one_over.cumsum(dim=0)])
-
-    @property
-    def at_most(self) -> float:
-        return 1.0
 
     def value(self) -> float:
         return min(1.0, float(self.sums(torch.ones(1, self.num_samples, device=self.device))))
@@ -113,7 +107,7 @@ class RiskCoverage(Statistic):
         costs, variance = self._costs(), float(self.influence().var(correction=0))
         excess, winning = costs * self.wrong, self.pool.scores[self.order]
         low, high = MeanLoss.of(self.value(), variance, excess, costs, winning).ends(level)
-        return low, min(high, self.at_most)
+        return low, min(high, 1.0)
 
 
 @metric(title="area under risk–coverage", short="AURC", shown=["evaluate", "record", "page"])

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, NamedTuple
@@ -13,16 +12,17 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin.metrics import roots
-from softkin.metrics.binned import Binned
+from softkin.metrics.binned import Binned, RootGap
 from softkin.metrics.intervals import score_minus_share, sizes
 from softkin.metrics.scopes import blocks
-from softkin.metrics.statistics import RowSums, Statistic
+from softkin.metrics.statistics import CalibrationError, RowSums, Statistic
 
 Test = Literal["equal metric", "exchangeable"]
 TESTS = ("equal metric", "exchangeable")
 FEW = 10  # right or wrong answers, below which resampling does not show how many there might be
 NONE_SEEN = 1e-4  # a departure per row that rounding, in sums of float32, may have made of 0
 SOME = 200  # resamples that show how far chance moves an error of 0
+DRAWS = 200  # sets of labels behind a value under calibration
 MOST_NOISE = 2**26  # numbers that ``all_compared`` keeps of all resamples: half a gigabyte of float64
 
 
@@ -106,18 +106,18 @@ def interval(statistic: Statistic, confidence: float, resamples: int, seed: int)
 
     Every interval contains the value itself.
     """
-    return measured([statistic], confidence, resamples, seed)[0].interval
+    return intervals([statistic], confidence, resamples, seed)[0].interval
 
 
-class Measured(NamedTuple):
+class Drawn(NamedTuple):
     """A statistic's interval, and the redrawn values that were computed for it."""
 
     interval: Interval
     redrawn: Tensor | None
-    """The values with redrawn labels that decided the lower end; None if none were needed"""
+    """The values with redrawn labels that decided the lower end, ``DRAWS`` or more; None if none were needed"""
 
 
-def measured(statistics: Sequence[Statistic], confidence: float, resamples: int, seed: int) -> list[Measured]:
+def intervals(statistics: Sequence[Statistic], confidence: float, resamples: int, seed: int) -> list[Drawn]:
     """Like ``interval`` for several statistics of the same rows, which are resampled once for all."""
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
@@ -139,9 +139,9 @@ def measured(statistics: Sequence[Statistic], confidence: float, resamples: int,
     sums = iter([total for total in totals if total is not None])
     del totals
     return [
-        _from_resamples(statistic, next(sums), level, resamples, deepcopy(generator))
+        _from_resamples(statistic, next(sums), level, resamples, seed)
         if known is None
-        else Measured(around(statistic.value(), *known, level), None)
+        else Drawn(around(statistic.value(), *known, level), None)
         for statistic, known in zip(statistics, ends, strict=True)
     ]
 
@@ -151,13 +151,11 @@ def around(value: float, low: float, high: float, level: float) -> Interval:
     return Interval(value, min(low, value), max(high, value), level)
 
 
-def _from_resamples(
-    statistic: Statistic, sums: Tensor, level: float, resamples: int, generator: np.random.Generator
-) -> Measured:
+def _from_resamples(statistic: Statistic, sums: Tensor, level: float, resamples: int, seed: int) -> Drawn:
     """The interval of a mean or an error from its sums over resampled rows, which are overwritten."""
     value, tail = statistic.value(), (1 - level) / 2
-    if statistic.kind == "mean":
-        return Measured(around(value, *quantiles(statistic.of(sums), tail), level), None)
+    if not isinstance(statistic, CalibrationError):
+        return Drawn(around(value, *quantiles(statistic.of(sums), tail), level), None)
     base = statistic.sums(torch.ones(1, statistic.num_samples, device=statistic.device))
     centre = float(statistic.of(base))  # θ̂ as the resampling computes it, perhaps on a coarser grid
     noise = sums.sub_(base)
@@ -167,7 +165,7 @@ def _from_resamples(
         n = statistic.num_samples
         rare = n * statistic.of_one_row * (1 - tail ** (1 / n))
         high = min(value + rare, max(value, n * statistic.of_one_row))
-        return Measured(around(value, max(0.0, value - rare), high, level), None)
+        return Drawn(around(value, max(0.0, value - rare), high, level), None)
     low, high = _sizes(statistic, base, noise, 1.0, centre, tail)
     low_shrunk, high_shrunk = _sizes(statistic, base, noise, _shrinkage(statistic, base, noise), centre, tail)
     low, high = min(value + low - centre, low_shrunk), max(value + high - centre, high_shrunk)
@@ -176,12 +174,12 @@ def _from_resamples(
         truths = statistic.scaled(base, 0.0) + noise[:SOME]
         high = max(high, float(torch.quantile(statistic.size(truths), 1 - tail)))
     low, high = _with_gap(statistic, value, low, high, level)
-    rejected, redrawn = rejects_calibration(statistic, centre, level, resamples, generator)
+    rejected, redrawn = rejects_calibration(statistic, centre, level, resamples, seed)
     high = min(max(0.0, high), statistic.at_most)
-    return Measured(around(value, max(0.0, low) if rejected else 0.0, high, level), redrawn)
+    return Drawn(around(value, max(0.0, low) if rejected else 0.0, high, level), redrawn)
 
 
-def _with_gap(statistic: Statistic, value: float, low: float, high: float, level: float) -> tuple[float, float]:
+def _with_gap(statistic: CalibrationError, value: float, low: float, high: float, level: float) -> tuple[float, float]:
     """The ends of an error's interval, extended by those of its gap where resampled rows show too little of it.
 
     If nearly all answers are right, or nearly all wrong, the few others decide, and most resamples hold even fewer.
@@ -201,7 +199,7 @@ def _with_gap(statistic: Statistic, value: float, low: float, high: float, level
 
 
 def _sizes(
-    statistic: Statistic, base: Tensor, noise: Tensor, factors: float | Tensor, seen: float, tail: float
+    statistic: CalibrationError, base: Tensor, noise: Tensor, factors: float | Tensor, seen: float, tail: float
 ) -> tuple[float, float]:
     """The smallest and the largest true error, along ``factors`` times the sums, that are compatible with ``seen``."""
     linear, of = statistic.probe(seen)
@@ -221,7 +219,7 @@ def _sizes(
     return tuple(float(statistic.size(sums(float(size)))) for size in (smallest, largest))  # type: ignore[return-value]
 
 
-def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
+def _shrinkage(statistic: CalibrationError, base: Tensor, noise: Tensor) -> Tensor:
     """The factor 1 − 2·Var S / S² for each departure S from calibration, 0 where chance explains S.
 
     Stein's factor has 1 instead of 2; simulations show that 2 keeps the interval's coverage with calibrated bins.
@@ -233,19 +231,22 @@ def _shrinkage(statistic: Statistic, base: Tensor, noise: Tensor) -> Tensor:
 
 
 def rejects_calibration(
-    statistic: Statistic, seen: float, level: float, draws: int, generator: np.random.Generator
+    statistic: CalibrationError, seen: float, level: float, draws: int, seed: int
 ) -> tuple[bool, Tensor]:
     """Whether fewer than 1 − level of the sets of redrawn labels have an error as large as the observed one.
 
-    Most decisions need few draws: either none of many is as large, or too many are. The draws are returned too.
+    Most decisions need few draws: either none of many is as large, or too many are. The draws are returned too; the
+    first of them are those of ``when_calibrated``.
     """
+    generator = redrawing(seed)
     values: list[Tensor] = []
     as_large = done = 0
-    # If 1 − level of all draws were as large, the first ones would all be smaller once in 10^5.
-    enough = math.ceil(math.log(1e-5) / math.log(level))
+    draws = max(draws, 2 * DRAWS)  # fewer would leave the decision to chance
+    # If 1 − level of all draws were as large, the first ones would all be smaller once in 10^4.
+    enough = math.ceil(math.log(1e-4) / math.log(level))
     rejected = True
     while done < draws:
-        count = min(draws - done, enough)
+        count = min(draws - done, max(enough - done, DRAWS))
         values.append(statistic.redrawn(generator, count).cpu())
         as_large += int((values[-1] >= seen - 1e-12).sum())
         done += count
@@ -265,9 +266,14 @@ def quantiles(values: Tensor, tail: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def when_calibrated(statistic: Statistic, level: float, draws: int, seed: int) -> Interval:
+def when_calibrated(statistic: CalibrationError, level: float, draws: int, seed: int) -> Interval:
     """Mean and central range of the statistic with labels drawn from the scores."""
-    return chance(statistic.redrawn(np.random.default_rng(seed), draws).cpu(), level)
+    return chance(statistic.redrawn(redrawing(seed), draws).cpu(), level)
+
+
+def redrawing(seed: int) -> np.random.Generator:
+    """The generator of redrawn labels; that of resampled rows is ``default_rng(seed)``."""
+    return np.random.default_rng(seed + 1)
 
 
 def chance(redrawn: Tensor, level: float) -> Interval:
@@ -331,7 +337,8 @@ class _Resampled(NamedTuple):
 
 
 def _estimate(statistic: Statistic, truth: Tensor, noise: Tensor) -> _Estimate:
-    return _Estimate(statistic.size(truth), statistic.of(truth + noise))
+    size = statistic.size(truth) if isinstance(statistic, CalibrationError) else statistic.of(truth)
+    return _Estimate(size, statistic.of(truth + noise))
 
 
 def _resampled(statistics: Sequence[Statistic], resamples: int, generator: np.random.Generator) -> list[_Resampled]:
@@ -358,7 +365,7 @@ def _errors_of_difference(a: Statistic, b: Statistic, of_a: "_Resampled", of_b: 
     pair of both models' possible truths is used, and, to test equality, also pairs of equal truths.
     """
     pairs = [(one, other) for one in of_a.estimates for other in of_b.estimates]
-    if a.kind == b.kind == "error":
+    if isinstance(a, CalibrationError) and isinstance(b, CalibrationError):
         pairs += [
             (_estimate(a, truth_a, of_a.noise), _estimate(b, truth_b, of_b.noise))
             for truth_a, truth_b in _equal_truths(a, b, of_a.total, of_b.total)
@@ -366,7 +373,9 @@ def _errors_of_difference(a: Statistic, b: Statistic, of_a: "_Resampled", of_b: 
     return [(one.values - one.truth - other.values + other.truth).cpu() for one, other in pairs]
 
 
-def _equal_truths(a: Statistic, b: Statistic, total_a: Tensor, total_b: Tensor) -> list[tuple[Tensor, Tensor]]:
+def _equal_truths(
+    a: CalibrationError, b: CalibrationError, total_a: Tensor, total_b: Tensor
+) -> list[tuple[Tensor, Tensor]]:
     """Sums of two populations with the same error: both scaled to the mean of their sizes.
 
     They are returned as observed and, if there are bins, also with a departure that is a straight line in the score:
@@ -390,7 +399,7 @@ def _truths(statistic: Statistic, base: Tensor, noise: Tensor) -> list[Tensor]:
     either all of the observed departure is real, or all that chance can explain is chance. A third possibility is no
     error at all, if resamples of calibrated sums are as large.
     """
-    if statistic.kind != "error":
+    if not isinstance(statistic, CalibrationError):
         return [base]
     calibrated = statistic.scaled(base, 0.0)
     truths = [base, statistic.scaled(base, _shrinkage(statistic, base, noise))]
@@ -481,7 +490,7 @@ def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> 
             high = np.where(hit < count, betaincinv(hit + 1, count - hit, 1 - tail), 1.0)
         low[count == 0] = high[count == 0] = np.nan
         return torch.from_numpy(low), torch.from_numpy(high)
-    parts = Binned(binned.pool, binned.bins, norm=2)  # norm=2 sums counts, scores and hits separately
+    parts = RootGap(binned.pool, binned.bins)  # sums counts, scores and hits separately
     sums = resampled_sums(parts, resamples, np.random.default_rng(seed)).view(resamples, 3, -1)
     return resampled_band(parts, sums, level)
 

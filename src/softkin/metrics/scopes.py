@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -112,6 +112,35 @@ class Pool:
             u = torch.from_numpy(generator.random((n, count))) * cumulative[:, -1:]
             drawn = torch.searchsorted(cumulative, u, right=True).clamp_(max=self.columns - 1)
             yield drawn.T.to(device), always.expand(count, n)
+
+
+@dataclass(frozen=True)
+class Claims:
+    """The claims of a model about N samples, and what turned out to be true."""
+
+    probabilities: Tensor
+    """(N, K), checked"""
+    labels: Tensor
+    """(N,) true classes, on the same device"""
+
+    @classmethod
+    def of(cls, probabilities: Any, labels: Any) -> Self:
+        """Claims from arrays of any kind, which are checked."""
+        return cls(*checked(probabilities, labels))
+
+    @property
+    def num_samples(self) -> int:
+        """N."""
+        return len(self.labels)
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.probabilities.shape[1]
+
+    def pool(self, scope: Scope) -> Pool:
+        """The winning scores ("prediction") or all of them ("output")."""
+        return pool(self.probabilities, self.labels, scope)
 
 
 ONE_WINNER = Pool(torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int64), 1, 1, winners=True)

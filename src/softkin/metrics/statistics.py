@@ -1,15 +1,19 @@
 """Metrics as statistics of rows, with the operations of resampling, swapping models, redrawing labels and streaming.
 
-Every metric is one subclass: ``value`` is the number itself, ``sums`` and ``of`` give it for many weightings of the
-rows at once, ``redrawn`` for many sets of labels drawn from the scores; ``totals`` of batches add up, and ``read``
-computes the metric from them. This file has the base and the averages; errors over bins are in ``binned``, smooth ones
-in ``kernels``.
+Three interfaces, of which a metric has those that it can:
+
+- ``Statistic``: ``value`` is the number itself; ``sums`` and ``of`` give it for many weightings of the rows at once.
+- ``CalibrationError``, a statistic that is 0 if the scores are calibrated: which of the sums show a departure from
+  calibration, how they look with a larger or smaller departure, and the metric of labels drawn from the scores.
+- ``Streamed``: ``totals`` of batches add up, and ``read`` computes the metric from them.
+
+This file has them and the averages; errors over bins are in ``binned``, smooth ones in ``kernels``.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -21,35 +25,12 @@ from softkin.metrics.scopes import ONE_WINNER, Pool
 BLOCK = 2**23  # numbers in a temporary of the resampling: 64 MB of float64
 KEEP = 2**27  # the largest rows × width that is kept between blocks of resamples: half a gigabyte of float32
 
-Kind = Literal["error", "mean", "share"]
 Kept = Literal["rows", "winners", "groups", "totals"]
-
-
-class Dealt(NamedTuple):
-    """The group of each row of a batch (groups are resampled instead of rows), and labels drawn for the rows."""
-
-    group: Tensor
-    """(N,) the group of each row"""
-    num_groups: int
-    drawn: Tensor
-    """(N,) a class for each row, drawn with the row's own probabilities"""
-
-
-class Gap(NamedTuple):
-    """Scores of the rows (N,) and whether they hit (N,): the error is about ``factor``·|mean score − share of hits|."""
-
-    scores: Tensor
-    is_hit: Tensor
-    factor: float
 
 
 class Statistic(ABC):
     """A metric of N rows."""
 
-    kind: ClassVar[Kind]
-    """"error": non-negative, 0 if calibrated, biased upwards; "mean": an average; "share": an average of 0 and 1"""
-    needs_all: str | None = "it needs all samples at once"
-    """Why the metric cannot be computed from totals of batches; None if it can"""
     num_samples: int
     device: torch.device
 
@@ -57,16 +38,6 @@ class Statistic(ABC):
     def no_resampling(self) -> str | None:
         """Why the metric has no interval; None if it has one."""
         return None
-
-    @property
-    def of_one_row(self) -> float:
-        """The largest change of the value that the label of one row can cause."""
-        return 1 / self.num_samples
-
-    @property
-    def at_most(self) -> float:
-        """The largest possible value, at which the interval of an error ends."""
-        return math.inf
 
     @abstractmethod
     def value(self) -> float:
@@ -80,47 +51,13 @@ class Statistic(ABC):
     def of(self, sums: Tensor) -> Tensor:
         """The metric of each line of sums, (r,), for weights that add up to N."""
 
-    def size(self, sums: Tensor) -> Tensor:
-        """The true error of a population with such sums, (r,); ``of`` estimates it from a sample. For errors only."""
-        return self.of(sums)
-
-    def straightened(self, sums: Tensor) -> Tensor | None:
-        """The sums of data whose departure is a straight line in the score; None if the metric has no bins."""
-        return None
-
     def ends(self, level: float) -> tuple[float, float] | None:
         """The ends of the confidence interval if there is a formula for them; None if it takes resampling."""
-        return None
-
-    def gap(self) -> "Gap | None":
-        """A part of the departure from calibration whose interval has a formula; None if there is none."""
         return None
 
     def adds_up_with(self, other: "Statistic") -> bool:
         """Whether the sums of both statistics have the same meaning, so that rows can be swapped between them."""
         return type(self) is type(other)
-
-    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
-        """The sums of data whose departure from calibration is ``factor`` times as large; for errors only.
-
-        A tensor of factors, of the shape of ``departures``, scales each of them by its own factor.
-        """
-        return sums * factor
-
-    def departures(self, sums: Tensor) -> Tensor:
-        """The numbers among the sums that are 0 in expectation under calibration, (r, D); for errors only."""
-        return sums
-
-    def probe(self, value: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
-        """A linear map of sums and a function of its result that is at least ``value`` exactly if the metric is.
-
-        For metrics that are expensive to compute, but easily compared with one number.
-        """
-        return (lambda sums: sums), self.of
-
-    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
-        """The metric with labels drawn from the scores, (times,); for calibration errors only."""
-        raise TypeError("labels can be redrawn from the scores for calibration errors only.")
 
     def caveat(self) -> str | None:
         """A warning about the meaning of this value; None if there is none."""
@@ -130,7 +67,84 @@ class Statistic(ABC):
         """The error that smoothing alone causes; for kernels only."""
         raise TypeError("only an error over a kernel density has a floor.")
 
-    # Streaming: a batch is a statistic of its rows; ``totals`` of batches add up, and any of them can ``read`` the sum.
+
+class Gap(NamedTuple):
+    """Scores of the rows (N,) and whether they hit (N,): the error is about ``factor``·|mean score − share of hits|."""
+
+    scores: Tensor
+    is_hit: Tensor
+    factor: float
+
+
+class CalibrationError(Statistic):
+    """A metric that is non-negative, 0 in expectation only under calibration, and biased upwards."""
+
+    @property
+    def of_one_row(self) -> float:
+        """The largest change of the value that the label of one row can cause."""
+        return 1 / self.num_samples
+
+    @property
+    def at_most(self) -> float:
+        """The largest possible value, at which the interval ends."""
+        return math.inf
+
+    @abstractmethod
+    def departures(self, sums: Tensor) -> Tensor:
+        """The numbers among the sums that are 0 in expectation under calibration, (r, D)."""
+
+    @abstractmethod
+    def scaled(self, sums: Tensor, factor: float | Tensor) -> Tensor:
+        """The sums of data whose departure from calibration is ``factor`` times as large.
+
+        A tensor of factors, of the shape of ``departures``, scales each of them by its own factor.
+        """
+
+    @abstractmethod
+    def redrawn(self, generator: np.random.Generator, times: int) -> Tensor:
+        """The metric with labels drawn from the scores, (times,)."""
+
+    def size(self, sums: Tensor) -> Tensor:
+        """The true error of a population with such sums, (r,); ``of`` estimates it from a sample."""
+        return self.of(sums)
+
+    def straightened(self, sums: Tensor) -> Tensor | None:
+        """The sums of data whose departure is a straight line in the score; None if the metric has no bins."""
+        return None
+
+    def gap(self) -> Gap | None:
+        """A part of the departure from calibration whose interval has a formula; None if there is none."""
+        return None
+
+    def probe(self, value: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+        """A linear map of sums and a function of its result that is at least ``value`` exactly if the metric is.
+
+        For metrics that are expensive to compute, but easily compared with one number.
+        """
+        return (lambda sums: sums), self.of
+
+
+class Dealt(NamedTuple):
+    """The group of each row of a batch (groups are resampled instead of rows), and labels drawn for the rows."""
+
+    group: Tensor
+    """(N,) the group of each row"""
+    num_groups: int
+    drawn: Tensor
+    """(N,) a class for each row, drawn with the row's own probabilities"""
+
+
+NEEDS_ALL = "it needs all samples at once"
+
+
+class Streamed(Statistic):
+    """A metric that can be computed without holding all rows.
+
+    A batch is a statistic of its rows; ``totals`` of batches add up, and any of them can ``read`` the sum.
+    """
+
+    needs_all: str | None = None
+    """Why this one cannot be computed from totals of batches, whatever others of its class can; None if it can"""
 
     def totals(self, cells: int, into: Tensor | None = None) -> Tensor:
         """Exact float64 sums (F,) over these rows, on the CPU, added to ``into`` if it is given.
@@ -166,7 +180,7 @@ class Statistic(ABC):
         """The error that smoothing alone causes for rows with these totals; for kernels only."""
         return self.floor()
 
-    def on(self, pool: Pool) -> Self | None:
+    def on(self, pool: Pool) -> "Streamed | None":
         """The metric of other winning scores, with the same bins and bandwidth; None if it needs more than those."""
         return None
 
@@ -180,11 +194,9 @@ def added(sums: Tensor, into: Tensor | None) -> Tensor:
     return sums if into is None else into.add_(sums)
 
 
-class Averaged(Statistic):
+class Averaged(Streamed):
     """A statistic of the sums of one or two numbers per row."""
 
-    kind: ClassVar[Kind] = "mean"
-    needs_all = None
     kept = "rows"
 
     def __init__(self, rows: Tensor) -> None:
@@ -245,10 +257,6 @@ class Loss(Mean):
         super().__init__(rows)
         self._answers, self._at_most = answers, at_most
 
-    @property
-    def at_most(self) -> float:
-        return self._at_most
-
     def ends(self, level: float) -> tuple[float, float] | None:
         if self._answers is None or not bool(self.rows.isfinite().all()):
             return None  # a stream has many rows; how rare an infinite loss is, resampling shows
@@ -261,8 +269,6 @@ class Loss(Mean):
 
 class Share(Mean):
     """The share of rows for which a condition holds."""
-
-    kind: ClassVar[Kind] = "share"
 
     def ends(self, level: float) -> tuple[float, float]:
         return wilson(self.value(), self.num_samples, level)

@@ -11,7 +11,7 @@ from softkin._core import checks, ranks
 from softkin._core.checks import Array
 from softkin.metrics import catalogue, density
 from softkin.metrics.catalogue import Metric
-from softkin.metrics.statistics import Dealt, Statistic
+from softkin.metrics.statistics import NEEDS_ALL, Dealt, Statistic, Streamed
 
 Request = str | tuple[str, Mapping[str, Any]]
 
@@ -29,7 +29,7 @@ class Running:
     """The number of cells of [0, 1] in which a density is summed"""
     totals: Tensor | None = None
 
-    def feed(self, statistic: Statistic, dealt: Dealt | None = None) -> None:
+    def feed(self, statistic: Streamed, dealt: Dealt | None = None) -> None:
         """Add a batch, given as the metric's statistic; with ``dealt``, add it to the sums of groups."""
         if dealt is None:
             self.totals = statistic.totals(self.cells, self.totals)
@@ -41,14 +41,24 @@ class Running:
         if other.totals is not None:
             self.totals = other.totals.clone() if self.totals is None else self.totals + other.totals
 
-    def of(self, p: Tensor, y: Tensor) -> Statistic:
+    def of(self, p: Tensor, y: Tensor) -> Streamed:
         """The metric's statistic of a batch."""
-        return self.metric.statistic(p, y, **self.options)
+        statistic = self.metric.statistic(p, y, **self.options)
+        if not isinstance(statistic, Streamed):
+            raise ValueError(f"`{self.metric.key}` cannot stream: {NEEDS_ALL}.")
+        return statistic
 
-    def reader(self, num_classes: int) -> Statistic:
-        """A statistic with ``num_classes`` classes that can read totals; it is made from one arbitrary row."""
+    def trial(self, num_classes: int) -> Statistic:
+        """The metric of one arbitrary row."""
         p = torch.full((1, num_classes), 1 / num_classes, dtype=torch.float64)
-        return self.of(p, torch.zeros(1, dtype=torch.int64))
+        return self.metric.statistic(p, torch.zeros(1, dtype=torch.int64), **self.options)
+
+    def reader(self, num_classes: int) -> Streamed:
+        """A statistic with ``num_classes`` classes that can read totals."""
+        trial = self.trial(num_classes)
+        if not isinstance(trial, Streamed):
+            raise ValueError(f"`{self.metric.key}` cannot stream: {NEEDS_ALL}.")
+        return trial
 
     def check(self) -> None:
         """Refuse wrong options, and metrics that cannot stream, before the first batch."""
@@ -60,9 +70,9 @@ class Running:
         if required:  # matrices of classes, whose size can be checked only with the first batch
             return
         counts = [value for value in self.options.values() if isinstance(value, int)]
-        trial = self.reader(1 + max(5, *counts, 2))
-        if trial.needs_all is not None:
-            raise ValueError(f"`{self.metric.key}` cannot stream: {trial.needs_all}.")
+        needs_all = self.reader(1 + max(5, *counts, 2)).needs_all
+        if needs_all is not None:
+            raise ValueError(f"`{self.metric.key}` cannot stream: {needs_all}.")
 
 
 class Accumulator:

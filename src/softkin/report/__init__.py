@@ -12,11 +12,11 @@ into a page that needs no network and no server, and saves the dictionary as JSO
 """
 
 from softkin.report import attach
+from softkin.report.comparison import build_comparison, write_comparison
 from softkin.report.inspector import build_inspection
 from softkin.report.model import build
 from softkin.report.render import write
 from softkin.report.several import build_models
-from softkin.report.studies import build_comparison, write_comparison
 from softkin.trackers import log_page as log
 
 __all__ = [

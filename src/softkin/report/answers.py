@@ -13,6 +13,7 @@ from typing import Any
 from softkin._io.files import from_number
 from softkin.metrics import intervals
 from softkin.report import curves
+from softkin.report.data import Cells
 
 FEW = 10  # scores in a bin; a bin with fewer is drawn as a point, not as a bar
 WORST = 5  # classes to list
@@ -231,7 +232,7 @@ def _numbers(data: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
         if measured is None or "card" not in metric["shown"]:
             continue
         value, low, high = (_metric_text(metric, measured.get(part)) for part in ("value", "low", "high"))
-        chance = _metric_text(metric, measured["calibrated"]["value"]) if "calibrated" in measured else ""
+        chance = _metric_text(metric, measured["when_calibrated"]["value"]) if "when_calibrated" in measured else ""
         between = f"{low} to {high}" if "low" in measured else ""
         rows.append(
             f'<tr><th scope="row">{_text(metric["name"])}</th><td>{value}</td><td>{between}</td><td>{chance}</td></tr>'
@@ -244,10 +245,10 @@ def _numbers(data: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
     )
 
 
-def reliability_svg(cells: Mapping[str, Any], n_bins: int, name: str) -> str:
+def reliability_svg(cells: Cells, n_bins: int, name: str) -> str:
     """A small reliability diagram, made from the cells; a bin with fewer than 10 scores is a point."""
     width, height, left, base, top = 196, 190, 30, 158, 10
-    curve = curves.of_cells(dict(cells), n_bins)
+    curve = curves.of_cells(cells, n_bins)
     total = sum(cells["count"])
 
     def x(value: float) -> float:
@@ -389,7 +390,7 @@ def _table(data: Mapping[str, Any]) -> str:
         cells = []
         for column in columns:
             cell = row["cells"].get(column["key"])
-            text = "–" if cell is None else _metric_text(column, cell["mean"])
+            text = "–" if cell is None else _metric_text(column, cell["value"])
             if cell is not None and cell.get("low") is not None:
                 low, high = (_metric_text(column, cell[end]) for end in ("low", "high"))
                 text += f'<span class="note">{low} to {high}</span>'

@@ -5,16 +5,17 @@ is the same float as the cell edge (300/M·m)/300, because division rounds equal
 therefore sums over bins, and every ECE on the page equals ``metrics.ece_hist`` up to the order of additions.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 
-from softkin.metrics.binned import Binned
+from softkin._io.files import Plain
+from softkin.metrics import binning
+from softkin.metrics.binned import RootGap
 from softkin.metrics.binning import ReliabilityCurve, equal_width
 from softkin.metrics.resampling import likelihood_band, resampled_band, resampled_sums
 from softkin.metrics.scopes import Pool
 from softkin.report import plain
+from softkin.report.data import Cells, Sums
 
 CELLS = 300
 BINS = tuple(m for m in range(5, 51) if CELLS % m == 0)
@@ -22,26 +23,26 @@ BINS = tuple(m for m in range(5, 51) if CELLS % m == 0)
 RESAMPLES = 200
 
 
-def of_pool(pool: Pool) -> dict[str, Any]:
+def of_pool(pool: Pool) -> Cells:
     """The sums of each cell; counts are integers."""
-    curve = Binned(pool, equal_width(CELLS)).curve()
+    curve = binning.curve(pool.scores, pool.hits, equal_width(CELLS))
     return {
         "count": plain.whole(curve.count),
-        "score_sum": plain.numbers(curve.score_sum),
+        "score_sum": plain.floats(curve.score_sum),
         "hit_sum": plain.whole(curve.hit_sum),
     }
 
 
-def of_cells(cells: dict[str, Any], n_bins: int) -> ReliabilityCurve:
+def of_cells(cells: Sums, n_bins: int) -> ReliabilityCurve:
     """The curve that the page draws: cells added up to M bins."""
     sums = [
-        torch.tensor(cells[part], dtype=torch.float64).view(n_bins, -1).sum(dim=1)
-        for part in ("count", "score_sum", "hit_sum")
+        torch.tensor(part, dtype=torch.float64).view(n_bins, -1).sum(dim=1)
+        for part in (cells["count"], cells["score_sum"], cells["hit_sum"])
     ]
     return ReliabilityCurve(equal_width(n_bins).edges, *sums)
 
 
-def bands(pool: Pool, level: float, *, seed: int) -> dict[str, Any]:
+def bands(pool: Pool, level: float, *, seed: int) -> dict[str, list[list[Plain]]]:
     """For each number of bins, [low, high]: the confidence band of each bin's share of hits, None in empty bins.
 
     These are the bands that ``diagrams.reliability`` draws: Clopper–Pearson for prediction, and for output percentiles
@@ -49,30 +50,30 @@ def bands(pool: Pool, level: float, *, seed: int) -> dict[str, Any]:
     """
     if pool.columns == 1:
         return {
-            str(m): [plain.numbers(end, 6) for end in likelihood_band(Binned(pool, equal_width(m)), level, 100, seed)]
+            str(m): [plain.numbers(end, 6) for end in likelihood_band(RootGap(pool, equal_width(m)), level, 100, seed)]
             for m in BINS
         }
-    parts = Binned(pool, equal_width(CELLS), norm=2)  # keeps counts, scores and hits apart
+    parts = RootGap(pool, equal_width(CELLS))  # keeps counts, scores and hits apart
     sums = resampled_sums(parts, RESAMPLES, np.random.default_rng(seed)).cpu().view(RESAMPLES, 3, CELLS)
     by_count = {}
     for m in BINS:
-        ends = resampled_band(Binned(pool, equal_width(m), norm=2), sums.view(RESAMPLES, 3, m, -1).sum(dim=3), level)
+        ends = resampled_band(RootGap(pool, equal_width(m)), sums.view(RESAMPLES, 3, m, -1).sum(dim=3), level)
         by_count[str(m)] = [plain.numbers(end, 6) for end in ends]
     return by_count
 
 
-def with_bins(pool: Pool, cells: dict[str, Any], n_bins: int, level: float, *, seed: int) -> dict[str, Any]:
+def with_bins(pool: Pool, cells: Cells, n_bins: int, level: float, *, seed: int) -> Cells:
     """Cells with bands; also the sums and bands for ``n_bins`` itself if the slider does not offer that number."""
-    content = cells | {"bands": bands(pool, level, seed=seed)}
+    content: Cells = {**cells, "bands": bands(pool, level, seed=seed)}
     if n_bins in BINS:
         return content
-    binned = Binned(pool, equal_width(n_bins))
+    binned = RootGap(pool, equal_width(n_bins))
     curve = binned.curve()
     content["bands"][str(n_bins)] = [plain.numbers(end, 6) for end in likelihood_band(binned, level, RESAMPLES, seed)]
     content["exact"] = {
         str(n_bins): {
             "count": plain.whole(curve.count),
-            "score_sum": plain.numbers(curve.score_sum),
+            "score_sum": plain.floats(curve.score_sum),
             "hit_sum": plain.whole(curve.hit_sum),
         }
     }

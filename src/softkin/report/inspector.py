@@ -1,12 +1,13 @@
 """An inspection of a similarity → the data of its page, and its picture."""
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softkin import __version__
 from softkin.report import matrix, mistakes, plain
+from softkin.report.data import InspectionPage
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,7 +18,7 @@ LEGIBLE = 300  # classes whose names fit into a picture
 DRAWN = 600  # leaves of the largest dendrogram that a page draws
 
 
-def build_inspection(seen: "Inspection", distances: "Tensor", *, beta: float | None) -> dict[str, Any]:
+def build_inspection(seen: "Inspection", distances: "Tensor", *, beta: float | None) -> InspectionPage:
     """Everything that the page of a similarity shows.
 
     Args:

@@ -1,7 +1,6 @@
 """Class distances for the page: small enough for 1,000 classes, exact enough for labels to 1e-6."""
 
 import base64
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +9,14 @@ from torch import Tensor
 from softkin import diagrams, similarity
 from softkin._core import checks
 from softkin._core.checks import Array
-from softkin._io.files import number
+from softkin.report.data import NearMistakes, Similarity
 
 MOST_CLASSES = 2000  # their codes make a page of 21 MB
 
 
 def encoded(
     distances: Array, *, num_classes: int, source: str | None, alpha: float, beta: float, asymmetric: bool
-) -> dict[str, Any]:
+) -> Similarity:
     """(K, K) distances as whole numbers of 32 bits: d(k, j) = low[k] + step[k] · code[k, j].
 
     Each row has a scale of its own, so the rounding is 2^-33 of the row's range. The label of a class takes β times
@@ -42,8 +41,8 @@ def encoded(
         "source": source,
         "alpha": checks.alpha(alpha),
         "beta": checks.beta(beta),
-        "low": [number(value) for value in low],
-        "step": [number(value) for value in step],
+        "low": low.tolist(),
+        "step": step.tolist(),
         "codes": base64.b64encode(codes.tobytes()).decode("ascii"),
         "order": diagrams.clustered(similarity.from_distances(d, 2.0, asymmetric=True)),
     }
@@ -52,7 +51,7 @@ def encoded(
 NEAREST = 5
 
 
-def near_mistakes(distances: Array, p: Tensor, y: Tensor) -> dict[str, Any]:
+def near_mistakes(distances: Array, p: Tensor, y: Tensor) -> NearMistakes:
     """How many wrong answers are among the classes nearest to the true one, and the share expected by chance."""
     d = checks.square(distances, "distances", without_diagonal=True).clone()
     d.fill_diagonal_(float("inf"))
@@ -64,7 +63,7 @@ def near_mistakes(distances: Array, p: Tensor, y: Tensor) -> dict[str, Any]:
     return {"nearest": nearest, "wrong": int(wrong.sum()), "near": int(hits.sum()), "chance": nearest / (len(d) - 1)}
 
 
-def decoded(content: dict[str, Any]) -> NDArray[np.float64]:
+def decoded(content: Similarity) -> NDArray[np.float64]:
     """The (K, K) distances that ``encoded`` wrote, with a zero diagonal."""
     codes = np.frombuffer(base64.b64decode(content["codes"]), dtype="<u4").reshape(len(content["low"]), -1)
     values: NDArray[np.float64] = np.array(content["low"])[:, None] + np.array(content["step"])[:, None] * codes

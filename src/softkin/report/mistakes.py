@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin._core import checks
-from softkin._io.files import number
 from softkin.report.attach import LazyImages
+from softkin.report.data import Mistake, Sample
 
 SHOWN = 48  # mistakes on the page
 FOR_A_CLASS = 4  # mistakes in the details of a class
@@ -23,7 +23,7 @@ TEXT_BUDGET = 3_000_000  # characters of all texts
 MOST_SAMPLES = 2000  # samples that are described even without image or text
 
 
-def most_confident(p: Tensor, y: Tensor) -> list[dict[str, Any]]:
+def most_confident(p: Tensor, y: Tensor) -> list[Mistake]:
     """The mistakes by falling confidence: row, answer, its score, the true class's score, the best classes."""
     score, answer = p.max(dim=1)
     wrong = (answer != y).nonzero()[:, 0]
@@ -33,23 +33,23 @@ def most_confident(p: Tensor, y: Tensor) -> list[dict[str, Any]]:
         {
             "row": row,
             "answer": int(answer[row]),
-            "confidence": number(float(score[row]), 6),
-            "truth": number(float(p[row, y[row]]), 6),
-            "best": [[k, number(s, 6)] for k, s in zip(ks, ss, strict=True)],
+            "confidence": round(float(score[row]), 6),
+            "truth": round(float(p[row, y[row]]), 6),
+            "best": [[k, round(s, 6)] for k, s in zip(ks, ss, strict=True)],
         }
         for row, ks, ss in zip(order.tolist(), best.indices.tolist(), best.values.tolist(), strict=True)
     ]
 
 
-def by_class(p: Tensor, y: Tensor) -> list[list[list[Any]]]:
+def by_class(p: Tensor, y: Tensor) -> list[list[list[float]]]:
     """For each class, the wrong answers with the highest confidence, as [row, score]."""
     score, answer = p.max(dim=1)
     wrong = (answer != y).nonzero()[:, 0]
     order = wrong[score[wrong].argsort(descending=True, stable=True)]
-    surest: list[list[list[Any]]] = [[] for _ in range(p.shape[1])]
+    surest: list[list[list[float]]] = [[] for _ in range(p.shape[1])]
     for row, k in zip(order.tolist(), answer[order].tolist(), strict=True):
         if len(surest[k]) < FOR_A_CLASS:
-            surest[k].append([row, number(float(score[row]), 6)])
+            surest[k].append([row, round(float(score[row]), 6)])
     return surest
 
 
@@ -77,14 +77,14 @@ def described(
     sample_ids: Tensor | Sequence[str] | None,
     images: Any,
     texts: Sequence[str] | None,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Sample]:
     """The page's description of each sample, by row; thumbnails and texts are included while their budgets last."""
-    samples: dict[str, dict[str, Any]] = {}
+    samples: dict[str, Sample] = {}
     pictures, letters = 0, 0
     for row in rows:
         if str(row) in samples:
             continue
-        about: dict[str, Any] = {"label": int(labels[row])}
+        about: Sample = {"label": int(labels[row])}
         if sample_ids is not None:
             known = sample_ids[row]
             about["id"] = int(known) if isinstance(known, Tensor) else known

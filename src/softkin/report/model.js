@@ -83,7 +83,7 @@ function metricCard(metric) {
   const dot = el("span", { class: "dot" });
   const calm = el("span", { class: "calm" });
   const track = el("div", { class: "scale", "aria-hidden": "true" }, calm, range, dot);
-  const ends = data.variants.flatMap((v) => [v.metrics[key].value, v.metrics[key].low, v.metrics[key].high, v.metrics[key].calibrated && v.metrics[key].calibrated.high]).filter(exists).map(Number).filter(Number.isFinite);
+  const ends = data.variants.flatMap((v) => [v.metrics[key].value, v.metrics[key].low, v.metrics[key].high, v.metrics[key].when_calibrated && v.metrics[key].when_calibrated.high]).filter(exists).map(Number).filter(Number.isFinite);
   const size = Math.max(0, ...ends.map(Math.abs));
   const high = metric.larger_is_better && exists(metric.at_most) ? metric.at_most : roundAbove(size || 0.01);
   const low = metric.signed ? -high : 0;
@@ -103,11 +103,11 @@ function metricCard(metric) {
     const m = v.metrics[key];
     number.show(m.value, text(m.value));
     interval.textContent = exists(m.low) ? `${text(m.low)} to ${text(m.high)}` : "";
-    note.textContent = [about, m.calibrated ? `if calibrated, chance alone would show ${share(m.calibrated.value)}` : "", m.caveat || ""].filter(Boolean).join("; ");
+    note.textContent = [about, m.when_calibrated ? `if calibrated, chance alone would show ${share(m.when_calibrated.value)}` : "", m.caveat || ""].filter(Boolean).join("; ");
     dot.style.left = at(m.value);
     if (exists(m.low)) span(range, m.low, m.high);
-    calm.hidden = !m.calibrated;
-    if (m.calibrated) span(calm, m.calibrated.low, m.calibrated.high);
+    calm.hidden = !m.when_calibrated;
+    if (m.when_calibrated) span(calm, m.when_calibrated.low, m.when_calibrated.high);
     // Say better or worse only if the paired interval of the difference excludes 0.
     const moved = v.against_raw && v.against_raw[key];
     const significant = moved && Number(moved.difference) !== 0 ? Math.sign(Number(moved.low)) === Math.sign(Number(moved.high)) : null;

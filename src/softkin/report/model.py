@@ -3,14 +3,14 @@
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 import torch
 from torch import Tensor
 
-from softkin import __version__, calibrators, metrics
+from softkin import __version__, calibrators
 from softkin._core import checks
 from softkin._core.checks import Array
 from softkin._core.progress import track
@@ -18,11 +18,17 @@ from softkin._io.files import number
 from softkin.calibrators import Calibrator, TemperatureScaling
 from softkin.calibrators.held_out import cross_fit
 from softkin.decisions import select
-from softkin.evaluation import ood, sentence, settings
-from softkin.metrics import binning, catalogue, resampling, scopes
+from softkin.evaluation import in_memory, ood
+from softkin.evaluation.comparison import difference
+from softkin.evaluation.results import Difference, Evaluation, Verdict
+from softkin.metrics import binning, catalogue
 from softkin.metrics.catalogue import Metric
+from softkin.metrics.measurement import VALUES, MeasuredData, Settings, measure, measured, statistics
+from softkin.metrics.resampling import all_compared
+from softkin.metrics.scopes import Claims
 from softkin.predictions import Predictions
 from softkin.report import curves, decisions, matrix, mistakes, plain, rows
+from softkin.report.data import About, Abstention, ClassesOfModel, ModelPage, RiskCoverage, Variant
 
 CLASS_BINS = 15
 MOST_POINTS = 400  # of the risk–coverage curve: more than it has pixels
@@ -51,7 +57,8 @@ def build(
     resamples: int = 1000,
     seed: int = 0,
     progress: bool | None = None,
-) -> dict[str, Any]:
+    evaluated: Evaluation | None = None,
+) -> ModelPage:
     """Everything that the page of one model shows; docs/report.md describes each field.
 
     What temperature scaling and the best of the ``candidates`` (by NLL) would do is cross-fitted in two folds: each
@@ -80,13 +87,17 @@ def build(
         resamples: The number of resamples for an interval.
         seed: The seed of the resampling and of the two folds.
         progress: Whether to show a bar; by default on a terminal, for work longer than a second.
+        evaluated: The result of ``evaluation.evaluate`` for these predictions and settings, if the caller has it
+            already. The page shows its numbers.
 
     Returns:
         Plain data (dictionaries, lists, texts, numbers), which ``report.write`` turns into the page.
     """
     y = predictions.known_labels
-    level = checks.level(confidence)
-    checks.count(n_bins, "n_bins")
+    settings = Settings(checks.count(n_bins, "n_bins"), checks.level(confidence), resamples, seed)
+    if evaluated is None:
+        evaluated = in_memory.evaluated(predictions, settings)
+    check_evaluated(evaluated, predictions, settings)
     p, k = predictions.probabilities, predictions.num_classes
     names = mistakes.display_names(predictions.class_names, k)
     images = predictions.images if images is None else images
@@ -98,18 +109,16 @@ def build(
         alike = matrix.encoded(distances, num_classes=k, source=None, alpha=alpha, beta=beta, asymmetric=asymmetric)
         alike["mistakes"] = matrix.near_mistakes(distances, p, y)
     target = suited_target(p, y) if abstain is None else abstain
-    options: dict[str, Any] = {"n_bins": n_bins, "level": level, "resamples": resamples, "seed": seed}
-    threshold: dict[str, Any] = {"target": target, "abstain_confidence": abstain_confidence}
-    variants = [{"key": "raw", "name": "As it is", "note": None} | _variant(p, y, **options, **threshold)]
     tried, calibrated = _calibrated(predictions, candidates, n_bins, seed, progress)
-    all_probabilities = [p, *(changed for _, changed in calibrated)]
-    for about, changed in calibrated:
-        against = {"against_raw": _against(changed, p, y, **options)}
-        if about["key"] == "best" and len(calibrated) > 1:
-            against["against_temperature"] = _against(changed, calibrated[0][1], y, **options)
-        variants.append(about | _variant(changed, y, **options, **threshold) | against)
+    claims = [Claims.of(each, y) for each in (p, *(changed for _, changed in calibrated))]
+    abouts: list[About] = [{"key": "raw", "name": "As it is", "note": None}, *(about for about, _ in calibrated)]
+    measured = _measured(abouts, claims, evaluated, settings)
+    variants = [
+        _variant(about, each, own, settings, target, abstain_confidence)
+        for about, each, own in zip(abouts, claims, measured, strict=True)
+    ]
     shown = [mistake["row"] for variant in variants for mistake in variant["mistakes"]]
-    shown += [row for variant in variants for lines in variant["classes"]["mistakes"] for row, _ in lines]
+    shown += [int(row) for variant in variants for lines in variant["classes"]["mistakes"] for row, _ in lines]
     if pictures is not None or words is not None:  # all others while the budget lasts, wrong answers first
         shown += (p.argmax(dim=1) == y).to(torch.int8).argsort(stable=True).tolist()
     return {
@@ -124,8 +133,8 @@ def build(
         "num_classes": k,
         "class_names": names,
         "class_sizes": torch.bincount(y, minlength=k).tolist(),
-        "level": level,
-        "quantile": NormalDist().inv_cdf((1 + level) / 2),
+        "level": settings.level,
+        "quantile": NormalDist().inv_cdf((1 + settings.level) / 2),
         "resamples": resamples,
         "bins": sorted({*curves.BINS, n_bins}),
         "n_bins": n_bins,
@@ -135,11 +144,11 @@ def build(
         "variants": variants,
         "calibrators": tried,
         "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
-        "rows": rows.encoded(all_probabilities, y, predictions.sample_ids),
+        "rows": rows.encoded([each.probabilities for each in claims], y, predictions.sample_ids),
         "similarity": alike,
         "out_of_distribution": [ood.out_of_distribution(predictions, each) for each in unknown],
-        "mutual_information": ood.spread(predictions),
-        "decisions": decisions.build(predictions, distances=distances, confidence=level, seed=seed),
+        "mutual_information": evaluated.get("mutual_information"),
+        "decisions": decisions.build(predictions, distances=distances, confidence=settings.level, seed=seed),
     }
 
 
@@ -152,34 +161,77 @@ def suited_target(p: Tensor, y: Tensor) -> float | None:
 ROUND_RATES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
+class _Result(TypedDict):
+    """The numbers of one variant."""
+
+    verdict: Verdict
+    metrics: dict[str, MeasuredData]
+    against_raw: NotRequired[dict[str, Difference]]
+    against_temperature: NotRequired[dict[str, Difference]]
+
+
+def check_evaluated(evaluated: Evaluation, predictions: Predictions, settings: Settings) -> None:
+    """Refuse numbers of other predictions, or by other settings, than those of the page."""
+    if evaluated["digest"] != predictions.digest:
+        raise ValueError("`evaluated` must be the result of evaluation.evaluate for these predictions, got another's.")
+    for name in ("n_bins", "confidence", "resamples", "seed"):
+        used, asked = evaluated["settings"][name], getattr(settings, name)
+        if used != asked:
+            raise ValueError(f"`evaluated` must have the page's {name}, {asked:g}, got {used:g}.")
+
+
+def _measured(
+    abouts: Sequence[About], claims: Sequence[Claims], evaluated: Evaluation, settings: Settings
+) -> list[_Result]:
+    """The numbers of every variant: those of the evaluation for the model as it is, and new ones after calibrators.
+
+    Differences are paired, with intervals; one that contains 0 favours neither.
+    """
+    k = claims[0].num_classes
+    shown, compared = shown_metrics(k), catalogue.shown("compare", k)
+    results: list[_Result] = [
+        {"verdict": evaluated["verdict"], "metrics": {each.key: evaluated["metrics"][each.key] for each in shown}}
+    ]
+    made = [statistics(claims[0], compared, settings)]
+    for changed in claims[1:]:
+        made.append(statistics(changed, [*shown, *(each for each in compared if each not in shown)], settings))
+        own = measured({metric.key: made[-1][metric.key] for metric in shown}, settings)
+        verdict = in_memory.described(changed.pool("prediction"), own, settings)["verdict"]
+        results.append({"verdict": verdict, "metrics": {key: one.to_dict() for key, one in own.items()}})
+    for metric in compared if len(made) > 1 else ():
+        last_first = [each[metric.key] for each in reversed(made)]
+        pairs = all_compared(last_first, settings.level, settings.resamples, settings.seed)
+        for (a, b), comparison in pairs.items():
+            changed_place, other_place = len(made) - 1 - a, len(made) - 1 - b
+            against = "against_raw" if abouts[other_place]["key"] == "raw" else "against_temperature"
+            held = results[changed_place].setdefault(against, {})  # type: ignore[misc]
+            held[metric.key] = difference(comparison)
+    return results
+
+
 def _variant(
-    p: Tensor,
-    y: Tensor,
-    *,
-    n_bins: int,
-    level: float,
-    resamples: int,
-    seed: int,
+    about: About,
+    claims: Claims,
+    measured: _Result,
+    settings: Settings,
     target: float | None,
     abstain_confidence: float,
-) -> dict[str, Any]:
+) -> Variant:
     """The page's data of one set of probabilities."""
-    p, y = scopes.checked(p, y)
-    answers, outputs = scopes.pool(p, y, "prediction"), scopes.pool(p, y, "output")
-    how: dict[str, Any] = {"n_bins": n_bins, "confidence": level, "resamples": resamples, "seed": seed}
-    values = {metric.key: _measured(metric, p, y, **how) for metric in shown_metrics(p.shape[1])}
-    ece = metrics.interval(p, y, "ece_hist", **how)
-    gap = metrics.interval(p, y, "signed_gap", confidence=level, resamples=resamples, seed=seed)
-    cells = curves.of_pool(answers)
-    certified, rule = None, None
+    p, y = claims.probabilities, claims.labels
+    answers, outputs = claims.pool("prediction"), claims.pool("output")
+    certified: Abstention | None = None
+    rule = None
     if target is not None:
         selection = select(answers.scores, answers.is_hit[:, 0], risk=target, confidence=abstain_confidence)
         rule = selection.chosen
-        certified = {"rule": None if rule is None else asdict(rule), "text": str(selection)}
+        held: Any = None if rule is None else asdict(rule)
+        certified = {"rule": held, "text": str(selection)}
+    n_bins, level, seed = settings.n_bins, settings.level, settings.seed
     return {
-        "verdict": sentence.verdict(gap, ece, cells),
-        "metrics": values,
-        "prediction": curves.with_bins(answers, cells, n_bins, level, seed=seed),
+        **about,
+        **measured,
+        "prediction": curves.with_bins(answers, curves.of_pool(answers), n_bins, level, seed=seed),
         "output": curves.with_bins(outputs, curves.of_pool(outputs), n_bins, level, seed=seed),
         "risk_coverage": risk_coverage(
             answers.scores, answers.is_hit[:, 0], keep=() if rule is None else (rule.answered,)
@@ -191,40 +243,12 @@ def _variant(
 
 
 def shown_metrics(num_classes: int | None = None) -> list[Metric]:
-    """The metrics of a model's page: those of the cards, then the others."""
-    return [*catalogue.shown("card", num_classes), *catalogue.shown("page", num_classes)]
+    """The metrics of a model's page, all of which an evaluation has: those of the cards, then the others."""
+    shown = [*catalogue.shown("card", num_classes), *catalogue.shown("page", num_classes)]
+    return [metric for metric in shown if "evaluate" in metric.shown]
 
 
-def _measured(metric: Metric, p: Tensor, y: Tensor, *, n_bins: int, **how: Any) -> dict[str, Any]:
-    """A metric's value, its interval (on a card, or where it is cheap), and what chance or smoothing alone gives."""
-    binned = metric.with_bins(n_bins)
-    statistic = metric.statistic(p, y, **binned)
-    if "card" not in metric.shown and statistic.kind != "share":
-        measured = settings.plain(statistic.value())
-    else:
-        measured = settings.plain(resampling.interval(statistic, **how))
-        if metric.chance:
-            chance = metrics.when_calibrated(p, metric.key, confidence=how["confidence"], seed=how["seed"], **binned)
-            measured["calibrated"] = settings.plain(chance)
-    if metric.floor:
-        measured["floor"] = number(statistic.floor())
-    caveat = statistic.caveat()
-    return measured if caveat is None else measured | {"caveat": caveat}
-
-
-def _against(
-    changed: Tensor, other: Tensor, y: Tensor, *, n_bins: int, level: float, resamples: int, seed: int
-) -> dict[str, Any]:
-    """``changed`` minus ``other`` on the same samples, with intervals; one that contains 0 favours neither."""
-    differences = {}
-    for metric in catalogue.shown("compare", other.shape[1]):
-        how: dict[str, Any] = {"confidence": level, "resamples": resamples, "seed": seed, **metric.with_bins(n_bins)}
-        c = metrics.compare(changed, other, y, metric.key, **how)
-        differences[metric.key] = {part: number(getattr(c, part)) for part in ("difference", "low", "high")}
-    return differences
-
-
-def risk_coverage(scores: Tensor, hits: Tensor, *, keep: Sequence[int] = ()) -> dict[str, Any]:
+def risk_coverage(scores: Tensor, hits: Tensor, *, keep: Sequence[int] = ()) -> RiskCoverage:
     """The numbers of answered and of wrong samples at each threshold, from the strictest to none.
 
     Samples with equal scores are accepted together. If there are more than 400 thresholds, 400 are kept, evenly spread
@@ -240,25 +264,25 @@ def risk_coverage(scores: Tensor, hits: Tensor, *, keep: Sequence[int] = ()) -> 
         chosen = torch.unique(torch.searchsorted(size.to(torch.float64), wanted).clamp_(max=len(size) - 1))
         thresholds, size, right = thresholds[chosen], size[chosen], right[chosen]
     return {
-        "threshold": plain.numbers(thresholds.to(torch.float64)),
+        "threshold": plain.floats(thresholds),
         "answered": size.tolist(),
         "wrong": [int(total) - round(hit) for total, hit in zip(size.tolist(), right.tolist(), strict=True)],
     }
 
 
-def _classes(p: Tensor, y: Tensor) -> dict[str, Any]:
+def _classes(p: Tensor, y: Tensor) -> ClassesOfModel:
     """Class by class: the answers, the class's own reliability, its confusions and its surest mistakes."""
     answered = binning.by_answer(p, y)
     own = binning.class_curves(p, y, binning.equal_width(CLASS_BINS))
     lines = []
     for count, score, hit in zip(*(sums.tolist() for sums in (own.count, own.score_sum, own.hit_sum)), strict=True):
-        lines.append([[m, round(c), number(score[m], 6), round(hit[m])] for m, c in enumerate(count) if c])
+        lines.append([[m, round(c), round(score[m], 6), round(hit[m])] for m, c in enumerate(count) if c])
     instead, truly = mistakes.confusions(p, y)
     return {
         "answered": plain.whole(answered.count),
-        "score_sum": plain.numbers(answered.score_sum, 6),
+        "score_sum": plain.floats(answered.score_sum, 6),
         "right": plain.whole(answered.hit_sum),
-        "ece": plain.numbers(own.error(), 8),
+        "ece": plain.floats(own.error(), 8),
         "bins": lines,
         "instead": instead,
         "truly": truly,
@@ -272,7 +296,7 @@ def _calibrated(
     n_bins: int,
     seed: int,
     progress: bool | None,
-) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], Tensor]]]:
+) -> tuple[list[dict[str, Any]], list[tuple[About, Tensor]]]:
     """The result of each candidate, and (name, cross-fitted probabilities) of temperature scaling and the winner."""
     are_probabilities = predictions.are_probabilities
     z = predictions.probabilities if are_probabilities else predictions.logits
@@ -297,15 +321,15 @@ def _calibrated(
             about["failed"] = str(error)
             continue
         about["warnings"] = sorted({str(warning.message) for warning in said})
-        nll = metrics.nll(p, y)
-        shown = catalogue.shown("compare", p.shape[1])
-        about |= {metric.key: number(metric.statistic(p, y, **metric.with_bins(n_bins)).value()) for metric in shown}
+        shown = measure(Claims.of(p, y), catalogue.shown("compare", p.shape[1]), replace(VALUES, n_bins=n_bins))
+        about |= {key: number(one.value) for key, one in shown.items()}
+        nll = shown["nll"].value
         if isinstance(candidate, TemperatureScaling) and "temperature" not in kept:
             kept["temperature"] = (nll, candidate, p)
         if "best" not in kept or nll < kept["best"][0]:
             kept["best"] = (nll, candidate, p)
     tried.sort(key=lambda row: float(row.get("nll", "inf")))
-    calibrated = []
+    calibrated: list[tuple[About, Tensor]] = []
     for key, (_, candidate, p) in sorted(kept.items(), reverse=True):  # temperature first
         if key == "best" and "temperature" in kept and kept["temperature"][1] is candidate:
             continue
@@ -315,10 +339,11 @@ def _calibrated(
         if isinstance(candidate, TemperatureScaling):
             fitted = candidate.unfitted().fit(z, y, from_probabilities=are_probabilities, floor=floor)
             note += f" Fitted on the whole file, T = {fitted.temperature_:.3f}."
-        about = {"key": key, "name": in_words(candidate), "code": repr(candidate), "note": note}
+        kind: Literal["temperature", "best"] = "best" if key == "best" else "temperature"
+        told: About = {"key": kind, "name": in_words(candidate), "code": repr(candidate), "note": note}
         if isinstance(candidate, TemperatureScaling):
-            about["temperature"] = number(float(fitted.temperature_))
-        calibrated.append((about, p))
+            told["temperature"] = number(float(fitted.temperature_))
+        calibrated.append((told, p))
     return tried, calibrated
 
 

@@ -5,6 +5,7 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ SCRIPTS = (
 """The page's own code, joined into one closure; it uses no library"""
 
 
-def page(data: dict[str, Any]) -> str:
+def page(data: Mapping[str, Any]) -> str:
     """The HTML of a report.
 
     The first screen is plain HTML (``report.answers``) and is readable without the script. The data are JSON in a block
@@ -59,13 +60,13 @@ def page(data: dict[str, Any]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _file("template.html"))
 
 
-def embedded(data: dict[str, Any]) -> str:
+def embedded(data: Mapping[str, Any]) -> str:
     """JSON that is safe inside a script element: ASCII, without ``<``, ``>`` and ``&``."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def write(path: str | Path, data: dict[str, Any], *, force: bool = False) -> tuple[Path, Path]:
+def write(path: str | Path, data: Mapping[str, Any], *, force: bool = False) -> tuple[Path, Path]:
     """Write the page, and its data as JSON beside it; each file is written atomically.
 
     Args:

@@ -15,20 +15,21 @@ from torch import Tensor
 
 from softkin.metrics.binning import equal_width
 from softkin.report.curves import CELLS
+from softkin.report.data import ModelRows, RowsOfVariant
 
 STEPS = 218  # per cell: 300 · 218 codes fit into 16 bits
 BEST = 4  # classes to keep for each sample
 MANY = 20_000  # samples; above this only the winning class is kept
 
 
-def encoded(all_probabilities: Sequence[Tensor], labels: Tensor, ids: Tensor | Sequence[str] | None) -> dict[str, Any]:
+def encoded(all_probabilities: Sequence[Tensor], labels: Tensor, ids: Tensor | Sequence[str] | None) -> ModelRows:
     """Labels, ids, and for each variant the best classes of each row with their scores.
 
     A variant's ``best`` is None if it ranks the classes as the first variant does, as after temperature scaling.
     """
     n, k = all_probabilities[0].shape
     most = min(BEST if n <= MANY else 1, k)
-    variants: list[dict[str, Any]] = []
+    variants: list[RowsOfVariant] = []
     first: Tensor | None = None
     for p in all_probabilities:
         top = p.topk(most, dim=1)

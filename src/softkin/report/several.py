@@ -1,23 +1,25 @@
 """Several models on the same samples → the data of one page: a table, paired differences, classes, agreement."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import bdtr
 from torch import Tensor
 
-from softkin import evaluation, metrics
+from softkin import evaluation
 from softkin._core import checks
-from softkin._io.files import number
-from softkin.evaluation import sentence, settings
+from softkin._io.files import from_number
+from softkin.evaluation import in_memory
 from softkin.evaluation.comparison import aligned, resamples_for
-from softkin.evaluation.settings import Settings
-from softkin.metrics import catalogue, resampling, scopes
+from softkin.evaluation.results import Compared, Evaluation
+from softkin.metrics import catalogue
+from softkin.metrics.measurement import MeasuredData, Settings
 from softkin.predictions import Predictions
-from softkin.report.studies import build_comparison, column_data, pooled
+from softkin.report.comparison import build_comparison, column_data, pooled
+from softkin.report.data import Agreement, CellData, ClassesOfModels, ComparisonPage, TableRow
+from softkin.report.model import check_evaluated
 
 MOST = 20
 """The maximum number of models on one page, limited by distinguishable colours, dashes and markers"""
@@ -31,8 +33,9 @@ def build_models(
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
-    comparisons: Sequence[Mapping[str, Any]] | None = None,
-) -> dict[str, Any]:
+    comparisons: Sequence[Compared] | None = None,
+    evaluated: Sequence[Evaluation] | None = None,
+) -> ComparisonPage:
     """Everything that the page of several models shows; docs/report.md describes each field.
 
     Args:
@@ -43,6 +46,8 @@ def build_models(
         resamples: The number of resamples for an interval.
         seed: The seed of the resampling.
         comparisons: The result of ``evaluation.compare`` for these models, if the caller has it already.
+        evaluated: The result of ``evaluation.evaluate`` for each of them, with the same settings, if the caller has
+            them already. The page shows their numbers.
 
     Returns:
         Plain data for ``report.write``, of the same form as ``build_comparison``'s.
@@ -53,18 +58,19 @@ def build_models(
     first, *others = models
     in_order = [first, *(aligned(first, other) for other in others)]
     titles = _titles(models)
-    how: dict[str, Any] = {"n_bins": n_bins, "confidence": level, "resamples": resamples, "seed": seed}
+    settings = Settings(n_bins, level, resamples, seed)
     if comparisons is None:
-        comparisons = evaluation.compare(models, **how)
+        comparisons = evaluation.compare(models, n_bins=n_bins, confidence=level, resamples=resamples, seed=seed)
+    if evaluated is None:
+        evaluated = [in_memory.evaluated(model, settings) for model in models]
+    for model, known in zip(models, evaluated, strict=True):
+        check_evaluated(known, model, settings)
     keys = [f"m{place}" for place in range(len(models))]
     pairs = _pairs(comparisons, keys)
-    evaluated = [_measured(model, **how) for model in in_order]
     columns = [
-        metric
-        for metric in catalogue.shown("evaluate", first.num_classes)
-        if {"compare", "table"} & metric.shown and all(metric.key in row["metrics"] for row in evaluated)
+        metric for metric in catalogue.shown("evaluate", first.num_classes) if {"compare", "table"} & metric.shown
     ]
-    rows: list[dict[str, Any]] = [{"method": key, "cells": {}, "chosen": None, "target": None} for key in keys]
+    rows: list[TableRow] = [{"method": key, "cells": {}, "chosen": None, "target": None} for key in keys]
     for metric in columns:
         measured = [row["metrics"][metric.key] for row in evaluated]
         for row, cell in zip(rows, _marked(metric, measured, pairs, keys), strict=True):
@@ -74,7 +80,7 @@ def build_models(
     content = {
         "name": name or f"{len(models)} models compared",
         "subject": "models",
-        "notes": _notes(Settings(**how), len(models)),
+        "notes": _notes(settings, len(models)),
         "num_samples": len(first),
         "num_classes": first.num_classes,
         "class_names": next((model.class_names for model in models if model.class_names), None),
@@ -94,84 +100,43 @@ def _titles(models: Sequence[Predictions]) -> list[str]:
     return [name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, start=1)]
 
 
-def _pairs(comparisons: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[dict[str, Any]]:
+def _pairs(comparisons: Sequence[Compared], keys: Sequence[str]) -> list[Compared]:
     """The comparisons with keys instead of names, in the order in which ``evaluation.compare`` makes them."""
     places = [(a, b) for place, a in enumerate(keys) for b in keys[place + 1 :]]
-    parts = ("difference", "low", "high", "p_value", "significant")
-    pairs = []
+    pairs: list[Compared] = []
     for place, line in enumerate(comparisons):
         a, b = places[place % len(places)]
-        pairs.append({"metric": line["metric"], "a": a, "b": b} | {part: line[part] for part in parts})
+        pairs.append({**line, "a": a, "b": b})
     return pairs
-
-
-def _measured(model: Predictions, *, n_bins: int, confidence: float, resamples: int, seed: int) -> dict[str, Any]:
-    """The metrics of the table with their intervals, and the verdict."""
-    p, y = scopes.checked(model.probabilities, model.known_labels)
-    shown = [metric for metric in catalogue.shown("evaluate", p.shape[1]) if {"compare", "table"} & metric.shown]
-    cells: dict[str, Any] = {}
-    for metric in shown:
-        statistic = metric.statistic(p, y, **metric.with_bins(n_bins))
-        if metric.interval == "asked" or statistic.no_resampling is not None:
-            cell = settings.plain(statistic.value())
-        else:
-            cell = settings.plain(resampling.interval(statistic, confidence, resamples, seed))
-        if metric.chance:
-            chance = metrics.when_calibrated(
-                p, metric.key, confidence=confidence, seed=seed, **metric.with_bins(n_bins)
-            )
-            cell["calibrated"] = number(float(chance))
-        if metric.floor:
-            cell["floor"] = number(statistic.floor())
-        cell["caveat"] = statistic.caveat()
-        cells[metric.key] = cell
-    pool = scopes.pool(p, y, "prediction")
-    ends = {
-        key: resampling.interval(
-            catalogue.METRICS[key].statistic(p, y, **catalogue.METRICS[key].with_bins(n_bins)),
-            confidence,
-            resamples,
-            seed,
-        )
-        for key in ("signed_gap", "ece_hist")
-    }
-    cells_of = sentence.cells(pool)
-    return {"metrics": cells, "verdict": sentence.verdict(ends["signed_gap"], ends["ece_hist"], cells_of)}
 
 
 def _marked(
     metric: catalogue.Metric,
-    measured: Sequence[Mapping[str, Any]],
-    pairs: Sequence[Mapping[str, Any]],
+    measured: Sequence[MeasuredData],
+    pairs: Sequence[Compared],
     keys: Sequence[str],
-) -> list[dict[str, Any]]:
+) -> list[CellData]:
     """The cells of a column, with the best marked, and those that are not significantly worse."""
-    cells = [
-        {
-            "mean": cell["value"], "std": None, "n": 1, "values": [cell["value"]], "low": cell.get("low"),
-            "high": cell.get("high"), "calibrated": cell.get("calibrated"), "floor": cell.get("floor"),
-            "best": False, "tie": False, "p_value": None,
-        }
+    cells: list[CellData] = [
+        {**cell, "std": None, "n": 1, "values": [cell["value"]], "best": False, "tie": False, "p_value": None}
         for cell in measured
-    ]  # fmt: skip
+    ]
     own = {frozenset((pair["a"], pair["b"])): pair for pair in pairs if pair["metric"] == metric.key}
     ranked = [
-        place
-        for place, cell in enumerate(measured)
-        if isinstance(cell["value"], int | float) and cell["caveat"] is None
+        place for place, cell in enumerate(measured) if isinstance(cell["value"], int | float) and "caveat" not in cell
     ]
     if metric.larger_is_better is None or not own or len(ranked) < 2:
         return cells
-    best = min(ranked, key=lambda place: metric.cost(float(measured[place]["value"])))
+    best = min(ranked, key=lambda place: metric.cost(from_number(measured[place]["value"])))
     cells[best]["best"] = True
     for place in ranked:
         if place != best:
             pair = own[frozenset((keys[place], keys[best]))]
-            cells[place] |= {"p_value": pair["p_value"], "tie": not pair["significant"]}
+            cells[place].update({"p_value": pair["p_value"], "tie": not pair["significant"]})
     return cells
 
 
-def _classes(answers: Tensor, y: Tensor, num_classes: int, keys: Sequence[str], tail: float) -> dict[str, Any]:
+def _classes(answers: Tensor, y: Tensor, num_classes: int, keys: Sequence[str], tail: float) -> ClassesOfModels:
     """For each class, how many samples each model gets right, which model leads, and whether that is beyond chance.
 
     McNemar's exact test compares the best model with each other one on the samples of the class. The largest of these
@@ -186,7 +151,7 @@ def _classes(answers: Tensor, y: Tensor, num_classes: int, keys: Sequence[str], 
     for model, hit in enumerate(hits):
         gains = torch.bincount(y[ahead & ~hit], minlength=num_classes).numpy()
         losses = torch.bincount(y[~ahead & hit], minlength=num_classes).numpy()
-        p = np.minimum(1.0, 2 * binom.cdf(np.minimum(gains, losses), gains + losses, 0.5))
+        p = np.minimum(1.0, 2 * bdtr(np.minimum(gains, losses), gains + losses, 0.5))
         p_values = np.where(best.numpy() == model, p_values, np.maximum(p_values, p))
     level = (right == right.max(dim=0).values).sum(dim=0) > 1
     return {
@@ -207,7 +172,7 @@ def _holm(p_values: NDArray[np.float64], tail: float) -> list[bool]:
     return results
 
 
-def _agreement(answers: Tensor, y: Tensor) -> dict[str, Any]:
+def _agreement(answers: Tensor, y: Tensor) -> Agreement:
     """For every two models, the share of samples with the same answer, and with the same wrong answer."""
     n = len(y)
     wrong = answers != y
@@ -220,7 +185,7 @@ def _agreement(answers: Tensor, y: Tensor) -> dict[str, Any]:
 def _notes(settings: Settings, count: int) -> list[str]:
     pairs = f"{count * (count - 1) // 2} paired comparison{'s' if count > 2 else ''} per metric"
     return [
-        f"Below each value is its {100 * settings.confidence:g} % interval from {settings.resamples:,} resamples "
+        f"Below each value is its {100 * settings.level:g} % interval from {settings.resamples:,} resamples "
         "of whole samples, and in brackets the value that a perfectly calibrated model would have with as many "
         "samples.",
         f"Bold: best. ≈: not significantly worse than the best on the same samples ({pairs}, from "

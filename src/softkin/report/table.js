@@ -10,10 +10,10 @@ const shownMethods = () => data.methods.filter((m) => state.methods.has(m.key)).
 function cellText(column, cell) {
   const scale = column.percent ? 100 : 1, digits = column.percent ? (column.key.startsWith("ece") ? 2 : 1) : 3;
   const text = (v) => `${column.signed && v > 0 ? "+" : ""}${fixed(v === null ? null : scale * Number(v), digits)}`;
-  const beside = [exists(cell.calibrated) ? fixed(scale * Number(cell.calibrated), digits) : "", exists(cell.floor) ? `floor ${fixed(scale * Number(cell.floor), digits)}` : ""].filter(Boolean);
+  const beside = [cell.when_calibrated ? fixed(scale * Number(cell.when_calibrated.value), digits) : "", exists(cell.floor) ? `floor ${fixed(scale * Number(cell.floor), digits)}` : ""].filter(Boolean);
   const spread = exists(cell.std) ? `±${THIN}${fixed(scale * Number(cell.std), digits)}` : "";
   const between = data.subject === "models" && exists(cell.low) ? `${text(cell.low)} to ${text(cell.high)}` : "";
-  return [text(cell.mean), spread, beside.join(", "), between];
+  return [text(cell.value), spread, beside.join(", "), between];
 }
 
 function tableSection() {
@@ -29,7 +29,7 @@ function tableSection() {
   });
   const sorted = () => {
     const key = state.tableSort, turn = state.tableRising ? 1 : -1;
-    const mean = (r) => (r.cells[key] && exists(r.cells[key].mean) ? Number(r.cells[key].mean) : null);
+    const mean = (r) => (r.cells[key] && exists(r.cells[key].value) ? Number(r.cells[key].value) : null);
     return key === null ? rows : [...rows].sort((a, b) => (mean(a) === null || mean(b) === null ? Number(mean(a) === null) - Number(mean(b) === null) : turn * (mean(a) - mean(b))));
   };
   watch(["tableSort", "tableRising"], () => {
@@ -47,8 +47,8 @@ function tableSection() {
             const mark = cell.best ? "best" : cell.tie ? "tie" : null;
             return el(
               "td",
-              { "data-column": column.key, "data-value": cell.mean },
-              el("span", { class: mark, "data-value": cell.mean }, text),
+              { "data-column": column.key, "data-value": cell.value },
+              el("span", { class: mark, "data-value": cell.value }, text),
               cell.tie && !cell.best ? el("span", { class: "tie-mark", title: "not significantly worse than the best" }, " ≈") : null,
               std ? el("span", { class: "std" }, ` ${std}`) : null,
               between ? el("span", { class: "note" }, between) : null,

@@ -1,19 +1,42 @@
-// The form of the data that the page reads: the JSON file beside it. docs/report.md says what each field means;
-// report/build.py, comparison.py and models.py make them. A change of meaning raises plain.VERSION.
+// The form of the data that the page reads: the JSON file beside it. Written by scripts/page_types.py from
+// report/data.py; docs/report.md says what each field means.
 
 /** A number, null where there is none, "Infinity" or "-Infinity". */
 type Plain = number | null | "Infinity" | "-Infinity";
 
-interface Cells {
-  count: number[];
-  score_sum: number[];
-  hit_sum: number[];
-  /** Of a number of bins that does not divide 300. */
-  exact?: Record<string, { count: number[]; score_sum: number[]; hit_sum: number[] }>;
-  bands?: Record<string, [Plain[], Plain[]]>;
+/** The page of one model. */
+interface ModelPage {
+  format: "softkin report";
+  version: number;
+  softkin: string;
+  name: string;
+  source: string | null;
+  num_classes: number;
+  class_names: string[];
+  kind: "model";
+  num_samples: number;
+  bins: number[];
+  metrics: MetricData[];
+  are_probabilities: boolean;
+  class_sizes: number[];
+  level: number;
+  quantile: number;
+  resamples: number;
+  n_bins: number;
+  abstain: Target;
+  class_bins: number;
+  variants: Variant[];
+  calibrators: Record<string, any>[];
+  samples: Record<string, Sample>;
+  rows: ModelRows;
+  similarity: Similarity | null;
+  out_of_distribution: Unknown[];
+  mutual_information: Disagreement | null;
+  decisions: Record<string, any> | null;
 }
 
-interface MetricAbout {
+/** Plain data for a page that shows a metric. */
+interface MetricData {
   key: string;
   name: string;
   title: string;
@@ -24,24 +47,36 @@ interface MetricAbout {
   signed: boolean;
   at_most: number | null;
   winner: string;
-  shown: string[];
+  shown: ("evaluate" | "compare" | "select" | "record" | "table" | "paper" | "card" | "page")[];
 }
 
-interface Measured {
-  value: Plain;
-  low?: Plain;
-  high?: Plain;
-  calibrated?: { value: Plain; low: Plain; high: Plain };
-  floor?: Plain;
-  caveat?: string;
+/** The error rate that the threshold must keep. */
+interface Target {
+  target: number | null;
+  confidence: number;
+  asked: boolean;
 }
 
-interface Difference {
-  difference: Plain;
-  low: Plain;
-  high: Plain;
+/** One set of probabilities of the model. */
+interface Variant {
+  key: "raw" | "temperature" | "best";
+  name: string;
+  note: string | null;
+  code?: string;
+  temperature?: Plain;
+  verdict: Verdict;
+  metrics: Record<string, MeasuredData>;
+  against_raw?: Record<string, Difference>;
+  against_temperature?: Record<string, Difference>;
+  prediction: Cells;
+  output: Cells;
+  risk_coverage: RiskCoverage;
+  abstention: Abstention | null;
+  classes: ClassesOfModel;
+  mistakes: Mistake[];
 }
 
+/** A model in plain words. */
 interface Verdict {
   kind: "over" | "under" | "mixed" | "unknown" | "calibrated";
   headline: string;
@@ -49,6 +84,56 @@ interface Verdict {
   at: number | null;
 }
 
+/** ``Measured`` as plain data; what there is none of is left out. */
+interface MeasuredData {
+  value: Plain;
+  low?: Plain;
+  high?: Plain;
+  level?: number;
+  when_calibrated?: MeasuredData;
+  floor?: Plain;
+  caveat?: string;
+  no_interval?: string;
+  absent?: string;
+}
+
+/** A metric of one model minus that of another, on the same samples. */
+interface Difference {
+  difference: Plain;
+  low: Plain;
+  high: Plain;
+}
+
+/** Sums in 300 cells, which add up to bins. */
+interface Cells {
+  count: number[];
+  score_sum: number[];
+  hit_sum: number[];
+  exact?: Record<string, Sums>;
+  bands?: Record<string, Plain[][]>;
+}
+
+/** Sums over the scores of each bin or cell. */
+interface Sums {
+  count: number[];
+  score_sum: number[];
+  hit_sum: number[];
+}
+
+/** The numbers of answered and of wrong samples at each threshold. */
+interface RiskCoverage {
+  threshold: number[];
+  answered: number[];
+  wrong: number[];
+}
+
+/** The certified threshold, if there is one. */
+interface Abstention {
+  rule: Rule | null;
+  text: string;
+}
+
+/** A threshold on the confidence. */
 interface Rule {
   threshold: number;
   answered: number;
@@ -58,34 +143,28 @@ interface Rule {
   bound: number;
 }
 
-interface Variant {
-  key: "raw" | "temperature" | "best";
-  name: string;
-  note: string | null;
-  code?: string;
-  temperature?: Plain;
-  verdict: Verdict;
-  metrics: Record<string, Measured>;
-  against_raw?: Record<string, Difference>;
-  against_temperature?: Record<string, Difference>;
-  prediction: Cells;
-  output: Cells;
-  risk_coverage: { threshold: number[]; answered: number[]; wrong: number[] };
-  abstention: { rule: Rule | null; text: string } | null;
-  classes: {
-    answered: number[];
-    score_sum: number[];
-    right: number[];
-    ece: number[];
-    /** Of each class [bin, count, score_sum, hits]. */
-    bins: [number, number, number, number][][];
-    instead: [number, number][][];
-    truly: [number, number][][];
-    mistakes: [number, number][][];
-  };
-  mistakes: { row: number; answer: number; confidence: number; truth: number; best: [number, number][] }[];
+/** Class by class: the answers, the class's own reliability, its confusions and its surest mistakes. */
+interface ClassesOfModel {
+  answered: number[];
+  score_sum: number[];
+  right: number[];
+  ece: number[];
+  bins: number[][][];
+  instead: number[][][];
+  truly: number[][][];
+  mistakes: number[][][];
 }
 
+/** A wrong answer. */
+interface Mistake {
+  row: number;
+  answer: number;
+  confidence: number;
+  truth: number;
+  best: number[][];
+}
+
+/** A sample that the page can show. */
 interface Sample {
   label: number;
   id?: string | number;
@@ -93,8 +172,24 @@ interface Sample {
   image?: string;
 }
 
+/** All samples in a compact form. */
+interface ModelRows {
+  count: number;
+  most: number;
+  steps: number;
+  label: string;
+  ids: (string | number)[] | null;
+  variants: RowsOfVariant[];
+}
+
+/** The best classes of each row and their scores, packed. */
+interface RowsOfVariant {
+  best: string | null;
+  score: string;
+}
+
+/** Class distances in a compact form, and the values with which the page starts. */
 interface Similarity {
-  name?: string;
   source: string | null;
   alpha: number;
   beta: number;
@@ -102,9 +197,82 @@ interface Similarity {
   step: number[];
   codes: string;
   order: number[];
-  mistakes?: { nearest: number; wrong: number; near: number; chance: number };
+  name?: string;
+  as_it_is?: boolean;
+  mistakes?: NearMistakes;
 }
 
+/** How many wrong answers are among the classes nearest to the true one. */
+interface NearMistakes {
+  nearest: number;
+  wrong: number;
+  near: number;
+  chance: number;
+}
+
+/** A set of out-of-distribution samples, with the detection by each score. */
+interface Unknown {
+  name: string | null;
+  num_samples: number;
+  scores: Record<string, Detection>;
+}
+
+/** How well a score detects out-of-distribution samples. */
+interface Detection {
+  auroc: Plain;
+  fpr_at_95: Plain;
+}
+
+/** The mutual information of label and members: its mean, and how well each score detects wrong answers. */
+interface Disagreement {
+  mean: Plain;
+  auroc_of_errors: Record<string, Plain>;
+}
+
+/** The page of a study's methods, or of several models. */
+interface ComparisonPage {
+  format: "softkin report";
+  version: number;
+  softkin: string;
+  name: string;
+  source: string | null;
+  num_classes: number;
+  class_names: string[];
+  kind: "comparison";
+  subject: "methods" | "models";
+  num_samples: number;
+  bins: number[];
+  metrics: MetricData[];
+  notes: string[];
+  recommendation: string[];
+  seeds: number[];
+  methods: Method[];
+  table: TableData;
+  curves: Record<string, Curves> | null;
+  sweep: Sweep | null;
+  ood: UnknownOfMethods[] | null;
+  histories: History[] | null;
+  similarity: Similarity[] | null;
+  verdicts: Record<string, Verdict> | null;
+  pairs: Compared[] | null;
+  classes: ClassesOfModels | null;
+  agreement: Agreement | null;
+}
+
+/** A method or a model. */
+interface Method {
+  key: string;
+  name: string;
+  short?: string;
+}
+
+/** The table. */
+interface TableData {
+  columns: Column[];
+  rows: TableRow[];
+}
+
+/** A column of the table. */
 interface Column {
   key: string;
   title: string;
@@ -114,20 +282,57 @@ interface Column {
   explained?: string;
 }
 
-interface Cell {
-  mean: Plain;
-  std: Plain;
-  n: number;
-  values: Plain[];
-  calibrated?: Plain;
-  floor?: Plain;
+/** A method or a model. */
+interface TableRow {
+  method: string;
+  cells: Record<string, CellData>;
+  chosen: string | null;
+  target: string | null;
+}
+
+/** A cell of a table: a metric of a model, or of a method with its mean over seeds. */
+interface CellData {
+  value: Plain;
   low?: Plain;
   high?: Plain;
+  level?: number;
+  when_calibrated?: MeasuredData;
+  floor?: Plain;
+  caveat?: string;
+  no_interval?: string;
+  absent?: string;
+  std?: Plain;
+  n?: number;
+  values?: Plain[];
   best?: boolean;
   tie?: boolean;
   p_value?: number | null;
 }
 
+/** The reliability of one method. */
+interface Curves {
+  num_samples: number;
+  prediction: PooledCells;
+  output: PooledCells;
+}
+
+/** Cells of all seeds, and the ECE of each seed for each number of bins. */
+interface PooledCells {
+  count: number[];
+  score_sum: number[];
+  hit_sum: number[];
+  exact?: Record<string, Sums>;
+  bands?: Record<string, Plain[][]>;
+  ece: Record<string, number[]>;
+}
+
+/** All values that were tried. */
+interface Sweep {
+  letters?: Record<string, string>;
+  points: SweepPoint[];
+}
+
+/** A set of values that a method tried, with its validation metrics. */
 interface SweepPoint {
   method: string;
   values: Record<string, number>;
@@ -137,63 +342,123 @@ interface SweepPoint {
   chosen: number;
 }
 
-interface ModelRows {
-  count: number;
-  most: number;
-  steps: number;
-  label: string;
-  ids: (string | number)[] | null;
-  variants: { best: string | null; score: string }[];
+/** An out-of-distribution set: the scores of each method in cells, and how well they detect it. */
+interface UnknownOfMethods {
+  name: string;
+  count: Record<string, number[]>;
+  mean: Record<string, number>;
+  auroc: Record<string, number>;
+  fpr_at_95: Record<string, number>;
+  auroc_mutual_information?: Record<string, number>;
 }
 
-interface PageData {
+/** The curves of one training. */
+interface History {
+  method: string;
+  seed: number;
+  epochs: number[];
+  values: Record<string, Plain[]>;
+}
+
+/** A paired comparison of two models in one metric. */
+interface Compared {
+  difference: Plain;
+  low: Plain;
+  high: Plain;
+  metric: string;
+  a: string;
+  b: string;
+  p_value: number;
+  significant: boolean;
+}
+
+/** For each class, how many samples each model gets right, which one leads, and whether that is beyond chance. */
+interface ClassesOfModels {
+  size: number[];
+  right: Record<string, number[]>;
+  best: (number | null)[];
+  beyond_chance: boolean[];
+}
+
+/** For every two models, the share of samples with the same answer, and with the same wrong answer. */
+interface Agreement {
+  same: number[][];
+  same_mistake: number[][];
+  all_right: number;
+  all_wrong: number;
+}
+
+/** The page of a similarity. */
+interface InspectionPage {
   format: "softkin report";
   version: number;
-  kind: string;
   softkin: string;
   name: string;
   source: string | null;
-  num_samples: number;
   num_classes: number;
   class_names: string[];
-  bins: number[];
-  metrics: MetricAbout[];
+  kind: "similarity";
+  similarity: Similarity;
+  merges: any[];
+  oddities: Oddity[];
+  rows: Record<string, number>[];
+  uniform_epsilon: number;
+  fixes: Record<string, any>;
+}
 
-  // One model
+/** Something that looks wrong in a row of a similarity. */
+interface Oddity {
+  kind: string;
+  k: number;
+  words: string;
+}
+
+/** The fields of all pages; of a field that differs from page to page, nothing is known. */
+interface PageData {
+  format: "softkin report";
+  version: number;
+  softkin: string;
+  name: string;
+  source: string | null;
+  num_classes: number;
+  class_names: string[];
+  kind: "comparison" | "model" | "similarity";
+  num_samples: number;
+  bins: number[];
+  metrics: MetricData[];
   are_probabilities: boolean;
   class_sizes: number[];
   level: number;
   quantile: number;
   resamples: number;
   n_bins: number;
-  abstain: { target: number | null; confidence: number; asked: boolean };
+  abstain: Target;
   class_bins: number;
   variants: Variant[];
-  calibrators: any[];
+  calibrators: Record<string, any>[];
   samples: Record<string, Sample>;
-  out_of_distribution: { name: string | null; num_samples: number; scores: Record<string, { auroc: number; fpr_at_95: number }> }[];
-  mutual_information: { mean: number; auroc_of_errors: Record<string, number | null> } | null;
-  /** Of a model `ModelRows`, of a similarity's page its own. */
   rows: any;
-
-  // A comparison: the methods of a study, or several models
+  similarity: any;
+  out_of_distribution: Unknown[];
+  mutual_information: Disagreement | null;
+  decisions: Record<string, any> | null;
   subject: "methods" | "models";
   notes: string[];
   recommendation: string[];
   seeds: number[];
-  methods: { key: string; name: string; short?: string }[];
-  table: { columns: Column[]; rows: { method: string; cells: Record<string, Cell>; chosen: string | null; target: unknown }[] };
-  curves: Record<string, { num_samples: number; prediction: Cells & { ece: Record<string, number[]> }; output: Cells & { ece: Record<string, number[]> } }> | null;
-  sweep: { letters?: Record<string, string>, points: SweepPoint[] } | null;
-  ood: { name: string; count: Record<string, number[]>; mean: Record<string, number>; auroc: Record<string, number>; fpr_at_95: Record<string, number>; auroc_mutual_information?: Record<string, number> }[] | null;
-  histories: { method: string; seed: number; epochs: number[]; values: Record<string, Plain[]> }[] | null;
+  methods: Method[];
+  table: TableData;
+  curves: Record<string, Curves> | null;
+  sweep: Sweep | null;
+  ood: UnknownOfMethods[] | null;
+  histories: History[] | null;
   verdicts: Record<string, Verdict> | null;
-  pairs: (Difference & { metric: string; a: string; b: string; p_value: number; significant: boolean })[] | null;
-  classes: { size: number[]; right: Record<string, number[]>; best: (number | null)[]; beyond_chance: boolean[] } | null;
-  agreement: { same: number[][]; same_mistake: number[][]; all_right: number; all_wrong: number } | null;
-
-  /** One of a model's page, a list on that of a study. */
-  similarity: any;
-  /** What another file of this folder adds. */
+  pairs: Compared[] | null;
+  classes: ClassesOfModels | null;
+  agreement: Agreement | null;
+  merges: any[];
+  oddities: Oddity[];
+  uniform_epsilon: number;
+  fixes: Record<string, any>;
   [added: string]: any;
 }

@@ -23,7 +23,14 @@ def row(method, hist, nll, accuracy, *, marks="", gap=0.0, n=5, std=(0.0, 0.0, 0
 
     def cell(mean, letter, deviation=0.0):
         values = tuple(mean + deviation * PATTERN[(seed + shift) % 5] for seed in range(n))
-        return Cell(mean, deviation if n > 1 else None, n, values, best=letter.upper() in marks, tie=letter in marks)
+        return Cell(
+            mean,
+            std=deviation if n > 1 else None,
+            n=n,
+            values=values,
+            best=letter.upper() in marks,
+            tie=letter in marks,
+        )
 
     cells = {
         key: cell(mean, letter, deviation)
@@ -162,7 +169,7 @@ def test_a_point_of_calibration_error_excludes_no_method_that_is_far_better():
     assert recommend(rows)[1].startswith("Use Dir-ODIR: Hist P 2.9 %, accuracy 45.5 %, NLL 2.155.")
     far = [rows[0], row("dir-odir", 0.032, 2.155, 0.455, marks="NA"), rows[2]]
     assert recommend(far)[1].startswith("Use uniform+TS")
-    cells = {**rows[1].cells, "ece_hist": replace(rows[1].cells["ece_hist"], one_bin=True)}
+    cells = {**rows[1].cells, "ece_hist": replace(rows[1].cells["ece_hist"], caveat="all scores share one bin")}
     assert recommend([rows[0], replace(rows[1], cells=cells), rows[2]])[1].startswith("Use uniform+TS")
 
 
@@ -237,7 +244,7 @@ def test_a_gap_within_two_deviations_is_chance():
 
 def test_a_training_that_failed_is_named_once():
     def of(method, accuracies):
-        cells = {"accuracy": Cell(fmean(accuracies), 0.1, len(accuracies), tuple(accuracies))}
+        cells = {"accuracy": Cell(fmean(accuracies), std=0.1, n=len(accuracies), values=tuple(accuracies))}
         return Row(method, methods.title(method), cells)
 
     rows = [of("one-hot", [0.82, 0.83, 0.81]), of("uniform", [0.83, 0.1, 0.84]), of("uniform+ts", [0.83, 0.1, 0.84])]

@@ -17,7 +17,8 @@ class Done(dict):
 
     def finish(self, plan, base, values, seed, *, epochs=None, nll=1.0, accuracy=0.9, output=0.1):
         job = plan.training(base, values, seed, epochs=epochs)
-        self[job.digest] = {"metrics": {"nll": nll, "accuracy": accuracy, "ece_hist_output": output}}
+        measured = {"nll": nll, "accuracy": accuracy, "ece_hist_output": output}
+        self[job.digest] = {"metrics": {key: {"value": value} for key, value in measured.items()}}
         return job
 
 
@@ -106,7 +107,7 @@ def test_choice_by_validation_nll():
         done.finish(plan, "we", {"alpha": 0.1, "beta": beta}, 0, nll=nll)
     search = plan.search("we", 0, done.get)
     assert search.chosen.values == {"alpha": 0.1, "beta": 2.0}
-    assert [trial.to_dict()["validation"]["nll"] for trial in search.trials] == [0.5, 0.3, 0.4]
+    assert [trial.to_dict()["validation"]["nll"]["value"] for trial in search.trials] == [0.5, 0.3, 0.4]
     job = plan.result("we", 0, done.get)
     assert job.run.choice.run == search.chosen.job.digest
     assert [trial["values"]["beta"] for trial in job.run.choice.tried] == [1.0, 2.0, 4.0]

@@ -7,7 +7,8 @@ import pytest
 
 from softkin import SoftkinError
 from softkin._io import bundles
-from softkin.lab.study.records import Kept, Records, keep, kept_in, read
+from softkin.lab.study.records import Kept, Records, keep, kept_in, measured, read
+from softkin.metrics.measurement import Measured
 from study_parts import kept
 
 
@@ -16,12 +17,12 @@ def done(tmp_path):
     records = Records(tmp_path)
     records.path("run").mkdir(parents=True)
     (records.path("run") / "test.bin").write_bytes(b"predictions")
-    records.commit("run", {"kind": "distances", "metrics": {"nll": 0.5}}, ["test.bin"])
+    records.commit("run", {"kind": "distances", "metrics": {"nll": {"value": 0.5}}}, ["test.bin"])
     return records
 
 
 def test_a_record_says_that_a_run_is_done(done, tmp_path):
-    assert Records(tmp_path).find("run")["metrics"] == {"nll": 0.5}
+    assert Records(tmp_path).find("run")["metrics"] == {"nll": {"value": 0.5}}
     assert done.state("run") == "done"
     assert done.state("other") == "absent"
 
@@ -103,10 +104,10 @@ BAD_STUDIES = (
     ("{", "damaged"),
     (sealed(format=99), "format 99.*update softkin"),
     ("[]", "damaged"),
-    ('{"format": 1}', "damaged: it lacks 'checksum'"),
-    (sealed(format=1), "damaged: it lacks 'data'"),
-    (sealed(format=1, data={}, spec={}), "it lacks 'source'"),
-    (sealed(format=1, data=[1], spec=3), "damaged"),
+    ('{"format": 2}', "damaged: it lacks 'checksum'"),
+    (sealed(format=2), "damaged: it lacks 'data'"),
+    (sealed(format=2, data={}, spec={}), "it lacks 'source'"),
+    (sealed(format=2, data=[1], spec=3), "damaged"),
     ("[" * 100_000, "nested too deeply"),
     ("\x00\xff", "damaged"),
 )
@@ -184,9 +185,18 @@ def test_of_two_studies_that_start_at_once_in_one_folder_one_is_refused(tmp_path
 def test_infinite_metrics_are_written_as_text_and_read_as_numbers(tmp_path):
     records = Records(tmp_path)
     records.path("run").mkdir(parents=True)
-    metrics = {"nll": math.inf, "accuracy": 0.5, "when_calibrated": {"ece_hist": {"mean": 0.1}}}
-    records.commit("run", {"kind": "distances", "metrics": metrics, "tried": [{"validation": metrics}]}, [])
+    chance = Measured(0.1, 0.05, 0.2, 0.95)
+    metrics = {"nll": Measured(math.inf), "ece_hist": Measured(0.5, when_calibrated=chance, caveat="one bin")}
+    written = {key: one.to_dict() for key, one in metrics.items()}
+    records.commit("run", {"kind": "distances", "metrics": written}, [])
     plain = json.loads((records.path("run") / "record.json").read_text(), parse_constant=pytest.fail)
-    assert plain["metrics"]["nll"] == "Infinity"
-    assert Records(tmp_path).find("run")["metrics"] == metrics
-    assert Records(tmp_path).find("run")["tried"][0]["validation"]["nll"] == math.inf
+    assert plain["metrics"]["nll"] == {"value": "Infinity"}
+    assert measured(Records(tmp_path).find("run")) == metrics
+
+
+@pytest.mark.parametrize("metrics", [{"nll": 0.5}, {"nll": {}}, {"nll": {"value": [1]}}, {"nll": None}])
+def test_metrics_of_another_form_are_refused(tmp_path, metrics):
+    records = Records(tmp_path)
+    records.path("run").mkdir(parents=True)
+    records.commit("run", {"kind": "distances", "metrics": metrics}, [])
+    assert Records(tmp_path).find("run") is None

@@ -449,7 +449,7 @@ def test_own_features_and_out_of_distribution(tmp_path):
     for result in study.results(tmp_path / "s"):
         assert result.ood("uniform").labels is None
         assert len(result.ood("uniform")) == 50
-        assert 0 <= result.metrics["auroc uniform"] <= 1
+        assert 0 <= result.metrics["auroc uniform"].value <= 1
     assert "WE+TS" in table.to_markdown()
 
 

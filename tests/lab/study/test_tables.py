@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from softkin import SoftkinError, metrics
+from softkin import SoftkinError, evaluation, metrics
 from softkin.lab.study import measure, significance
 from softkin.lab.study.significance import Resamples, verdict
 from softkin.lab.study.tables import Cell, Column, Row, Table, build
-from softkin.metrics.catalogue import METRICS
 from softkin.metrics.statistics import Mean, Share
 from softkin.predictions import Predictions
 from study_parts import kept, made
@@ -41,7 +40,7 @@ def test_means_and_deviations(five, tmp_path):
     ]
     cell = five.row("one-hot").cells["nll"]
     assert cell.values == pytest.approx(first)
-    assert cell.mean == pytest.approx(np.mean(first))
+    assert cell.value == pytest.approx(np.mean(first))
     assert cell.std == pytest.approx(np.std(first, ddof=1))
     assert cell.n == 5
 
@@ -72,15 +71,15 @@ def test_no_winner_by_kde_output_nor_by_the_gap(five):
             assert not row.cells[key].best
             assert not row.cells[key].tie
             assert row.cells[key].p_value is None
-    assert five.row("one-hot").cells["signed_gap"].mean > 0.05
+    assert five.row("one-hot").cells["signed_gap"].value > 0.05
 
 
 def test_perfect_calibration_stands_beside_every_ece(five, tmp_path):
     p = made(tmp_path, "one-hot", 0, 2.5).test().probabilities
     for key in ("ece_hist", "ece_hist_output", "ece_kde", "ece_kde_output"):
         cell = five.row("one-hot").cells[key]
-        assert cell.calibrated == pytest.approx(metrics.when_calibrated(p, key, draws=100), rel=0.2)
-    assert five.row("one-hot").cells["nll"].calibrated is None
+        assert cell.chance == pytest.approx(metrics.when_calibrated(p, key), rel=0.2)
+    assert five.row("one-hot").cells["nll"].when_calibrated is None
 
 
 def test_markdown(five):
@@ -108,10 +107,10 @@ def test_csv_and_json_are_exact(five):
     assert len(lines) == 3 * 7
     line = next(item for item in lines if (item["method"], item["metric"]) == ("ts", "ece_hist"))
     cell = five.row("ts").cells["ece_hist"]
-    assert float(line["mean"]) == cell.mean
+    assert float(line["value"]) == cell.value
     assert [float(value) for value in line["values"].split()] == list(cell.values)
     plain = json.loads(json.dumps(five.to_dict()))
-    assert plain["rows"][1]["cells"]["ece_hist"]["mean"] == cell.mean
+    assert plain["rows"][1]["cells"]["ece_hist"]["value"] == cell.value
 
 
 def test_two_seeds_hardly_call_a_method_worse(tmp_path):
@@ -135,7 +134,7 @@ def test_with_one_seed_no_method_is_called_worse(tmp_path):
         assert sum(cell.best for cell in cells) == 1
         assert all(cell.best or cell.tie for cell in cells), key
         assert all(cell.p_value is None for cell in cells)
-        assert all(cell.low < cell.mean < cell.high for cell in cells if key in ("accuracy", "nll"))
+        assert all(cell.low < cell.value < cell.high for cell in cells if key in ("accuracy", "nll"))
 
 
 def test_the_verdict_of_one_seed_gives_the_interval_of_the_samples():
@@ -294,27 +293,28 @@ def test_an_infinite_loss_is_shown_as_such_and_is_no_tie(tmp_path):
     endless.record["metrics"] = json.loads(json.dumps(measure.on_test(bad)))
     table = build(kept(methods=("one-hot", "histogram"), seeds=5).spec, records, resamples=200)
     cell = table.row("histogram").cells["nll"]
-    assert (cell.mean, cell.std, cell.best, cell.tie) == (math.inf, None, False, False)
+    assert (cell.value, cell.std, cell.best, cell.tie) == (math.inf, None, False, False)
     assert table.row("one-hot").cells["nll"].best
     assert "| ∞ |" in table.to_markdown()
     assert "\\infty" in table.to_latex()
     plain = json.loads(json.dumps(table.to_dict(), allow_nan=False))
-    assert plain["rows"][1]["cells"]["nll"]["mean"] == "Infinity"
+    assert plain["rows"][1]["cells"]["nll"]["value"] == "Infinity"
 
 
 def test_the_floor_stands_beside_kde_output(five):
     cell = five.row("ts").cells["ece_kde_output"]
-    assert 0 < cell.floor < cell.calibrated
-    assert f"({100 * cell.calibrated:.2f}, floor {100 * cell.floor:.2f})" in five.to_markdown()
+    assert 0 < cell.floor < cell.chance
+    assert f"({100 * cell.chance:.2f}, floor {100 * cell.floor:.2f})" in five.to_markdown()
 
 
-def test_labels_drawn_one_by_one_show_what_labels_drawn_together_do(tmp_path):
-    p = made(tmp_path, "one-hot", 0, 1.0).test().probabilities
-    for key in ("ece_kde", "ece_kde_output"):
-        slow = measure._drawn_one_by_one(METRICS[key], p)
-        fast = metrics.when_calibrated(p, key, draws=100)
-        assert slow["mean"] == pytest.approx(float(fast), rel=0.25)
-        assert slow["low"] < slow["mean"] < slow["high"]
+def test_a_record_has_the_numbers_of_an_evaluation_of_the_same_predictions(tmp_path):
+    test = made(tmp_path, "one-hot", 0, 1.0).test()
+    recorded, evaluated = measure.on_test(test), evaluation.evaluate(test, kde_interval=True)["metrics"]
+    common = recorded.keys() & evaluated.keys()
+    assert {"accuracy", "nll", "ece_hist", "ece_hist_output", "ece_kde", "ece_kde_output"} <= common
+    for key in common:
+        own = {name: recorded[key].get(name) for name in ("value", "when_calibrated", "floor", "caveat")}
+        assert own == {name: evaluated[key].get(name) for name in own}, key
 
 
 def test_scores_that_are_nearly_equal_have_no_winner_by_kde(tmp_path):
@@ -323,7 +323,7 @@ def test_scores_that_are_nearly_equal_have_no_winner_by_kde(tmp_path):
     table = build(kept(methods=("one-hot", "ts"), seeds=1).spec, records, resamples=50)
     for row in table.rows:
         assert (row.cells["ece_kde"].best, row.cells["ece_kde"].p_value) == (False, None)
-    assert 0 < table.row("ts").cells["ece_kde"].calibrated < 0.1
+    assert 0 < table.row("ts").cells["ece_kde"].chance < 0.1
     assert any(row.cells["nll"].best for row in table.rows)
 
 
@@ -331,7 +331,7 @@ def test_names_are_text_in_every_form(tmp_path):
     name = r"a|b $x$ \input{secret} _c_ <i> 50% {&#~^"
     spec = kept(methods=("one-hot",), seeds=(0,)).spec
     column = Column(f"auroc {name}", f"AUROC {name}", larger_is_better=None)
-    cell = Cell(0.5, None, 1, (0.5,))
+    cell = Cell(0.5, values=(0.5,))
     notes = (f"{name}\nand a second line; network {name}.", "Bold: best.")
     table = Table((column,), (Row("one-hot", "one-hot", {column.key: cell}),), notes, spec)
     markdown = table.to_markdown().splitlines()
@@ -360,15 +360,15 @@ def test_an_error_of_scores_that_share_a_bin_is_flagged_and_never_the_best(tmp_p
     table = build(kept(methods=("one-hot", "histogram"), seeds=2).spec, records, resamples=200)
     for key in ("ece_hist", "ece_kde"):
         cell = table.row("histogram").cells[key]
-        assert cell.mean < 1e-6
-        assert (cell.one_bin, cell.best, cell.tie, cell.p_value) == (True, False, False, None)
+        assert cell.value < 1e-6
+        assert (cell.caveat is None, cell.best, cell.tie, cell.p_value) == (False, False, False, None)
         assert table.row("one-hot").cells[key].best
-        assert not table.row("one-hot").cells[key].one_bin
-    assert not table.row("histogram").cells["ece_hist_output"].one_bin  # two values, in two bins
+        assert table.row("one-hot").cells[key].caveat is None
+    assert table.row("histogram").cells["ece_hist_output"].caveat is None  # two values, in two bins
     assert "| 0.00 ± 0.00 † (" in table.to_markdown()
     assert any(note.startswith("† Hist P of histogram is no winner: all scores share one bin") for note in table.notes)
     assert "^{\\dagger}" in table.to_latex()
-    assert table.to_dict()["rows"][1]["cells"]["ece_hist"]["one_bin"] is True
+    assert table.to_dict()["rows"][1]["cells"]["ece_hist"]["caveat"].startswith("all scores share one bin")
 
 
 def test_one_seed_calls_no_method_worse_and_says_so(tmp_path):
@@ -378,5 +378,5 @@ def test_one_seed_calls_no_method_worse_and_says_so(tmp_path):
     note = next(note for note in table.notes if "NLL minus that of TS" in note)
     assert note.startswith("One seed: no method can be called worse than another; the samples' interval alone is, ")
     low, high = (float(number) for number in note.removesuffix(".").rpartition("one-hot ")[2].split(" to "))
-    difference = table.row("one-hot").cells["nll"].mean - table.row("ts").cells["nll"].mean
+    difference = table.row("one-hot").cells["nll"].value - table.row("ts").cells["nll"].value
     assert low < difference < high

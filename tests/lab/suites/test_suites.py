@@ -252,8 +252,7 @@ def miniature(name, folder):
 def _few_draws():
     """Chance levels from a few draws, and no ties, figures and report of each study: tested elsewhere, and not cheap."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "DRAWS", 4)
-        patch.setattr(measure, "DRAWS_OF_KERNELS", 2)
+        patch.setattr(measure, "OF_RESULTS", replace(measure.OF_RESULTS, draws=4))
         running = sys.modules["softkin.lab.study.run"]  # as an attribute that name is the function
         patch.setattr(running, "table", lambda folder: tables.table(folder, resamples=2))
         patch.setattr(running, "write", lambda folder, table, write_page: None)

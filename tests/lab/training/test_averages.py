@@ -314,7 +314,7 @@ METHODS = ["one-hot", "ts", "mc-dropout", "swag", "laplace", "ensemble", "distan
 
 
 def test_a_laplace_column_that_is_far_too_unsure_is_explained():
-    cells = [{"signed_gap": study.tables.Cell(mean, None, 1, (mean,))} for mean in (-0.62, -0.03)]
+    cells = [{"signed_gap": study.tables.Cell(mean, values=(mean,))} for mean in (-0.62, -0.03)]
     rows = [study.tables.Row("laplace", "Laplace", each) for each in cells]
     (note,) = advice.too_wide(rows)
     assert note.startswith(
@@ -331,7 +331,7 @@ def test_a_study_has_a_column_for_each_and_says_what_it_costs(tmp_path):
     costs = next(note for note in table.notes if note.startswith("Cost relative to one-hot"))
     assert "MC-dropout 30 passes, 1 × memory; SWAG 30 passes, 23 × memory; Laplace 1 pass" in costs
     assert "ensemble 5 passes, 5 × memory, 5 trainings" in costs
-    gap = 100 * table.row("laplace").cells["signed_gap"].mean
+    gap = 100 * table.row("laplace").cells["signed_gap"].value
     explained = [note for note in table.notes if note.startswith("Laplace is under-confident by")]
     assert bool(explained) == (gap < -10)
     assert study.tables.times(tmp_path / "s").startswith("Time relative to one-hot's ")
@@ -339,12 +339,12 @@ def test_a_study_has_a_column_for_each_and_says_what_it_costs(tmp_path):
     for name in ("mc-dropout", "swag", "ensemble"):
         result = by_method[name]
         assert result.test().mutual_information is not None
-        assert 0 <= result.metrics["auroc_mutual_information uniform"] <= 1
+        assert 0 <= result.metrics["auroc_mutual_information uniform"].value <= 1
     assert by_method["laplace"].test().mutual_information is None
     (unknown,) = report.build_comparison(tmp_path / "s")["ood"]
     shown = unknown["auroc_mutual_information"]
     assert set(shown) == {"mc-dropout", "swag", "ensemble", "swag+ts"}
-    assert shown["swag"] == pytest.approx(by_method["swag"].metrics["auroc_mutual_information uniform"])
+    assert shown["swag"] == pytest.approx(by_method["swag"].metrics["auroc_mutual_information uniform"].value)
 
 
 @pytest.mark.usefixtures("without_pictures")

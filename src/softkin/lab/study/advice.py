@@ -66,10 +66,10 @@ def caveats(columns: "Sequence[Column]", by_method: Mapping[str, Sequence[Result
     notes = []
     for column in columns:
         caveat_of = {
-            registry.title(name): result.metrics["caveats"][column.key]
+            registry.title(name): result.metrics[column.key].caveat
             for name, results_of_method in by_method.items()
             for result in results_of_method
-            if column.key in result.metrics.get("caveats", ())
+            if column.key in result.metrics and result.metrics[column.key].caveat is not None
         }
         for caveat in dict.fromkeys(caveat_of.values()):
             names = ", ".join(name for name, text in caveat_of.items() if text == caveat)
@@ -109,11 +109,11 @@ def costs(rows: "Sequence[Row]") -> list[str]:
 def too_wide(rows: "Sequence[Row]") -> list[str]:
     """Why Laplace's approximation is under-confident, where it is by far."""
     return [
-        f"{row.title} is under-confident by {-100 * row.cells['signed_gap'].mean:.0f} points. The network is nearly "
+        f"{row.title} is under-confident by {-100 * row.cells['signed_gap'].value:.0f} points. The network is nearly "
         "certain of its training rows, so that the loss has little curvature, and the marginal likelihood chooses a "
         "wide Gaussian: that is the method, and happens with few rows. laplace+ts corrects the scale."
         for row in rows
-        if row.method == "laplace" and "signed_gap" in row.cells and row.cells["signed_gap"].mean < -WIDE
+        if row.method == "laplace" and "signed_gap" in row.cells and row.cells["signed_gap"].value < -WIDE
     ]
 
 
@@ -190,7 +190,7 @@ def recommend(rows: "Sequence[Row]", *, gap_error: float = 0.0) -> tuple[str, ..
         gap_error: The standard error of one-hot training's gap that the test rows alone cause. Seeds share their test
             rows, so that their spread does not show it.
     """
-    leading = [row.cells[CALIBRATION].mean for row in rows if _in_the_lead(row, CALIBRATION)]
+    leading = [row.cells[CALIBRATION].value for row in rows if _in_the_lead(row, CALIBRATION)]
     if len(rows) < 2 or not leading:
         return ()
     ranked = [row for row in rows if _in_the_lead(row, CALIBRATION) or _close(row.cells[CALIBRATION], min(leading))]
@@ -213,9 +213,9 @@ def recommend(rows: "Sequence[Row]", *, gap_error: float = 0.0) -> tuple[str, ..
 
 def _candidates(ranked: "Sequence[Row]") -> "list[Row]":
     """The rows that lead in all deciding columns, or in as many of them as any row does."""
-    best = min((row.cells[CALIBRATION] for row in ranked), key=lambda cell: cell.mean)
-    most = MUCH * max(best.mean, best.calibrated or 0)
-    candidates = [row for row in ranked if row.cells[CALIBRATION].mean <= most]
+    best = min((row.cells[CALIBRATION] for row in ranked), key=lambda cell: cell.value)
+    most = MUCH * max(best.value, best.chance or 0.0)
+    candidates = [row for row in ranked if row.cells[CALIBRATION].value <= most]
     for metric in ("nll", "accuracy"):
         leading = [row for row in candidates if _in_the_lead(row, metric)]
         candidates = leading or [min(candidates, key=lambda row: _loss(row, metric))]
@@ -223,13 +223,13 @@ def _candidates(ranked: "Sequence[Row]") -> "list[Row]":
 
 
 def _close(cell: "Cell", smallest: float) -> bool:
-    return not cell.one_bin and cell.mean <= smallest + CLOSE
+    return not cell.caveat and cell.value <= smallest + CLOSE
 
 
 def _simplest_of_the_best(candidates: "Sequence[Row]") -> "Row":
-    leader = min(candidates, key=lambda row: (row.cells["nll"].mean, _effort(row)))
+    leader = min(candidates, key=lambda row: (row.cells["nll"].value, _effort(row)))
     level = [row for row in candidates if all(_level(row, leader, metric) for metric in DECIDING)]
-    return min(level, key=lambda row: (_effort(row), row.cells["nll"].mean))
+    return min(level, key=lambda row: (_effort(row), row.cells["nll"].value))
 
 
 def _level(row: "Row", leader: "Row", metric: str) -> bool:
@@ -259,7 +259,7 @@ def _effort(row: "Row") -> int:
 
 
 def _loss(row: "Row", metric: str) -> float:
-    return -row.cells[metric].mean if metric == "accuracy" else row.cells[metric].mean
+    return -row.cells[metric].value if metric == "accuracy" else row.cells[metric].value
 
 
 # In words
@@ -267,7 +267,7 @@ def _loss(row: "Row", metric: str) -> float:
 
 def _baseline(gap: "Cell", gap_error: float) -> str:
     over_seeds = gap.std / math.sqrt(gap.n) if gap.std is not None else auto_alpha.ONE_SEED
-    return auto_alpha.what_a_gap_implies(gap.mean, max(over_seeds, gap_error))
+    return auto_alpha.what_a_gap_implies(gap.value, max(over_seeds, gap_error))
 
 
 def _use(chosen: "Row", plain: "Row | None") -> str:
@@ -302,7 +302,7 @@ def _against(row: "Row", other: "Row") -> str:
 
 
 def _change(row: "Row", other: "Row", metric: str) -> str:
-    mean, reference = row.cells[metric].mean, other.cells[metric].mean
+    mean, reference = row.cells[metric].value, other.cells[metric].value
     if math.isinf(mean) or math.isinf(reference):
         return f"{_nats(row.cells[metric])} for {_nats(other.cells[metric])}"
     change = f"{mean - reference:+.3f} nats" if metric == "nll" else f"{100 * (mean - reference):+.1f} points"
@@ -319,8 +319,8 @@ def _chance(rows: "Sequence[Row]", chosen: "Row") -> list[str]:
     if level:
         text = f"{seeds} seeds show no significant difference in Hist P, NLL or accuracy between the best and "
         text += _named(level)
-        worst = max(level, key=lambda row: row.cells[CALIBRATION].mean)
-        if worst.cells[CALIBRATION].mean > MUCH * chosen.cells[CALIBRATION].mean:
+        worst = max(level, key=lambda row: row.cells[CALIBRATION].value)
+        if worst.cells[CALIBRATION].value > MUCH * chosen.cells[CALIBRATION].value:
             text += f", not even for {worst.title} with Hist P {_percent(worst.cells[CALIBRATION])}: more seeds may"
         sentences.append(f"{text}.")
     worse = [
@@ -357,11 +357,11 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _percent(cell: "Cell") -> str:
-    return f"{100 * cell.mean:.1f} %"
+    return f"{100 * cell.value:.1f} %"
 
 
 def _nats(cell: "Cell") -> str:
-    return "∞" if math.isinf(cell.mean) else f"{cell.mean:.3f}"
+    return "∞" if math.isinf(cell.value) else f"{cell.value:.3f}"
 
 
 class Baseline:

@@ -1,14 +1,15 @@
 """A study's folder: its spec, its runs and its results; each record is read only once."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from softkin import predictions
 from softkin.lab.study.claims import Claims
 from softkin.lab.study.plan import Plan
-from softkin.lab.study.records import Record, Records, kept_in
+from softkin.lab.study.records import Record, Records, kept_in, measured
 from softkin.lab.training.run import Unknown
+from softkin.metrics.measurement import Measured
 from softkin.predictions import Predictions
 
 
@@ -22,11 +23,10 @@ class Result:
     folder: Path
     """The folder of the study"""
 
-    @property
-    def metrics(self) -> dict[str, Any]:
-        """The metrics on the test rows."""
-        measured: dict[str, Any] = self.record["metrics"]
-        return measured
+    @cached_property
+    def metrics(self) -> dict[str, Measured]:
+        """The metrics on the test rows, by key."""
+        return measured(self.record)
 
     def test(self) -> Predictions:
         """The test predictions, calibrated if the method calibrates."""

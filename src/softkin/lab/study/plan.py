@@ -18,7 +18,7 @@ from typing import Any
 
 from softkin import word_vectors
 from softkin.lab.study import methods as registry
-from softkin.lab.study.records import Kept, Record
+from softkin.lab.study.records import Kept, Record, measured
 from softkin.lab.training.methods import Value, in_words
 from softkin.lab.training.recipe import Recipe
 from softkin.lab.training.run import FOLLOWS, Rows, Run, TrainingRun, Unknown
@@ -266,11 +266,11 @@ class Plan:
     def _ranked(self, trials: list[Trial], reference: Record | None) -> list[Trial]:
         """The trials ordered by validation metric, the best first; ties keep the order of the grid."""
         spec = self.spec
-        measured = [(trial, _metrics(trial.record)) for trial in trials]
+        tried = [(trial, _metrics(trial.record)) for trial in trials]
         if spec.accuracy_budget is None:
             cost = catalogue.METRICS[spec.select].cost
-            return [trial for trial, _ in sorted(measured, key=lambda pair: cost(pair[1][spec.select]))]
-        best = max(metrics["accuracy"] for _, metrics in measured)
+            return [trial for trial, _ in sorted(tried, key=lambda pair: cost(pair[1][spec.select]))]
+        best = max(metrics["accuracy"] for _, metrics in tried)
         least = (best if reference is None else _metrics(reference)["accuracy"]) - spec.accuracy_budget / 100
 
         def order(pair: tuple[Trial, Mapping[str, float]]) -> tuple[int, float]:
@@ -279,7 +279,7 @@ class Plan:
                 return 0, metrics["ece_hist_output"]
             return 1, -metrics["accuracy"]  # none is within the budget: take the one that loses least
 
-        return [trial for trial, _ in sorted(measured, key=order)]
+        return [trial for trial, _ in sorted(tried, key=order)]
 
     # All of them
 
@@ -321,8 +321,7 @@ class Plan:
 
 def _metrics(record: Record | None) -> Mapping[str, float]:
     assert record is not None
-    metrics: Mapping[str, float] = record["metrics"]
-    return metrics
+    return {key: one.value for key, one in measured(record).items()}
 
 
 def _once(job: Job, seen: set[str]) -> Iterator[Job]:

@@ -24,8 +24,9 @@ from softkin._io import bundles, files
 from softkin.lab import models
 from softkin.lab.study.claims import create
 from softkin.lab.study.spec import StudySpec
+from softkin.metrics.measurement import Measured
 
-FORMAT = 1
+FORMAT = 2
 RECORD = "record.json"
 FAILURE = "failure.json"
 STUDY = "study.json"
@@ -137,7 +138,7 @@ class Records:
 
 
 def read(folder: Path) -> Record:
-    """The record of a run, verified together with all files that it names; infinite metrics become floats again.
+    """The record of a run, verified together with all files that it names.
 
     Raises:
         SoftkinError: A file of the run differs from what was written.
@@ -151,9 +152,8 @@ def read(folder: Path) -> Record:
                 raise SoftkinError(f"{path} must name files of its own folder, got {name[:100]!r}.")
             if files.sha256_of_file(folder / name) != digest:
                 raise SoftkinError(f"{folder / name} is not what was written.")
-    for key in ("metrics", "tried"):
-        if key in record:
-            record[key] = _floats(record[key])
+        if "metrics" in record:
+            measured(record)  # refuses other forms
     return record
 
 
@@ -167,15 +167,9 @@ def _check_fields(record: Record, path: Path) -> None:
             raise SoftkinError(f"{path} must name runs of its own study, got {record[name][:100]!r}.")
 
 
-def _floats(value: Any) -> Any:
-    """Metrics as floats."""
-    if isinstance(value, dict):
-        return {key: _floats(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_floats(item) for item in value]
-    if isinstance(value, float) or value in ("Infinity", "-Infinity"):
-        return files.from_number(value)
-    return value
+def measured(record: Record) -> dict[str, Measured]:
+    """The metrics of a record, by key."""
+    return {key: Measured.from_dict(plain) for key, plain in record["metrics"].items()}
 
 
 @dataclass(frozen=True)

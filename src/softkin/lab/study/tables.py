@@ -5,13 +5,14 @@ import io
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from softkin import SoftkinError
 from softkin._io import escape, files
-from softkin.lab.study import advice, measure, significance
+from softkin.evaluation.results import CellData
+from softkin.lab.study import advice, significance
 from softkin.lab.study import methods as registry
 from softkin.lab.study.advice import NOT_RANKED, TIE, recommend
 from softkin.lab.study.folder import Result, StudyFolder
@@ -20,6 +21,9 @@ from softkin.lab.study.spec import StudySpec
 from softkin.lab.training.methods import Value
 from softkin.metrics import catalogue
 from softkin.metrics.intervals import gap_and_error
+from softkin.metrics.kernels import Kernel
+from softkin.metrics.measurement import NARROW, Measured
+from softkin.metrics.statistics import Statistic
 from softkin.predictions import Predictions
 
 
@@ -44,26 +48,33 @@ def metric_columns() -> list[Column]:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A metric of a method over the seeds."""
+class Cell(Measured):
+    """A metric of a method over the seeds: value, value under calibration and floor are means over them.
 
-    mean: float
-    std: float | None
+    A metric with a caveat is not ranked.
+    """
+
+    std: float | None = None
     """The standard deviation over seeds; None with a single seed"""
-    n: int
-    values: tuple[float, ...]
-    calibrated: float | None = None
-    """The value under perfect calibration with this number of samples, averaged over seeds"""
-    floor: float | None = None
-    """For KDE O: the part that smoothing alone adds, whatever the number of samples"""
+    n: int = 1
+    values: tuple[float, ...] = ()
     best: bool = False
     tie: bool = False
     """Not significantly worse than the best"""
-    one_bin: bool = False
-    """All scores of a seed lie in one bin, so that the error is only the gap and is not ranked"""
     p_value: float | None = None
-    low: float | None = None
-    high: float | None = None
+
+    def to_dict(self) -> CellData:
+        """Plain data, as of one set of predictions, and what the seeds add."""
+        own = {name: getattr(self, name) for name in ("std", "n", "values", "best", "tie", "p_value")}
+        data: CellData = {**super().to_dict(), **files.plain(own)}  # type: ignore[typeddict-item]
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The cell that ``to_dict`` wrote."""
+        own = {name: data[name] for name in ("n", "best", "tie", "p_value")}
+        std = None if data["std"] is None else files.from_number(data["std"])
+        return replace(super().from_dict(data), **own, std=std, values=tuple(map(files.from_number, data["values"])))
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,11 @@ class Row:
     effective_target: str | None = None
     cost: Mapping[str, float] | None = None
     """The cost relative to the plain network: ``passes`` per prediction, factor of ``memory``, ``networks`` trained"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**held, "cells": {key: cell.to_dict() for key, cell in self.cells.items()}}
 
 
 @dataclass(frozen=True)
@@ -136,11 +152,11 @@ class Table:
         """CSV with one line for each method and metric, as fractions in full precision."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        names = ("mean", "std", "n", "calibrated", "floor", "low", "high", "best", "tie", "p_value")
+        names = ("value", "std", "n", "when_calibrated", "floor", "low", "high", "best", "tie", "p_value")
         writer.writerow(["method", "metric", *names, "values"])
         for row in self.rows:
             for key, cell in row.cells.items():
-                values = [getattr(cell, name) for name in names]
+                values = [cell.chance if name == "when_calibrated" else getattr(cell, name) for name in names]
                 shown = ["" if value is None else repr(value) for value in values]
                 writer.writerow([row.method, key, *shown, " ".join(map(repr, cell.values))])
         return text.getvalue()
@@ -153,7 +169,7 @@ class Table:
                 "data": dict(self.data),
                 "finished": self.finished,
                 "columns": [asdict(column) for column in self.columns],
-                "rows": [asdict(row) for row in self.rows],
+                "rows": [row.to_dict() for row in self.rows],
                 "notes": list(self.notes),
                 "recommendation": list(self.recommendation),
             }
@@ -245,11 +261,16 @@ def _verdicts(
             if all(statistic.caveat() is None for statistic in per_seed)
         }
         if not statistics_of or any(
-            measure.too_narrow(statistic) for per_seed in statistics_of.values() for statistic in per_seed
+            _too_narrow(statistic) for per_seed in statistics_of.values() for statistic in per_seed
         ):
             continue
         verdicts[column.key] = significance.verdict(statistics_of, drawn, larger_is_better=column.larger_is_better)
     return verdicts
+
+
+def _too_narrow(statistic: Statistic) -> bool:
+    """Whether scores are so nearly equal that their KDE error cannot be resampled, which needs nodes every h/8."""
+    return isinstance(statistic, Kernel) and 0 < statistic.radius < NARROW
 
 
 def _ids(predicted: Predictions) -> list[Any]:
@@ -268,9 +289,10 @@ def _row(
     for column in columns:
         if any(column.key not in result.metrics for result in results):  # declared after they were measured
             continue
-        values = tuple(files.from_number(result.metrics[column.key]) for result in results)
+        seeds = [result.metrics[column.key] for result in results]
+        values = tuple(measured.value for measured in seeds)
         endless = math.inf in values
-        chance = [result.metrics["when_calibrated"].get(column.key) for result in results]
+        chance = _mean([measured.chance for measured in seeds])
         verdict = verdicts.get(column.key)
         marks: dict[str, Any] = {}
         if verdict is not None and method in verdict.intervals:
@@ -281,15 +303,16 @@ def _row(
                 "p_value": verdict.p_values.get(method),
                 "low": low,
                 "high": high,
+                "level": 1 - significance.LEVEL,
             }
         cells[column.key] = Cell(
-            mean=math.inf if endless else statistics.fmean(values),
+            math.inf if endless else statistics.fmean(values),
             std=statistics.stdev(values) if len(values) > 1 and not endless else None,
             n=len(values),
             values=values,
-            calibrated=None if None in chance else statistics.fmean(expected["mean"] for expected in chance),
-            floor=_floor(column.key, results),
-            one_bin=any(column.key in result.metrics.get("caveats", ()) for result in results),
+            when_calibrated=None if chance is None else Measured(chance),
+            floor=_mean([measured.floor for measured in seeds]),
+            caveat=next((measured.caveat for measured in seeds if measured.caveat), None),
             **marks,
         )
     record = results[0].record
@@ -299,12 +322,10 @@ def _row(
     return Row(method, registry.title(method), cells, chosen, settled, target, cost)
 
 
-def _floor(column: str, results: list[Result]) -> float | None:
-    """The mean floor of a metric that has one."""
-    metric = catalogue.METRICS.get(column)
-    if metric is None or not metric.floor:
-        return None
-    return statistics.fmean(result.metrics[measure.floor_key(metric)] for result in results)
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean over seeds of what every seed has."""
+    there = [value for value in values if value is not None]
+    return statistics.fmean(there) if len(there) == len(values) else None
 
 
 def times(folder: str | Path | StudyFolder) -> str | None:
@@ -341,23 +362,23 @@ def heading(column: Column) -> str:
 
 def shown(column: Column, cell: Cell) -> tuple[str, str]:
     """A cell as two texts: mean ± deviation; the value under perfect calibration, and the floor if there is one."""
-    if math.isinf(cell.mean):
+    if math.isinf(cell.value):
         return "∞", ""
     scale, digits = (100.0, 1) if column.percent else (1.0, 3)
     if column.percent and column.key.startswith("ece"):
         digits = 2
     sign = "+" if column.signed else ""
-    text = f"{cell.mean * scale:{sign}.{digits}f}"
+    text = f"{cell.value * scale:{sign}.{digits}f}"
     if cell.std is not None:
         text += f" ± {cell.std * scale:.{digits}f}"
-    beside = [] if cell.calibrated is None else [f"{cell.calibrated * scale:.{digits}f}"]
+    beside = [] if cell.chance is None else [f"{cell.chance * scale:.{digits}f}"]
     beside += [] if cell.floor is None else [f"floor {cell.floor * scale:.{digits}f}"]
     return text, ", ".join(beside)
 
 
 def mark(cell: Cell) -> str:
     """The mark after a number in plain text: * the best, ≈ not significantly worse, † not ranked."""
-    return "*" if cell.best else TIE if cell.tie else NOT_RANKED if cell.one_bin else " "
+    return "*" if cell.best else TIE if cell.tie else NOT_RANKED if cell.caveat else " "
 
 
 def _markdown(column: Column, cell: Cell | None) -> str:

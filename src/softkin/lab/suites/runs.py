@@ -226,11 +226,11 @@ def _line(spec: PaperSpec, part: Part, metric: str, method: str, results: Sequen
         there = [value for value in values if value is not None]
         return 100 * statistics.fmean(there) if there else None
 
-    values = [float(result.metrics[metric]) for result in results]
-    plain = METRICS.get(metric) is not None
-    chance = [result.metrics["when_calibrated"].get(metric, {}).get("mean") for result in results] if plain else []
-    other = [result.metrics.get(UNREFLECTED.get(metric, "")) for result in results]
-    floor = [result.metrics.get("kde_output_floor") for result in results] if metric == "ece_kde_output" else []
+    measured = [result.metrics[metric] for result in results]
+    values = [each.value for each in measured]
+    chance = [each.chance for each in measured]
+    other = [result.metrics[key].value for result in results if (key := UNREFLECTED.get(metric)) in result.metrics]
+    floor = [each.floor for each in measured]
     return Line(
         row=part.row,
         metric=metric,

@@ -25,12 +25,15 @@ from softkin.lab.training.loop import MOST_SEED
 from softkin.lab.training.methods import SIMILARITY, Method, Value, parse
 from softkin.lab.training.recipe import Recipe
 from softkin.lab.training.run import Outcome, Rows, TrainingRun, Unknown, perform, record_of, similarity_method
+from softkin.metrics.measurement import measure
+from softkin.metrics.scopes import Claims
 
 if TYPE_CHECKING:
     from softkin.distances import AutoencoderFit, ClassDistances
     from softkin.lab.data import Split
 
 RECORD = "record.json"
+MEASURED = ("accuracy", "ece_hist", "nll", "brier")
 SMALL = 10_000  # training rows up to which the recipe is "small" by default
 DEFAULT_DISTANCE = WORDS
 
@@ -229,9 +232,10 @@ class Finished:
 def _in_words(numbers: Mapping[str, Any]) -> str:
     if "auroc" in numbers:
         return f"{numbers['rows']:,} rows, AUROC of the confidence against test {numbers['auroc']:.4f}"
+    accuracy, ece, nll, brier = (files.from_number(numbers["metrics"][key]["value"]) for key in MEASURED)
     return (
-        f"{numbers['rows']:,} rows, accuracy {100 * numbers['accuracy']:.2f} %, ECE {100 * numbers['ece']:.2f} %, "
-        f"NLL {files.from_number(numbers['nll']):.4f}, Brier {numbers['brier']:.4f}"
+        f"{numbers['rows']:,} rows, accuracy {100 * accuracy:.2f} %, ECE {100 * ece:.2f} %, NLL {nll:.4f}, "
+        f"Brier {brier:.4f}"
     )
 
 
@@ -256,13 +260,8 @@ def _record(
                 "auroc": metrics.auroc(test.probabilities.amax(1), p.amax(1)),
             }
         else:
-            results[name] = {
-                "rows": len(preds),
-                "accuracy": metrics.accuracy(p, preds.labels),
-                "ece": metrics.ece_hist(p, preds.labels),
-                "nll": metrics.nll(p, preds.labels),
-                "brier": metrics.brier(p, preds.labels),
-            }
+            measured = measure(Claims.of(p, preds.labels), MEASURED)
+            results[name] = {"rows": len(preds), "metrics": {key: one.to_dict() for key, one in measured.items()}}
     autoencoder = None if distances is None else distances.autoencoder
     how = {} if autoencoder is None else {"autoencoder": _errors(autoencoder)}
     record = {

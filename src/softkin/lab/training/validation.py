@@ -9,29 +9,28 @@ from softkin import metrics
 from softkin._core.modes import evaluating
 from softkin.calibrators import TemperatureScaling
 from softkin.lab.training.batches import Inputs
+from softkin.metrics.measurement import measure
+from softkin.metrics.scopes import Claims
 
+HISTORY = {"accuracy": "accuracy", "ece_hist": "ece", "signed_gap": "gap", "nll": "nll"}
+"""The metrics of every epoch, and what its history calls them"""
 EVALUATED = 512  # rows at a time without gradients
 
 
 def validation_numbers(logits: Tensor, labels: Tensor, stop_by: str | None = None) -> dict[str, float]:
     """The validation metrics of an epoch for its history, including the one of ``stop_by`` (``training.STOPS``)."""
-    p = logits.double().softmax(dim=1)
-    numbers = {
-        "validation_accuracy": metrics.accuracy(p, labels),
-        "validation_ece": metrics.ece_hist(p, labels),
-        "validation_gap": metrics.signed_gap(p, labels),
-        "validation_nll": metrics.nll(p, labels),
-    }
+    names = HISTORY | ({"brier": "brier"} if stop_by == "brier" else {})
+    claims = Claims.of(logits.double().softmax(dim=1), labels)
+    measured = measure(claims, names)
+    numbers = {f"validation_{name}": measured[key].value for key, name in names.items()}
     if stop_by == "refined-nll":
         numbers["validation_refined_nll"] = refined_nll(logits, labels)
-    elif stop_by == "brier":
-        numbers["validation_brier"] = metrics.brier(p, labels)
     return numbers
 
 
 def cost_of(numbers: dict[str, float], stop_by: str) -> float:
     """The metric of ``stop_by``, with a sign that makes the smallest value the best."""
-    key = {"ece_hist": "ece"}.get(stop_by, stop_by.replace("-", "_"))  # the history calls it ece
+    key = HISTORY.get(stop_by, stop_by.replace("-", "_"))
     value = numbers[f"validation_{key}"]
     return -value if stop_by == "accuracy" else value
 

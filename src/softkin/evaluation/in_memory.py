@@ -1,0 +1,83 @@
+"""The evaluation of one model whose predictions fit in memory."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from softkin._io.files import number
+from softkin.evaluation import ood, sentence
+from softkin.evaluation.results import Described, Evaluation, SettingsData
+from softkin.metrics import binning, catalogue, measurement
+from softkin.metrics.measurement import Measured, Settings
+from softkin.metrics.scopes import Claims, Pool
+from softkin.predictions import Predictions
+
+
+def evaluate(
+    predictions: Predictions,
+    *,
+    n_bins: int = 15,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    kde_interval: bool = False,
+) -> Evaluation:
+    """All metrics of one model, each with its interval, and for errors the value that a calibrated model would have.
+
+    Args:
+        predictions: Predictions with labels.
+        n_bins: The number of bins of each histogram.
+        confidence: The level of the intervals.
+        resamples: The number of resamples of the rows for an interval; all metrics share them.
+        seed: The seed of the resampling.
+        kde_interval: Also compute the interval of the KDE ECE of the output, and its value if calibrated, which takes
+            longer than all others.
+
+    Returns:
+        Plain data: ``metrics`` maps each key to ``value``, ``low``, ``high`` and, for errors, ``when_calibrated`` with
+        the same three; ``ece_kde_output`` has its ``floor``. Where a number is missing, ``no_interval`` or ``absent``
+        says why; ``caveat`` warns about a value's meaning. ``verdict`` puts the result in words, and ``reliability``
+        holds the bins.
+    """
+    return evaluated(predictions, Settings(n_bins, confidence, resamples, seed, slow=kde_interval))
+
+
+def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
+    """Like ``evaluate``, with all options in one ``Settings``."""
+    claims = Claims.of(predictions.probabilities, predictions.known_labels)
+    measured = measurement.measure(claims, catalogue.shown("evaluate", claims.num_classes), settings)
+    words = described(claims.pool("prediction"), measured, settings)
+    data: Evaluation = {
+        "name": predictions.name,
+        "num_samples": claims.num_samples,
+        "num_classes": claims.num_classes,
+        "class_names": predictions.class_names,
+        "digest": predictions.digest,
+        "settings": settings_data(settings, "rows"),
+        "verdict": words["verdict"],
+        "reliability": words["reliability"],
+        "metrics": {key: one.to_dict() for key, one in measured.items()},
+    }
+    disagreement = ood.spread(predictions)
+    if disagreement is not None:
+        data["mutual_information"] = disagreement
+    return data
+
+
+def settings_data(settings: Settings, resampled: str) -> SettingsData:
+    """The settings as plain data, with what was resampled."""
+    return {**asdict(settings), "resampled": resampled}  # type: ignore[typeddict-item]
+
+
+def described(pool: Pool, measured: Mapping[str, Measured], settings: Settings) -> Described:
+    """The reliability of the winning scores in bins, and the verdict in words."""
+    bins = binning.curve(pool.scores, pool.hits, binning.equal_width(settings.n_bins))
+    gap, ece = measured["signed_gap"].interval, measured["ece_hist"].interval
+    return {
+        "verdict": sentence.verdict(gap, ece, sentence.cells(pool)),
+        "reliability": {
+            "edges": bins.edges.tolist(),
+            "count": [round(count) for count in bins.count.tolist()],
+            "mean_confidence": [number(value) for value in bins.confidence.tolist()],
+            "share_right": [number(value) for value in bins.likelihood.tolist()],
+        },
+    }

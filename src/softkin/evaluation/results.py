@@ -1,0 +1,113 @@
+"""The plain data that an evaluation returns and ``softkin evaluate --json`` prints."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from softkin._io.files import Plain
+from softkin.metrics.measurement import MeasuredData
+
+
+class Verdict(TypedDict):
+    """A model in plain words."""
+
+    kind: Literal["over", "under", "mixed", "unknown", "calibrated"]
+    headline: str
+    detail: str
+    at: int | None
+    """The confidence in percent that the detail mentions"""
+
+
+class Reliability(TypedDict):
+    """The winning scores in bins."""
+
+    edges: list[float]
+    count: list[int]
+    mean_confidence: list[Plain]
+    share_right: list[Plain]
+
+
+class SettingsData(TypedDict):
+    """The options behind the numbers."""
+
+    n_bins: int
+    confidence: float
+    resamples: int
+    seed: int
+    draws: int
+    slow: bool
+    resampled: str
+    """What was resampled: rows, or groups of rows"""
+
+
+class Detection(TypedDict):
+    """How well a score detects out-of-distribution samples."""
+
+    auroc: Plain
+    fpr_at_95: Plain
+
+
+class Unknown(TypedDict):
+    """A set of out-of-distribution samples, with the detection by each score."""
+
+    name: str | None
+    num_samples: int
+    scores: dict[str, Detection]
+
+
+class Disagreement(TypedDict):
+    """The mutual information of label and members: its mean, and how well each score detects wrong answers."""
+
+    mean: Plain
+    auroc_of_errors: dict[str, Plain]
+
+
+class Described(TypedDict):
+    """The result in words and in bins."""
+
+    verdict: Verdict
+    reliability: Reliability
+
+
+class Evaluation(Described):
+    """Everything about one model."""
+
+    name: str | None
+    num_samples: int
+    num_classes: int
+    class_names: list[str] | None
+    digest: str | None
+    """Of scores and labels; None if there were too many rows to keep"""
+    settings: SettingsData
+    metrics: dict[str, MeasuredData]
+    mutual_information: NotRequired[Disagreement]
+    out_of_distribution: NotRequired[list[Unknown]]
+    abstention: NotRequired[dict[str, Any]]
+    warnings: NotRequired[list[str]]
+
+
+class CellData(MeasuredData, total=False):
+    """A cell of a table: a metric of a model, or of a method with its mean over seeds."""
+
+    std: Plain
+    n: int
+    values: list[Plain]
+    best: bool
+    tie: bool
+    p_value: float | None
+
+
+class Difference(TypedDict):
+    """A metric of one model minus that of another, on the same samples."""
+
+    difference: Plain
+    low: Plain
+    high: Plain
+
+
+class Compared(Difference):
+    """A paired comparison of two models in one metric."""
+
+    metric: str
+    a: str
+    b: str
+    p_value: float
+    significant: bool

@@ -1,0 +1,199 @@
+"""Methods or models side by side, as plain data → everything that the page of a comparison shows."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softkin import __version__
+from softkin._core.names import did_you_mean
+from softkin.metrics import catalogue
+from softkin.metrics.catalogue import Metric
+from softkin.metrics.scopes import Claims, Scope
+from softkin.predictions import Predictions
+from softkin.report import curves, mistakes, plain, render
+from softkin.report.data import Column, ComparisonPage, Curves, Method, PooledCells
+
+if TYPE_CHECKING:
+    from softkin.lab.study import StudyFolder, Table
+
+PARTS = ("curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs", "classes", "agreement")
+"""The optional parts of the comparison's data; without a part its section of the page is left out"""
+NEEDED = ("name", "methods", "table", "num_samples", "num_classes")
+ALLOWED = (*NEEDED, *PARTS, "source", "notes", "recommendation", "seeds", "class_names", "subject")
+SHORT = 24  # letters of a name on a chart
+
+
+def build_comparison(
+    content: "str | Path | StudyFolder | Mapping[str, Any]", *, table: "Table | None" = None
+) -> ComparisonPage:
+    """Everything that the page of a comparison shows; docs/report.md describes each field.
+
+    Args:
+        content: The folder of a study (``softkin compare``), finished or not; or, for results from elsewhere, plain
+            data of the form that ``studies.from_study`` returns.
+        table: The study's table if the caller has it already: computing it costs a bootstrap. By default
+            ``table.json`` is read if it matches the results in the folder, else the table is computed.
+
+    Returns:
+        Plain data for ``report.write``.
+    """
+    if isinstance(content, Mapping):
+        shown = dict(content)
+    else:
+        from softkin.report.studies import from_study  # loads the laboratory, which the page of several models lacks
+
+        shown = from_study(content, table=table)
+    _check(shown)
+    names = mistakes.display_names(shown.get("class_names"), shown["num_classes"])
+    return {
+        "format": "softkin report",
+        "version": plain.VERSION,
+        "kind": "comparison",
+        "softkin": __version__,
+        "name": shown["name"],
+        "subject": shown.get("subject") or "methods",
+        "source": shown.get("source"),
+        "notes": list(shown.get("notes") or ()),
+        "recommendation": list(shown.get("recommendation") or ()),
+        "seeds": list(shown.get("seeds") or ()),
+        "num_samples": shown["num_samples"],
+        "num_classes": shown["num_classes"],
+        "class_names": names,
+        "bins": list(curves.BINS),
+        "metrics": [metric.described() for metric in _swept()],
+        "methods": _with_short_names(shown["methods"]),
+        "table": shown["table"],
+        "curves": shown.get("curves"),
+        "sweep": shown.get("sweep"),
+        "ood": shown.get("ood"),
+        "histories": shown.get("histories"),
+        "similarity": shown.get("similarity"),
+        "verdicts": shown.get("verdicts"),
+        "pairs": shown.get("pairs"),
+        "classes": shown.get("classes"),
+        "agreement": shown.get("agreement"),
+    }
+
+
+def _swept() -> list[Metric]:
+    """The metrics by which values are judged. The error of the output comes first, because the page opens with it."""
+    return sorted(catalogue.shown("select"), key=lambda metric: metric.key != "ece_hist_output")
+
+
+def write_comparison(
+    path: str | Path,
+    content: "str | Path | StudyFolder | Mapping[str, Any]",
+    *,
+    table: "Table | None" = None,
+    force: bool = True,
+) -> tuple[Path, Path]:
+    """Write the page of a comparison, and beside it its data as JSON.
+
+    Args:
+        path: The page's path, which ends in .html.
+        content: A study's folder, or plain data, as for ``build_comparison``.
+        table: The study's table, as for ``build_comparison``.
+        force: Whether to overwrite; True by default, because a study that continues writes its page again.
+    """
+    return render.write(path, build_comparison(content, table=table), force=force)
+
+
+def _with_short_names(methods: Sequence[Method]) -> list[Method]:
+    names = [method["name"] for method in methods]
+    shown: list[Method] = []
+    for method, short in zip(methods, short_names(names), strict=True):
+        shown.append({**method, "short": short} if short != method["name"] else {**method})
+    return shown
+
+
+def short_names(names: Sequence[str], most: int = SHORT) -> list[str]:
+    """Names for charts, of at most ``most`` letters, that still differ where the names do.
+
+    If a name is too long, the common prefix and suffix of all names are left out, then the middle of those that are
+    still too long. Names that would then be equal get their number.
+
+    Example:
+        >>> short_names(["runs/resnet-50-seed-1.npz", "runs/resnet-50-seed-2.npz"])
+        ['…seed-1', '…seed-2']
+    """
+    if all(len(name) <= most for name in names):
+        return list(names)
+    parts = [re.findall(r"[-_./ ]|[^-_./ ]+", name) or [name] for name in names]
+    fewest = min(len(part) for part in parts) - 1 if len(parts) > 1 else 0
+    first = next((i for i in range(fewest) if len({part[i] for part in parts}) > 1), fewest)
+    first = max(0, first - 2)  # the last word that they share says what differs
+    left = max(0, fewest - first - 1)
+    last = next((i for i in range(left) if len({part[-1 - i] for part in parts}) > 1), left)
+    short = ["…" * bool(first) + "".join(part[first : len(part) - last]) for part in parts]
+    half = most // 2
+    short = [name if len(name) <= most else f"{name[: half - 1]}…{name[half - most :]}" for name in short]
+    return [
+        name if short.count(name) == 1 else f"{place} {name[: most - 3]}" for place, name in enumerate(short, start=1)
+    ]
+
+
+def _check(content: Mapping[str, Any]) -> None:
+    for key in content:
+        if key not in ALLOWED:
+            raise ValueError(f"comparison data have no part {key!r}{did_you_mean(key, ALLOWED)}")
+    for key in NEEDED:
+        if key not in content:
+            raise ValueError(f"comparison data must have {key!r}; it is missing.")
+    known = [method["key"] for method in content["methods"]]
+    used = {
+        "table": [row["method"] for row in content["table"]["rows"]],
+        "curves": list(content.get("curves") or ()),
+        "sweep": [point["method"] for point in (content.get("sweep") or {"points": ()})["points"]],
+        "ood": [method for unknown in content.get("ood") or () for method in unknown["count"]],
+        "histories": [line["method"] for line in content.get("histories") or ()],
+    }
+    for part, methods in used.items():
+        for method in methods:
+            if method not in known:
+                raise ValueError(f"{part!r} of the comparison data must use known methods, got {method!r}.")
+
+
+def column_data(metric: Metric) -> Column:
+    """A column of the models' table, named as ``softkin evaluate`` names it, with what it means in words."""
+    return {
+        "key": metric.key,
+        "title": metric.title,
+        "percent": metric.percent,
+        "larger_is_better": metric.larger_is_better,
+        "signed": metric.signed,
+        "explained": explained_by(metric, metric.title),
+    }
+
+
+def explained_by(metric: Metric, column: str) -> str:
+    """The meaning of a column: the metric's title, unless that is the column's name, and the metric's explanation."""
+    parts = [part for part in (metric.title, metric.about) if part and part != column]
+    return "; ".join(parts)
+
+
+def pooled(runs: Sequence[Predictions]) -> Curves:
+    """Sums in cells over all seeds, and each seed's ECE, from one method's predictions on each seed."""
+    claims = [Claims.of(run.probabilities, run.known_labels) for run in runs]
+    return {
+        "num_samples": sum(each.num_samples for each in claims),
+        "prediction": _pooled(claims, "prediction"),
+        "output": _pooled(claims, "output"),
+    }
+
+
+def _pooled(claims: Sequence[Claims], scope: Scope) -> PooledCells:
+    cells = [curves.of_pool(each.pool(scope)) for each in claims]
+    ece = {
+        str(m): [
+            float(curves.of_cells(cell, m).error(samples=each.num_samples))
+            for cell, each in zip(cells, claims, strict=True)
+        ]
+        for m in curves.BINS
+    }
+    return {
+        "count": [sum(counts) for counts in zip(*(cell["count"] for cell in cells), strict=True)],
+        "score_sum": [sum(sums) for sums in zip(*(cell["score_sum"] for cell in cells), strict=True)],
+        "hit_sum": [sum(hits) for hits in zip(*(cell["hit_sum"] for cell in cells), strict=True)],
+        "ece": ece,
+    }

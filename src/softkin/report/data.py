@@ -1,0 +1,374 @@
+"""The form of a page's data, which the JSON file beside the page holds; docs/report.md says what each field means.
+
+``types.d.ts``, by which the page's script is checked, is made from these types: ``python scripts/page_types.py``. A
+change of meaning raises ``plain.VERSION``.
+"""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from softkin._io.files import Plain
+from softkin.evaluation.results import CellData, Compared, Detection, Difference, Disagreement, Unknown, Verdict
+from softkin.metrics.catalogue import MetricData
+from softkin.metrics.measurement import MeasuredData
+
+__all__ = [
+    "CellData",
+    "Cells",
+    "ClassesOfModel",
+    "Compared",
+    "ComparisonPage",
+    "Detection",
+    "Difference",
+    "Disagreement",
+    "InspectionPage",
+    "MeasuredData",
+    "MetricData",
+    "ModelPage",
+    "Unknown",
+    "Variant",
+    "Verdict",
+]
+
+
+class Sums(TypedDict):
+    """Sums over the scores of each bin or cell."""
+
+    count: list[int]
+    score_sum: list[float]
+    hit_sum: list[int]
+
+
+class Cells(Sums):
+    """Sums in 300 cells, which add up to bins."""
+
+    exact: NotRequired[dict[str, Sums]]
+    """Of a number of bins that does not divide 300"""
+    bands: NotRequired[dict[str, list[list[Plain]]]]
+    """For each number of bins the low and the high ends"""
+
+
+class Rule(TypedDict):
+    """A threshold on the confidence."""
+
+    threshold: float
+    answered: int
+    wrong: int
+    coverage: float
+    risk: float
+    bound: float
+
+
+class Abstention(TypedDict):
+    """The certified threshold, if there is one."""
+
+    rule: Rule | None
+    text: str
+
+
+class RiskCoverage(TypedDict):
+    """The numbers of answered and of wrong samples at each threshold."""
+
+    threshold: list[float]
+    answered: list[int]
+    wrong: list[int]
+
+
+class ClassesOfModel(TypedDict):
+    """Class by class: the answers, the class's own reliability, its confusions and its surest mistakes."""
+
+    answered: list[int]
+    score_sum: list[float]
+    right: list[int]
+    ece: list[float]
+    bins: list[list[list[float]]]
+    """Of each class its bins as bin, count, score_sum, hits"""
+    instead: list[list[list[int]]]
+    truly: list[list[list[int]]]
+    mistakes: list[list[list[float]]]
+
+
+class Mistake(TypedDict):
+    """A wrong answer."""
+
+    row: int
+    answer: int
+    confidence: float
+    truth: float
+    best: list[list[float]]
+    """The best classes with their scores"""
+
+
+class About(TypedDict):
+    """What a variant is: the model as it is, or after a calibrator."""
+
+    key: Literal["raw", "temperature", "best"]
+    name: str
+    note: str | None
+    code: NotRequired[str]
+    temperature: NotRequired[Plain]
+
+
+class Variant(About):
+    """One set of probabilities of the model."""
+
+    verdict: Verdict
+    metrics: dict[str, MeasuredData]
+    against_raw: NotRequired[dict[str, Difference]]
+    against_temperature: NotRequired[dict[str, Difference]]
+    prediction: Cells
+    output: Cells
+    risk_coverage: RiskCoverage
+    abstention: Abstention | None
+    classes: ClassesOfModel
+    mistakes: list[Mistake]
+
+
+class Sample(TypedDict):
+    """A sample that the page can show."""
+
+    label: int
+    id: NotRequired[str | int]
+    text: NotRequired[str]
+    image: NotRequired[str]
+
+
+class NearMistakes(TypedDict):
+    """How many wrong answers are among the classes nearest to the true one."""
+
+    nearest: int
+    wrong: int
+    near: int
+    chance: float
+
+
+class Similarity(TypedDict):
+    """Class distances in a compact form, and the values with which the page starts."""
+
+    source: str | None
+    alpha: float
+    beta: float
+    low: list[float]
+    step: list[float]
+    codes: str
+    order: list[int]
+    name: NotRequired[str]
+    as_it_is: NotRequired[bool]
+    mistakes: NotRequired[NearMistakes]
+
+
+class RowsOfVariant(TypedDict):
+    """The best classes of each row and their scores, packed."""
+
+    best: str | None
+    score: str
+
+
+class ModelRows(TypedDict):
+    """All samples in a compact form."""
+
+    count: int
+    most: int
+    steps: int
+    label: str
+    ids: list[str | int] | None
+    variants: list[RowsOfVariant]
+
+
+class Target(TypedDict):
+    """The error rate that the threshold must keep."""
+
+    target: float | None
+    confidence: float
+    asked: bool
+
+
+class Page(TypedDict):
+    """What every page has."""
+
+    format: Literal["softkin report"]
+    version: int
+    softkin: str
+    name: str
+    source: str | None
+    num_classes: int
+    class_names: list[str]
+
+
+class ModelPage(Page):
+    """The page of one model."""
+
+    kind: Literal["model"]
+    num_samples: int
+    bins: list[int]
+    metrics: list[MetricData]
+    are_probabilities: bool
+    class_sizes: list[int]
+    level: float
+    quantile: float
+    resamples: int
+    n_bins: int
+    abstain: Target
+    class_bins: int
+    variants: list[Variant]
+    calibrators: list[dict[str, Any]]
+    """Each with ``name``, ``code``, the metrics of a comparison by key, and ``warnings``; or ``failed``"""
+    samples: dict[str, Sample]
+    rows: ModelRows
+    similarity: Similarity | None
+    out_of_distribution: list[Unknown]
+    mutual_information: Disagreement | None
+    decisions: dict[str, Any] | None
+
+
+class Column(TypedDict):
+    """A column of the table."""
+
+    key: str
+    title: str
+    percent: NotRequired[bool]
+    signed: NotRequired[bool]
+    larger_is_better: NotRequired[bool | None]
+    explained: NotRequired[str]
+
+
+class TableRow(TypedDict):
+    """A method or a model."""
+
+    method: str
+    cells: dict[str, CellData]
+    chosen: str | None
+    target: str | None
+
+
+class TableData(TypedDict):
+    """The table."""
+
+    columns: list[Column]
+    rows: list[TableRow]
+
+
+class Method(TypedDict):
+    """A method or a model."""
+
+    key: str
+    name: str
+    short: NotRequired[str]
+
+
+class PooledCells(Cells):
+    """Cells of all seeds, and the ECE of each seed for each number of bins."""
+
+    ece: dict[str, list[float]]
+
+
+class Curves(TypedDict):
+    """The reliability of one method."""
+
+    num_samples: int
+    prediction: PooledCells
+    output: PooledCells
+
+
+class SweepPoint(TypedDict):
+    """A set of values that a method tried, with its validation metrics."""
+
+    method: str
+    values: dict[str, float]
+    epochs: int
+    validation: dict[str, Plain]
+    seeds: int
+    chosen: int
+
+
+class Sweep(TypedDict):
+    """All values that were tried."""
+
+    letters: NotRequired[dict[str, str]]
+    points: list[SweepPoint]
+
+
+class UnknownOfMethods(TypedDict):
+    """An out-of-distribution set: the scores of each method in cells, and how well they detect it."""
+
+    name: str
+    count: dict[str, list[int]]
+    mean: dict[str, float]
+    auroc: dict[str, float]
+    fpr_at_95: dict[str, float]
+    auroc_mutual_information: NotRequired[dict[str, float]]
+
+
+class History(TypedDict):
+    """The curves of one training."""
+
+    method: str
+    seed: int
+    epochs: list[int]
+    values: dict[str, list[Plain]]
+
+
+class ClassesOfModels(TypedDict):
+    """For each class, how many samples each model gets right, which one leads, and whether that is beyond chance."""
+
+    size: list[int]
+    right: dict[str, list[int]]
+    best: list[int | None]
+    beyond_chance: list[bool]
+
+
+class Agreement(TypedDict):
+    """For every two models, the share of samples with the same answer, and with the same wrong answer."""
+
+    same: list[list[float]]
+    same_mistake: list[list[float]]
+    all_right: float
+    all_wrong: float
+
+
+class ComparisonPage(Page):
+    """The page of a study's methods, or of several models."""
+
+    kind: Literal["comparison"]
+    subject: Literal["methods", "models"]
+    num_samples: int
+    bins: list[int]
+    metrics: list[MetricData]
+    notes: list[str]
+    recommendation: list[str]
+    seeds: list[int]
+    methods: list[Method]
+    table: TableData
+    curves: dict[str, Curves] | None
+    sweep: Sweep | None
+    ood: list[UnknownOfMethods] | None
+    histories: list[History] | None
+    similarity: list[Similarity] | None
+    verdicts: dict[str, Verdict] | None
+    pairs: list[Compared] | None
+    classes: ClassesOfModels | None
+    agreement: Agreement | None
+
+
+class Oddity(TypedDict):
+    """Something that looks wrong in a row of a similarity."""
+
+    kind: str
+    k: int
+    words: str
+
+
+class InspectionPage(Page):
+    """The page of a similarity."""
+
+    kind: Literal["similarity"]
+    similarity: Similarity
+    merges: list[Any]
+    """Each as first group, second group, height"""
+    oddities: list[Oddity]
+    rows: list[dict[str, float]]
+    uniform_epsilon: float
+    fixes: dict[str, Any]
+
+
+PAGES = (ModelPage, ComparisonPage, InspectionPage)
+"""All kinds of pages"""
