@@ -101,3 +101,15 @@ def made(folder, method, seed, shift, *, n=250, k=4, ids=None, noise=0.0, sample
         "ood": [],
     }
     return Result(method, seed, record, folder)
+
+
+def results(folder, methods, seeds, **options):
+    """A result of each method with each seed; ``methods`` has (shift, noise) by name."""
+    return [
+        made(folder, name, seed, shift, sample_seed=seed, noise=noise, **options)
+        for name, (shift, noise) in methods.items()
+        for seed in seeds
+    ]
+
+
+SHARP = {"one-hot": (2.5, 0.0), "ts": (1.0, 0.0), "ets": (1.0, 0.05)}

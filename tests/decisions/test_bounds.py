@@ -41,3 +41,15 @@ def test_the_interval_of_the_mean_size_covers():
         interval = rule.evaluate(*drawn(60))["size"]
         inside += interval.low <= size.value <= interval.high
     assert stats.binomtest(inside, 300, 0.95).pvalue > 0.001
+
+
+def test_the_limit_is_the_rank_that_the_theorem_names():
+    scores = torch.arange(1.0, 100.0, dtype=torch.float64)  # 99 of them: ⌈100 · 0.9⌉ = 90
+    assert bounds.conformal_limit(scores, 0.9) == 90
+    assert bounds.conformal_limit(scores[:98], 0.9) == 90  # ⌈99 · 0.9⌉ = ⌈89.1⌉
+    assert bounds.rank(99, 0.07) == 7  # and not 8, which 100 · 0.07 = 7.000000000000001 would give
+    assert [bounds.fewest_rows(c) for c in (0.5, 0.9, 0.95, 0.99)] == [1, 9, 19, 99]
+    for coverage in (0.5, 0.8, 0.9, 0.95, 0.99):
+        n = bounds.fewest_rows(coverage)
+        assert bounds.rank(n, coverage) <= n
+        assert bounds.rank(n - 1, coverage) > n - 1

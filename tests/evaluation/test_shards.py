@@ -194,7 +194,7 @@ def test_bad_options(folder, capsys):
 
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  Ray's spelling; beside other tests its workers would stand still
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 
 
 @pytest.fixture

@@ -11,20 +11,15 @@ from scipy.stats import binomtest
 
 from calibration_data import toy_predictions
 from command_line import run
-from softkin import SoftkinError, calibrators, decisions, diagrams, distances, evaluation, metrics, report
-from softkin.metrics.binning import equal_width
+from softkin import calibrators, decisions, diagrams, distances, evaluation, metrics, report
 from softkin.predictions import Predictions
-from softkin.report import answers, attach, render, rows
-from softkin.report import several as page_of_several
+from softkin.report import answers, render
 
 
 def static(page):
     """What of a page reads without its script, as text."""
     main = page.partition("<header")[2].partition("<footer")[0]
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", main)).replace("\u202f", " ")
-
-
-# The verdict
 
 
 @pytest.fixture
@@ -58,9 +53,6 @@ def test_perfect_answers_are_never_under_confident(n):
     p[:, 0] = 0.99996
     verdict = evaluation.evaluate(Predictions.from_probabilities(p, torch.zeros(n, dtype=torch.int64)), resamples=100)
     assert verdict["verdict"]["kind"] == ("unknown" if n == 40 else "calibrated")
-
-
-# The options of the command
 
 
 def test_the_page_shows_the_bins_and_the_threshold_that_were_asked_for(tmp_path, capsys):
@@ -102,9 +94,6 @@ def test_a_threshold_is_certified_although_nobody_asked():
     assert data["variants"][0]["abstention"]["text"] == str(expected)
 
 
-# Nobody is ahead without a p-value
-
-
 def comparison(p_values, ties=(False, False)):
     cells = [{"value": 0.1, "best": True, "tie": False, "p_value": None}]
     cells += [{"value": 0.2, "best": False, "tie": t, "p_value": p} for p, t in zip(p_values, ties, strict=True)]
@@ -131,9 +120,6 @@ def test_ahead_of_all_others_only_with_p_values(p_values, ties, words):
     assert words in sentences
     headline = re.sub("<[^>]+>", "", answers.headline(data))
     assert headline.startswith("Best calibrated") == (None not in p_values)
-
-
-# Three answers
 
 
 @pytest.fixture(scope="module")
@@ -222,39 +208,6 @@ def test_mistakes_among_the_nearest_classes_are_counted(answered):
     assert data["similarity"]["mistakes"] == {"nearest": 5, "wrong": len(wrong), "near": near, "chance": 1.0}
 
 
-# All samples in few bytes
-
-
-def test_codes_fall_into_the_cells_that_count_them():
-    scores = torch.tensor([0.0, 1 / 300, 1 / 300 + 1e-12, 0.5, 1.0, 2 / 3, 1e-9, 299 / 300], dtype=torch.float64)
-    edges = equal_width(300).edges
-    for score, code in zip(scores.tolist(), rows.codes(scores).tolist(), strict=True):
-        cell = code // rows.STEPS
-        assert (edges[cell] < score <= edges[cell + 1]) or (score == 0 and cell == 0)
-        assert abs((code + 0.5) / (300 * rows.STEPS) - score) < 2e-5
-
-
-def test_rows_hold_labels_answers_and_scores(answered):
-    first, data = answered
-    import base64
-
-    def words(text):
-        return np.frombuffer(base64.b64decode(text), dtype="<u2")
-
-    held = data["rows"]
-    assert np.array_equal(words(held["label"]), first.known_labels.numpy())
-    top = first.probabilities.topk(4)
-    assert np.array_equal(words(held["variants"][0]["best"]).reshape(-1, 4), top.indices.numpy())
-    assert np.allclose(
-        words(held["variants"][0]["score"]).reshape(-1, 4) / (300 * rows.STEPS), top.values.numpy(), atol=2e-5
-    )
-    assert held["variants"][1]["best"] is None  # temperature scaling keeps the order
-    assert held["ids"] is None
-
-
-# Several models
-
-
 @pytest.fixture(scope="module")
 def several():
     first = toy_predictions(n=600, name="one")
@@ -269,68 +222,6 @@ def several():
     ]
 
 
-@pytest.fixture(scope="module")
-def compared(several):
-    return report.build_models(several, resamples=100)
-
-
-def test_differences_are_those_of_the_library(several, compared):
-    expected = evaluation.compare(several, resamples=100)
-    names = {method["key"]: method["name"] for method in compared["methods"]}
-    assert [(names[pair["a"]], names[pair["b"]], pair["metric"], pair["difference"]) for pair in compared["pairs"]] == [
-        (line["a"], line["b"], line["metric"], line["difference"]) for line in expected
-    ]
-    for row, first in zip(compared["table"]["rows"], several, strict=True):
-        assert row["cells"]["ece_hist"]["value"] == pytest.approx(
-            metrics.ece_hist(first.probabilities, first.known_labels), abs=1e-12
-        )
-    best = next(row for row in compared["table"]["rows"] if row["cells"]["ece_hist"]["best"])
-    assert names[best["method"]] == "three"
-    for row in compared["table"]["rows"]:
-        if row is not best:
-            pair = next(
-                p
-                for p in compared["pairs"]
-                if p["metric"] == "ece_hist" and {p["a"], p["b"]} == {row["method"], best["method"]}
-            )
-            assert row["cells"]["ece_hist"]["tie"] == (not pair["significant"])
-            assert row["cells"]["ece_hist"]["p_value"] == pair["p_value"]
-
-
-def test_classes_and_agreement_by_counting(several, compared):
-    first, second, third = several
-    place = {name: row for row, name in enumerate(second.sample_ids)}
-    order = torch.tensor([place[name] for name in first.sample_ids])
-    actual = [first.probabilities.argmax(1), second.probabilities.argmax(1)[order], third.probabilities.argmax(1)]
-    y = first.known_labels
-    for i, a in enumerate(actual):
-        assert compared["classes"]["right"][f"m{i}"] == [int(((a == k) & (y == k)).sum()) for k in range(6)]
-        for j, b in enumerate(actual):
-            assert compared["agreement"]["same"][i][j] == pytest.approx(float((a == b).double().mean()))
-            assert compared["agreement"]["same_mistake"][i][j] == pytest.approx(
-                float(((a == b) & (a != y)).double().mean())
-            )
-    assert set(compared["classes"]["best"]) <= {None, 1}  # the third divides the first's logits: they are level
-    assert not any(compared["classes"]["beyond_chance"])
-
-
-def test_a_class_is_won_beyond_chance_by_mcnemars_test():
-    y = torch.tensor([0] * 40 + [1] * 40)
-    good, bad = y.clone(), y.clone()
-    bad[:20] = 1  # twenty of class 0 lost
-    bad[40:43] = 0  # three of class 1 lost: p = 0.25
-    won = page_of_several._classes(torch.stack([good, bad]), y, 2, ["m0", "m1"], 0.05)
-    assert won["best"] == [0, 0]
-    assert won["beyond_chance"] == [True, False]
-    assert binomtest(0, 20).pvalue < 0.05 / 2 < binomtest(0, 3).pvalue
-
-
-def test_one_to_twenty_one_models(several):
-    for count in (1, 21):
-        with pytest.raises(ValueError, match=f"`models` must be 2 to 20 for one page, got {count}."):
-            report.build_models([several[0]] * count)
-
-
 def test_the_command_writes_one_page_of_several_files(several, tmp_path, capsys):
     files = [tmp_path / f"{model.name}.npz" for model in several]
     for first, file in zip(several, files, strict=True):
@@ -342,9 +233,6 @@ def test_the_command_writes_one_page_of_several_files(several, tmp_path, capsys)
     text = static(page.read_text())
     for name in ("one.npz", "two.npz", "three.npz"):
         assert name in text
-
-
-# What goes with the samples
 
 
 def test_images_texts_names_and_distances_come_from_the_command_line(tmp_path, capsys):
@@ -390,40 +278,6 @@ def test_predictions_may_carry_images_and_texts():
     assert data["samples"]["3"]["text"] == "text 3"
     assert "image" in data["samples"]["3"]
     assert preds.take(torch.tensor([5, 7])).texts == ["text 5", "text 7"]
-
-
-def test_images_from_parquet_by_row_or_by_number(tmp_path):
-    import io
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-    from PIL import Image
-
-    def png(value):
-        buffer = io.BytesIO()
-        Image.fromarray(np.full((4, 4, 3), value, np.uint8)).save(buffer, "PNG")
-        return {"bytes": buffer.getvalue()}
-
-    pq.write_table(pa.table({"img": [png(value) for value in range(5)]}), tmp_path / "i.parquet")
-    assert attach.images(tmp_path / "i.parquet", None, 5)[3][0, 0, 0] == 3
-    assert attach.images(tmp_path / "i.parquet", torch.tensor([4, 1]), 2)[0][0, 0, 0] == 4
-    with pytest.raises(SoftkinError, match="must hold as many images as there are samples: it holds 5 for 3."):
-        attach.images(tmp_path / "i.parquet", None, 3)
-
-
-def test_folders_and_texts_that_do_not_fit_are_one_sentence(tmp_path):
-    with pytest.raises(
-        SoftkinError, match="must hold an image for each of the 2 samples, .* it holds 0, and none is called 'a'"
-    ):
-        attach.images(tmp_path, ["a", "b"], 2)
-    (tmp_path / "t.csv").write_text("words\nx\n")
-    with pytest.raises(SoftkinError, match="must have a column of texts, called `text`, `texts`, `sentence`"):
-        attach.texts(tmp_path / "t.csv", None, 1)
-    with pytest.raises(SoftkinError, match="must have a column of images, called `image`"):
-        attach.images(tmp_path / "t.csv", None, 1)
-
-
-# Twenty methods in matplotlib
 
 
 def test_twenty_models_differ_and_the_legend_covers_none():

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softkin import distances, losses, similarity, smoothing
+from softkin import losses, similarity, smoothing
 from softkin.similarity import SparseRows
 
 
@@ -48,15 +48,6 @@ def test_similarity_is_its_definition(k, beta, seed, scale):
     )
     shifted = similarity.from_distances(D * 7, beta=beta)  # units cancel
     np.testing.assert_allclose(shifted, S, rtol=1e-8)
-
-
-@given(st.integers(2, 8), st.floats(0, 0.999), st.floats(0, 1e6), st.integers(0, 1000))
-def test_labels_are_their_definition(k, alpha, beta, seed):
-    S = similarity.from_distances(random_distances(k, seed), beta=beta)
-    Q = smoothing.similarity_labels(S, alpha=alpha)
-    np.testing.assert_allclose(Q, (1 - alpha) * np.eye(k) + alpha * S.numpy(), rtol=1e-14)
-    np.testing.assert_allclose(Q.sum(1), 1, rtol=1e-12)
-    np.testing.assert_allclose(1 - Q.diagonal(), alpha, atol=1e-15)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1.0, 1e200, 1e300])
@@ -112,16 +103,6 @@ def test_asymmetric_only_on_request():
     similarity.from_distances(almost)
 
 
-def test_uniform_labels_are_pytorchs():
-    Q = smoothing.uniform_labels(5, alpha=0.1)
-    logits, targets = torch.randn(7, 5, dtype=torch.float64), torch.arange(7) % 5
-    expected = torch.nn.functional.cross_entropy(logits, targets, label_smoothing=0.1)
-    torch.testing.assert_close(-(Q[targets] * logits.log_softmax(1)).sum(1).mean(), expected, rtol=1e-13, atol=0)
-
-
-# Many classes
-
-
 @given(st.integers(2, 40), st.integers(1, 45), st.floats(0, 10), st.integers(0, 100))
 def test_top_m_accounts_for_all_mass(k, m, beta, seed):
     V = np.random.default_rng(seed).normal(size=(k, 5))
@@ -145,20 +126,6 @@ def test_top_m_accounts_for_all_mass(k, m, beta, seed):
     Q = smoothing.similarity_labels(sparse, 0.1)
     assert isinstance(Q, SparseRows)
     np.testing.assert_allclose(Q.dense(), smoothing.similarity_labels(dense, 0.1), rtol=1e-12)
-
-
-def test_close_vectors_far_from_the_origin(monkeypatch):
-    """Nearest neighbours are where ‖x‖² + ‖y‖² − 2xy cancels."""
-    monkeypatch.setattr(similarity.vectors, "BLOCK", 64)  # several blocks of rows
-    rng = np.random.default_rng(0)
-    V = 1e5 * np.repeat(rng.normal(size=(10, 6)), 3, axis=0)
-    V += 1e-4 * rng.normal(size=V.shape)
-    V[1] = V[0]
-    with pytest.warns(UserWarning, match="2 of 30 class names share a vector"):
-        D = distances.from_words([f"w{i}" for i in range(30)], {f"w{i}": v for i, v in enumerate(V)})
-    sparse = similarity.from_vectors(V, 2.0, top_m=4)
-    full = similarity.from_distances(D, 2.0)
-    np.testing.assert_allclose(sparse.values, full.gather(1, sparse.indices), rtol=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -189,9 +156,6 @@ def test_close_vectors_far_from_the_origin(monkeypatch):
 def test_bad_input(call, error, words):
     with pytest.raises(error, match=words):
         call()
-
-
-# What a baseline confuses chooses β
 
 
 def confusions(n=200, k=5, seed=0, sharpness=3.0):
@@ -264,19 +228,3 @@ def test_bad_outputs_are_refused():
         similarity.best_beta(D, np.eye(5), np.arange(5))
     with pytest.raises(TypeError, match="`beta` must be a number, got 'best'"):
         similarity.from_distances(D, "best")
-
-
-def test_top_m_of_distances_is_that_of_vectors():
-    V = np.random.default_rng(0).normal(size=(9, 4))
-    D = np.linalg.norm(V[:, None] - V[None], axis=2)
-    for m in (1, 3, 8, 20):
-        sparse = similarity.from_distances(D, 1.5, top_m=m)
-        torch.testing.assert_close(sparse.dense(), similarity.from_vectors(V, 1.5, top_m=m).dense())
-    full = similarity.from_distances(D, 1.5)
-    torch.testing.assert_close(similarity.from_distances(D, 1.5, top_m=8).dense(), full)
-    sharp = similarity.from_distances(D, 1e6, top_m=3)  # all but the nearest class are 0, and so is the own
-    assert not (sharp.indices == torch.arange(9)[:, None]).any()
-    y = np.random.default_rng(1).integers(0, 9, 30)
-    P = np.random.default_rng(2).dirichlet(np.ones(9), 30)
-    dense = similarity.from_vectors(V, "auto", outputs=(P, y))
-    torch.testing.assert_close(similarity.from_vectors(V, "auto", top_m=8, outputs=(P, y)).dense(), dense)
