@@ -1,9 +1,13 @@
 """Intervals by formula: from their definitions, and by simulation."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binom
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, binomtest, t
 
 from softkin import metrics
 from softkin.metrics import intervals
@@ -14,6 +18,86 @@ def test_wilson():
     assert metrics.accuracy(np.array([[0.9, 0.1]] * 20), np.zeros(20, int), confidence=0.95).low == pytest.approx(
         0.8389, abs=1e-4
     )
+
+
+LEVELS = st.sampled_from([0.5, 0.9, 0.95, 0.99])
+
+
+@given(st.integers(1, 300), st.floats(0, 1), LEVELS)
+def test_wilson_is_scipys(n, part, level):
+    k = round(part * n)
+    ends = binomtest(k, n).proportion_ci(level, method="wilson")
+    assert intervals.wilson(k / n, n, level) == pytest.approx((ends.low, ends.high), abs=1e-12)
+
+
+@given(st.integers(1, 300), LEVELS)
+def test_none_or_all_is_clopper_and_pearsons(n, level):
+    for k in (0, n):
+        ends = binomtest(k, n).proportion_ci(level, method="exact")
+        assert intervals.none_or_all(k / n, n, level) == pytest.approx((ends.low, ends.high), abs=1e-12)
+    assert intervals.none_or_all(0.25, n, level) == (0.25, 0.25)
+
+
+@given(st.integers(1, 300), LEVELS)
+def test_students_quantile_is_scipys(degrees, level):
+    assert intervals.student(degrees, level) == pytest.approx(t.ppf(0.5 + level / 2, degrees))
+
+
+def twin_of_the_gap(scores, hits, level):
+    """Newcombe's ends as the docstring writes them, by scipy and numpy."""
+    n, c, a = len(scores), np.mean(scores), np.mean(hits)
+    l, u = binomtest(int(sum(hits)), n).proportion_ci(level, method="wilson")
+    reach_of_c = t.ppf(0.5 + level / 2, n - 1) * np.std(scores, ddof=1) / math.sqrt(n)
+    varied = np.std(scores) > 1e-9 and np.std(hits) > 0
+    rho = np.corrcoef(scores, hits)[0, 1] if varied else 0.0
+    low, high = (math.sqrt(max(0, reach_of_c**2 + w**2 - 2 * rho * reach_of_c * w)) for w in (u - a, a - l))
+    return c - a - low, c - a + high
+
+
+@given(st.integers(2, 60), st.integers(0, 10**6), LEVELS)
+def test_the_interval_of_the_gap_is_newcombes(n, seed, level):
+    rng = np.random.default_rng(seed)
+    scores = rng.uniform(0.3, 1, n) if seed % 5 else np.full(n, 0.8)
+    hits = rng.random(n) < scores - 0.2 * (seed % 3)
+    low, high = twin_of_the_gap(scores, hits, level)
+    ours = torch.from_numpy(scores), torch.from_numpy(hits)
+    assert intervals.score_minus_share(*ours, level) == pytest.approx((max(-1, low), min(1, high)), abs=1e-9)
+    # The sizes of all values between the ends.
+    between = np.abs(np.linspace(max(-1, low), min(1, high), 20_001))
+    assert intervals.size_of_gap(*ours, level) == pytest.approx((between.min(), between.max()), abs=1e-4)
+
+
+@pytest.mark.parametrize("right", [0, 3, 7, 10])
+def test_the_standard_error_of_a_gap_is_half_of_the_way_to_0(right):
+    scores = np.linspace(0.55, 0.85, 10)
+    p, y = np.stack([scores, 1 - scores], axis=1), (np.arange(10) >= right).astype(int)
+    gap, error = intervals.gap_and_error(torch.from_numpy(p), torch.from_numpy(y))
+    low, high = twin_of_the_gap(scores, y == 0, 0.95)
+    assert gap == pytest.approx(scores.mean() - right / 10)
+    assert error == pytest.approx(((gap - low) if gap > 0 else (high - gap)) / 2)
+
+
+@given(st.integers(2, 40), st.integers(0, 10**6), LEVELS)
+def test_the_interval_of_a_mean_loss_ends_where_its_equation_holds(n, seed, level):
+    """(L̄ − μ)² = t² V(μ) / n at both ends, with κ of the wrong answers seen and of one more."""
+    rng = np.random.default_rng(seed)
+    possible, winning, base = rng.uniform(0.1, 3, n), rng.uniform(0.3, 1, n), rng.uniform(0, 0.5, n)
+    wrong = rng.random(n) < 0.3
+    excess = np.where(wrong, possible, 0.0)
+    losses = base + excess
+    doubt = 1 - winning + 1 / n
+    x = [*excess[wrong], *possible]
+    w = [*np.ones(wrong.sum()), *(doubt / doubt.sum())]
+    kappa = sum(a * b * b for a, b in zip(w, x, strict=True)) / sum(a * b for a, b in zip(w, x, strict=True))
+    mean, variance, D = losses.mean(), losses.var(), excess.mean()
+    moments = intervals.MeanLoss.of(mean, variance, *map(torch.from_numpy, (excess, possible, winning)))
+    assert moments.ratio == pytest.approx(kappa)
+    low, high = moments.ends(level)
+    assert low <= mean <= high
+    for mu in (low, high):
+        if mu > 0:
+            v = variance + kappa * (mu - mean) - ((D + mu - mean) ** 2 - D**2)
+            assert (mean - mu) ** 2 == pytest.approx(t.ppf(0.5 + level / 2, n - 1) ** 2 * v / n)
 
 
 def two_classes(c, likelihood, rng):

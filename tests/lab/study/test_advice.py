@@ -253,6 +253,9 @@ def test_a_training_that_failed_is_named_once():
         "a lower learning rate may help."
     ]
     assert failed_trainings([of("one-hot", [0.1])], (0,)) == []
+    # Below half of the median, not at half of it.
+    assert failed_trainings([of("one-hot", [0.8, 0.8, 0.4])], (0, 1, 2)) == []
+    assert "of seed 2 (39.9 %)" in failed_trainings([of("one-hot", [0.8, 0.8, 0.399])], (0, 1, 2))[0]
     assert failed_trainings([of("one-hot", [0.0, 0.0])], (0, 1)) == []
 
 

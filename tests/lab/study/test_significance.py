@@ -142,6 +142,25 @@ def test_infinite_losses_do_not_win():
         assert verdict(losses, Resamples([list(range(50))] * 5, times=200)).best == "fine"
 
 
+def test_an_adjusted_p_value_is_the_least_level_that_rejects():
+    """Down from the smallest: each counts as the smallest of all pairs of those left with the best."""
+
+    def rejected(p, level):
+        left = sorted(p, key=p.get)
+        while left and p[left[0]] * len(list(itertools.combinations(["best", *left], 2))) <= level:
+            left.pop(0)
+        return set(p) - set(left)
+
+    generator = np.random.default_rng(2)
+    for m in (1, 2, 3, 5, 8) * 10:
+        p = {str(i): float(value) for i, value in enumerate(generator.random(m) ** 4)}
+        for name, level in significance.adjusted(p).items():
+            if level < 1:
+                assert name in rejected(p, level * (1 + 1e-12))
+            assert name not in rejected(p, level * (1 - 1e-12))
+            assert level <= 1
+
+
 def test_adjusted_p_values_by_steps():
     """Methods are dropped one by one; those left, with the best, are compared in all their pairs."""
     generator = np.random.default_rng(1)
