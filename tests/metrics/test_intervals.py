@@ -46,11 +46,11 @@ def test_students_quantile_is_scipys(degrees, level):
 def twin_of_the_gap(scores, hits, level):
     """Newcombe's ends as the docstring writes them, by scipy and numpy."""
     n, c, a = len(scores), np.mean(scores), np.mean(hits)
-    l, u = binomtest(int(sum(hits)), n).proportion_ci(level, method="wilson")
+    below, above = binomtest(int(sum(hits)), n).proportion_ci(level, method="wilson")
     reach_of_c = t.ppf(0.5 + level / 2, n - 1) * np.std(scores, ddof=1) / math.sqrt(n)
     varied = np.std(scores) > 1e-9 and np.std(hits) > 0
     rho = np.corrcoef(scores, hits)[0, 1] if varied else 0.0
-    low, high = (math.sqrt(max(0, reach_of_c**2 + w**2 - 2 * rho * reach_of_c * w)) for w in (u - a, a - l))
+    low, high = (math.sqrt(max(0, reach_of_c**2 + w**2 - 2 * rho * reach_of_c * w)) for w in (above - a, a - below))
     return c - a - low, c - a + high
 
 
