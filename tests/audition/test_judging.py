@@ -160,6 +160,7 @@ def test_votes_of_people_on_cifar10h(capsys, tmp_path, shared_data):
     assert "must hold votes for the 100 classes of SOURCE, got shape (10000, 10)" in errors
 
 
+@pytest.mark.slow
 def test_reference_values_on_cifar100n(capsys, tmp_path, shared_data):
     human = shared_data / "human" / "cifar100n_human_labels.npz"
     output = tmp_path / "best.safetensors"
@@ -194,6 +195,7 @@ def test_reference_values_on_cifar100n(capsys, tmp_path, shared_data):
     assert loss.alpha == 0.02  # "auto", as people do not say how much
 
 
+@pytest.mark.slow
 def test_glove_and_minilm_mixed_as_in_the_reference(shared_data):
     names = CIFAR.read_text().split()
     with np.load(shared_data / "human" / "cifar100n_human_labels.npz") as file:

@@ -223,6 +223,7 @@ def test_constant_logits(make):
     torch.testing.assert_close(cal.predict_proba(z), torch.full((30, 3), 1 / 3), atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in MAKERS if name not in SLOW_AT_1000])
 def test_a_thousand_classes(name):
     if name == "matrix-search":
@@ -434,6 +435,7 @@ def test_what_cannot_be_folded():
         calibrators.fold_into_linear(on_probabilities, layer)
 
 
+@pytest.mark.slow
 def test_the_module_loads_no_other_library():
     import subprocess
     import sys

@@ -109,6 +109,7 @@ def fold_nll(z, y, lam, mu, folds=5, seed=0):
     return total
 
 
+@pytest.mark.slow
 def test_the_published_search_is_that_of_converged_fits(network_logits):
     z, y = (part[:600].clone() for part in network_logits["resnet20-cifar10"])
     z = z[:, :4].double()

@@ -110,6 +110,7 @@ def test_knots_near_the_smallest_number():
     assert interpolated(np.array([2e-309, 0.0, 1.0, 2.0]), knots, levels).tolist() == pytest.approx([0.25, 0, 1, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "at_most"),
     [  # the share of the uncalibrated ECE of .106 that is left

@@ -127,6 +127,7 @@ def test_fit_best_refuses():
         TemperatureScaling().certify(z, y, folds=1)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # from the exporter itself
 @pytest.mark.parametrize(
     "cal",

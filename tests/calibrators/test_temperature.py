@@ -132,6 +132,7 @@ def squared_errors(z, y, betas):
     return (p - torch.nn.functional.one_hot(y, z.shape[1])).square().sum(dim=2).mean(dim=1)
 
 
+@pytest.mark.slow
 def test_squared_error_is_least_in_1500_mixtures():
     several = 0
     for z, y in mixtures(1500):

@@ -21,6 +21,7 @@ def run(capsys, *arguments):
     return command_line.run(capsys, "calibrate", *arguments)
 
 
+@pytest.mark.slow
 def test_every_action_has_help_and_an_example_that_works(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
@@ -110,6 +111,7 @@ def test_what_was_fitted_on_is_noticed(capsys, tmp_path):
     assert errors == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 160])
 def test_the_table_fits_a_real_terminal(columns):
     """In a pseudo-terminal: each method begins a line, with its numbers beside it, and no line of the table wraps."""

@@ -13,6 +13,8 @@ from softkin.lab.study.perform import resolve
 from softkin.metrics.measurement import Measured
 from study_parts import without_pictures  # noqa: F401  a fixture
 
+pytestmark = pytest.mark.slow
+
 SMALL = [
     "--max-per-class",
     "3",

@@ -157,6 +157,7 @@ def test_the_module_answers_as_predict_does(rule):
     assert (rule.as_module()(coarse, *inputs[1:]) == rule.predict(coarse, **options)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(  # from the exporter itself
     "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore:# The axis name"
 )

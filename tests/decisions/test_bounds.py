@@ -26,6 +26,7 @@ def test_no_rows_have_no_mean():
     assert math.isnan(bounds.of_mean(torch.zeros(0), 0.95, 0.0, 1.0).value)
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_mean_size_covers():
     """Of 300 test sets of 60 rows, the intervals of about 95 % hold the mean size of 40,000 rows."""
     generator = torch.Generator().manual_seed(0)

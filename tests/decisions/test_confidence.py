@@ -66,6 +66,7 @@ def smoothed_and_not(shared_data):
     return logits, labels
 
 
+@pytest.mark.slow
 def test_normalised_logits_restore_what_smoothing_spoils(smoothed_and_not):
     """Areas under the risk–coverage curve, of nearly equal accuracies: smoothing costs, the norm gives half of it back."""
     logits, y = smoothed_and_not

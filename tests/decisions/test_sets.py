@@ -158,6 +158,7 @@ class Given:
         return X.argmax(1)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_mapie_has_the_same_sets():
     """LAC, and APS and RAPS with MAPIE's own uniform numbers, penalty and rows; its non-randomised APS differs."""
@@ -217,6 +218,7 @@ def test_torchcp_had_the_same_sets(case):
     assert "".join(f"{int(''.join(map(str, row.astype(int))), 2):02x}" for row in sets[:12]) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_class", [5, 10])
 def test_the_interval_of_the_worst_class_holds_although_the_data_chose_it(per_class):
     """20 classes of which 90 % are covered; Wilson's interval at 1 − 0.05/20 missed that in 17 % and 21 % of samples."""

@@ -67,6 +67,7 @@ POPULATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POPULATIONS)
 @pytest.mark.parametrize("discrete", [False, True])
 def test_the_guarantee_holds_after_the_choice(name, discrete):

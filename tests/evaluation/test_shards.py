@@ -17,6 +17,8 @@ from softkin.evaluation import files, shards
 from softkin.metrics.measurement import Settings
 from softkin.predictions import Predictions
 
+pytestmark = pytest.mark.slow
+
 ROWS, CLASSES, SHARDS = 1200, 6, 7
 
 

@@ -64,6 +64,7 @@ def test_more_rows_than_can_be_held_are_refused_before_they_are_read(tmp_path, c
         stream.add(torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64), "logits")
 
 
+@pytest.mark.slow
 def test_a_million_scores_need_little_memory(tmp_path):
     """120,000 × 100 in a process of its own: what stays is a small part of the file."""
     generator = np.random.default_rng(0)

@@ -36,6 +36,8 @@ from softkin.predictions import reading as prediction_files
 from softkin.report import attach
 from softkin.word_vectors import reading
 
+pytestmark = pytest.mark.slow
+
 MEBIBYTE = 2**20
 
 

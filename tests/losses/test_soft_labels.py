@@ -333,6 +333,7 @@ def test_an_empty_batch_is_as_in_pytorch(make):
         assert loss_fn(logits, torch.zeros(shape)).isnan()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [some_labels, sparse_labels])
 def test_compile(make):
     torch.compiler.reset()

@@ -54,6 +54,7 @@ def three_classes(rng, n):
     return p, (true.cumsum(1) < rng.random((n, 1))).sum(1).clip(max=2)
 
 
+@pytest.mark.slow
 def test_the_parts_of_the_brier_score_have_intervals_that_hold_the_truth():
     truth = metrics.brier_decomposition(*three_classes(np.random.default_rng(1), 1_000_000))
     names = ("brier", "reliability", "resolution", "uncertainty", "within")

@@ -129,6 +129,7 @@ def test_the_gap_has_its_textbook_interval_where_both_outcomes_are_frequent():
     )
 
 
+@pytest.mark.slow
 def test_the_gap_of_small_samples_is_held():
     """Calibrated between 95 and 99.5 %, 40 answers: percentiles of resampled rows hold the truth in 68 %."""
     held = 0
@@ -163,6 +164,7 @@ def test_losses_that_few_wrong_answers_make_up_are_held(metric, sure, truth, n):
     assert held > 0.93
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", LOSSES)
 def test_losses_of_a_sure_and_right_model_are_held(metric):
     """Scores of 95 to 99.5 %, 40 of them: percentiles held the Brier score in 68 %, the AURC in 59 %."""
@@ -202,6 +204,7 @@ def test_a_wrong_answer_of_score_1_would_make_the_log_loss_infinite():
     assert metrics.aurc(p, np.zeros(30, dtype=int), confidence=0.95).high == pytest.approx(0.12, abs=0.02)
 
 
+@pytest.mark.slow
 def test_sure_scores_that_miss_have_wide_enough_intervals():
     """Few wrong answers decide, and resamples of them show too little: 95 % intervals held the truth in 70 %."""
     rng, n, k = np.random.default_rng(0), 40, 10
@@ -215,6 +218,7 @@ def test_sure_scores_that_miss_have_wide_enough_intervals():
     assert held >= 90
 
 
+@pytest.mark.slow
 def test_a_small_share_of_wrong_answers_below_varied_scores():
     rng, n = np.random.default_rng(0), 100
     held = {"prediction": 0, "output": 0}

@@ -31,6 +31,7 @@ def draws(n, delta, repetitions):
         yield MeanGap(scopes.Pool(torch.from_numpy(c), hits, n, 1), BINS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0, 0.01, 0.02, 0.05, 0.1])
 def test_the_interval_of_the_ece_holds_the_truth(delta):
     held = 0
@@ -40,6 +41,7 @@ def test_the_interval_of_the_ece_holds_the_truth(delta):
     assert held >= 53
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0, 0.01])
 def test_plain_percentiles_miss_a_small_ece(delta):
     held = 0
@@ -159,6 +161,7 @@ def models(rng, n, k=4):
     return *p, labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["ece_hist", "nll"])
 def test_exchangeable_rows_are_rejected_in_five_percent(metric):
     torch.manual_seed(0)
@@ -185,6 +188,7 @@ def sharp_and_blunt(rng, n):
     return *(np.stack([c, 1 - c], axis=1) for c in (q, known)), (rng.random(n) > q).astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", [over_and_under, sharp_and_blunt])
 def test_equal_errors_of_unlike_models_are_seldom_told_apart(pair):
     """Issue: with rows swapped, two models of the same ECE got p ≤ 0.05 in 20 to 80 %."""
@@ -310,6 +314,7 @@ def binned_truth(shape):
     return np.abs(off).sum() / len(c), np.sqrt((off**2 / np.maximum(size, 1)).sum() / len(c))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["one bin", "alternating", "saturated"])
 def test_intervals_hold_the_truth_of_uneven_populations(shape):
     truth, rms = binned_truth(shape)
@@ -325,6 +330,7 @@ def test_intervals_hold_the_truth_of_uneven_populations(shape):
     assert held_rms >= 51
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_difference_holds_the_truth():
     """A model that is off by 0.04 against a calibrated one: the second one's ECE is all bias."""
     held = 0
@@ -513,6 +519,7 @@ def test_super_classes_in_interval_compare_and_when_calibrated(metric):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["ece_hist", "debiased_ece", "mce", "smooth_ece", "ece_kde"])
 @pytest.mark.parametrize(
     ("score", "truth", "n"),

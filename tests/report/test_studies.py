@@ -11,6 +11,8 @@ from softkin.lab.study import outputs
 from softkin.lab.study.perform import resolve
 from softkin.report import comparison
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):

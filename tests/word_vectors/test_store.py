@@ -127,6 +127,7 @@ def test_damage_is_noticed_wherever_it_is(tmp_path, monkeypatch):
     assert "cat" in WordVectors.load(tmp_path / "v.txt")
 
 
+@pytest.mark.slow
 def test_several_starts_at_once_and_a_full_disk(tmp_path):
     (tmp_path / "v.txt").write_bytes(text())
     script = (

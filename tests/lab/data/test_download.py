@@ -241,6 +241,7 @@ def test_refusals_and_no_network(site, tmp_path):
         download.fetch("http://127.0.0.1:9/x.bin", tmp_path / "x.bin")
 
 
+@pytest.mark.slow
 def test_a_killed_download_goes_on(site, tmp_path):
     site.files["/x.bin"], site.cuts, site.hold = CONTENT, [2_200_000], threading.Event()
     code = "import sys; from pathlib import Path; from softkin.lab.data import download; download.fetch(sys.argv[1], Path(sys.argv[2]))"
@@ -387,6 +388,7 @@ def test_the_published_addresses_and_checksums():
     assert catalogue.DATA_SETS.canonical("CIFAR-100") == "cifar100"
 
 
+@pytest.mark.slow
 def test_two_processes_fetch_once(site, packed_cifar):
     content, members, _ = packed_cifar
     site.files["/cifar-100-python.tar.gz"] = content

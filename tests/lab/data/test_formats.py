@@ -469,6 +469,7 @@ def hub(few, tmp_path):
     server.server_close()
 
 
+@pytest.mark.slow
 def test_a_name_of_the_hub(hub, tmp_path):
     import os
 

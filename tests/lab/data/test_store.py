@@ -171,6 +171,7 @@ def test_an_entry_that_was_copied_is_checked_once_and_trusted(table, monkeypatch
     assert checked == [1]
 
 
+@pytest.mark.slow
 def test_processes_at_once_decode_once_and_agree(table, tmp_path):
     log = tmp_path / "decoded"
     code = f"""
@@ -199,6 +200,7 @@ print(data.load(sys.argv[1], progress=False).digest)
     assert len(entries()) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_decoding_leaves_no_half_entry(table):
     code = f"""
 import os, signal
@@ -290,6 +292,7 @@ for source, size in ((images, 960), (features, None)):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak of memory from /proc")
 def test_decoding_streams(table, tmp_path):
     """Hundreds of MiB of values pass through far less memory."""

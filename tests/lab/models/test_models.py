@@ -34,6 +34,7 @@ def test_options_in_the_name():
     assert count(wide) == 180_916, "a keyword argument counts more than the name"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet18", "resnet34", "wrn50_2", "wrn", "densenet161", "small", "mlp"])
 @pytest.mark.parametrize("size", [8, 28, 32, 64])
 def test_forward_at_all_sizes(name, size):

@@ -11,6 +11,8 @@ import pytest
 from softkin.lab.study import claims as claims_module
 from softkin.lab.study.claims import Claims, started, this_machine
 
+pytestmark = pytest.mark.slow
+
 HOLD = """
 import sys, time
 from pathlib import Path

@@ -11,6 +11,8 @@ from softkin.lab import study
 from softkin.lab.study import ray_engine
 from study_parts import quick, sweep_of, without_pictures  # noqa: F401  a fixture
 
+pytestmark = pytest.mark.slow
+
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 # Ray's workers are polite (15): beside other tests they would stand still. Ray spells the name like this.
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112

@@ -28,7 +28,7 @@ from softkin.lab.training import loop
 from softkin.predictions import Predictions
 from study_parts import quick, without_pictures  # noqa: F401  a fixture
 
-pytestmark = pytest.mark.usefixtures("without_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 DRAW, WRITE_PAGE = outputs.draw, report.write_comparison  # before the fixture below replaces them
 FORK = multiprocessing.get_context("fork")  # a child begins at once, where a new Python takes seconds to import torch
 

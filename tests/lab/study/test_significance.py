@@ -100,12 +100,14 @@ def called_worse(num_methods, num_seeds, trials, p_value=None):
     return wrong / trials
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_methods", "num_seeds"), [(2, 1), (2, 2), (2, 3), (2, 5), (6, 3), (6, 5)])
 def test_equal_methods_are_seldom_called_worse(num_methods, num_seeds):
     rate = called_worse(num_methods, num_seeds, 200)
     assert rate <= (0.0 if num_seeds == 1 else 0.09)  # 5 % and two and a half standard errors
 
 
+@pytest.mark.slow
 def test_many_methods_can_still_be_called_worse():
     """Sixteen methods are 120 pairs: the p-value of one that is far worse must be below 1 in 2,400."""
     rng = np.random.default_rng(0)
@@ -117,6 +119,7 @@ def test_many_methods_can_still_be_called_worse():
     assert len(worse) == 2  # that one, and the best, which is no tie of itself
 
 
+@pytest.mark.slow
 def test_without_the_training_noise_equal_methods_are_called_worse():
     """The test above can fail: with the samples' noise alone, as few seeds had it once, nearly every study is wrong."""
 

@@ -14,6 +14,8 @@ from softkin.lab.study import measure, tables
 from softkin.lab.suites.runs import recipe_in_words
 from softkin.lab.suites.spec import METRICS, SCALES
 
+pytestmark = pytest.mark.slow
+
 METHODS = ("one-hot", "ts", "uniform", "mixup", "dir-odir", "ets", "l1", "l2", "ae", "we")
 
 # what the paper prints

@@ -67,6 +67,7 @@ class Cut(Exception):
     """Stands for a crash."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEW)
 def test_a_run_that_was_cut_off_predicts_the_same_to_the_bit(split, tmp_path, name):
     options = {"stop_by": "ece_hist"} if name.startswith("stop") else {}
@@ -124,6 +125,7 @@ def test_a_laplace_column_that_is_far_too_unsure_is_explained():
     assert note.endswith("laplace+ts corrects the scale.")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_a_study_has_a_column_for_each_and_says_what_it_costs(tmp_path):
     spec = quick(methods=METHODS, seeds=[0], ood=["uniform"], ood_rows=40)
@@ -148,6 +150,7 @@ def test_a_study_has_a_column_for_each_and_says_what_it_costs(tmp_path):
     assert shown["swag"] == pytest.approx(by_method["swag"].metrics["auroc_mutual_information uniform"].value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_killed_at_random_moments_all_columns_end_in_the_same_table(tmp_path, monkeypatch):
     monkeypatch.setitem(training.loop.fit.__kwdefaults__, "checkpoint_every", 0)
