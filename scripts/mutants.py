@@ -77,13 +77,18 @@ def changes(node: ast.AST) -> Iterator[ast.expr]:
             yield ast.Call(called, node.args, node.keywords)
 
 
+def is_overload(node: ast.AST) -> bool:
+    """Whether a function only says which types go together."""
+    return any(ast.unparse(part).endswith("overload") for part in getattr(node, "decorator_list", []))
+
+
 def expressions(node: ast.AST) -> Iterator[ast.expr]:
     """All expressions that compute: no annotations, messages, decorators or signatures of overloads."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "type_params"):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(child, NOT_CODE):
+            if isinstance(child, ast.AST) and not isinstance(child, NOT_CODE) and not is_overload(child):
                 if isinstance(child, ast.expr):
                     yield child
                 yield from expressions(child)

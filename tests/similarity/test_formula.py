@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softkin import losses, similarity, smoothing
-from softkin.similarity import SparseRows
 
 
 def brute_force(D, beta):
@@ -101,31 +100,6 @@ def test_asymmetric_only_on_request():
     almost = torch.from_numpy(random_distances(4, 0)).float()
     almost[0, 1] *= 1 + 1e-6  # float32 rounding
     similarity.from_distances(almost)
-
-
-@given(st.integers(2, 40), st.integers(1, 45), st.floats(0, 10), st.integers(0, 100))
-def test_top_m_accounts_for_all_mass(k, m, beta, seed):
-    V = np.random.default_rng(seed).normal(size=(k, 5))
-    full = similarity.from_vectors(V, beta)
-    expected = brute_force(np.sqrt(((V[:, None] - V) ** 2).sum(2)), beta)
-    np.testing.assert_allclose(full, expected, rtol=1e-7, atol=1e-12)
-    sparse = similarity.from_vectors(V, beta, top_m=m)
-    dense = sparse.dense()
-    m = min(m, k - 1)
-    assert sparse.indices.shape == (k, m)
-    np.testing.assert_allclose(dense.sum(1), 1, rtol=1e-12)
-    assert float(dense.diagonal().abs().max()) == 0
-    for i in range(k):
-        kept = sparse.indices[i]
-        assert i not in kept
-        np.testing.assert_allclose(dense[i, kept], full[i, kept], rtol=1e-7, atol=1e-12)
-        others = [j for j in range(k) if j != i and j not in kept]
-        if others:
-            assert float(full[i, kept].min()) >= float(full[i, others].max()) - 1e-12
-            np.testing.assert_allclose(dense[i, others], float(full[i, others].mean()), rtol=1e-7, atol=1e-12)
-    Q = smoothing.similarity_labels(sparse, 0.1)
-    assert isinstance(Q, SparseRows)
-    np.testing.assert_allclose(Q.dense(), smoothing.similarity_labels(dense, 0.1), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -228,3 +202,47 @@ def test_bad_outputs_are_refused():
         similarity.best_beta(D, np.eye(5), np.arange(5))
     with pytest.raises(TypeError, match="`beta` must be a number, got 'best'"):
         similarity.from_distances(D, "best")
+
+
+def test_top_m_of_distances_is_that_of_vectors():
+    V = np.random.default_rng(0).normal(size=(9, 4))
+    D = np.linalg.norm(V[:, None] - V[None], axis=2)
+    for m in (1, 3, 8, 20):
+        sparse = similarity.from_distances(D, 1.5, top_m=m)
+        torch.testing.assert_close(sparse.dense(), similarity.from_vectors(V, 1.5, top_m=m).dense())
+    full = similarity.from_distances(D, 1.5)
+    torch.testing.assert_close(similarity.from_distances(D, 1.5, top_m=8).dense(), full)
+    sharp = similarity.from_distances(D, 1e6, top_m=3)  # all but the nearest class are 0, and so is the own
+    assert not (sharp.indices == torch.arange(9)[:, None]).any()
+    y = np.random.default_rng(1).integers(0, 9, 30)
+    P = np.random.default_rng(2).dirichlet(np.ones(9), 30)
+    dense = similarity.from_vectors(V, "auto", outputs=(P, y))
+    torch.testing.assert_close(similarity.from_vectors(V, "auto", top_m=8, outputs=(P, y)).dense(), dense)
+
+
+def test_a_mixture_is_the_softmax_of_the_weighted_normalised_sum():
+    a, b = (torch.from_numpy(random_distances(6, seed)) for seed in (1, 2))
+    S = similarity.mixture([a, b], [0.7, 1.9])
+    for k in range(6):
+        others = [j for j in range(6) if j != k]
+        z = sum(
+            w * (d[k, others] - d[k, others].mean()) / d[k, others].std(correction=0) for w, d in ((0.7, a), (1.9, b))
+        )
+        torch.testing.assert_close(S[k, others], torch.softmax(-z, dim=0))
+    assert not S.diagonal().any()
+    with pytest.raises(ValueError, match="`weights` must be one for each of 2 distances, got 1"):
+        similarity.mixture([a, b], [1.0])
+    with pytest.raises(ValueError, match="`distances` must cover the same classes, got 6, 5"):
+        similarity.mixture([a, a[:5, :5]], [1.0, 1.0])
+
+
+@pytest.mark.parametrize("m", range(1, 7))
+def test_classes_beyond_the_m_nearest_share_the_rest_evenly(m):
+    full = similarity.from_distances(random_distances(6, 3), 2.0)
+    sparse = similarity.from_distances(random_distances(6, 3), 2.0, top_m=m).dense()
+    for k in range(6):
+        order = sorted((j for j in range(6) if j != k), key=lambda j: -float(full[k, j]))
+        for j in order[:m]:
+            assert float(sparse[k, j]) == float(full[k, j])
+        for j in order[m:]:
+            assert float(sparse[k, j]) == pytest.approx(sum(float(full[k, i]) for i in order[m:]) / len(order[m:]))

@@ -1,13 +1,15 @@
-"""Nearest vectors by brute force."""
+"""Similarity of vectors, and nearest vectors, by brute force."""
+
+import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
-from softkin import distances, similarity
+from softkin import distances, similarity, smoothing
+from softkin.similarity import SparseRows
 
 
 @given(
@@ -52,17 +54,43 @@ def test_close_vectors_far_from_the_origin(monkeypatch):
     np.testing.assert_allclose(sparse.values, full.gather(1, sparse.indices), rtol=1e-11)
 
 
-def test_top_m_of_distances_is_that_of_vectors():
-    V = np.random.default_rng(0).normal(size=(9, 4))
-    D = np.linalg.norm(V[:, None] - V[None], axis=2)
-    for m in (1, 3, 8, 20):
-        sparse = similarity.from_distances(D, 1.5, top_m=m)
-        torch.testing.assert_close(sparse.dense(), similarity.from_vectors(V, 1.5, top_m=m).dense())
-    full = similarity.from_distances(D, 1.5)
-    torch.testing.assert_close(similarity.from_distances(D, 1.5, top_m=8).dense(), full)
-    sharp = similarity.from_distances(D, 1e6, top_m=3)  # all but the nearest class are 0, and so is the own
-    assert not (sharp.indices == torch.arange(9)[:, None]).any()
-    y = np.random.default_rng(1).integers(0, 9, 30)
-    P = np.random.default_rng(2).dirichlet(np.ones(9), 30)
-    dense = similarity.from_vectors(V, "auto", outputs=(P, y))
-    torch.testing.assert_close(similarity.from_vectors(V, "auto", top_m=8, outputs=(P, y)).dense(), dense)
+def brute_force(D, beta):
+    """The definition, entry by entry, in plain Python."""
+    k = len(D)
+    S = [[0.0] * k for _ in range(k)]
+    for i in range(k):
+        others = [float(D[i][j]) for j in range(k) if j != i]
+        mean = sum(others) / len(others)
+        sd = math.sqrt(sum((d - mean) ** 2 for d in others) / len(others))
+        if sd <= 1e-9 * max(others):
+            weights = {j: 1.0 for j in range(k) if j != i}
+        else:
+            weights = {j: math.exp(-beta * (float(D[i][j]) - mean) / sd) for j in range(k) if j != i}
+        for j, weight in weights.items():
+            S[i][j] = weight / sum(weights.values())
+    return np.array(S)
+
+
+@given(st.integers(2, 40), st.integers(1, 45), st.floats(0, 10), st.integers(0, 100))
+def test_top_m_accounts_for_all_mass(k, m, beta, seed):
+    V = np.random.default_rng(seed).normal(size=(k, 5))
+    full = similarity.from_vectors(V, beta)
+    expected = brute_force(np.sqrt(((V[:, None] - V) ** 2).sum(2)), beta)
+    np.testing.assert_allclose(full, expected, rtol=1e-7, atol=1e-12)
+    sparse = similarity.from_vectors(V, beta, top_m=m)
+    dense = sparse.dense()
+    m = min(m, k - 1)
+    assert sparse.indices.shape == (k, m)
+    np.testing.assert_allclose(dense.sum(1), 1, rtol=1e-12)
+    assert float(dense.diagonal().abs().max()) == 0
+    for i in range(k):
+        kept = sparse.indices[i]
+        assert i not in kept
+        np.testing.assert_allclose(dense[i, kept], full[i, kept], rtol=1e-7, atol=1e-12)
+        others = [j for j in range(k) if j != i and j not in kept]
+        if others:
+            assert float(full[i, kept].min()) >= float(full[i, others].max()) - 1e-12
+            np.testing.assert_allclose(dense[i, others], float(full[i, others].mean()), rtol=1e-7, atol=1e-12)
+    Q = smoothing.similarity_labels(sparse, 0.1)
+    assert isinstance(Q, SparseRows)
+    np.testing.assert_allclose(Q.dense(), smoothing.similarity_labels(dense, 0.1), rtol=1e-12)
