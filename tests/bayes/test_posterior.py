@@ -76,6 +76,7 @@ def test_refusals_say_what_to_do():
         bayes.mc_dropout(network(), Shuffling(), passes=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shape"),
     [

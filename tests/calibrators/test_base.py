@@ -8,7 +8,7 @@ import torch
 from sklearn.base import clone
 
 from calibration_data import BY_FOLDS, FORMULAS, MAKERS, SLOW_AT_1000
-from softkin import calibrators
+from softkin import SoftkinError, calibrators
 from softkin.calibrators import (
     Composed,
     DirichletCalibration,
@@ -19,6 +19,7 @@ from softkin.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
+from softkin.predictions import Predictions
 
 
 @pytest.fixture(params=MAKERS, name="make")
@@ -444,3 +445,33 @@ def test_the_module_loads_no_other_library():
     code = f"import sys, softkin.calibrators; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_class_names_are_kept_and_matched(make, tmp_path):
+    """A file with the same classes in another order gets the probabilities of the file in the fitted order."""
+    z, y = drawn()
+    cal = make().fit(z, y, class_names=["ant", "bee", "cat", "dog"])
+    cal.save(tmp_path)
+    cal = calibrators.load(tmp_path)
+    assert cal.class_names_ == ["ant", "bee", "cat", "dog"]
+    assert cal.aligned(["ant", "bee", "cat", "dog"]) is cal.aligned(None) is None
+    assert cal.aligned(["0", "1", "2", "3"]) is None  # what columns without names are called
+    new = drawn(seed=1)[0]
+    order = torch.tensor([2, 0, 3, 1])
+    names = [cal.class_names_[k] for k in order.tolist()]
+    assert torch.equal(new[:, order][:, cal.aligned(names)], new)
+    turned = Predictions(new[:, order], order.argsort()[y], class_names=names)
+    expected = Predictions(new, y, class_names=cal.class_names_).calibrated(cal).probabilities
+    calibrated = turned.calibrated(cal)
+    assert calibrated.class_names == names
+    assert torch.equal(calibrated.probabilities, expected[:, order])
+    back = turned.in_order(cal.class_names_, "the calibrator")
+    assert torch.equal(back.logits, new)
+    assert torch.equal(back.labels, y)
+    with pytest.raises(ValueError, match="in any order, but it lacks 'dog'; it also has 'eel'."):
+        cal.aligned(["ant", "bee", "cat", "eel"])
+    with pytest.raises(SoftkinError, match="the predictions must have the classes of the calibrator, .* lacks 'dog'"):
+        Predictions(new, y, class_names=["ant", "bee", "cat", "eel"]).calibrated(cal)
+    with pytest.raises(ValueError, match="`class_names` must name each class, got 3 names for 4 classes"):
+        make().fit(z, y, class_names=["ant", "bee", "cat"])
+    assert make().fit(z, y).aligned(names) is None

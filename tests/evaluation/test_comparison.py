@@ -103,6 +103,7 @@ def test_comparing_all_at_once_equals_comparing_two(two, monkeypatch):
         ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_samples_are_brought_into_one_order_or_refused(tmp_path, two, capsys, monkeypatch):
     first, second = two
     straight = evaluation.compare([first, second], resamples=100)

@@ -20,6 +20,8 @@ from softkin.predictions import reading as prediction_files
 from softkin.predictions.formats import FORMATS, Format
 from study_parts import without_pictures  # noqa: F401  a fixture
 
+pytestmark = pytest.mark.slow
+
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
 
 CALIBRATOR = '''
@@ -66,7 +68,6 @@ def toy_calibrator(module):
     calibrators.REGISTRY.remove("halfway")
 
 
-@pytest.mark.slow
 def test_a_calibrator_is_one_class(toy_calibrator, capsys, tmp_path):
     def run(*arguments):
         code, output, _ = command_line.run(capsys, "calibrate", *arguments)
@@ -126,7 +127,6 @@ def toy_distance(module):
     distances.SOURCES.remove("spelling")
 
 
-@pytest.mark.slow
 def test_a_distance_is_one_function(toy_distance, capsys, tmp_path):
     names = tmp_path / "names.txt"
     names.write_text("a\nbb\ndddd\n", encoding="utf-8")
@@ -193,7 +193,6 @@ def test_a_distance_is_one_function(toy_distance, capsys, tmp_path):
         training.class_distances(train, "words", power=2.0)
 
 
-@pytest.mark.slow
 def test_a_calibrator_and_a_distance_are_columns_of_compare(
     toy_calibrator,
     toy_distance,
@@ -355,7 +354,6 @@ def test_a_metric_is_a_column_of_calibrate_compare(toy_metric, capsys):
     assert all("spherical" in line["metrics"] for line in json.loads(output)["methods"])
 
 
-@pytest.mark.slow
 def test_a_calibrator_is_on_the_page_of_a_model(toy_calibrator, browser, tmp_path):
     test = prediction_files.read(TEST).take(torch.arange(60))
     browser.media()
@@ -366,7 +364,6 @@ def test_a_calibrator_is_on_the_page_of_a_model(toy_calibrator, browser, tmp_pat
     assert page.console() == []
 
 
-@pytest.mark.slow
 def test_a_metric_is_on_the_page(toy_metric, browser, tmp_path):
     test = prediction_files.read(TEST).take(torch.arange(60))
     data = report.build(test, resamples=100, candidates=[calibrators.TemperatureScaling()])

@@ -280,6 +280,7 @@ def test_predictions_may_carry_images_and_texts():
     assert preds.take(torch.tensor([5, 7])).texts == ["text 5", "text 7"]
 
 
+@pytest.mark.slow
 def test_twenty_models_differ_and_the_legend_covers_none():
     generator = torch.Generator().manual_seed(0)
     y = torch.randint(3, (300,), generator=generator)

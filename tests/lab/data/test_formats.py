@@ -117,6 +117,7 @@ def test_damaged_cifar_files(few, tmp_path):
             data.load(folder)
 
 
+@pytest.mark.slow
 def test_tiny_imagenet_tree_zip_and_parquet(shared_data, tmp_path):
     there = shared_data / "tiny-imagenet"
     table = pq.read_table(there / "train-subset-00000-of-00001.parquet")

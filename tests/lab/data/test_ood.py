@@ -62,6 +62,7 @@ def test_another_data_set_is_fitted(shared_data, tmp_path):
         data.out_of_distribution(tmp_path / "f.npz", data.load(tmp_path / "g.npz"))
 
 
+@pytest.mark.slow
 def test_the_test_part_of_another_data_set(shared_data):
     split = data.split(shared_data / "cifar100", max_per_class=5, test=200, validation=300, progress=False)
     samples = data.out_of_distribution(shared_data / "cifar100", split.train, rows=100)

@@ -74,6 +74,7 @@ def test_the_digest_knows_every_row():
     assert len(digests) == 6
 
 
+@pytest.mark.slow
 def test_cifar100_keeps_5000_and_its_official_test_set(shared_data):
     split = data.split(shared_data / "cifar100", progress=False)
     assert [len(part) for part in parts(split)] == [45_000, 5_000, 10_000]

@@ -43,6 +43,7 @@ def test_forward_at_all_sizes(name, size):
         assert network(torch.zeros(1, 3, size, size)).shape == (1, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet18", "wrn", "densenet161", "small", "mlp"])
 def test_signal_neither_vanishes_nor_explodes(name):
     network = models.build(name, num_classes=10, input_shape=(1, 8, 8), seed=0)

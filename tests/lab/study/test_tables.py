@@ -162,6 +162,7 @@ def test_a_record_has_the_numbers_of_an_evaluation_of_the_same_predictions(tmp_p
         assert own == {name: evaluated[key].get(name) for name in own}, key
 
 
+@pytest.mark.slow
 def test_scores_that_are_nearly_equal_have_no_winner_by_kde(tmp_path):
     """Their bandwidth is too narrow for resampling, and another one would mark another number than is printed."""
     records = results(tmp_path, {"one-hot": (1.0, 0.0), "ts": (1e-3, 0.0)}, (0,))
