@@ -73,3 +73,40 @@ def test_outputs_are_calibrated_by_one_temperature(network_logits):
     assert not torch.equal(crossed, S)
     assert not torch.allclose(S, S.T)
     assert float(similarity.from_outputs(torch.eye(3), torch.arange(3)).diagonal().sum()) == 0  # no mistakes at all
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_the_temperature_ends_at_its_bounds(right):
+    """All right: no temperature is low enough, and 20 is the end; never right: 0.05 is."""
+    P = np.random.default_rng(0).dirichlet(np.full(4, 2.0), size=40)
+    y = P.argmax(1) if right else P.argmin(1)
+    powers = P ** (20.0 if right else 0.05)
+    powers /= powers.sum(1, keepdims=True)
+    sums = [[sum(powers[i, j] for i in range(40) if y[i] == row) for j in range(4)] for row in range(4)]
+    S = similarity.from_outputs(P, y, shrinkage=0.5, folds=None)
+    torch.testing.assert_close(S, shrunk_by_hand(sums, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: similarity.from_outputs(torch.full((4, 2), 0.5), [0, 1, 0, 1]),
+            "`probabilities` must cover at least 3",
+        ),
+        (lambda: similarity.from_outputs(torch.full((9, 3), 1 / 3), [0, 1, 2, 3, 4, 5, 6, 7, 8]), "`labels`"),
+        (lambda: similarity.from_confusion(torch.ones(2, 2)), "`counts` must cover at least 3 classes, got 2"),
+        (lambda: similarity.from_confusion(torch.eye(3)), "`counts` must hold mistakes, got none"),
+    ],
+)
+def test_what_teaches_nothing_is_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_shares_of_mistakes_are_counts_too():
+    """Three classes, and less than one mistake: 5 % of the mean row are added."""
+    shares = torch.tensor([[0.0, 0.3, 0.1], [0.2, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    torch.testing.assert_close(
+        similarity.from_confusion(shares), shrunk_by_hand(shares.tolist(), 0.05 * 0.3), rtol=1e-6, atol=1e-6
+    )
