@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from softkin import metrics
 from softkin.lab import data, models, training
+from softkin.lab.training import validation
 from softkin.lab.training.validation import refined_nll
 from training_parts import fit
 
@@ -47,3 +48,16 @@ def test_the_refined_nll_is_the_least_over_temperatures():
     least = min(F.cross_entropy(logits / t, labels).item() for t in np.geomspace(0.05, 50, 4000))
     assert refined_nll(logits, labels) == pytest.approx(least, rel=1e-5)
     assert refined_nll(7 * logits, labels) == pytest.approx(refined_nll(logits, labels), rel=1e-7)
+
+
+@pytest.mark.parametrize("rows", [range(11), range(2, 9), range(5, 5)])
+def test_logits_of_rows_do_not_depend_on_how_many_are_taken_at_a_time(monkeypatch, rows):
+    class Plain:
+        def rows(self, places):
+            return torch.arange(11.0)[places, None] * torch.ones(3)
+
+    monkeypatch.setattr(validation, "EVALUATED", 3)
+    model = torch.nn.Dropout(0.9).train()
+    logits = validation.evaluate(model, Plain(), rows, 3)
+    torch.testing.assert_close(logits, torch.tensor(list(rows), dtype=torch.float32)[:, None] * torch.ones(3))
+    assert model.training
