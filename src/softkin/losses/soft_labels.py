@@ -400,9 +400,14 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         persistent: bool = False,
     ) -> None:
         auto = auto_alpha.requested(alpha)
-        rows = smoothing.checked_similarity(similarity)  # the labels at α = 1, which a loss that moves α scales
+        # A loss that moves α scales the labels at α = 1, which are the similarity itself.
+        labels: Tensor | SparseRows
+        if isinstance(alpha, str | AutoAlpha):
+            labels = smoothing.checked_similarity(similarity)
+        else:
+            labels = smoothing.similarity_labels(similarity, alpha)
         super().__init__(
-            rows if isinstance(alpha, str | AutoAlpha) else smoothing.similarity_labels(rows, alpha),
+            labels,
             alpha=auto,
             weight=weight,
             weight_by=weight_by,

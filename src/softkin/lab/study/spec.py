@@ -280,6 +280,8 @@ def _check_sources(options: Mapping[str, Any]) -> None:
         if not isinstance(value, wanted) or isinstance(value, bool) or value == "":
             kind = "a whole number" if wanted is int else "a text"
             raise TypeError(f"`sources` must hold {kind} for {name!r}, got {value!r}.")
+        if isinstance(value, int):
+            checks.count(value, name)
 
 
 def _parameter(name: str, values: Any) -> tuple[Value, ...]:
