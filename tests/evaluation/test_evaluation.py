@@ -14,7 +14,7 @@ import torch
 from command_line import run
 from places import ROOT
 from softkin import SoftkinError, cli, evaluation, metrics
-from softkin.evaluation import files, streams
+from softkin.evaluation import from_files, streams
 from softkin.evaluation.comparison import resamples_for
 from softkin.metrics import catalogue, measurement, ranking
 from softkin.metrics.measurement import Settings
@@ -130,7 +130,7 @@ def test_streams_show_the_same(tmp_path, network_logits, monkeypatch):
     np.savez(tmp_path / "p.npz", logits=logits.numpy(), labels=labels.numpy())
     whole = evaluation.evaluate_file(tmp_path / "p.npz", resamples=400)
     assert whole.predictions is not None
-    monkeypatch.setattr(files, "ROWS", 3000)
+    monkeypatch.setattr(from_files, "ROWS", 3000)
     monkeypatch.setattr("softkin.predictions.blocks.BLOCK", 10 * 1300)
     streamed = evaluation.evaluate_file(tmp_path / "p.npz", resamples=400)
     assert streamed.predictions is None
@@ -320,7 +320,7 @@ def test_samples_are_brought_into_one_order_or_refused(tmp_path, two, capsys, mo
     Predictions(second.logits, wrong, sample_ids=second.sample_ids).save(tmp_path / "w.npz")
     second.take(order).save(tmp_path / "shuffled.npz")
     for limit in (10**6, 100):  # in memory, and as a stream
-        monkeypatch.setattr(files, "ROWS", limit)
+        monkeypatch.setattr(from_files, "ROWS", limit)
         code, _, errors = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "w.npz", "--resamples", 100)
         assert code == 1
         assert (

@@ -34,7 +34,7 @@ from softkin.lab.study import records
 from softkin.predictions import blocks as prediction_blocks
 from softkin.predictions import reading as prediction_files
 from softkin.report import attach
-from softkin.word_vectors import reading
+from softkin.word_vectors import vector_files
 
 MEBIBYTE = 2**20
 
@@ -347,7 +347,7 @@ def test_word_vectors_that_unpack_without_end(tmp_path, monkeypatch):
             file.write(b"word" + b" 0" * (MEBIBYTE // 2) + b"\n")
     assert (tmp_path / "v.txt.gz").stat().st_size < MEBIBYTE // 16
     with pytest.raises(SoftkinError, match="v.txt.gz would have .* bytes, more than the 16,777,216"):
-        list(reading.read_blocks(tmp_path / "v.txt.gz"))
+        list(vector_files.read_blocks(tmp_path / "v.txt.gz"))
 
 
 def test_aliases_that_multiply_in_yaml_are_counted(tmp_path):

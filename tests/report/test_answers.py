@@ -14,7 +14,7 @@ from command_line import run
 from softkin import SoftkinError, calibrators, decisions, diagrams, distances, evaluation, metrics, report
 from softkin.metrics.binning import equal_width
 from softkin.predictions import Predictions
-from softkin.report import answers, attach, render, rows
+from softkin.report import attach, first_screen, render, sample_rows
 from softkin.report import several as page_of_several
 
 
@@ -127,9 +127,9 @@ def comparison(p_values, ties=(False, False)):
 )
 def test_ahead_of_all_others_only_with_p_values(p_values, ties, words):
     data = report.build_comparison(comparison(p_values, ties))
-    sentences = [re.sub("<[^>]+>", "", line) for line in answers.findings(data)]
+    sentences = [re.sub("<[^>]+>", "", line) for line in first_screen.findings(data)]
     assert words in sentences
-    headline = re.sub("<[^>]+>", "", answers.headline(data))
+    headline = re.sub("<[^>]+>", "", first_screen.headline(data))
     assert headline.startswith("Best calibrated") == (None not in p_values)
 
 
@@ -172,13 +172,13 @@ def test_worst_classes_stand_out_beyond_chance_only(answered):
     first, data = answered
     p, y = first.probabilities, first.known_labels
     score, answer = p.max(1)
-    named = answers.worst_classes(data)
+    named = first_screen.worst_classes(data)
     for k in range(6):
         hits, sure = (y[answer == k] == k).sum().item(), float(score[answer == k].mean())
         interval = binomtest(hits, int((answer == k).sum())).proportion_ci(1 - 0.05 / 6, method="exact")
-        assert (k in named) == (not interval.low <= sure <= interval.high) or len(named) == answers.WORST
+        assert (k in named) == (not interval.low <= sure <= interval.high) or len(named) == first_screen.WORST
     few = report.build(toy_predictions(n=30, sharp=1.0), candidates=[], resamples=100)
-    assert answers.worst_classes(few) == []
+    assert first_screen.worst_classes(few) == []
     assert "No single class stands out beyond chance" in static(render.page(few))
 
 
@@ -190,7 +190,7 @@ def test_a_calibrated_model_of_high_confidence_has_no_worst_class():
         right = random.binomial(20, 0.99, num_classes).tolist()
         classes = {"answered": [20] * num_classes, "right": right, "score_sum": [19.8] * num_classes}
         data = {"num_classes": num_classes, "level": 0.95, "variants": [{"classes": classes}]}
-        false_alarms += bool(answers.worst_classes(data))
+        false_alarms += bool(first_screen.worst_classes(data))
     assert binomtest(false_alarms, models, 0.05, alternative="greater").pvalue > 0.01
 
 
@@ -198,7 +198,7 @@ def test_the_test_of_a_class_is_two_sided():
     """Of 18 answers at 50 %, 5 right ones have a tail of 4.8 %, 4 of 1.5 %; each of both tails may have 2.5 %."""
     for right, named in ((5, []), (4, [0]), (13, []), (14, [0])):
         data = {"num_classes": 1, "level": 0.95, "variants": [{"classes": _class(18, right, 9.0)}]}
-        assert answers.worst_classes(data) == named
+        assert first_screen.worst_classes(data) == named
 
 
 def _class(answered, right, score_sum):
@@ -228,10 +228,10 @@ def test_mistakes_among_the_nearest_classes_are_counted(answered):
 def test_codes_fall_into_the_cells_that_count_them():
     scores = torch.tensor([0.0, 1 / 300, 1 / 300 + 1e-12, 0.5, 1.0, 2 / 3, 1e-9, 299 / 300], dtype=torch.float64)
     edges = equal_width(300).edges
-    for score, code in zip(scores.tolist(), rows.codes(scores).tolist(), strict=True):
-        cell = code // rows.STEPS
+    for score, code in zip(scores.tolist(), sample_rows.codes(scores).tolist(), strict=True):
+        cell = code // sample_rows.STEPS
         assert (edges[cell] < score <= edges[cell + 1]) or (score == 0 and cell == 0)
-        assert abs((code + 0.5) / (300 * rows.STEPS) - score) < 2e-5
+        assert abs((code + 0.5) / (300 * sample_rows.STEPS) - score) < 2e-5
 
 
 def test_rows_hold_labels_answers_and_scores(answered):
@@ -246,7 +246,7 @@ def test_rows_hold_labels_answers_and_scores(answered):
     top = first.probabilities.topk(4)
     assert np.array_equal(words(held["variants"][0]["best"]).reshape(-1, 4), top.indices.numpy())
     assert np.allclose(
-        words(held["variants"][0]["score"]).reshape(-1, 4) / (300 * rows.STEPS), top.values.numpy(), atol=2e-5
+        words(held["variants"][0]["score"]).reshape(-1, 4) / (300 * sample_rows.STEPS), top.values.numpy(), atol=2e-5
     )
     assert held["variants"][1]["best"] is None  # temperature scaling keeps the order
     assert held["ids"] is None

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softkin.calibrators.base import Calibrator, Ridged
+from softkin.calibrators.calibrator import Calibrator, Ridged
 from softkin.calibrators.certificate import Solution
 from softkin.calibrators.logistic import Regressions, minimise
 from softkin.calibrators.temperature import starting_factor

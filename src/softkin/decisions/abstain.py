@@ -12,8 +12,8 @@ from softkin._core import checks
 from softkin._io.files import number
 from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds, confidence, thresholds
-from softkin.decisions.base import Outcome, Rule, information
 from softkin.decisions.rows import Rows, set_apart
+from softkin.decisions.rule import Outcome, Rule, information
 from softkin.decisions.thresholds import CANDIDATES, Selection
 
 TUNING = 0.25  # share of the rows that choose the norm of ``logit-norm``, up to MOST_TUNING

@@ -25,7 +25,7 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin.losses import auto_alpha
 from softkin.losses.auto_alpha import Alpha, AutoAlpha, validation_gap
-from softkin.losses.labels import SmoothLabels
+from softkin.losses.label_buffers import SmoothLabels
 from softkin.similarity import Beta, Outputs, SparseRows
 
 if TYPE_CHECKING:

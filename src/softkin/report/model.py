@@ -18,7 +18,7 @@ from softkin._io.files import number
 from softkin.calibrators import Calibrator, TemperatureScaling
 from softkin.calibrators.held_out import cross_fit
 from softkin.decisions import select
-from softkin.evaluation import in_memory, ood
+from softkin.evaluation import detection, in_memory
 from softkin.evaluation.comparison import difference
 from softkin.evaluation.results import Difference, Evaluation, Verdict
 from softkin.metrics import binning, catalogue
@@ -27,7 +27,7 @@ from softkin.metrics.measurement import VALUES, MeasuredData, Settings, measure,
 from softkin.metrics.resampling import all_compared
 from softkin.metrics.scopes import Claims
 from softkin.predictions import Predictions
-from softkin.report import curves, decisions, matrix, mistakes, plain, rows
+from softkin.report import curves, decisions, matrix, mistakes, plain, sample_rows
 from softkin.report.data import About, Abstention, ClassesOfModel, ModelPage, RiskCoverage, Variant
 
 CLASS_BINS = 15
@@ -144,9 +144,9 @@ def build(
         "variants": variants,
         "calibrators": tried,
         "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
-        "rows": rows.encoded([each.probabilities for each in claims], y, predictions.sample_ids),
+        "rows": sample_rows.encoded([each.probabilities for each in claims], y, predictions.sample_ids),
         "similarity": alike,
-        "out_of_distribution": [ood.out_of_distribution(predictions, each) for each in unknown],
+        "out_of_distribution": [detection.out_of_distribution(predictions, each) for each in unknown],
         "mutual_information": evaluated.get("mutual_information"),
         "decisions": decisions.build(predictions, distances=distances, confidence=settings.level, seed=seed),
     }

@@ -16,8 +16,8 @@ from importlib import resources
 from pathlib import Path
 
 from softkin import SoftkinError
-from softkin.lab.study.outputs import PAGE
 from softkin.lab.study.records import RECORD, STUDY
+from softkin.lab.study.writing import PAGE
 from softkin.report.comparison import write_comparison
 
 ADDRESS = "127.0.0.1"  # loopback only; there is no option for another address

@@ -15,7 +15,7 @@ from softkin._io.files import number
 from softkin.lab import study
 from softkin.lab.study import Result, StudyFolder, Table
 from softkin.lab.study.advice import values_in_words
-from softkin.lab.study.methods import title
+from softkin.lab.study.columns import title
 from softkin.lab.training.methods import letters
 from softkin.metrics import catalogue, scopes
 from softkin.predictions import Predictions

@@ -11,7 +11,7 @@ import torch
 from softkin import SoftkinError, evaluation, metrics
 from softkin.lab.study import measure, significance
 from softkin.lab.study.significance import Resamples, verdict
-from softkin.lab.study.tables import Cell, Column, Row, Table, build
+from softkin.lab.study.tabulation import Cell, Column, Row, Table, build
 from softkin.metrics.statistics import Mean, Share
 from softkin.predictions import Predictions
 from study_parts import kept, made

@@ -20,10 +20,10 @@ from softkin._core.modes import evaluating
 from softkin._core.names import Registry, did_you_mean
 from softkin._core.randomness import seeded
 from softkin.distances.autoencoder import autoencoder
+from softkin.lab.models.bag_of_words import bag_of_words
 from softkin.lab.models.densenet import densenet161
 from softkin.lab.models.resnet import resnet18, resnet34, wrn50_2
 from softkin.lab.models.small import mlp, small
-from softkin.lab.models.text import bag_of_words
 from softkin.lab.models.wrn import wrn
 
 __all__ = [
