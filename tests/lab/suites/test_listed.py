@@ -1,5 +1,6 @@
 """Suites of studies: the file behind docs/results.md describes the studies that were recorded, and runs."""
 
+import gzip
 import json
 
 import pytest
@@ -10,6 +11,8 @@ from softkin.cli import main
 from softkin.lab import suites
 from softkin.lab.study import StudySpec
 from softkin.lab.study.perform import recipe_of
+from softkin.lab.study.plan import Plan
+from softkin.lab.study.records import kept_in
 from softkin.lab.suites.listed import load_studies
 
 RESULTS = ROOT / "results" / "suite.toml"
@@ -33,6 +36,16 @@ def test_every_recorded_study_is_that_of_the_suite(name):
     assert recorded.sources.items() <= {**spec.sources}.items()
     if not name.endswith(("-fixed", "-top5", "-tuned")):
         assert set(recorded.methods) <= set(spec.methods)
+
+
+@pytest.mark.parametrize("name", ["digits", "banking77", "scratch-step-1e-4", "sweep-beta-2"])
+def test_recorded_runs_are_those_that_the_plan_asks_for(name):
+    """A study could be taken up again from its records: the digests are those of today."""
+    folder = ROOT / "results" / "records" / name
+    with gzip.open(folder / "records.jsonl.gz", "rt") as lines:
+        records = {record["digest"]: record for record in map(json.loads, lines)}
+    jobs = list(Plan(kept_in(folder)).jobs(records.get))
+    assert {job.digest for job in jobs} == set(records)
 
 
 SMALL = """
