@@ -18,7 +18,7 @@ from pathlib import Path
 from softkin import SoftkinError
 from softkin.lab.study.records import RECORD, STUDY
 from softkin.lab.study.writing import PAGE
-from softkin.report.comparison import write_comparison
+from softkin.report.studies import write_comparison
 
 ADDRESS = "127.0.0.1"  # loopback only; there is no option for another address
 DEEP = 3  # levels of subfolders that are served

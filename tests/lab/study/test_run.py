@@ -133,7 +133,7 @@ def test_records_say_all(done):
         result
     )
     assert [trial["values"]["beta"] for trial in result["tried"]] == [1.0, 4.0]
-    best = min(result["tried"], key=lambda trial: trial["validation"]["nll"])
+    best = min(result["tried"], key=lambda trial: trial["validation"]["nll"]["value"])
     assert result["chosen"] == best["run"]
     assert result["values"] == best["values"]
     assert result["effective_target"].startswith("class-similarity smoothing, α = 0.1, β = ")
