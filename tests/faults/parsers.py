@@ -17,7 +17,7 @@ from safetensors.torch import save
 from softkin import SoftkinError, calibrators, decisions, distances
 from softkin._io import bundles, files
 from softkin.lab import study
-from softkin.lab.data import archives, cifar, decoding, idx, labelled_tables, npz, pickles
+from softkin.lab.data import archives, cifar, decoding, idx, labelled_tables, npz
 from softkin.lab.study import records
 from softkin.lab.training import checkpoints
 from softkin.predictions import reading
@@ -76,7 +76,7 @@ def idx_file(suffix):
 def cifar_pickle(content):
     """Reads a pickle of CIFAR."""
     path = _written(content, "train")
-    pickles.read(path)
+    cifar.read(path)
     cifar._read(_written(META, "meta"), "fine_label_names", [path], "fine_labels")
 
 

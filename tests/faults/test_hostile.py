@@ -29,7 +29,7 @@ from softkin import SoftkinError, distances
 from softkin._io import arrow, bundles, files, parquet
 from softkin.distances import tree_files
 from softkin.lab import data
-from softkin.lab.data import pickles
+from softkin.lab.data import cifar
 from softkin.lab.study import records
 from softkin.predictions import blocks as prediction_blocks
 from softkin.predictions import reading as prediction_files
@@ -85,7 +85,7 @@ def test_a_plain_pickle_under_any_name_runs_nothing(tmp_path, suffix):
 
 def test_a_memo_of_billions_takes_no_memory(tmp_path):
     (tmp_path / "p").write_bytes(b"\x80\x02}r\xff\xff\xff\x7f.")  # in C this is a table of 32 GiB
-    assert pickles.read(tmp_path / "p") == {}
+    assert cifar.read(tmp_path / "p") == {}
 
 
 # Images

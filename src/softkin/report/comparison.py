@@ -10,7 +10,7 @@ from softkin.metrics import catalogue
 from softkin.metrics.catalogue import Metric
 from softkin.metrics.scopes import Claims, Scope
 from softkin.predictions import Predictions
-from softkin.report import curves, mistakes, plain
+from softkin.report import curves, data, mistakes
 from softkin.report.data import Column, ComparisonPage, Curves, Method, PooledCells
 
 PARTS = ("curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs", "classes", "agreement")
@@ -26,7 +26,7 @@ def page(shown: Mapping[str, Any]) -> ComparisonPage:
     names = mistakes.display_names(shown.get("class_names"), shown["num_classes"])
     return {
         "format": "softkin report",
-        "version": plain.VERSION,
+        "version": data.VERSION,
         "kind": "comparison",
         "softkin": __version__,
         "name": shown["name"],

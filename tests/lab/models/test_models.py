@@ -77,7 +77,7 @@ def test_shape_of_what_the_groups_see():
 
 def test_wrn_unit_against_its_formula():
     """The output is x + conv(relu(bn(conv(relu(bn(x)))))), with a 1×1 of the activated input where the shape changes."""
-    from softkin.lab.models.wrn import Unit
+    from softkin.lab.models.networks import Unit
 
     x = torch.randn(4, 16, 8, 8)
     for unit in (Unit(16, 16, 1), Unit(16, 32, 2)):

@@ -1,5 +1,6 @@
 """Load labelled data of any known format: recognise the format and call its reader."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,44 @@ from softkin._core import checks
 from softkin._core.names import did_you_mean
 from softkin._io import cache, files
 from softkin._io import tables as table_files
-from softkin.lab.data import archives, cifar, decoding, folders, given, hub, idx, labelled_tables, npz, published, store
+from softkin.lab.data import archives, cifar, decoding, folders, given, idx, labelled_tables, npz, published, store
 from softkin.lab.data.labelled import Labelled, Samples, stored
 from softkin.lab.data.source import OUT_OF_SCOPE, DataSource, canonical, chosen
 from softkin.lab.data.store import Content
+
+CONVERTED = "refs/convert/parquet"  # where the hub keeps a parquet copy of data sets in other forms
+WANTED = ["*.parquet", "*.csv", "*.jsonl", "words.txt"]
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def is_name(text: str) -> bool:
+    """Whether ``text`` can be the name of a data set on the hub: owner/name."""
+    return _NAME.fullmatch(text) is not None and Path(text).suffix.lower() not in {".parquet", ".csv", ".jsonl", ".npz"}
+
+
+def get(name: str) -> Path:
+    """The folder of a data set's files, downloaded by huggingface_hub into its own cache."""
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+    except ImportError as error:
+        raise SoftkinError(
+            f"{name} could not be read: there is no such file or folder, and for a data set of the Hugging Face hub "
+            "huggingface_hub is needed: pip install huggingface_hub."
+        ) from error
+    tried = f"{name} could not be read: there is no such file or folder, and"
+    try:
+        path = Path(snapshot_download(name, repo_type="dataset", allow_patterns=WANTED))
+        if not any(path.rglob("*.parquet")) and not any(path.rglob("*.csv")) and not any(path.rglob("*.jsonl")):
+            path = Path(snapshot_download(name, repo_type="dataset", revision=CONVERTED, allow_patterns=WANTED))
+    except RepositoryNotFoundError as error:
+        raise SoftkinError(f"{tried} the Hugging Face hub knows no public data set of that name.") from error
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise SoftkinError(f"{tried} the Hugging Face hub could not be reached: {first}") from error
+    return path
+
 
 UNPACKED = ("cifar-100-python", "cifar-10-batches-py", "tiny-imagenet-200")  # archives that people often keep unpacked
 
@@ -169,7 +204,7 @@ def is_known_file(path: Path) -> bool:
 
 def check(name: str) -> None:
     """Refuse a text that is no file, folder or data set name, without reading or downloading anything."""
-    if Path(name).expanduser().exists() or name == "digits" or name in published.DATA_SETS or hub.is_name(name):
+    if Path(name).expanduser().exists() or name == "digits" or name in published.DATA_SETS or is_name(name):
         return
     hint = did_you_mean(name, ["digits", *published.DATA_SETS.spellings])
     raise SoftkinError(f"{name} could not be read: there is no such file or folder, and no data set of that name{hint}")
@@ -183,4 +218,4 @@ def _name(name: str, progress: bool | None) -> DataSource:
         if published.entry(name).folder is None:
             raise SoftkinError(f"{name} holds word vectors, not samples; pass its file as vectors (--vectors).")
         return replace(_folder(published.get(name, progress=progress)), words=name)
-    return replace(_folder(hub.get(name)), words=name)
+    return replace(_folder(get(name)), words=name)
