@@ -466,7 +466,7 @@ COMMANDS = [
 2 | compare --max-per-class 0 | max_per_class
 2 | compare --validation 0 | validation
 2 | compare --size 0 | size
-2 | compare --latent-dim 0 | --latent-dim
+2 | compare --latent-dim 0 | `latent_dim` must be at least 1, got 0
 2 | data | ACTION
 2 | data lst | lst
 2 | data get nonsense | nonsense

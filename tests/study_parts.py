@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from softkin import report
-from softkin.lab.study import Result, StudySpec, outputs
+from softkin.lab.study import Result, StudySpec, writing
 from softkin.lab.study.records import Kept
 from softkin.predictions import Predictions
 
@@ -18,7 +18,7 @@ CONTENTS = {"vectors": "v0"}
 @pytest.fixture
 def without_pictures(monkeypatch):
     """Figures and the report take seconds, and have tests of their own."""
-    monkeypatch.setattr(outputs, "draw", lambda _: None)
+    monkeypatch.setattr(writing, "draw", lambda _: None)
     monkeypatch.setattr(report, "write_comparison", lambda *_, **__: None)
 
 

@@ -7,7 +7,7 @@ import torch
 
 from command_line import run
 from softkin import SoftkinError, evaluation, metrics
-from softkin.evaluation import files
+from softkin.evaluation import from_files
 from softkin.evaluation.comparison import resamples_for
 from softkin.metrics.measurement import Settings
 from softkin.predictions import Predictions
@@ -127,7 +127,7 @@ def test_samples_are_brought_into_one_order_or_refused(tmp_path, two, capsys, mo
     Predictions(second.logits, wrong, sample_ids=second.sample_ids).save(tmp_path / "w.npz")
     second.take(order).save(tmp_path / "shuffled.npz")
     for limit in (10**6, 100):  # in memory, and as a stream
-        monkeypatch.setattr(files, "ROWS", limit)
+        monkeypatch.setattr(from_files, "ROWS", limit)
         code, _, errors = run(capsys, "evaluate", tmp_path / "a.npz", tmp_path / "w.npz", "--resamples", 100)
         assert code == 1
         assert (

@@ -13,7 +13,7 @@ import torch
 
 from command_line import run
 from softkin import SoftkinError, evaluation
-from softkin.evaluation import files, shards
+from softkin.evaluation import from_files, shards
 from softkin.metrics.measurement import Settings
 from softkin.predictions import Predictions
 
@@ -56,7 +56,7 @@ def folder(whole, tmp_path_factory):
 
 @pytest.fixture
 def streaming(monkeypatch):
-    monkeypatch.setattr(files, "ROWS", 300)
+    monkeypatch.setattr(from_files, "ROWS", 300)
 
 
 def numbers(data):
@@ -131,7 +131,7 @@ def test_processes_give_the_same_to_the_bit(whole, streaming, tmp_path, form):
     assert shared.data["verdict"] == single.data["verdict"]
     if form == "npz":
         assert single.ids_digest == shared.ids_digest
-        compared = files.compare_files([single, shared], resamples=100)
+        compared = from_files.compare_files([single, shared], resamples=100)
         assert {line["significant"] for line in compared} == {False}
 
 

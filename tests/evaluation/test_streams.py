@@ -10,7 +10,7 @@ import torch
 
 from command_line import run
 from softkin import SoftkinError, evaluation
-from softkin.evaluation import files, streams
+from softkin.evaluation import from_files, streams
 from softkin.metrics.measurement import Settings
 
 
@@ -19,7 +19,7 @@ def test_streams_show_the_same(tmp_path, network_logits, monkeypatch):
     np.savez(tmp_path / "p.npz", logits=logits.numpy(), labels=labels.numpy())
     whole = evaluation.evaluate_file(tmp_path / "p.npz", resamples=400)
     assert whole.predictions is not None
-    monkeypatch.setattr(files, "ROWS", 3000)
+    monkeypatch.setattr(from_files, "ROWS", 3000)
     monkeypatch.setattr("softkin.predictions.blocks.BLOCK", 10 * 1300)
     streamed = evaluation.evaluate_file(tmp_path / "p.npz", resamples=400)
     assert streamed.predictions is None

@@ -18,7 +18,7 @@ from data_files import png
 from softkin import SoftkinError
 from softkin._io import cache, files
 from softkin.lab import data
-from softkin.lab.data import images, labelled, store
+from softkin.lab.data import decoding, labelled, store
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def no_work(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("this should have come from the cache")
 
-    monkeypatch.setattr(images, "_decode", refuse)
+    monkeypatch.setattr(decoding, "_decode", refuse)
     monkeypatch.setattr(cache, "_file_digest", refuse)
 
 
@@ -69,12 +69,12 @@ def test_images_are_decoded_side_by_side(table, monkeypatch, cifar100):
     """After the first image, 199 come in four tasks; each waits until another is under way too."""
     meeting = threading.Barrier(2)
 
-    def met(batch, size, expected, *, decode=images._decode):
+    def met(batch, size, expected, *, decode=decoding._decode):
         if len(batch) > 1:
             meeting.wait(20)
         return decode(batch, size, expected)
 
-    monkeypatch.setattr(images, "_decode", met)
+    monkeypatch.setattr(decoding, "_decode", met)
     assert np.array_equal(data.load(table).values, cifar100[0][:200])
 
 

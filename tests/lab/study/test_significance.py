@@ -9,7 +9,7 @@ import torch
 from softkin import SoftkinError
 from softkin.lab.study import significance
 from softkin.lab.study.significance import Resamples, verdict
-from softkin.lab.study.tables import build
+from softkin.lab.study.tabulation import build
 from softkin.metrics.statistics import Mean, Share
 from study_parts import SHARP, kept, made, results
 

@@ -43,7 +43,7 @@ def test_synonyms_count_as_one_name(digits):
 def test_unknown_distances_are_refused(digits):
     with pytest.raises(
         ValueError,
-        match="`distance` must be one of l1, l2, autoencoder, words, .*, file, or a .safetensors, .csv, .json, .yaml or .yml file, got 'word'; did you mean 'words'?",
+        match="`distance` must be one of l1, l2, autoencoder, words, .*, file, or a .safetensors, .csv, .tsv, .json, .yaml or .yml file, got 'word'; did you mean 'words'?",
     ):
         class_distances(digits, "word")
     with pytest.raises(ValueError, match="`distance` covers 3 classes but the data have 10"):

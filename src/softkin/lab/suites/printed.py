@@ -14,7 +14,7 @@ from softkin._io import files
 from softkin.lab import models
 from softkin.lab.data.ood import NOISE
 from softkin.lab.study import StudySpec
-from softkin.lab.study.methods import check as check_method
+from softkin.lab.study.columns import check as check_method
 from softkin.lab.suites.listed import StudySuite, load_studies
 from softkin.metrics import catalogue
 

@@ -13,7 +13,7 @@ import pytest
 
 from softkin import SoftkinError, distances, word_vectors
 from softkin._io import cache
-from softkin.word_vectors import StoredWordVectors, WordVectors, store
+from softkin.word_vectors import StoredWordVectors, WordVectors, converted
 
 WORDS = ["the", "cat", "dog", "ENTITY/Sea_lion", "Katze\u00e9", "cat", '"', "NA"]
 ROWS = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
@@ -71,13 +71,13 @@ def test_every_form_holds_the_same(tmp_path, name, small):
 
 
 def test_blocks_of_any_size_are_read_alike(tmp_path, monkeypatch):
-    from softkin.word_vectors import reading
+    from softkin.word_vectors import vector_files
 
     for name, content in FORMS.items():
         (tmp_path / name).write_bytes(content)
         for size in (150, 200, 333):  # the first line must fit into the first block
-            monkeypatch.setattr(reading, "BLOCK", size)
-            blocks = list(reading.read_blocks(tmp_path / name))
+            monkeypatch.setattr(vector_files, "BLOCK", size)
+            blocks = list(vector_files.read_blocks(tmp_path / name))
             assert len(blocks) > 1 or size == 333
             assert [word for words, _ in blocks for word in words] == WORDS
             np.testing.assert_array_equal(np.concatenate([rows for _, rows in blocks]), ROWS)
@@ -90,7 +90,7 @@ def test_a_store_is_made_once_and_found_again(tmp_path, monkeypatch):
     first = WordVectors.load(tmp_path / "v.txt")
     assert isinstance(first, StoredWordVectors)
     made = []
-    monkeypatch.setattr(store, "convert", lambda *a, **k: made.append(a))
+    monkeypatch.setattr(converted, "convert", lambda *a, **k: made.append(a))
     np.testing.assert_array_equal(WordVectors.load(tmp_path / "v.txt")["cat"], first["cat"])
     assert made == []
     assert [
@@ -102,13 +102,13 @@ def test_damage_is_noticed_wherever_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("SOFTKIN_CACHE", str(tmp_path / "cache"))
     (tmp_path / "v.txt").write_bytes(text())
     kept = tmp_path / "x.vectors"
-    store.convert(tmp_path / "v.txt", kept)
+    converted.convert(tmp_path / "v.txt", kept)
     whole = kept.read_bytes()
     noticed = 0
-    for place in [*range(110), *range(store.HEADER, len(whole), 2)]:
+    for place in [*range(110), *range(converted.HEADER, len(whole), 2)]:
         kept.write_bytes(whole[:place] + bytes([whole[place] ^ 0x41]) + whole[place + 1 :])
         try:
-            vectors = StoredWordVectors(store.VectorStore(kept), source="x")
+            vectors = StoredWordVectors(converted.VectorStore(kept), source="x")
             for word in WORDS:
                 np.testing.assert_array_equal(vectors[word], ROWS[WORDS.index(word)])
             assert "mouse" not in vectors
@@ -118,7 +118,7 @@ def test_damage_is_noticed_wherever_it_is(tmp_path, monkeypatch):
     for size in (0, 10, len(whole) - 1):
         kept.write_bytes(whole[:size])
         with pytest.raises(SoftkinError, match="x.vectors"):
-            store.VectorStore(kept)
+            converted.VectorStore(kept)
     # a damaged store in the cache is made again
     monkeypatch.setattr(word_vectors, "SMALL", 0)
     WordVectors.load(tmp_path / "v.txt")

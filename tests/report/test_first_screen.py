@@ -13,7 +13,7 @@ from calibration_data import toy_predictions
 from command_line import run
 from softkin import calibrators, decisions, diagrams, distances, evaluation, metrics, report
 from softkin.predictions import Predictions
-from softkin.report import answers, render
+from softkin.report import first_screen, render
 
 
 def static(page):
@@ -116,9 +116,9 @@ def comparison(p_values, ties=(False, False)):
 )
 def test_ahead_of_all_others_only_with_p_values(p_values, ties, words):
     data = report.build_comparison(comparison(p_values, ties))
-    sentences = [re.sub("<[^>]+>", "", line) for line in answers.findings(data)]
+    sentences = [re.sub("<[^>]+>", "", line) for line in first_screen.findings(data)]
     assert words in sentences
-    headline = re.sub("<[^>]+>", "", answers.headline(data))
+    headline = re.sub("<[^>]+>", "", first_screen.headline(data))
     assert headline.startswith("Best calibrated") == (None not in p_values)
 
 
@@ -158,13 +158,13 @@ def test_worst_classes_stand_out_beyond_chance_only(answered):
     first, data = answered
     p, y = first.probabilities, first.known_labels
     score, answer = p.max(1)
-    named = answers.worst_classes(data)
+    named = first_screen.worst_classes(data)
     for k in range(6):
         hits, sure = (y[answer == k] == k).sum().item(), float(score[answer == k].mean())
         interval = binomtest(hits, int((answer == k).sum())).proportion_ci(1 - 0.05 / 6, method="exact")
-        assert (k in named) == (not interval.low <= sure <= interval.high) or len(named) == answers.WORST
+        assert (k in named) == (not interval.low <= sure <= interval.high) or len(named) == first_screen.WORST
     few = report.build(toy_predictions(n=30, sharp=1.0), candidates=[], resamples=100)
-    assert answers.worst_classes(few) == []
+    assert first_screen.worst_classes(few) == []
     assert "No single class stands out beyond chance" in static(render.page(few))
 
 
@@ -176,7 +176,7 @@ def test_a_calibrated_model_of_high_confidence_has_no_worst_class():
         right = random.binomial(20, 0.99, num_classes).tolist()
         classes = {"answered": [20] * num_classes, "right": right, "score_sum": [19.8] * num_classes}
         data = {"num_classes": num_classes, "level": 0.95, "variants": [{"classes": classes}]}
-        false_alarms += bool(answers.worst_classes(data))
+        false_alarms += bool(first_screen.worst_classes(data))
     assert binomtest(false_alarms, models, 0.05, alternative="greater").pvalue > 0.01
 
 
@@ -184,7 +184,7 @@ def test_the_test_of_a_class_is_two_sided():
     """Of 18 answers at 50 %, 5 right ones have a tail of 4.8 %, 4 of 1.5 %; each of both tails may have 2.5 %."""
     for right, named in ((5, []), (4, [0]), (13, []), (14, [0])):
         data = {"num_classes": 1, "level": 0.95, "variants": [{"classes": _class(18, right, 9.0)}]}
-        assert answers.worst_classes(data) == named
+        assert first_screen.worst_classes(data) == named
 
 
 def _class(answered, right, score_sum):

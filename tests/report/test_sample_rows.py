@@ -7,7 +7,7 @@ import torch
 from calibration_data import toy_predictions
 from softkin import calibrators, report
 from softkin.metrics.binning import equal_width
-from softkin.report import rows
+from softkin.report import sample_rows
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +25,10 @@ def answered():
 def test_codes_fall_into_the_cells_that_count_them():
     scores = torch.tensor([0.0, 1 / 300, 1 / 300 + 1e-12, 0.5, 1.0, 2 / 3, 1e-9, 299 / 300], dtype=torch.float64)
     edges = equal_width(300).edges
-    for score, code in zip(scores.tolist(), rows.codes(scores).tolist(), strict=True):
-        cell = code // rows.STEPS
+    for score, code in zip(scores.tolist(), sample_rows.codes(scores).tolist(), strict=True):
+        cell = code // sample_rows.STEPS
         assert (edges[cell] < score <= edges[cell + 1]) or (score == 0 and cell == 0)
-        assert abs((code + 0.5) / (300 * rows.STEPS) - score) < 2e-5
+        assert abs((code + 0.5) / (300 * sample_rows.STEPS) - score) < 2e-5
 
 
 def test_rows_hold_labels_answers_and_scores(answered):
@@ -43,7 +43,7 @@ def test_rows_hold_labels_answers_and_scores(answered):
     top = first.probabilities.topk(4)
     assert np.array_equal(words(held["variants"][0]["best"]).reshape(-1, 4), top.indices.numpy())
     assert np.allclose(
-        words(held["variants"][0]["score"]).reshape(-1, 4) / (300 * rows.STEPS), top.values.numpy(), atol=2e-5
+        words(held["variants"][0]["score"]).reshape(-1, 4) / (300 * sample_rows.STEPS), top.values.numpy(), atol=2e-5
     )
     assert held["variants"][1]["best"] is None  # temperature scaling keeps the order
     assert held["ids"] is None

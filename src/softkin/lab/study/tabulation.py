@@ -13,7 +13,7 @@ from softkin import SoftkinError
 from softkin._io import escape, files
 from softkin.evaluation.results import CellData
 from softkin.lab.study import advice, significance
-from softkin.lab.study import methods as registry
+from softkin.lab.study import columns as registry
 from softkin.lab.study.advice import NOT_RANKED, TIE, recommend
 from softkin.lab.study.folder import Result, StudyFolder
 from softkin.lab.study.significance import RESAMPLES, Resamples, Verdict

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from softkin import SoftkinError
 from softkin._core.names import DIGITS
 from softkin._io import files
-from softkin._io.arrays import Archive
-from softkin.lab.data import images
+from softkin._io.numpy_files import Archive
+from softkin.lab.data import decoding
 from softkin.lab.data.labelled import Labelled, Samples, numbered
 from softkin.lab.data.source import WHOLE, DataSource, canonical, is_part
 from softkin.lab.data.store import Content
@@ -119,7 +119,7 @@ def _chunks(path: Path, name: str) -> Iterator[NDArray[Any]]:
 def _as_values(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
     called = f"{path}: `{name}`"
     if name == "images":
-        return images.pixels(images.with_channels(values, called), called)
+        return decoding.pixels(decoding.with_channels(values, called), called)
     if values.ndim != 2 or values.dtype.kind not in "biuf":
         raise SoftkinError(f"{called} must be numbers of shape (N, D), got {values.dtype} {values.shape}.")
     return values.astype(np.float32)

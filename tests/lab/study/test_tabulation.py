@@ -10,7 +10,7 @@ import torch
 from softkin import evaluation, metrics
 from softkin.lab.study import measure
 from softkin.lab.study.significance import Resamples, verdict
-from softkin.lab.study.tables import Cell, Column, Row, Table, build
+from softkin.lab.study.tabulation import Cell, Column, Row, Table, build
 from softkin.metrics.statistics import Mean
 from softkin.predictions import Predictions
 from study_parts import SHARP, kept, made, results

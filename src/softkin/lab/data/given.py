@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from softkin import SoftkinError
 from softkin._core.progress import track
 from softkin._io import files, roles
-from softkin.lab.data import images, text
+from softkin.lab.data import decoding, word_counts
 from softkin.lab.data.labelled import numbered
 from softkin.lab.data.source import WHOLE, DataSource
 from softkin.lab.data.store import Content, SampleKind
@@ -55,7 +55,7 @@ def _read(dataset: Any, words: str, progress: bool | None) -> Content:
                     texts.append(str(value))
                 values.append(value if kind == "text" else _value(value, kind, row))
             if kind == "text":
-                yield text.counts(values)
+                yield word_counts.counts(values)
                 continue
             shapes = {value.shape for value in values}
             if len(shapes) > 1:
@@ -130,5 +130,5 @@ def _value(value: Any, kind: SampleKind, row: int) -> NDArray[Any]:
         if array.ndim != 1 or array.dtype.kind not in "biuf":
             raise SoftkinError(f"sample {row} must be numbers of shape (D,), got {array.dtype} {array.shape}.")
         return array.astype(np.float32)
-    (image,) = images.pixels(images.with_channels(array[None], f"sample {row}"), f"sample {row}")
+    (image,) = decoding.pixels(decoding.with_channels(array[None], f"sample {row}"), f"sample {row}")
     return np.asarray(image)

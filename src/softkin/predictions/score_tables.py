@@ -16,7 +16,7 @@ from softkin._io.tables import Rows, Table
 from softkin.predictions import answers
 from softkin.predictions.blocks import Beside, Block, PredictionFile
 from softkin.predictions.inference import shown, sums_to_one
-from softkin.predictions.options import Reading
+from softkin.predictions.request import Reading
 
 NO_CLASSES: tuple[Role, ...] = (
     "index", "id", "label", "prediction", "outcome", "score", "weight", "group", "time", "part",

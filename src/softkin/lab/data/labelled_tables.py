@@ -13,11 +13,11 @@ from softkin import SoftkinError
 from softkin._io import cache, files, roles
 from softkin._io import tables as table_files
 from softkin._io.tables import Table
-from softkin.lab.data import images, text
+from softkin.lab.data import decoding, word_counts
 from softkin.lab.data.labelled import numbered
 from softkin.lab.data.source import OUT_OF_SCOPE, WHOLE, DataSource, canonical, is_part
 from softkin.lab.data.store import Content
-from softkin.lab.data.wordnet import named
+from softkin.lab.data.synsets import named
 
 TEXT_FORMS = ("csv", "tsv", "jsonl", "json")  # which hold no images
 
@@ -214,9 +214,11 @@ def _read(
         labels = _labels([cells[row] for row in where], classes, own[0], columns.label)
     if columns.are_images:
         encoded = _encoded(own, columns.value, rows)
-        return Content(labels, names, "images", images.decoded(encoded, total=len(where), size=size, progress=progress))
+        return Content(
+            labels, names, "images", decoding.decoded(encoded, total=len(where), size=size, progress=progress)
+        )
     texts = [str(others[0][row]) if others[0][row] is not None else "" for row in where]
-    return Content(labels, names, "text", text.pieces(texts), texts)
+    return Content(labels, names, "text", word_counts.pieces(texts), texts)
 
 
 def _labels(cells: Sequence[Any], classes: Classes, path: Path, column: str) -> NDArray[np.int64]:
@@ -229,7 +231,7 @@ def _labels(cells: Sequence[Any], classes: Classes, path: Path, column: str) -> 
         ) from error
 
 
-def _encoded(paths: Sequence[Path], column: str, rows: NDArray[np.bool_]) -> Iterator[images.Encoded]:
+def _encoded(paths: Sequence[Path], column: str, rows: NDArray[np.bool_]) -> Iterator[decoding.Encoded]:
     """The bytes of each image, read a few at a time."""
     row = 0
     for path in paths:

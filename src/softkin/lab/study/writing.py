@@ -6,9 +6,9 @@ from typing import Protocol
 
 from softkin import diagrams
 from softkin._io import files
-from softkin.lab.study import methods as registry
+from softkin.lab.study import columns as registry
 from softkin.lab.study.folder import StudyFolder
-from softkin.lab.study.tables import Table
+from softkin.lab.study.tabulation import Table
 
 FIGURES = ("figures/reliability-prediction.svg", "figures/reliability-output.svg")
 TABLES = {"table.md": "to_markdown", "table.csv": "to_csv", "table.tex": "to_latex"}

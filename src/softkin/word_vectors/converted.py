@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from softkin import SoftkinError
 from softkin._io import cache, files
-from softkin.word_vectors.reading import read_blocks
+from softkin.word_vectors.vector_files import read_blocks
 
 MAGIC = b"softkin word vectors 1\n"
 HEADER = 4096  # bytes, so that the vectors begin at a page boundary
