@@ -1,10 +1,14 @@
-"""Proper scores, accuracy, ranking."""
+"""Accuracy and proper scores."""
+
+import math
 
 import numpy as np
 import pytest
+import torch
 
 import metrics_twins as twins
 from softkin import metrics
+from softkin.metrics.intervals import MeanLoss
 
 
 def test_nll_and_brier_by_hand():
@@ -38,3 +42,35 @@ def test_top_k_equals_sorting():
     assert metrics.top_k_accuracy(p, y, k=1) == metrics.accuracy(p, y)
     with pytest.raises(ValueError, match="`k` must be at most the number of classes, 8, got 9"):
         metrics.top_k_accuracy(p, y, k=9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_intervals_of_losses_know_what_a_wrong_answer_adds(seed):
+    """The excess over the loss of a right answer, row by row; at most, the winner's score leaves 1 − c to a class."""
+    p, y = twins.random_case(seed, n=25, k=4)
+
+    def square(row, k):
+        return sum((q - (j == k)) ** 2 for j, q in enumerate(row))
+
+    c = p.max(1)
+    losses = {
+        "nll": ([-math.log(row[k]) for row, k in zip(p, y, strict=True)], [-math.log(q) for q in c],
+                [max(0.0, math.log(q) - math.log(1 - q)) for q in c], math.inf),
+        "brier": ([square(row, k) for row, k in zip(p, y, strict=True)], [square(row, row.argmax()) for row in p],
+                  [square([q, 1 - q], 1) - square([q, 1 - q], 0) if q > 0.5 else 0.0 for q in c], 2.0),
+    }  # fmt: skip
+    for name, (seen, right, possible, most) in losses.items():
+        excess = torch.tensor(seen) - torch.tensor(right)
+        moments = MeanLoss.of(
+            np.mean(seen), np.var(seen), excess.double(), torch.tensor(possible).double(), torch.from_numpy(c)
+        )
+        low, high = moments.ends(0.9)
+        for options, part in (({}, 1), ({"per": "score"}, 4)) if name == "brier" else (({}, 1),):
+            interval = getattr(metrics, name)(p, y, confidence=0.9, **options)
+            assert (interval.low * part, interval.high * part) == pytest.approx((low, min(high, most)), rel=1e-5)
+
+
+def test_a_square_loss_is_at_most_2():
+    p, y = np.array([[1.0, 0.0]] * 3), np.array([1, 1, 1])
+    assert metrics.brier(p, y, confidence=0.95).high == 2
+    assert metrics.brier(p, y, per="score", confidence=0.95).high == 1
