@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from command_line import run
-from places import ROOT
-from softkin import SoftkinError, cli, evaluation, metrics
+from places import EXAMPLES, ROOT
+from softkin import SoftkinError, cli, evaluation, metrics, predictions
 from softkin.evaluation import from_files, streams
 from softkin.evaluation.comparison import resamples_for
 from softkin.metrics import catalogue, measurement, ranking
@@ -516,3 +516,27 @@ def test_threads_are_halved_once_however_many_blocks_are_open():
         assert torch.get_num_threads() == 4
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.filterwarnings("default")
+def test_models_whose_classes_are_in_another_order_are_matched_by_name(tmp_path, capsys):
+    first = predictions.load(EXAMPLES / "digits-test.npz")
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(0))
+    names = [first.class_names[k] for k in order.tolist()]
+    turned = Predictions(
+        1.5 * first.logits[:, order], order.argsort()[first.labels], class_names=names, sample_ids=first.sample_ids
+    )
+    turned.save(tmp_path / "turned.npz")
+    plain = Predictions(1.5 * first.logits, first.labels, class_names=first.class_names, sample_ids=first.sample_ids)
+    plain.save(tmp_path / "plain.npz")
+    shown = {}
+    for name in ("plain", "turned"):
+        files_of = (EXAMPLES / "digits-test.npz", tmp_path / f"{name}.npz")
+        code, output, errors = run(capsys, "evaluate", *files_of, "--resamples", 100, "--json")
+        assert code == 0, errors
+        assert ("has the classes of digits-test.npz in another order: matched by name" in errors) == (name == "turned")
+        shown[name] = {**json.loads(output)["comparisons"][0], "b": None}
+    assert shown["turned"] == shown["plain"]
+    other = Predictions(first.logits, first.labels, class_names=[f"x{k}" for k in range(10)])
+    with pytest.raises(SoftkinError, match="must have the classes of digits, test, in any order, but it lacks .zero."):
+        evaluation.compare([first, other], resamples=100)
