@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from command_line import run
-from softkin import SoftkinError, evaluation, metrics
+from places import EXAMPLES
+from softkin import SoftkinError, evaluation, metrics, predictions
 from softkin.evaluation import from_files
 from softkin.evaluation.comparison import resamples_for
 from softkin.metrics.measurement import Settings
@@ -142,3 +143,27 @@ def test_samples_are_brought_into_one_order_or_refused(tmp_path, two, capsys, mo
     for line in straight:
         assert streamed[line["metric"]]["difference"] == pytest.approx(line["difference"], abs=1e-9)
         assert streamed[line["metric"]]["significant"] == line["significant"]
+
+
+@pytest.mark.filterwarnings("default")
+def test_models_whose_classes_are_in_another_order_are_matched_by_name(tmp_path, capsys):
+    first = predictions.load(EXAMPLES / "digits-test.npz")
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(0))
+    names = [first.class_names[k] for k in order.tolist()]
+    turned = Predictions(
+        1.5 * first.logits[:, order], order.argsort()[first.labels], class_names=names, sample_ids=first.sample_ids
+    )
+    turned.save(tmp_path / "turned.npz")
+    plain = Predictions(1.5 * first.logits, first.labels, class_names=first.class_names, sample_ids=first.sample_ids)
+    plain.save(tmp_path / "plain.npz")
+    shown = {}
+    for name in ("plain", "turned"):
+        files_of = (EXAMPLES / "digits-test.npz", tmp_path / f"{name}.npz")
+        code, output, errors = run(capsys, "evaluate", *files_of, "--resamples", 100, "--json")
+        assert code == 0, errors
+        assert ("has the classes of digits-test.npz in another order: matched by name" in errors) == (name == "turned")
+        shown[name] = {**json.loads(output)["comparisons"][0], "b": None}
+    assert shown["turned"] == shown["plain"]
+    other = Predictions(first.logits, first.labels, class_names=[f"x{k}" for k in range(10)])
+    with pytest.raises(SoftkinError, match="must have the classes of digits, test, in any order, but it lacks .zero."):
+        evaluation.compare([first, other], resamples=100)

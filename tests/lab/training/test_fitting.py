@@ -116,8 +116,8 @@ METHODS = ["one-hot", "ts", "mc-dropout", "swag", "laplace", "ensemble", "distan
 
 
 def test_a_laplace_column_that_is_far_too_unsure_is_explained():
-    cells = [{"signed_gap": study.tables.Cell(mean, values=(mean,))} for mean in (-0.62, -0.03)]
-    rows = [study.tables.Row("laplace", "Laplace", each) for each in cells]
+    cells = [{"signed_gap": study.tabulation.Cell(mean, values=(mean,))} for mean in (-0.62, -0.03)]
+    rows = [study.tabulation.Row("laplace", "Laplace", each) for each in cells]
     (note,) = advice.too_wide(rows)
     assert note.startswith(
         "Laplace is under-confident by 62 points. The network is nearly certain of its training rows"
@@ -137,7 +137,7 @@ def test_a_study_has_a_column_for_each_and_says_what_it_costs(tmp_path):
     gap = 100 * table.row("laplace").cells["signed_gap"].value
     explained = [note for note in table.notes if note.startswith("Laplace is under-confident by")]
     assert bool(explained) == (gap < -10)
-    assert study.tables.times(tmp_path / "s").startswith("Time relative to one-hot's ")
+    assert study.tabulation.times(tmp_path / "s").startswith("Time relative to one-hot's ")
     by_method = {result.method: result for result in study.results(tmp_path / "s")}
     for name in ("mc-dropout", "swag", "ensemble"):
         result = by_method[name]
