@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import SoftkinError
+from softkin._io import files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,8 +33,7 @@ def log_figure(figure: "Figure", tracker: Any, name: str, *, step: int = 0) -> b
         writer.log({name: _wandb().Image(_image(figure))}, step=step)
     elif isinstance(getattr(tracker, "log_dir", None), str):  # Lightning's CSV logger has only a folder
         path = Path(tracker.log_dir) / f"{name.replace('/', '-')}-{step:06d}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=120)
+        files.write(path, _png(figure))
     else:
         return False
     return True
@@ -74,9 +74,13 @@ def _image(figure: "Figure") -> Any:
     """A figure as a Pillow image: Weights & Biases accepts only figures of pyplot."""
     from PIL import Image
 
+    return Image.open(io.BytesIO(_png(figure)))
+
+
+def _png(figure: "Figure") -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=120)
-    return Image.open(file)
+    return file.getvalue()
 
 
 def _writer(tracker: Any) -> Any:

@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 
 # Writing
 
+DEEPEST = 2  # levels of folders in which softkin writes: study/runs/<digest>/checkpoints
+
 
 def write(path: str | Path, content: bytes | str) -> None:
     """Write a file atomically: a crash at any moment leaves the old file or the new one.
 
-    A link to a file stays a link: its target is replaced. Only regular files are ever replaced.
+    A link to a file in its own folder or below stays a link: its target is replaced. A link out of its folder is
+    refused, as the folder may be somebody else's. Only regular files are ever replaced.
 
     Raises:
         SoftkinError: The file cannot be written, or its name belongs to something other than a file.
@@ -47,7 +50,7 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
     temporaries: dict[Path, str] = {}
     try:
         for path, content in contents.items():
-            target = _target(path)
+            target = replaceable(path)
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 temporaries[target] = _write_beside(target, content)
@@ -65,8 +68,12 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
                 os.unlink(temporary)
 
 
-def _target(path: Path) -> Path:
-    """The file to replace: ``path`` or the target of its link, refused if it is anything but a file or missing."""
+def replaceable(path: Path) -> Path:
+    """The file to write: ``path``, or the target of its link if that is in the same folder or below.
+
+    Raises:
+        SoftkinError: The name belongs to something other than a file, or to a link out of its folder or to nothing.
+    """
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -86,7 +93,35 @@ def _target(path: Path) -> Path:
         raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
     if not stat.S_ISREG(mode):
         raise SoftkinError(f"{path} could not be written: it is {_in_words(mode)}, and only files are replaced.")
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+    if not path.is_symlink():
+        return path
+    target = Path(os.path.realpath(path))
+    if not target.is_relative_to(os.path.realpath(path.parent)):
+        raise SoftkinError(
+            f"{path} could not be written: it is a link out of its folder, to {target}; name that file, or delete the "
+            "link."
+        )
+    return target
+
+
+def refuse_links_out(folder: Path) -> None:
+    """Refuse a folder of results in which a folder is a link to somewhere else, where files would be written.
+
+    The folder itself may be a link, as the user named it.
+
+    Raises:
+        SoftkinError: A folder inside is a link out of ``folder``.
+    """
+    own = os.path.realpath(folder)
+    for parent, names, _ in os.walk(own):
+        for path in [Path(parent, name) for name in names]:
+            if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(own):
+                raise SoftkinError(
+                    f"{path} must be a folder, but it is a link out of {folder}, to {os.path.realpath(path)}; delete "
+                    "the link."
+                )
+        if len(Path(parent).relative_to(own).parts) >= DEEPEST:
+            names.clear()
 
 
 def _write_beside(target: Path, content: bytes | str) -> str:
@@ -133,7 +168,7 @@ def refuse_to_overwrite(*paths: str | Path | None, force: bool = False) -> None:
             continue
         if not force and os.path.lexists(path):
             raise SoftkinError(f"{path} exists already; pass force=True (--force) to overwrite it.")
-        _target(Path(path))
+        replaceable(Path(path))
 
 
 # Reading
