@@ -178,6 +178,14 @@ class Assumption(UserWarning):
     """What was assumed about a file because it seemed obvious."""
 
 
+def expanded(path: str | Path) -> Path:
+    """A path with the user's home for ``~``, or as it is where there is no home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 @contextlib.contextmanager
 def reading(path: str | Path, what: str, *, hint: str = "") -> Iterator[None]:
     """Turn any exception of a parser inside the block into one line that names the file.

@@ -103,6 +103,7 @@ def _run(arguments: argparse.Namespace, interrupts: Sequence[int]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
+            warnings.filterwarnings("ignore", ".*joblib will operate in serial mode")  # where there is no /dev/shm
             command.check(arguments)
             code = 1
             command.run(arguments)
