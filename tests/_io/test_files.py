@@ -4,6 +4,8 @@ import json
 import math
 import os
 import stat
+import subprocess
+import sys
 import zlib
 
 import pytest
@@ -97,6 +99,22 @@ def test_folders_of_results_have_no_links_out(tmp_path):
         SoftkinError, match=r"study/runs/a must be a folder, but it is a link out of .*study, to .*elsewhere"
     ):
         files.refuse_links_out(tmp_path / "study")
+
+
+def test_what_killed_processes_left_is_swept(tmp_path):
+    child = "import os, sys, signal; from softkin._io import files; os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)"
+    subprocess.run([sys.executable, "-c", f"{child}; files.write(sys.argv[1], 'half')", tmp_path / "a.csv"])
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".a.csv.")
+    ours = tmp_path / files.unfinished_name("b")  # a process that still works
+    ours.mkdir()
+    theirs = tmp_path / f".c.00000000-{2**22 + 1}-{'0' * 12}.softkin"  # of another machine: nobody knows
+    old = tmp_path / f".d.00000000-1-{'0' * 12}.softkin"
+    for path in (theirs, tmp_path / ".e.csv.0123456789ab", old):
+        path.write_text("half")
+    os.utime(old, (0, 0))
+    files.write(tmp_path / "a.csv", "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", ours.name, theirs.name, ".e.csv.0123456789ab"}
 
 
 def test_only_regular_files_are_replaced(tmp_path):

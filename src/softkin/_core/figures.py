@@ -35,7 +35,9 @@ def rendered(figure: PlainFigure, form: str = "png", **options: Any) -> bytes:
     """The content of a file with this figure; ``options`` are those of ``savefig``."""
     content = io.BytesIO()
     with own_settings():
-        figure.savefig(content, format=form, **options)
+        matplotlib.rcParams["svg.hashsalt"] = "softkin"  # the same figure has the same bytes
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
+        figure.savefig(content, format=form, **{"metadata": metadata, **options})
     return content.getvalue()
 
 

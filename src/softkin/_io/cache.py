@@ -172,14 +172,10 @@ def _file_digest(path: str) -> str:
 
 
 def workplace(target: Path, doing: str) -> Path:
-    """A new folder beside ``target`` to write in, with the permissions of the user's umask; leftovers are removed.
-
-    The caller holds the lock of ``target``, so that no other process works there.
-    """
+    """A new folder beside ``target`` to write in, with the permissions of the user's umask; leftovers are removed."""
     try:
-        for left in target.parent.glob(f".{doing}-{target.name}-*"):  # by a process that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        path = target.with_name(f".{doing}-{target.name}-{os.getpid()}-{time.time_ns()}")
+        files.sweep(target.parent)
+        path = target.with_name(files.unfinished_name(f"{doing}-{target.name}"))
         path.mkdir()
     except OSError as error:
         raise SoftkinError(unwritable(target.parent, error)) from error
@@ -188,7 +184,7 @@ def workplace(target: Path, doing: str) -> Path:
 
 def remove(path: Path) -> None:
     """Remove a folder: rename it at once, then delete its files."""
-    away = path.with_name(f".gone-{path.name}-{os.getpid()}-{time.time_ns()}")
+    away = path.with_name(files.unfinished_name(f"gone-{path.name}"))
     try:
         os.rename(path, away)
     except FileNotFoundError:

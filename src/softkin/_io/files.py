@@ -6,12 +6,16 @@ checked against ``limit`` before anything is read.
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import math
 import os
 import re
+import shutil
+import socket
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
@@ -53,6 +57,7 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
             target = replaceable(path)
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
+                _sweep_once(target.parent)
                 temporaries[target] = _write_beside(target, content)
             except OSError as error:
                 raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
@@ -127,7 +132,7 @@ def refuse_links_out(folder: Path) -> None:
 def _write_beside(target: Path, content: bytes | str) -> str:
     """The name of a new synced file beside ``target`` that holds ``content``."""
     rest = memoryview(content.encode("utf-8") if isinstance(content, str) else content).cast("B")
-    temporary = os.path.join(target.parent, f".{target.name[:100]}.{os.urandom(6).hex()}")
+    temporary = os.path.join(target.parent, unfinished_name(target.name))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(temporary, flags, 0o666)  # reduced by the user's umask
     try:
@@ -141,6 +146,64 @@ def _write_beside(target: Path, content: bytes | str) -> str:
         os.unlink(temporary)
         raise
     return temporary
+
+
+# What killed processes leave
+
+ABANDONED = 24 * 3600  # seconds after which an unfinished file or folder of another machine counts as left
+_UNFINISHED = re.compile(r"\..*\.([0-9a-f]{8})-([0-9]+)-[0-9a-f]{12}\.softkin")
+
+
+def unfinished_name(name: str) -> str:
+    """A new hidden name for what is not finished yet; it says which process made it, see ``sweep``."""
+    return f".{name[:100]}.{_machine()}-{os.getpid()}-{os.urandom(6).hex()}.softkin"
+
+
+def sweep(folder: Path) -> None:
+    """Remove what processes left unfinished in a folder: those of this machine that are gone, any after a day."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            made = _UNFINISHED.fullmatch(entry.name)
+            if made is None:
+                continue
+            with contextlib.suppress(OSError):
+                gone = made[1] == _machine() and not _lives(int(made[2]))
+                if gone or time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED:
+                    shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+
+
+@functools.lru_cache(maxsize=1000)
+def _sweep_once(folder: Path) -> None:
+    sweep(folder)
+
+
+@functools.cache
+def _machine() -> str:
+    """The scope in which a process id is unique, as eight letters."""
+    return hashlib.sha256(this_machine().encode()).hexdigest()[:8]
+
+
+def this_machine() -> str:
+    """The scope in which a process id is unique: the host since it booted, and the container if there is one."""
+    parts = [socket.gethostname()]
+    for path, read in (("/proc/sys/kernel/random/boot_id", Path.read_text), ("/proc/self/ns/pid", os.readlink)):
+        try:
+            parts.append(read(Path(path)).strip())
+        except OSError:  # not Linux
+            parts.append("")
+    return "|".join(parts)
+
+
+def _lives(pid: int) -> bool:
+    if os.name == "nt":  # where os.kill would end it
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def sync_folder(folder: Path) -> None:
