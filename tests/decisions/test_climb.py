@@ -64,7 +64,7 @@ def test_the_chosen_threshold_is_the_most_lenient_whose_limit_holds():
         answered = sum(node >= 0 for node in answers)
         assert (tested.answered, tested.wrong) == (answered, wrong)
         if wrong < answered:
-            assert tested.bound == pytest.approx(beta.ppf(0.95, wrong + 1, answered - wrong))
+            assert tested.bound == pytest.approx(beta.ppf(0.975, wrong + 1, answered - wrong))
     passed = list(takewhile(lambda tested: tested.bound <= 0.2, rule.selection_.candidates))
     assert rule.threshold_ == passed[-1].threshold
     y = y_all

@@ -17,10 +17,11 @@ def test_by_hand():
         (pytest.approx(0.8), 20, 0), (pytest.approx(0.7), 60, 20), (pytest.approx(0.6), 80, 20), (0.0, 100, 40),
     ]  # fmt: skip
     for rule in selection.candidates:
-        expected = beta.ppf(0.8, rule.wrong + 1, rule.answered - rule.wrong)
+        expected = beta.ppf(0.9, rule.wrong + 1, rule.answered - rule.wrong)
         assert rule.bound == pytest.approx(expected)
-        assert binom.cdf(rule.wrong, rule.answered, rule.bound) == pytest.approx(0.2)
-    # Above 0.7 the limit is 39 %: there the tests end, though 80 rows with the same errors would have passed.
+        assert binom.cdf(rule.wrong, rule.answered, rule.bound) == pytest.approx(0.1)
+    # The tests begin with 50 rows, and with 100, each at half of the level. Above 0.7 the limit is 43 %: there the first
+    # sequence ends, though 80 rows with the same errors would have passed.
     assert [rule.bound <= 0.35 for rule in selection.candidates] == [True, False, True, False]
     assert selection.chosen == selection.candidates[0]
     none = decisions.select(scores, right, risk=0.01, confidence=0.8, candidates=5)

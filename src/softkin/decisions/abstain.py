@@ -63,7 +63,7 @@ class Selective(Rule):
             )
         by = scores if placed_by is None else placed_by
         placed = thresholds.by_coverage(by, n, self.error, delta, self.candidates)
-        self.selection_ = thresholds.tested_in_turn(scores, wrong, self.error, self.confidence, placed)
+        self.selection_ = thresholds.tested_in_turn(scores, wrong, self.error, self.confidence, *placed)
         chosen = self.selection_.chosen
         self.threshold_ = math.inf if chosen is None else chosen.threshold
         if chosen is None:

@@ -4,7 +4,6 @@ A rule that answers if a score exceeds θ has a coverage, the share of samples a
 those. Choosing θ by the data makes the risk on the same data too optimistic; the guarantees here hold after the choice.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -36,7 +35,7 @@ class Threshold:
     risk: float
     """The error rate among the answers; 0 if there are none"""
     bound: float
-    """An upper bound on the population's risk with the stated confidence, for this threshold alone"""
+    """An upper bound on the population's risk at the level of the tests, for this threshold alone"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Selection:
     target: float
     confidence: float
     chosen: Threshold | None
-    """The last threshold before the first whose bound exceeds the target; None if that is the first of all"""
+    """The most lenient threshold that a sequence of tests reached; None if none passed its first test"""
     candidates: list[Threshold]
     """All thresholds from strict to lenient: the risk–coverage curve with its bounds"""
 
@@ -74,20 +73,21 @@ def select(
 
     J coverages are fixed beforehand, from the least that can be promised anything to 1. Coverage c has the threshold
     θ_c: the largest score that is not in its share. Among the n_c scores above θ_c, w_c are of wrong answers. From
-    strict to lenient, each threshold is tested at the whole level δ = 1 − ``confidence`` by Clopper and Pearson's limit
+    strict to lenient, each threshold is tested by Clopper and Pearson's limit, with δ = 1 − ``confidence``,
 
-    .. math:: b_c = \max\{b : \Pr[\mathrm{Bin}(n_c, b) \le w_c] \ge \delta\}
+    .. math:: b_c = \max\{b : \Pr[\mathrm{Bin}(n_c, b) \le w_c] \ge \delta / 2\}
 
-    and the tests end with the first whose limit exceeds ``risk``; the last that passed is chosen. This is Learn then
-    Test with a fixed sequence: no level is divided among candidates.
+    and the tests end with the first whose limit exceeds ``risk``. Two sequences begin, one with twice as many rows as
+    the other, as one or two errors among the surest would end a single one; hence δ/2. The most lenient threshold that
+    passed is chosen. This is Learn then Test with fixed sequences: no level is divided among candidates.
 
-    Why it holds, for scores without ties. Let R(θ) be the error rate above θ in the population, and let the chosen
-    threshold be wrong, R > ``risk``. Then the first threshold of the sequence with R > ``risk``, call it t, has passed.
+    Why each sequence holds, for scores without ties. Let R(θ) be the error rate above θ in the population, and let the
+    chosen threshold be wrong, R > ``risk``. Then the first of the sequence with R > ``risk``, call it t, has passed.
     Let a ≥ t be the nearest point above with R(a) = ``risk``. Which thresholds of the sequence have R > ``risk``
     depends only on how many scores lie above each such point. Given those numbers, the answers above a are wrong with
     probability ``risk``, also between two such points, and those between t and a with a larger one, as R(t) > ``risk``.
     So the errors above t are stochastically at least binomial with probability ``risk``, and pass with probability at
-    most δ. Ties are simulated in the tests.
+    most δ/2. Ties are simulated in the tests.
 
     Args:
         scores: (N,) confidences, such as the winning probabilities.
@@ -112,7 +112,7 @@ def select(
         raise ValueError(f"`right` must be as many as the scores: got {tuple(ok.shape)} for {tuple(s.shape)}.")
     target, level = bounds.share(risk, "risk"), checks.level(confidence)
     placed = by_coverage(s, len(s), target, 1 - level, checks.count(candidates, "candidates"))
-    return tested_in_turn(s, lambda _: ~ok, target, level, placed)
+    return tested_in_turn(s, lambda _: ~ok, target, level, *placed)
 
 
 def fewest_rows(error: float, delta: float) -> int:
@@ -120,24 +120,29 @@ def fewest_rows(error: float, delta: float) -> int:
     return math.ceil(math.log(delta) / math.log1p(-error) - 1e-9)
 
 
-def by_coverage(scores: Tensor, rows: int, target: float, delta: float, candidates: int) -> Tensor:
-    """Thresholds from strict to lenient whose coverages are evenly spread among ``scores``.
+def by_coverage(scores: Tensor, rows: int, target: float, delta: float, candidates: int) -> tuple[Tensor, Tensor]:
+    """Thresholds from strict to lenient whose coverages are evenly spread among ``scores``, and where tests begin.
 
-    The first coverage has twice the rows, of ``rows`` to be tested, that a promise needs without any error: with fewer,
-    one or two errors among the surest would end the sequence.
+    The first coverage has twice the rows, of ``rows`` to be tested, that a promise needs without any error; the second
+    sequence begins with twice as many.
     """
     n = len(scores)
     least = min(1.0, max(LEAST, ENOUGH * fewest_rows(target, delta)) / rows)
     ordered = scores.sort(descending=True).values
-    places = (torch.linspace(1.0, least, candidates, dtype=torch.float64).flip(0) * n - 1e-9).ceil().long().clamp(1, n)
+    first = torch.tensor([least, min(1.0, 2 * least)] if candidates > 1 else [1.0], dtype=torch.float64)
+    shares = torch.cat([torch.linspace(1.0, least, candidates, dtype=torch.float64), first])
+    places = (shares * n - 1e-9).ceil().long().clamp(1, n)
     # The last candidate answers everything.
     below_all = 0.0 if float(ordered[-1]) > 0 else -math.inf
-    thresholds: Tensor = torch.cat([ordered, ordered.new_tensor([below_all])])[places].unique().flip(0)
-    return thresholds
+    thresholds: Tensor = torch.cat([ordered, ordered.new_tensor([below_all])])[places]
+    placed = thresholds.unique().flip(0)
+    return placed, torch.isin(placed, thresholds[candidates:])
 
 
-def tested_in_turn(scores: Tensor, wrong: Wrong, target: float, level: float, placed: Tensor) -> Selection:
-    """Test thresholds ``placed`` from strict to lenient, each at the whole level, until one fails.
+def tested_in_turn(
+    scores: Tensor, wrong: Wrong, target: float, level: float, placed: Tensor, begins: Tensor
+) -> Selection:
+    """Test thresholds ``placed`` from strict to lenient, from each that ``begins`` a sequence until one fails.
 
     ``wrong`` says which answers are wrong at a threshold. Its answers may themselves depend on the threshold, as those
     of ``Climb`` do; then ``placed`` must not depend on these rows.
@@ -145,15 +150,21 @@ def tested_in_turn(scores: Tensor, wrong: Wrong, target: float, level: float, pl
     n = len(scores)
     ordered = scores.sort(descending=True).values
     answered = torch.searchsorted(-ordered, -placed)  # counts scores strictly above each threshold
-    placed, answered = placed[answered > 0], answered[answered > 0]
+    delta = (1 - level) / int(begins.sum())
+    kept = answered > 0
+    placed, begins, answered = placed[kept], begins[kept], answered[kept]
+    begins[0] = True  # where the surest scores are all equal, no row lies above the threshold that was to begin
     errors = torch.tensor([int((wrong(at) & (scores > at)).sum()) for at in placed.tolist()])
-    limits = bounds.binomial_limit(errors, answered, 1 - level)
+    limits = bounds.binomial_limit(errors, answered, delta)
     tested = [
         Threshold(at, m, w, m / n, w / m, bound)
         for at, m, w, bound in zip(placed.tolist(), answered.tolist(), errors.tolist(), limits.tolist(), strict=True)
     ]
-    passed = list(itertools.takewhile(lambda candidate: candidate.bound <= target, tested))
-    return Selection(target, level, passed[-1] if passed else None, tested)
+    chosen, goes_on = None, False
+    for candidate, is_first in zip(tested, begins.tolist(), strict=True):
+        goes_on = (goes_on or is_first) and candidate.bound <= target
+        chosen = candidate if goes_on else chosen
+    return Selection(target, level, chosen, tested)
 
 
 def risk_control(scores: Tensor, wrong_above: Tensor, target: float) -> float:
