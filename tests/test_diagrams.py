@@ -1,5 +1,8 @@
 """Diagrams: what they draw is what the metrics say, and they leave matplotlib as it was."""
 
+import subprocess
+import sys
+
 import matplotlib
 import numpy as np
 import pytest
@@ -31,6 +34,61 @@ def drawn(figure):
 
 def texts(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+HOSTILE = """
+text.usetex: True
+text.latex.preamble: \\\\input{/etc/passwd}
+backend: module://evil
+savefig.directory: /
+axes.facecolor: red
+svg.image_inline: False
+"""
+
+CHILD = """
+import hashlib, io, sys, torch
+from softkin import diagrams, sklearn
+from softkin._core.figures import rendered
+from softkin.audition import inspection
+from softkin.report import inspector
+torch.manual_seed(0)
+p, y = torch.randn(200, 4).softmax(1), torch.randint(4, (200,))
+s = torch.tensor([[0, .5, .3, .2], [.6, 0, .2, .2], [.2, .2, 0, .6], [.1, .2, .7, 0]])
+names = ["cat", "dog", "car", "van"]
+figures = [
+    diagrams.reliability(p, y), diagrams.reliability({"a": p, "b": p}, y), diagrams.confidence_histogram({"a": p}),
+    diagrams.class_calibration(p, y), diagrams.similarity_heatmap(s),
+]
+pictures = [rendered(figure) for figure in figures] + [inspector.picture(inspection.inspect(s, names))]
+pictures += [figures[0]._repr_png_(), sklearn.ReliabilityDisplay.from_predictions(y.numpy(), p.numpy())._repr_png_()]
+assert all(picture.startswith(bytes([137]) + b"PNG") for picture in pictures)
+print([hashlib.sha256(picture).hexdigest() for picture in pictures], len(sys.argv) == 1 or sys.modules['matplotlib'].rcParams["text.usetex"])
+"""
+
+
+def test_a_matplotlibrc_in_the_current_folder_is_not_obeyed(tmp_path):
+    printed = []
+    for place, rc in (("plain", None), ("hostile", HOSTILE)):
+        (tmp_path / place).mkdir()
+        if rc is not None:
+            (tmp_path / place / "matplotlibrc").write_text(rc)
+        argv = [sys.executable, "-c", CHILD, *([place] if rc else [])]
+        done = subprocess.run(argv, cwd=tmp_path / place, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout)
+    assert printed[0] == printed[1]
+    assert printed[0].endswith("True\n")  # and the file would have been obeyed
+    (tmp_path / "hostile" / "matplotlibrc").write_bytes(b"\xff\xfe\0")
+    done = subprocess.run(argv, cwd=tmp_path / "hostile", capture_output=True, text=True, timeout=200)
+    assert "SoftkinError: matplotlib could not be loaded: a file matplotlibrc is no text in UTF-8" in done.stderr
+
+
+def test_a_style_of_the_program_itself_is_kept(two_models):
+    p, _, labels = two_models
+    with matplotlib.rc_context({"axes.facecolor": "#112233"}):
+        figure = diagrams.reliability(p, labels)
+        assert figure.axes[0].get_facecolor()[:3] == pytest.approx((17 / 255, 34 / 255, 51 / 255))
+        assert matplotlib.rcParams["axes.facecolor"] == "#112233"
 
 
 @pytest.mark.parametrize("scope", ["prediction", "output"])

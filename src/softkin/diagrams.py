@@ -1,12 +1,14 @@
 """Reliability diagrams and related figures, with matplotlib.
 
 This module only draws: bars, bands and the ECE in the legend all read the same ``ReliabilityCurve``. Figures are made
-without pyplot and do not touch its settings; pass ``ax`` to draw on axes of your own. Several models differ in colour,
-dash and marker, as on the report's page; the colours are those of Okabe and Ito, dark enough to read on white.
+without pyplot, do not touch its settings, and ignore a ``matplotlibrc``; pass ``ax`` to draw on axes of your own.
+Several models differ in colour, dash and marker, as on the report's page; the colours are those of Okabe
+and Ito, dark enough to read on white.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 import numpy as np
 import torch
@@ -48,6 +50,24 @@ TOGETHER = 5  # models that share axes; more get axes each, with the others in g
 ACROSS = 4  # such axes side by side
 
 Models = Array | Mapping[str, Array]
+Options = ParamSpec("Options")
+
+
+def _with_own_settings(draw: "Callable[Options, Figure]") -> "Callable[Options, Figure]":
+    """Draw a new figure with settings of our own, and on the caller's axes with the caller's."""
+
+    @functools.wraps(draw)
+    def drawing(*args: Options.args, **options: Options.kwargs) -> "Figure":
+        if options.get("ax") is not None:
+            return draw(*args, **options)
+        try:
+            from softkin._core.figures import own_settings
+        except ImportError as error:
+            raise ImportError("softkin.diagrams needs matplotlib: pip install matplotlib") from error
+        with own_settings():
+            return draw(*args, **options)
+
+    return drawing
 
 
 def series(place: int) -> tuple[str, Any, str]:
@@ -67,6 +87,7 @@ def series(place: int) -> tuple[str, Any, str]:
     )
 
 
+@_with_own_settings
 def reliability(
     probabilities: Models,
     labels: Array,
@@ -206,6 +227,7 @@ def _counts(ax: "Axes", curve: ReliabilityCurve, colour: str, *, alone: bool, lo
         ax.set_yscale("log")
 
 
+@_with_own_settings
 def confidence_histogram(
     probabilities: Models, *, n_bins: int = 20, title: str | None = None, ax: "Axes | None" = None
 ) -> "Figure":
@@ -238,6 +260,7 @@ def confidence_histogram(
     return figure
 
 
+@_with_own_settings
 def class_calibration(
     probabilities: Array,
     labels: Array,
@@ -284,6 +307,7 @@ def class_calibration(
     return figure
 
 
+@_with_own_settings
 def similarity_heatmap(
     similarity: Array,
     *,
@@ -375,10 +399,8 @@ def _canvas(ax: "Axes | None", size: tuple[float, float]) -> "tuple[Figure, Axes
 
 
 def _figure(size: tuple[float, float]) -> "Figure":
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("softkin.diagrams needs matplotlib: pip install matplotlib") from error
+    from softkin._core.figures import Figure
+
     return Figure(figsize=size, layout="constrained")
 
 

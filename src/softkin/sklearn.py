@@ -349,6 +349,12 @@ class ReliabilityDisplay:
                 )
         return cls(p, _codes(y, names), options).plot(ax=ax)
 
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows."""
+        from softkin._core.figures import rendered
+
+        return rendered(self.figure_, bbox_inches="tight")
+
     def plot(self, *, ax: "Axes | None" = None) -> Self:
         """Draw, on ``ax`` or on a new figure."""
         self.figure_ = diagrams.reliability(self.probabilities, self.labels, ax=ax, **self.options)

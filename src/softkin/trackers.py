@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin import SoftkinError
+from softkin._io import files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,6 +20,15 @@ KNOWN = "a SummaryWriter, mlflow, a wandb run, a tracker of accelerate or a logg
 
 def log_figure(figure: "Figure", tracker: Any, name: str, *, step: int = 0) -> bool:
     """Pass a figure to a tracker; returns whether the tracker accepts figures."""
+    from softkin._core.figures import own_settings
+
+    with own_settings():
+        return _log_figure(figure, tracker, name, step)
+
+
+def _log_figure(figure: "Figure", tracker: Any, name: str, step: int) -> bool:
+    from softkin._core.figures import rendered
+
     writer = _writer(tracker)
     if hasattr(writer, "add_figure"):  # TensorBoard
         writer.add_figure(name, figure, global_step=step, close=False)
@@ -32,8 +42,7 @@ def log_figure(figure: "Figure", tracker: Any, name: str, *, step: int = 0) -> b
         writer.log({name: _wandb().Image(_image(figure))}, step=step)
     elif isinstance(getattr(tracker, "log_dir", None), str):  # Lightning's CSV logger has only a folder
         path = Path(tracker.log_dir) / f"{name.replace('/', '-')}-{step:06d}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=120)
+        files.write(path, rendered(figure, dpi=120))
     else:
         return False
     return True
@@ -74,9 +83,9 @@ def _image(figure: "Figure") -> Any:
     """A figure as a Pillow image: Weights & Biases accepts only figures of pyplot."""
     from PIL import Image
 
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=120)
-    return Image.open(file)
+    from softkin._core.figures import rendered
+
+    return Image.open(io.BytesIO(rendered(figure, dpi=120)))
 
 
 def _writer(tracker: Any) -> Any:

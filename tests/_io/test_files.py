@@ -4,6 +4,8 @@ import json
 import math
 import os
 import stat
+import subprocess
+import sys
 import zlib
 
 import pytest
@@ -65,6 +67,54 @@ def test_link_to_a_file_stays_a_link(tmp_path):
     assert link.is_symlink()
     assert target.read_text() == "new"
     assert os.listdir(target.parent) == ["file"]
+
+
+def test_a_link_out_of_its_folder_is_never_written_through(tmp_path):
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    files.write(outside, "mine")
+    folder.mkdir()
+    (folder / "report.json").symlink_to("../outside")
+    for write in (files.write, lambda path, _: files.refuse_to_overwrite(path, force=True)):
+        with pytest.raises(
+            SoftkinError, match=r"it is a link out of its folder, to .*outside; name that file, or delete"
+        ):
+            write(folder / "report.json", "new")
+    with pytest.raises(SoftkinError, match="link out of its folder"):
+        files.write_together({folder / "a": "new", folder / "report.json": "new"})
+    assert outside.read_text() == "mine"
+    assert os.listdir(folder) == ["report.json"]
+    (tmp_path / "also").symlink_to(folder)  # a folder's own name may be a link: the user named it
+    files.write(tmp_path / "also" / "a", "new")
+    assert (folder / "a").read_text() == "new"
+
+
+def test_folders_of_results_have_no_links_out(tmp_path):
+    (tmp_path / "study" / "runs").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "study" / "inside").symlink_to("runs")
+    files.refuse_links_out(tmp_path / "study")
+    files.refuse_links_out(tmp_path / "absent")
+    (tmp_path / "study" / "runs" / "a").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(
+        SoftkinError, match=r"study/runs/a must be a folder, but it is a link out of .*study, to .*elsewhere"
+    ):
+        files.refuse_links_out(tmp_path / "study")
+
+
+def test_what_killed_processes_left_is_swept(tmp_path):
+    child = "import os, sys, signal; from softkin._io import files; os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)"
+    subprocess.run([sys.executable, "-c", f"{child}; files.write(sys.argv[1], 'half')", tmp_path / "a.csv"])
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".a.csv.")
+    ours = tmp_path / files.unfinished_name("b")  # a process that still works
+    ours.mkdir()
+    theirs = tmp_path / f".c.00000000-{2**22 + 1}-{'0' * 12}.softkin"  # of another machine: nobody knows
+    old = tmp_path / f".d.00000000-1-{'0' * 12}.softkin"
+    for path in (theirs, tmp_path / ".e.csv.0123456789ab", old):
+        path.write_text("half")
+    os.utime(old, (0, 0))
+    files.write(tmp_path / "a.csv", "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", ours.name, theirs.name, ".e.csv.0123456789ab"}
 
 
 def test_only_regular_files_are_replaced(tmp_path):

@@ -393,6 +393,26 @@ def test_as_module(name):
 
 
 @pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("fell_back", [False, True])
+def test_a_module_works_along_its_classes_alone(name, fell_back):
+    z, y = drawn()
+    k = z.shape[1]
+    cal = MAKERS[name]().fit(z, y)
+    cal.fell_back_ = fell_back
+    pixels = torch.randn(2, k, k, k, dtype=torch.float64)  # as many columns as classes: nothing can be guessed
+    rows = pixels.movedim(1, -1).reshape(-1, k)
+    expected = cal.as_module()(rows).reshape(2, k, k, k)
+    torch.testing.assert_close(cal.as_module()(pixels), expected.movedim(-1, 1))
+    torch.testing.assert_close(cal.as_module(class_dim=-1)(pixels.movedim(1, -1)), expected)
+    torch.testing.assert_close(cal.as_module(class_dim=-1)(rows), cal.as_module()(rows))
+    for shape, dim in (((4, k + 1, k), 1), ((k,), 1), ((k,), -1), ((4, k, 2), -1), ((k, k + 1), 1)):
+        with pytest.raises(ValueError, match=r"logits must have .*classes from the last dimension.$"):
+            cal.as_module(class_dim=dim)(torch.zeros(shape))
+    with pytest.raises(ValueError, match="`class_dim` must not be 0"):
+        cal.as_module(class_dim=0)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
 def test_a_module_takes_logits_also_where_the_fit_had_probabilities(name):
     z, y = drawn()
     p = torch.softmax(z, dim=1)

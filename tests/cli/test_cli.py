@@ -369,6 +369,15 @@ sys.exit(code)
 """
 
 
+def test_an_interrupt_while_help_is_printed_is_no_traceback(capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.get_terminal_size", interrupted)
+    assert cli.main(["train", "--help"]) == 130
+    assert capsys.readouterr().err == "softkin: interrupted\n"
+
+
 @pytest.mark.slow
 def test_an_interrupt_that_a_library_swallows_is_still_an_interrupt():
     done = subprocess.run([sys.executable, "-c", SWALLOWS], capture_output=True, text=True, check=False)

@@ -26,7 +26,7 @@ from PIL import Image
 
 from command_line import run
 from softkin import SoftkinError, distances
-from softkin._io import arrow, bundles, files, parquet
+from softkin._io import arrow, bundles, files, parquet, tables
 from softkin.distances import tree_files
 from softkin.lab import data
 from softkin.lab.data import cifar
@@ -309,6 +309,30 @@ def test_rows_without_end_in_parquet(tmp_path, monkeypatch):
         data.load(tmp_path / "d.parquet")
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_lists_without_end_in_parquet(tmp_path, monkeypatch, nested):
+    """Dictionary and run lengths hold millions of equal numbers in a few bytes; one cell may have them all."""
+    monkeypatch.setenv("SOFTKIN_MAX_BYTES", str(16 * MEBIBYTE))
+    numbers = 3_000_000
+    cells = pa.ListArray.from_arrays([0, numbers, 2 * numbers], pa.array(np.zeros(2 * numbers)))
+    cells = pa.ListArray.from_arrays([0, 1, 2], cells) if nested else cells
+    for name, columns in (
+        ("p", {"logits": cells, "labels": [0, 1]}),
+        ("d", {"image": cells, "label": [0, 1]}),
+        ("t", {"parent": ["a", "a"], "child": ["b", "c"], "more": cells}),
+    ):
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+        assert (tmp_path / f"{name}.parquet").stat().st_size < 10_000
+    said = r"parquet: `\w+` would have 48,000,000 bytes, more than the 16,777,216"
+    for read, name in ((prediction_files.read, "p"), (data.load, "d"), (tree_files.read_tree, "t")):
+        with pytest.raises(SoftkinError, match=said):
+            read(tmp_path / f"{name}.parquet")
+    table = tables.open_table(tmp_path / "p.parquet")
+    for reading_all in (lambda: table.head(["logits"]), lambda: list(table.cells("logits"))):
+        with pytest.raises(SoftkinError, match=said):
+            reading_all()
+
+
 def repeating(path, text, rows, **others):
     """A parquet file of a few kilobytes whose dictionary holds one long text, which every row repeats."""
     texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
@@ -350,6 +374,17 @@ def test_word_vectors_that_unpack_without_end(tmp_path, monkeypatch):
     assert (tmp_path / "v.txt.gz").stat().st_size < MEBIBYTE // 16
     with pytest.raises(SoftkinError, match="v.txt.gz would have .* bytes, more than the 16,777,216"):
         list(vector_files.read_blocks(tmp_path / "v.txt.gz"))
+
+
+def test_merge_keys_that_multiply_in_yaml_are_refused(tmp_path):
+    levels = [
+        f"a{level}: &a{level}\n  <<: [{', '.join([f'*a{level - 1}'] * 9)}]\n  k{level}: x" for level in range(1, 10)
+    ]
+    (tmp_path / "t.yaml").write_text("\n".join(["a0: &a0 {b: x}", *levels]))
+    with pytest.raises(
+        SoftkinError, match=r"t.yaml could not be read as YAML.*: line 3: merge keys \(<<\) have no meaning"
+    ):
+        tree_files.read_tree(tmp_path / "t.yaml")
 
 
 def test_aliases_that_multiply_in_yaml_are_counted(tmp_path):

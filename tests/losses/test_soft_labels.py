@@ -451,3 +451,13 @@ def test_very_many_classes_train():
     value = loss_fn(head(x).double(), mixed)
     expected = 0.25 * loss_fn(head(x).double(), y) + 0.75 * loss_fn(head(x).double(), y + 100)
     torch.testing.assert_close(value, expected, rtol=1e-10, atol=0)
+
+
+def test_frameworks_find_probabilities_where_they_look_for_them():
+    """Skorch asks whether a loss is an nn.CrossEntropyLoss, fastai for its ``activation`` and ``decodes``."""
+    loss_fn = SoftLabelCrossEntropy(smoothing.uniform_labels(3, 0.1), weight=torch.ones(3), reduction="sum")
+    assert isinstance(loss_fn, nn.CrossEntropyLoss)
+    assert (loss_fn.reduction, loss_fn.ignore_index, loss_fn.label_smoothing) == ("sum", -100, 0.0)
+    z = torch.randn(4, 3, 5)
+    torch.testing.assert_close(loss_fn.activation(z).sum(1), torch.ones(4, 5))
+    assert (loss_fn.decodes(z) == z.argmax(1)).all()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from command_line import run
-from softkin import SoftkinError, report
+from softkin import SoftkinError, cli, report
 from softkin.lab import study
 from softkin.lab.study.perform import resolve
 from softkin.predictions import Predictions
@@ -147,6 +147,33 @@ def test_an_open_page_of_a_study_follows_its_results(tmp_path, browser):
     assert len(counts) > 1
     assert counts == sorted(set(counts))  # a page for each change, none for nothing
     assert counts[-1] == len(list(folder.glob("runs/*/record.json")))
+
+
+def test_serving_writes_only_if_asked_and_never_through_a_link(tmp_path, monkeypatch):
+    folder = tmp_path / "theirs"
+    study.keep(folder, resolve(quick(methods=["one-hot"])))
+    study.work(folder)
+    for name in ("report.html", "report.json"):
+        (folder / name).unlink(missing_ok=True)
+        (tmp_path / name).write_text("mine")
+        (folder / name).symlink_to(tmp_path / name)
+    said = []
+    monkeypatch.setattr(serve.PageServer, "serve_forever", lambda self: said.append(threading.active_count()))
+    before = threading.active_count()
+    assert cli.main(["report", "serve", str(folder)]) == 0
+    assert said == [before]  # nobody watches, so nobody writes
+    serve.refresh_studies(folder, {folder: 0}, said.append)
+    serve.refresh_studies(tmp_path, {folder: 0}, said.append)
+    assert said[1:] == []
+    (folder / "report.html").unlink()
+    (folder / "report.json").unlink()
+    served = tmp_path / "served"
+    served.mkdir()
+    (served / "study").symlink_to(folder)
+    serve.refresh_studies(served, {}, said.append)
+    assert said[1:] == []
+    assert not (folder / "report.html").exists()
+    assert [(tmp_path / name).read_text() for name in ("report.html", "report.json")] == ["mine", "mine"]
 
 
 def test_wrong_folders_and_ports_are_one_sentence(tmp_path, capsys, server):

@@ -160,8 +160,9 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
     row = int((sums - 1).abs().argmax())
     total = float(tensor[row].sum(dtype=torch.float64))
     raise ValueError(
-        f"`{name}` must have rows that sum to 1, but row {row} sums to {total:g}; if these are logits, apply "
-        "softmax first, if they are rounded or scores of independent classes, divide each row by its sum."
+        f"`{name}` must have rows that sum to 1, but row {row} sums to {total:g}; if these are logits, apply softmax "
+        "first, if they are rounded, divide each row by its sum, if each class is a yes or no of its own "
+        "(multi-label), measure each as a binary model with two columns."
     )
 
 

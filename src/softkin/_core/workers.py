@@ -1,9 +1,12 @@
 """Processes and nodes that work for us: none imports anything from the current folder unless the caller allows it."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
@@ -15,6 +18,46 @@ if TYPE_CHECKING:
 
 ENGINES = ("local", "ray")
 """Where work can be done: in processes of this machine, or on a cluster"""
+
+
+START = """
+import sys
+from softkin._core.workers import end_with
+end_with(int(sys.argv.pop(1)))  # before anything heavy is imported
+module = sys.argv.pop(1)
+import runpy
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
+
+
+def end_with(parent: int) -> None:
+    """End this process when its parent is gone, even if the parent was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def terminated_in_order() -> Iterator[None]:
+    """Let SIGTERM raise SystemExit, so that what is open is closed and workers are ended; for the main thread."""
+    usual = signal.getsignal(signal.SIGTERM)
+    if usual is not signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
+        yield  # somebody else handles it
+        return
+
+    def end(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, usual)
 
 
 class Worker:
@@ -32,7 +75,7 @@ class Worker:
         # -P, and a variable for its child processes: no file in the current folder may replace one of our modules.
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONSAFEPATH": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *arguments],
+            [sys.executable, "-P", "-c", START, str(os.getpid()), module, *arguments],
             stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
             stdout=subprocess.PIPE if talks else None,
             stderr=self._errors,
@@ -48,10 +91,14 @@ class Worker:
         """The last line that it wrote to stderr, if any."""
         return next((line.strip() for line in reversed(self.lines()) if line.strip()), "")
 
-    def close(self, *, at_once: bool = False) -> None:
-        """End the process if it still runs, and discard its output."""
+    def end(self, *, at_once: bool = False) -> None:
+        """Ask the process to end if it still runs, or kill it."""
         if self.process.poll() is None:
             (self.process.kill if at_once else self.process.terminate)()
+
+    def close(self, *, at_once: bool = False) -> None:
+        """End the process if it still runs, and discard its output."""
+        self.end(at_once=at_once)
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self._errors):
             if stream is not None:

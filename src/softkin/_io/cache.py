@@ -4,12 +4,15 @@
 """
 
 import contextlib
+import functools
 import hashlib
 import os
 import shutil
 import stat
 import sys
+import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,12 +28,34 @@ def folder() -> Path:
     """The path of the cache folder, which need not exist yet."""
     named = os.environ.get("SOFTKIN_CACHE")
     if named:
-        return Path(named).expanduser().absolute()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "softkin" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "softkin"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softkin"
+        return files.expanded(named).absolute()
+    try:
+        if sys.platform == "win32":
+            return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "softkin" / "cache"
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "softkin"
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softkin"
+    except RuntimeError:  # no HOME, and a user that the system does not know, as in many containers
+        return without_home()
+
+
+@functools.cache
+def without_home() -> Path:
+    """A temporary folder that belongs to this user alone; said once in a process."""
+    path = Path(tempfile.gettempdir()) / f"softkin-{os.getuid()}"
+    with contextlib.suppress(OSError):
+        path.mkdir(mode=0o700)
+    try:
+        about = path.lstat()
+        ours = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o022
+    except OSError:
+        ours = False
+    if not ours:  # somebody else was there before us
+        path = Path(tempfile.mkdtemp(prefix="softkin-"))
+    warnings.warn(
+        files.Assumption(f"there is no home folder, so the cache is {path}; SOFTKIN_CACHE names another."), stacklevel=2
+    )
+    return path
 
 
 def made(*parts: str) -> Path:
@@ -147,14 +172,10 @@ def _file_digest(path: str) -> str:
 
 
 def workplace(target: Path, doing: str) -> Path:
-    """A new folder beside ``target`` to write in, with the permissions of the user's umask; leftovers are removed.
-
-    The caller holds the lock of ``target``, so that no other process works there.
-    """
+    """A new folder beside ``target`` to write in, with the permissions of the user's umask; leftovers are removed."""
     try:
-        for left in target.parent.glob(f".{doing}-{target.name}-*"):  # by a process that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        path = target.with_name(f".{doing}-{target.name}-{os.getpid()}-{time.time_ns()}")
+        files.sweep(target.parent)
+        path = target.with_name(files.unfinished_name(f"{doing}-{target.name}"))
         path.mkdir()
     except OSError as error:
         raise SoftkinError(unwritable(target.parent, error)) from error
@@ -163,7 +184,7 @@ def workplace(target: Path, doing: str) -> Path:
 
 def remove(path: Path) -> None:
     """Remove a folder: rename it at once, then delete its files."""
-    away = path.with_name(f".gone-{path.name}-{os.getpid()}-{time.time_ns()}")
+    away = path.with_name(files.unfinished_name(f"gone-{path.name}"))
     try:
         os.rename(path, away)
     except FileNotFoundError:

@@ -6,12 +6,16 @@ checked against ``limit`` before anything is read.
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import math
 import os
 import re
+import shutil
+import socket
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
@@ -23,11 +27,14 @@ if TYPE_CHECKING:
 
 # Writing
 
+DEEPEST = 2  # levels of folders in which softkin writes: study/runs/<digest>/checkpoints
+
 
 def write(path: str | Path, content: bytes | str) -> None:
     """Write a file atomically: a crash at any moment leaves the old file or the new one.
 
-    A link to a file stays a link: its target is replaced. Only regular files are ever replaced.
+    A link to a file in its own folder or below stays a link: its target is replaced. A link out of its folder is
+    refused, as the folder may be somebody else's. Only regular files are ever replaced.
 
     Raises:
         SoftkinError: The file cannot be written, or its name belongs to something other than a file.
@@ -47,9 +54,10 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
     temporaries: dict[Path, str] = {}
     try:
         for path, content in contents.items():
-            target = _target(path)
+            target = replaceable(path)
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
+                _sweep_once(target.parent)
                 temporaries[target] = _write_beside(target, content)
             except OSError as error:
                 raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
@@ -65,8 +73,12 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
                 os.unlink(temporary)
 
 
-def _target(path: Path) -> Path:
-    """The file to replace: ``path`` or the target of its link, refused if it is anything but a file or missing."""
+def replaceable(path: Path) -> Path:
+    """The file to write: ``path``, or the target of its link if that is in the same folder or below.
+
+    Raises:
+        SoftkinError: The name belongs to something other than a file, or to a link out of its folder or to nothing.
+    """
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -86,13 +98,41 @@ def _target(path: Path) -> Path:
         raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
     if not stat.S_ISREG(mode):
         raise SoftkinError(f"{path} could not be written: it is {_in_words(mode)}, and only files are replaced.")
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+    if not path.is_symlink():
+        return path
+    target = Path(os.path.realpath(path))
+    if not target.is_relative_to(os.path.realpath(path.parent)):
+        raise SoftkinError(
+            f"{path} could not be written: it is a link out of its folder, to {target}; name that file, or delete the "
+            "link."
+        )
+    return target
+
+
+def refuse_links_out(folder: Path) -> None:
+    """Refuse a folder of results in which a folder is a link to somewhere else, where files would be written.
+
+    The folder itself may be a link, as the user named it.
+
+    Raises:
+        SoftkinError: A folder inside is a link out of ``folder``.
+    """
+    own = os.path.realpath(folder)
+    for parent, names, _ in os.walk(own):
+        for path in [Path(parent, name) for name in names]:
+            if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(own):
+                raise SoftkinError(
+                    f"{path} must be a folder, but it is a link out of {folder}, to {os.path.realpath(path)}; delete "
+                    "the link."
+                )
+        if len(Path(parent).relative_to(own).parts) >= DEEPEST:
+            names.clear()
 
 
 def _write_beside(target: Path, content: bytes | str) -> str:
     """The name of a new synced file beside ``target`` that holds ``content``."""
     rest = memoryview(content.encode("utf-8") if isinstance(content, str) else content).cast("B")
-    temporary = os.path.join(target.parent, f".{target.name[:100]}.{os.urandom(6).hex()}")
+    temporary = os.path.join(target.parent, unfinished_name(target.name))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(temporary, flags, 0o666)  # reduced by the user's umask
     try:
@@ -106,6 +146,64 @@ def _write_beside(target: Path, content: bytes | str) -> str:
         os.unlink(temporary)
         raise
     return temporary
+
+
+# What killed processes leave
+
+ABANDONED = 24 * 3600  # seconds after which an unfinished file or folder of another machine counts as left
+_UNFINISHED = re.compile(r"\..*\.([0-9a-f]{8})-([0-9]+)-[0-9a-f]{12}\.softkin")
+
+
+def unfinished_name(name: str) -> str:
+    """A new hidden name for what is not finished yet; it says which process made it, see ``sweep``."""
+    return f".{name[:100]}.{_machine()}-{os.getpid()}-{os.urandom(6).hex()}.softkin"
+
+
+def sweep(folder: Path) -> None:
+    """Remove what processes left unfinished in a folder: those of this machine that are gone, any after a day."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            made = _UNFINISHED.fullmatch(entry.name)
+            if made is None:
+                continue
+            with contextlib.suppress(OSError):
+                gone = made[1] == _machine() and not _lives(int(made[2]))
+                if gone or time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED:
+                    shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+
+
+@functools.lru_cache(maxsize=1000)
+def _sweep_once(folder: Path) -> None:
+    sweep(folder)
+
+
+@functools.cache
+def _machine() -> str:
+    """The scope in which a process id is unique, as eight letters."""
+    return hashlib.sha256(this_machine().encode()).hexdigest()[:8]
+
+
+def this_machine() -> str:
+    """The scope in which a process id is unique: the host since it booted, and the container if there is one."""
+    parts = [socket.gethostname()]
+    for path, read in (("/proc/sys/kernel/random/boot_id", Path.read_text), ("/proc/self/ns/pid", os.readlink)):
+        try:
+            parts.append(read(Path(path)).strip())
+        except OSError:  # not Linux
+            parts.append("")
+    return "|".join(parts)
+
+
+def _lives(pid: int) -> bool:
+    if os.name == "nt":  # where os.kill would end it
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def sync_folder(folder: Path) -> None:
@@ -133,7 +231,7 @@ def refuse_to_overwrite(*paths: str | Path | None, force: bool = False) -> None:
             continue
         if not force and os.path.lexists(path):
             raise SoftkinError(f"{path} exists already; pass force=True (--force) to overwrite it.")
-        _target(Path(path))
+        replaceable(Path(path))
 
 
 # Reading
@@ -141,6 +239,14 @@ def refuse_to_overwrite(*paths: str | Path | None, force: bool = False) -> None:
 
 class Assumption(UserWarning):
     """What was assumed about a file because it seemed obvious."""
+
+
+def expanded(path: str | Path) -> Path:
+    """A path with the user's home for ``~``, or as it is where there is no home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 @contextlib.contextmanager

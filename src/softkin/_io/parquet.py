@@ -1,10 +1,11 @@
 """Parquet files: their declared size is checked before anything is unpacked, and equal texts are held once."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from softkin import SoftkinError
-from softkin._io import files
+from softkin._io import files, footers
 from softkin._io.arrow import ArrowRows, is_text, kind_of
 from softkin._io.numpy_files import size_of
 from softkin._io.tables import Table, named_once
@@ -22,11 +23,13 @@ def open_parquet(file: IO[bytes], name: str) -> Table:
     if num_rows == 0:
         raise SoftkinError(f"{name} must hold at least one row, it holds none.")
     kinds = {column.name: kind_of(column.type) for column in schema}
+    values = footers.values_of(file) if {"list", "other"} & set(kinds.values()) else Counter(())
 
     def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
         columns = [*numbers, *beside]
         totals = {column: 0 for column in columns if kinds[column] in ("text", "other")}
-        files.unpacked_within(size, num_rows * 8, f"{name}: `{columns[0]}`")
+        for column in columns:
+            files.unpacked_within(size, max(num_rows, values[column]) * 8, f"{name}: `{column}`")
         if any(kinds[column] == "other" for column in columns):
             rows = max(1, min(rows, BATCH, BATCH_BYTES // max([1, *_group_sizes(opened)])))
         for batch in _batches(opened, rows, columns, name):

@@ -20,7 +20,7 @@ from softkin._core.checks import Array
 from softkin._core.names import Registry
 from softkin.calibrators import zeros
 from softkin.calibrators.certificate import Certificate, HeldOut, Solution
-from softkin.calibrators.fitted import Fitted, Formula
+from softkin.calibrators.fitted import Fitted, Formula, is_tracing
 from softkin.calibrators.held_out import as_logits, cross_fit, labelled_logits
 
 REGISTRY: "Registry[type[Calibrator]]" = Registry("calibrator")
@@ -329,15 +329,27 @@ class Calibrator(Fitted[Tensor]):
 
     # Leaving Python
 
-    def as_module(self) -> nn.Module:
+    def as_module(self, *, class_dim: int = 1) -> nn.Module:
         """The fitted map as a module to put after a network: logits in, calibrated probabilities out.
+
+        By default it takes (N, K), and (N, K, d1, …) as from a network for segmentation. Logits (N, T, K) of tokens
+        need ``class_dim=-1``. A tensor with another number of classes there is refused.
 
         It computes in the dtype of its input and exports to ONNX. Where a calibrator fitted on probabilities cannot
         take logits instead (vector, matrix), the module first takes their ln softmax. Only maps with a fixed number of
         parameters become modules: temperature and its ensemble, vector, matrix, Dirichlet, the structured ones, Platt
         and beta, and compositions of these.
+
+        Args:
+            class_dim: The dimension of the classes, any but the first.
         """
         self.check_fitted()
+        if class_dim == 0:
+            raise ValueError("`class_dim` must not be 0, the dimension of the samples; classes are in 1 or -1.")
+        return Along(self.row_module(), self.num_classes_, class_dim)
+
+    def row_module(self) -> nn.Module:
+        """The fitted map as a module of (N, K) logits, whose shape it does not check."""
         if self.fell_back_:
             return nn.Softmax(dim=1)
         module = self.module()
@@ -443,9 +455,9 @@ class Composed(Calibrator):
 
     def module(self) -> nn.Module:
         first, *others = self.steps
-        parts = [first.as_module()]
+        parts = [first.row_module()]
         for step, floor in zip(others, self.floors_.tolist(), strict=True):
-            parts += [_Logarithm(floor), step.as_module()]
+            parts += [_Logarithm(floor), step.row_module()]
         return nn.Sequential(*parts)
 
     def is_shift_invariant(self) -> bool:
@@ -477,6 +489,33 @@ class Composed(Calibrator):
 
     def __repr__(self) -> str:
         return " | ".join(repr(step) for step in self.steps)
+
+
+class Along(nn.Module):
+    """A module of (N, K) rows, applied along one dimension of logits of any shape."""
+
+    def __init__(self, rows: nn.Module, num_classes: int, class_dim: int) -> None:
+        super().__init__()
+        self.rows, self.num_classes, self.class_dim = rows, num_classes, class_dim
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """The calibrated probabilities, in the shape of the logits."""
+        k, dim = self.num_classes, self.class_dim
+        place = dim if dim >= 0 else logits.ndim + dim
+        if not is_tracing() and not (0 < place < logits.ndim and logits.shape[place] == k):
+            expected = (
+                f"(N, {k}) or (N, {k}, d1, …)" if dim == 1 else f"{k} classes in dimension {dim}, after N samples"
+            )
+            raise ValueError(
+                f"logits must have {'shape ' if dim == 1 else ''}{expected}, got {tuple(logits.shape)}; "
+                "as_module(class_dim=-1) takes the classes from the last dimension."
+            )
+        if logits.ndim == 2:
+            p: Tensor = self.rows(logits)
+            return p
+        moved = logits.movedim(dim, -1)
+        flat: Tensor = self.rows(moved.reshape(-1, k))
+        return flat.reshape(moved.shape).movedim(-1, dim)
 
 
 class _Logarithm(nn.Module):

@@ -325,6 +325,11 @@ class Fitted(ABC, Generic[R]):
 COMMON = ("num_samples_", "num_classes_", "class_names_", "fitted_from_", "sample_digests_")
 
 
+def is_tracing() -> bool:
+    """Whether a module is being traced, when shapes must not be compared."""
+    return bool(torch.jit.is_tracing())  # type: ignore[attr-defined]
+
+
 class FittedModule(nn.Module):
     """A formula with fitted numbers: scores (N, K) in, answers out.
 
@@ -335,6 +340,7 @@ class FittedModule(nn.Module):
         formula: A function of scores and of the numbers.
         parameters: The numbers.
         before: A module that makes the scores from logits.
+        num_classes: K, if logits of another shape than (N, K) are to be refused.
         dtype: The dtype of the computation; None for that of the logits.
     """
 
@@ -345,9 +351,11 @@ class FittedModule(nn.Module):
         parameters: Sequence[Tensor],
         *,
         before: nn.Module | None = None,
+        num_classes: int | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        self.num_classes = num_classes
         self.name, self.formula, self.dtype = name, formula, dtype
         self.before = nn.Identity() if before is None else before
         self.count = len(parameters)
@@ -357,6 +365,11 @@ class FittedModule(nn.Module):
 
     def forward(self, logits: Tensor, uniforms: Tensor | None = None) -> Tensor:
         """The answers; ``uniforms`` (N,) are the numbers that a randomised formula takes last."""
+        k = self.num_classes
+        if k is not None and not is_tracing() and (logits.ndim != 2 or logits.shape[1] != k):
+            raise ValueError(
+                f"logits must have shape (N, {k}), got {tuple(logits.shape)}; flatten pixels or tokens first."
+            )
         scores = self.before(logits if self.dtype is None else logits.to(self.dtype))
         numbers = [self.get_buffer(f"parameter_{place}") for place in range(self.count)]
         if self.dtype is None:

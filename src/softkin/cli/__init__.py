@@ -73,8 +73,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, as it stays open
         elif isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # α and − on a terminal that lacks them
-    with _interrupts() as interrupts:
-        return _run(parser().parse_args(argv), interrupts)
+    try:
+        with _interrupts() as interrupts:
+            return _run(parser().parse_args(argv), interrupts)
+    except KeyboardInterrupt:  # while arguments are parsed or help is printed
+        print("softkin: interrupted", file=sys.stderr)
+        return 130
 
 
 @contextlib.contextmanager
@@ -103,6 +107,7 @@ def _run(arguments: argparse.Namespace, interrupts: Sequence[int]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
+            warnings.filterwarnings("ignore", ".*joblib will operate in serial mode")  # where there is no /dev/shm
             command.check(arguments)
             code = 1
             command.run(arguments)

@@ -1,7 +1,6 @@
 """``softkin paper``: repeat the tables and figures of the paper, and print our values beside the paper's."""
 
 import argparse
-import io
 import json
 import sys
 from pathlib import Path
@@ -246,15 +245,15 @@ def _write(table: "PaperTable", folder: Path, *, quiet: bool) -> None:
 
 
 def _figure(spec: "PaperSpec", arguments: argparse.Namespace, options: dict[str, Any]) -> None:
+    from softkin._core.figures import rendered
     from softkin._io.files import write
     from softkin.lab import suites
 
     written = []
     drawn = suites.figure(spec, arguments.output, scale=arguments.scale, options=options)
     for name, figure in drawn.items():
-        content = io.BytesIO()
-        figure.savefig(content, format=arguments.format, bbox_inches="tight", dpi=200)
+        content = rendered(figure, arguments.format, bbox_inches="tight", dpi=200)
         path = arguments.output / "figures" / f"{name}-{arguments.scale}.{arguments.format}"
-        write(path, content.getvalue())
+        write(path, content)
         written.append(str(path))
     print(json.dumps(written) if arguments.json else "\n".join(f"Wrote {terminal(str(path))}" for path in written))

@@ -8,8 +8,9 @@ from softkin.cli.arguments import within
 SUMMARY = "show the pages of a folder in a browser, and reload them when they change"
 DESCRIPTION = """\
 Serve the pages that `softkin evaluate --report` and `softkin compare` wrote, to browsers on this machine only. An open
-page reloads when its file changes. The page of a study that still runs is updated as its results come in."""
-EXAMPLE = "softkin report serve study/"
+page reloads when its file changes. With --update the page of a study that still runs is written again as its results
+come in; without it nothing is written."""
+EXAMPLE = "softkin report serve study/ --update"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -24,6 +25,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     serve.add_argument("folder", type=Path, metavar="FOLDER", help="folder of pages or studies")
     serve.add_argument("--port", type=int, default=0, help="port to serve on (default: any free one)")
+    serve.add_argument("--update", action="store_true", help="write the pages of studies again as results come in")
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -45,8 +47,8 @@ def run(arguments: argparse.Namespace) -> None:
     def say(sentence: str) -> None:
         print(sentence, flush=True)
 
-    watcher = threading.Thread(target=serve.watch_studies, args=(arguments.folder, stop, say), daemon=True)
-    watcher.start()
+    if arguments.update:
+        threading.Thread(target=serve.watch_studies, args=(arguments.folder, stop, say), daemon=True).start()
     say(f"Serving {arguments.folder} at {server.url} until Ctrl-C")
     try:
         server.serve_forever()

@@ -228,7 +228,9 @@ class Rule(Fitted[Rows]):
                     "the rule was fitted on logits, and a calibrator returns probabilities: fit it on those, with "
                     "from_probabilities=True."
                 )
-        return FittedModule(type(self).__name__, *self.formula(), before=before, dtype=dtype)
+        return FittedModule(
+            type(self).__name__, *self.formula(), before=before, num_classes=self.num_classes_, dtype=dtype
+        )
 
 
 def load(folder: str | Path) -> Rule:

@@ -169,7 +169,14 @@ def _read_yaml(path: Path) -> Any:
     content = files.read_bytes(path, "a taxonomy")
     with files.reading(path, "YAML"):
         files.within("bytes", len(content), str(path), share=2**9)  # slow to parse, and no hand-written file has 4 MiB
-        return yaml.safe_load(content)
+
+        class Loader(yaml.SafeLoader):  # type: ignore[misc]  # a class of pyyaml, which has no types
+            def flatten_mapping(self, node: Any) -> None:
+                for key, _ in node.value:
+                    if key.tag == "tag:yaml.org,2002:merge":  # they multiply: nine lines would take all memory
+                        raise ValueError(f"line {key.start_mark.line + 1}: merge keys (<<) have no meaning in a tree")
+
+        return yaml.load(content, Loader)
 
 
 def _superclass_column(path: Path, column: str) -> Hierarchy:

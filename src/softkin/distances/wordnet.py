@@ -34,7 +34,7 @@ class WordNet:
 
     def __init__(self, folder: str | Path | None = None) -> None:
         named = folder or os.environ.get("SOFTKIN_WORDNET")
-        candidates = [Path(named).expanduser()] if named else [Path(usual).expanduser() for usual in FOLDERS]
+        candidates = [files.expanded(path) for path in ([named] if named else FOLDERS)]
         present = [path for path in candidates if (path / "data.noun").is_file() and (path / "index.noun").is_file()]
         if not present:
             raise SoftkinError(

@@ -55,6 +55,7 @@ class AutoAlpha:
 
 
 SHARE = 0.6  # of one-hot training's gap: α ended there on average, see docs/auto_alpha.md
+TELLING = 0.05  # two standard errors of a gap; with wider ones nobody can call a network calibrated
 ONE_SEED = 0.005  # assumed standard error of a gap where a single seed cannot show it
 
 
@@ -65,7 +66,8 @@ def what_a_gap_implies(gap: float, deviation: float) -> str:
 
     Args:
         gap: Mean confidence − accuracy of a network trained on one-hot labels.
-        deviation: The standard error of ``gap``; within two of them the network counts as calibrated.
+        deviation: The standard error of ``gap``; within two of them the network counts as calibrated, unless they are
+            too wide to tell.
 
     Example:
         >>> what_a_gap_implies(0.11, 0.01)
@@ -73,6 +75,10 @@ def what_a_gap_implies(gap: float, deviation: float) -> str:
         >>> what_a_gap_implies(-0.04, 0.01)
         "under-confident by 4.0 points: smoothing will make it worse (alpha='auto' goes to 0), a temperature mends it"
     """
+    if abs(gap) <= 2 * deviation and 2 * deviation > TELLING:
+        sign = "over" if gap > 0 else "under"
+        width = f"gap {100 * gap:+.1f} ± {200 * deviation:.1f} points"
+        return f"perhaps {sign}-confident ({width}): too few seeds or rows to tell"
     if abs(gap) <= 2 * deviation:
         return (
             f"as confident as it is right (gap {100 * gap:+.1f} points, within chance): smoothing has nothing to mend"

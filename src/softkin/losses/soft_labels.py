@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from softkin import similarity as similarities
@@ -42,7 +42,7 @@ class ModelOutput(Protocol):
         """Logits (N, K)."""
 
 
-class SoftLabelCrossEntropy(SmoothLabels):
+class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
     """Cross-entropy towards the smooth label of each class: ``nn.CrossEntropyLoss`` with a row of Q for each class.
 
     An integer target selects its class's row. Probability targets (mixup, CutMix) are multiplied by Q, which for
@@ -53,7 +53,9 @@ class SoftLabelCrossEntropy(SmoothLabels):
     their rows still sum to 1. MPS has no float64; there they are float32.
 
     A loss that is part of a model adds only ``weight`` to its ``state_dict``, as in PyTorch, and ``auto_alpha`` if α
-    moves. Checkpoints saved without the loss therefore load strictly into a model with it, and the reverse. If a
+    moves. It is an ``nn.CrossEntropyLoss`` also for skorch, which then returns probabilities, not logits.
+
+    Checkpoints saved without the loss therefore load strictly into a model with it, and the reverse. If a
     checkpoint does hold labels (saved with ``persistent=True``), they are loaded.
 
     Args:
@@ -195,6 +197,14 @@ class SoftLabelCrossEntropy(SmoothLabels):
                 sums = sums[0]
         loss = -sums  # negate last: this is usually a single number
         return loss.to(logits.dtype) if half and not autocast else loss
+
+    def activation(self, logits: Tensor) -> Tensor:
+        """The probabilities of logits; fastai's ``get_preds`` asks the loss for them."""
+        return logits.softmax(dim=1)
+
+    def decodes(self, logits: Tensor) -> Tensor:
+        """The likeliest classes; fastai's ``predict`` and ``show_results`` ask the loss for them."""
+        return logits.argmax(dim=1)
 
     def _hard(
         self, log_p: Tensor, targets: Tensor, w: Tensor | None, none_ignored: bool

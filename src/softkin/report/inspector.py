@@ -1,6 +1,5 @@
 """An inspection of a similarity → the data of its page, and its picture."""
 
-import io
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ from softkin.report.data import InspectionPage
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from softkin._core.figures import Figure
     from softkin.audition.inspection import Inspection
 
 LEGIBLE = 300  # classes whose names fit into a picture
@@ -60,16 +60,22 @@ def build_inspection(seen: "Inspection", distances: "Tensor", *, beta: float | N
 
 def picture(seen: "Inspection") -> bytes:
     """Heat map and dendrogram as a PNG with legible class names; without names above 300 classes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from softkin._core.figures import own_settings, rendered
+
+    with own_settings():
+        return rendered(_drawn(seen), metadata={"Software": f"softkin {__version__}"})
+
+
+def _drawn(seen: "Inspection") -> "Figure":
     from matplotlib.colors import LogNorm
-    from matplotlib.figure import Figure
     from scipy.cluster.hierarchy import dendrogram
+
+    from softkin._core.figures import Figure
 
     k = len(seen.class_names)
     legible = k <= LEGIBLE
     side = max(3.0, 0.12 * k) if legible else 12.0
     figure = Figure(figsize=(side * 1.25 + 2.2, side + 1.6), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, width_ratios=(0.25, 1))
     if seen.merges:
         counts: dict[int, int] = {}
@@ -96,9 +102,7 @@ def picture(seen: "Inspection") -> bytes:
         right.set_yticks([])
     right.set_title("similarity of each class (line) to the others", fontsize=9)
     figure.colorbar(image, ax=right, fraction=0.03, pad=0.01)
-    content = io.BytesIO()
-    figure.savefig(content, format="png", metadata={"Software": f"softkin {__version__}"})
-    return content.getvalue()
+    return figure
 
 
 def _short(name: str, most: int = 24) -> str:

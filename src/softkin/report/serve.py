@@ -150,12 +150,16 @@ def _digest(text: str) -> str:
 def refresh_studies(folder: Path, done: dict[Path, int], say: Callable[[str], None]) -> None:
     """Write the page of each study in a folder that has more results than at the last call.
 
+    A study that is reached by a link out of the folder is left alone.
+
     Args:
         folder: A study's folder, or a folder of studies.
         done: The number of runs that each study had finished at the last call; updated in place.
         say: Called with a sentence for each page that was written.
     """
     for study in (path.parent for pattern in (STUDY, f"*/{STUDY}") for path in sorted(folder.glob(pattern))):
+        if not study.resolve().is_relative_to(folder.resolve()):
+            continue
         records = sum(1 for _ in study.glob(f"runs/*/{RECORD}"))
         page = study / PAGE
         if records == done.get(study, records if page.exists() else 0):

@@ -9,7 +9,6 @@ import contextlib
 import itertools
 import json
 import os
-import secrets
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -109,16 +108,14 @@ def opened(path: Path, *, progress: bool | None = None) -> VectorStore:
     with cache.locked(folder / f"{digest}.lock"):
         with contextlib.suppress(SoftkinError):  # another process was faster
             return VectorStore(target)
-        for left in folder.glob(f".{digest}.*"):  # left by a process that was killed
-            with contextlib.suppress(OSError):
-                left.unlink()
+        files.sweep(folder)
         convert(path, target, progress=progress)
         return VectorStore(target)
 
 
 def convert(path: Path, target: Path, *, progress: bool | None = None) -> None:
     """Write the store of ``path`` to ``target`` atomically."""
-    temporary = target.with_name(f".{target.stem}.{secrets.token_hex(6)}")
+    temporary = target.with_name(files.unfinished_name(target.stem))
     try:
         with open(temporary, "xb") as file:
             _write(path, file, progress)

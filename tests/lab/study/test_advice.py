@@ -193,7 +193,8 @@ def test_a_gap_that_few_test_rows_explain_is_no_under_confidence():
             row("ts", 0.03, 2.3, 0.14, marks="Hna", n=n),
         ]
         assert recommend(rows)[0].startswith("One-hot training is under-confident by 2.6 points")
-        assert recommend(rows, gap_error=0.04)[0].startswith("One-hot training is as confident as it is right")
+        words = "One-hot training is perhaps under-confident (gap -2.6 ± 8.0 points)"
+    assert recommend(rows, gap_error=0.04)[0].startswith(words)
 
 
 def test_all_right_by_chance_is_no_under_confidence():
@@ -204,7 +205,7 @@ def test_all_right_by_chance_is_no_under_confidence():
     assert gap + 2 * error == pytest.approx(
         metrics.signed_gap(sure.probabilities, sure.known_labels, confidence=0.95).high
     )
-    assert "as confident as it is right (gap -2.7 points, within chance)" in advice.implied([sure])
+    assert "perhaps under-confident (gap -2.7 ± 8.8 points): too few seeds or rows to tell" in advice.implied([sure])
 
 
 def test_an_under_confident_baseline_is_not_smoothed():
@@ -240,6 +241,9 @@ def test_a_gap_within_two_deviations_is_chance():
     assert "nothing to mend" in what_a_gap_implies(0.019, 0.01)
     assert "over-confident by 2.1 points" in what_a_gap_implies(0.021, 0.01)
     assert "under-confident by 2.1 points" in what_a_gap_implies(-0.021, 0.01)
+    words = "perhaps under-confident (gap -15.2 ± 30.0 points): too few seeds or rows to tell"
+    assert what_a_gap_implies(-0.152, 0.15) == words
+    assert "too few seeds or rows to tell" in what_a_gap_implies(0.001, 0.15)  # a small gap by luck
 
 
 def test_a_training_that_failed_is_named_once():

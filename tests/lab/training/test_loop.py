@@ -314,11 +314,12 @@ def test_a_folder_of_another_run_is_refused_by_what_differs(split, tmp_path):
 
 
 def test_half_written_files_of_a_killed_process_go(split, tmp_path):
-    for name in ("old", "new"):
-        (tmp_path / f".step-00000001.safetensors.{name}").write_text("half")
-    os.utime(tmp_path / ".step-00000001.safetensors.old", (0, 0))
+    old, new = (f".step-00000001.safetensors.00000000-1-{letter * 12}.softkin" for letter in "ab")
+    for name in (old, new):
+        (tmp_path / name).write_text("half")
+    os.utime(tmp_path / old, (0, 0))
     fit(split, epochs=1, folder=tmp_path)
-    assert [path.name for path in tmp_path.glob(".step*")] == [".step-00000001.safetensors.new"]
+    assert [path.name for path in tmp_path.glob(".step*")] == [new]
 
 
 def test_a_signal_after_the_last_look_is_not_swallowed(split, tmp_path):

@@ -41,6 +41,8 @@ def fetch(
         SoftkinError: There is no network, the server refuses, or the file is not the expected one.
     """
     part, note = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.part.json")
+    if part.is_symlink():  # never written through
+        part.unlink()
     resumed = part.exists() and part.stat().st_size > 0
     _complete(url, part, note, size, progress)
     checksum = md5_of(part)

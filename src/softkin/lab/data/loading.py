@@ -153,7 +153,7 @@ def recognise(source: Any, *, progress: bool | None = None) -> DataSource:
         return npz.ready(source)
     if not isinstance(source, str | Path):
         return given.source(source)
-    path = Path(source).expanduser()
+    path = files.expanded(source)
     with files.reading(path, "data"):
         if path.is_dir():
             return _folder(path)
@@ -204,7 +204,7 @@ def is_known_file(path: Path) -> bool:
 
 def check(name: str) -> None:
     """Refuse a text that is no file, folder or data set name, without reading or downloading anything."""
-    if Path(name).expanduser().exists() or name == "digits" or name in published.DATA_SETS or is_name(name):
+    if files.expanded(name).exists() or name == "digits" or name in published.DATA_SETS or is_name(name):
         return
     hint = did_you_mean(name, ["digits", *published.DATA_SETS.spellings])
     raise SoftkinError(f"{name} could not be read: there is no such file or folder, and no data set of that name{hint}")

@@ -29,17 +29,6 @@ BEAT = 5.0  # seconds between heartbeats
 LEASE = 90.0  # seconds without a heartbeat until another machine's holder counts as dead: NFS may lag by 60 s
 
 
-def this_machine() -> str:
-    """The scope in which a process id is unique: the host since it booted, and the container if there is one."""
-    parts = [socket.gethostname()]
-    for path, read in (("/proc/sys/kernel/random/boot_id", Path.read_text), ("/proc/self/ns/pid", os.readlink)):
-        try:
-            parts.append(read(Path(path)).strip())
-        except OSError:  # not Linux
-            parts.append("")
-    return "|".join(parts)
-
-
 def started(pid: int) -> str | None:
     """The start time of a process of this machine, as opaque text; "" if it is unknown, None if the process is gone."""
     try:
@@ -110,7 +99,7 @@ class Claims:
     def __init__(self, folder: Path, *, lease: float = LEASE, parent: int | None = None) -> None:
         """``parent`` is the process that started the study, unless it is this one."""
         self.folder, self.lease = folder, lease
-        self._machine = this_machine()
+        self._machine = files.this_machine()
         self._parent = parent
         self._seen: dict[Path, tuple[int, float]] = {}
 
@@ -202,7 +191,7 @@ def _holder(token: str, start: str, deaths: int) -> dict[str, Any]:
         "host": socket.gethostname(),
         "pid": pid,
         "started": started(pid),
-        "machine": this_machine(),
+        "machine": files.this_machine(),
         "token": token,
         "start": start,
         "deaths": deaths,
@@ -217,7 +206,7 @@ def create(path: Path, content: bytes, *, sync: bool = False) -> bool:
         content: The whole content.
         sync: Whether the file must survive a power failure.
     """
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    temporary = path.with_name(files.unfinished_name(path.name))
     try:
         with temporary.open("xb") as file:
             file.write(content)
@@ -239,7 +228,7 @@ def create(path: Path, content: bytes, *, sync: bool = False) -> bool:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    temporary = path.with_name(files.unfinished_name(path.name))
     try:
         temporary.write_bytes(json.dumps(content).encode())
         os.replace(temporary, path)

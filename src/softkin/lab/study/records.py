@@ -197,6 +197,7 @@ def keep(folder: Path, kept: Kept, *, force: bool = False) -> None:
         SoftkinError: The folder holds another study or other files; nothing was changed.
     """
     path = folder / STUDY
+    files.refuse_links_out(folder)
     body = {"format": FORMAT, "spec": kept.spec.to_dict(), "digest": kept.spec.digest, "data": kept.data}
     content = bundles.sealed(body)
     if folder.exists() and not folder.is_dir():

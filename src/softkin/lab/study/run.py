@@ -13,7 +13,7 @@ from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.names import require
 from softkin._core.progress import bar
-from softkin._core.workers import ENGINES, Worker
+from softkin._core.workers import ENGINES, Worker, terminated_in_order
 from softkin.lab import models
 from softkin.lab.study.advice import Baseline
 from softkin.lab.study.folder import StudyFolder
@@ -167,7 +167,11 @@ def _devices(device: str | None, count: int) -> list[str | None]:
 
 def _supervise(folder: StudyFolder, device: str | None, count: int, update: Update | None, baseline: Baseline) -> str:
     """Start workers, replace dead ones, wait for all; return the last line that one of them wrote, if any."""
-    all_workers = [_Worker(folder, device_of) for device_of in _devices(device, count)]
+    with terminated_in_order():
+        return _watch([_Worker(folder, device_of) for device_of in _devices(device, count)], folder, update, baseline)
+
+
+def _watch(all_workers: "list[_Worker]", folder: StudyFolder, update: Update | None, baseline: Baseline) -> str:
     workers, restarts, said = list(all_workers), 0, ""
     try:
         while workers:
@@ -191,6 +195,8 @@ def _supervise(folder: StudyFolder, device: str | None, count: int, update: Upda
                     all_workers.append(_Worker(folder, worker.device))
                     workers.append(all_workers[-1])
     finally:
+        for worker in all_workers:
+            worker.end()
         for worker in all_workers:
             worker.close()
     return said

@@ -8,7 +8,6 @@ import argparse
 import errno
 import os
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -179,13 +178,6 @@ def is_outside(error: BaseException | None) -> bool:
     return False
 
 
-def _end_with(parent: int) -> None:
-    """End this process when its parent is gone, even if the parent was killed."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
-
-
 def main() -> int:
     """Run a worker as a separate process."""
     parser = argparse.ArgumentParser(prog="python -m softkin.lab.study", description="Join a study.")
@@ -204,8 +196,6 @@ def main() -> int:
     arguments = parser.parse_args()
     # Last on the path, so that a file there can be the network's module, but cannot replace one of our modules.
     sys.path += [folder for folder in arguments.import_from if folder not in sys.path]
-    if arguments.parent is not None:
-        threading.Thread(target=_end_with, args=(arguments.parent,), daemon=True).start()
     warnings.showwarning = lambda message, *_, **__: print(f"softkin: warning: {message}", file=sys.stderr)
     try:
         work(

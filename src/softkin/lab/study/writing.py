@@ -1,6 +1,5 @@
 """The output files of a study: the table in four formats, figures, and the page if the caller passes its writer."""
 
-import io
 from pathlib import Path
 from typing import Protocol
 
@@ -48,6 +47,8 @@ def written(folder: Path) -> list[Path]:
 
 def draw(folder: StudyFolder) -> None:
     """Draw the reliability of all methods on the first seed that has them, and confidence out of distribution."""
+    from softkin._core.figures import rendered
+
     results = folder.results()
     first = [result for result in results if result.seed == results[0].seed]
     loaded = {registry.title(result.method): result.test() for result in first}
@@ -58,6 +59,4 @@ def draw(folder: StudyFolder) -> None:
         unknown = {registry.title(result.method): result.ood(name).probabilities for result in first}
         drawn[f"ood-{number}"] = diagrams.confidence_histogram(unknown, title=f"out of distribution: {name}")
     for name, figure in drawn.items():
-        content = io.BytesIO()
-        figure.savefig(content, format="svg", bbox_inches="tight")
-        files.write(folder.path / "figures" / f"{name}.svg", content.getvalue())
+        files.write(folder.path / "figures" / f"{name}.svg", rendered(figure, "svg", bbox_inches="tight"))

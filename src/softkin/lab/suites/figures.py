@@ -12,14 +12,14 @@ from softkin.lab.suites.printed import METRICS, PaperSpec, Part
 from softkin.lab.suites.runs import done_parts, table
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as PlainFigure
 
 SCOPES: dict[Literal["prediction", "output"], str] = {"prediction": "ece_hist", "output": "ece_hist_output"}
 
 
 def figure(
     spec: PaperSpec, folder: str | Path, *, scale: str = "small", options: Mapping[str, Any] | None = None
-) -> "dict[str, Figure]":
+) -> "dict[str, PlainFigure]":
     """The figures of ``spec`` by file name, drawn from the finished runs in ``folder``.
 
     A sweep gives ECE over the parameter, a figure for prediction and one for output; an out-of-distribution figure one
@@ -27,18 +27,23 @@ def figure(
     """
     if spec.kind == "table":
         raise ValueError(f"{spec.name} is a table; `softkin paper table {spec.name}` prints it.")
+    from softkin._core.figures import own_settings
+
     parts = done_parts(spec, folder, scale, options)
-    if spec.kind == "sweep":
-        return _sweep(spec, folder, scale, options)
-    return _ood(spec, parts) if spec.kind == "ood" else _reliability(spec, parts)
+    with own_settings():
+        if spec.kind == "sweep":
+            return _sweep(spec, folder, scale, options)
+        return _ood(spec, parts) if spec.kind == "ood" else _reliability(spec, parts)
 
 
-def _sweep(spec: PaperSpec, folder: str | Path, scale: str, options: Mapping[str, Any] | None) -> "dict[str, Figure]":
-    from matplotlib.figure import Figure
+def _sweep(
+    spec: PaperSpec, folder: str | Path, scale: str, options: Mapping[str, Any] | None
+) -> "dict[str, PlainFigure]":
+    from softkin._core.figures import Figure
 
     measured = table(spec, folder, scale=scale, options=options)
     values = [part.value for part in spec.parts(scale, **(options or {}))]
-    drawn = {}
+    drawn: dict[str, PlainFigure] = {}
     for scope, metric in SCOPES.items():
         drawing = Figure(figsize=(3.4, 2.6), layout="constrained")
         ax = drawing.add_subplot()
@@ -70,7 +75,7 @@ def _sweep(spec: PaperSpec, folder: str | Path, scale: str, options: Mapping[str
     return drawn
 
 
-def _ood(spec: PaperSpec, parts: list[tuple[Part, list[Result]]]) -> "dict[str, Figure]":
+def _ood(spec: PaperSpec, parts: list[tuple[Part, list[Result]]]) -> "dict[str, PlainFigure]":
     drawn = {}
     for part, results in parts:
         for name, source in zip(spec.sets, part.study.ood, strict=True):
@@ -84,7 +89,7 @@ def _ood(spec: PaperSpec, parts: list[tuple[Part, list[Result]]]) -> "dict[str, 
     return drawn
 
 
-def _reliability(spec: PaperSpec, parts: list[tuple[Part, list[Result]]]) -> "dict[str, Figure]":
+def _reliability(spec: PaperSpec, parts: list[tuple[Part, list[Result]]]) -> "dict[str, PlainFigure]":
     drawn = {}
     for part, results in parts:
         there = _in_order(spec, results)

@@ -4,7 +4,6 @@ The two newest are kept. ``run.json`` says which run the folder belongs to.
 """
 
 import os
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -21,7 +20,6 @@ from softkin.lab.training.objectives import Objective
 
 KEPT = 2  # so that one may be damaged
 STEPS = "step-*.safetensors"
-ABANDONED = 3600  # seconds after which a half-written file counts as left by a killed process
 
 
 @dataclass(frozen=True)
@@ -36,9 +34,7 @@ class Checkpoint:
 def claim(folder: Path, run: Mapping[str, Any]) -> None:
     """Claim ``folder`` for this run; refuse one that holds another run."""
     path = folder / "run.json"
-    for half_written in folder.glob(".step-*"):  # a process that is writing now has a fresh file
-        if time.time() - half_written.stat().st_mtime > ABANDONED:
-            half_written.unlink(missing_ok=True)
+    files.sweep(folder)
     plain = files.plain(run)
     if not path.exists():
         if any(folder.glob(STEPS)):

@@ -50,7 +50,7 @@ def live(
 def _opened(path: Path) -> Iterator[IO[str]]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a", encoding="utf-8")
+        file = files.replaceable(path).open("a", encoding="utf-8")
     except OSError as error:
         raise SoftkinError(f"{path} could not be written: {error.strerror or error}.") from error
     with file:

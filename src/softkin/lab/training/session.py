@@ -109,6 +109,8 @@ class Session:
         output = self.output
         if output is not None and output.exists() and not output.is_dir():
             raise ValueError(f"the output must be a folder, but {output} is a file.")
+        if output is not None:
+            files.refuse_links_out(output)
         if output is not None and (output / RECORD).exists() and not self.force:
             raise ValueError(f"{output} already holds a finished run; pass --force to overwrite it.")
         if self.log_json is not None and _is_first_process() and not self._goes_on:
