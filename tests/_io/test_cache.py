@@ -66,6 +66,7 @@ def test_a_temporary_folder_that_others_may_write_to_is_not_used(homeless, how):
     assert path.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 def test_commands_go_on_without_a_home_and_without_shared_memory(tmp_path):
     gone = ("HOME", "XDG_CACHE_HOME", "SOFTKIN_CACHE", "JOBLIB_MULTIPROCESSING")
     environment = {name: value for name, value in os.environ.items() if name not in gone} | {"TMPDIR": str(tmp_path)}

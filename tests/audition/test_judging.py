@@ -75,14 +75,19 @@ def test_the_control_is_that_of_renamed_classes(judged):
     """Against sources whose classes are really renamed, at their own best β."""
     D, C, result = judged
     rng = np.random.default_rng(3)
-    values = []
+    values, overlaps = [], []
     for _ in range(60):
         order = torch.from_numpy(rng.permutation(14))
         renamed = D["right"][order][:, order]
+        for k in range(14):
+            others = [j for j in range(14) if j != k]
+            near, seen = np.argsort(renamed[k, others].numpy())[:5], np.argsort(-C[k, others].numpy())[:5]
+            overlaps.append(len(set(near) & set(seen)) / 5)
         beta = similarity.best_beta(renamed, *_as_outputs(C))
         values.append(entropy_of_rows(renamed, C, beta).mean())
     right = next(candidate for candidate in result.candidates if candidate.name == "right")
     assert right.cross_entropy.control == pytest.approx(np.mean(values), abs=0.02)
+    assert right.overlap.control == pytest.approx(np.mean(overlaps), abs=0.03)
     assert right.cross_entropy.p_value == 1 / 51
     other = next(candidate for candidate in result.candidates if candidate.name == "other")
     assert other.cross_entropy.p_value > 0.05

@@ -65,3 +65,16 @@ def test_forty_free_decisions_are_not_known_to_be_free():
     answered = decisions.Abstain(0.5, candidates=1).fit(logits, labels).evaluate(logits, labels, costs=costs)
     assert answered["cost"].high == pytest.approx(5 * rare)
     assert answered["information"].low == pytest.approx((1 - rare) * np.log2(3))
+
+
+def test_what_plain_answers_would_have_cost():
+    """Known where every class can be answered, also with no further action; a saving may be the whole range."""
+    z, y = drawn()
+    square = Costs(1 - torch.eye(6, dtype=torch.float64)).fit(z, y).evaluate(z, y)
+    assert square["plain_cost"] == square["cost"]
+    assert square["saving"] == 0
+    rare = 1 - 0.025 ** (1 / len(z))  # no row saved anything, but rare ones could save or lose all of it
+    assert (square["saving"].low, square["saving"].high) == pytest.approx((-rare, rare))
+    few = Costs(torch.rand(6, 2, dtype=torch.float64)).fit(z, y).evaluate(z, y)
+    assert np.isnan(few["plain_cost"])
+    assert "saving" not in few

@@ -246,3 +246,13 @@ def test_an_exact_zero_is_not_sure():
 def test_a_gap_stays_within_one():
     ends = metrics.signed_gap(np.array([[0.7, 0.3], [0.2, 0.8]]), np.array([0, 0]), confidence=0.95)
     assert -1 <= ends.low <= ends.high <= 1
+
+
+def test_ends_stay_where_values_can_be():
+    two = torch.tensor([0.5, 1.0])
+    assert intervals.score_minus_share(two, torch.tensor([False, False]), 0.99)[1] == 1
+    assert intervals.score_minus_share(two, torch.tensor([True, True]), 0.99)[0] == -1
+    assert intervals.MeanLoss(0.1, 0.0, 1.0, math.inf, 5).ends(0.95) == (0, math.inf)
+    assert intervals.MeanLoss(0.1, 0.0, 1.0, 0.5, 5).ends(0.95)[0] == 0
+    far = intervals.MeanLoss(9.0, 0.0, 1.0, math.inf, 5).ends(0.95)[0]
+    assert far == pytest.approx(9 - t.ppf(0.975, 4) / 5**0.5)

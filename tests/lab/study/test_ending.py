@@ -30,6 +30,7 @@ COMMAND = [
     "--output",
 ]
 SOON = 4.0  # seconds
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's list of child processes")

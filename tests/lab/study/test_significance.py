@@ -142,7 +142,9 @@ def test_verdict_direction():
 def test_infinite_losses_do_not_win():
     losses = {"fine": [Mean(torch.ones(50))] * 5, "endless": [Mean(torch.full((50,), torch.inf))] * 5}
     with np.errstate(invalid="ignore"):
-        assert verdict(losses, Resamples([list(range(50))] * 5, times=200)).best == "fine"
+        decided = verdict(losses, Resamples([list(range(50))] * 5, times=200))
+    assert decided.best == "fine"
+    assert decided.p_values == {"endless": pytest.approx(1 / 201)}  # as small as so many resamples can show
 
 
 def test_an_adjusted_p_value_is_the_least_level_that_rejects():
@@ -177,3 +179,14 @@ def test_adjusted_p_values_by_steps():
             rejected.append(left.pop(0))
         adjusted = significance.adjusted(p)
         assert {name for name in adjusted if adjusted[name] <= significance.LEVEL} == set(rejected)
+
+
+def test_the_interval_of_a_difference_knows_that_both_have_the_same_samples():
+    """A method that is worse by 1 on every sample is so for sure, however much the samples differ."""
+    losses = torch.linspace(0, 100, 50).double()
+    decided = verdict(
+        {"better": [Mean(losses)] * 3, "worse": [Mean(losses + 1)] * 3}, Resamples([list(range(50))] * 3, times=300)
+    )
+    assert decided.differences["worse"] == pytest.approx((1, 1))
+    low, high = decided.intervals["worse"]
+    assert high - low > 10
