@@ -792,3 +792,16 @@ def test_an_exact_zero_is_not_sure():
 def test_a_gap_stays_within_one():
     ends = metrics.signed_gap(np.array([[0.7, 0.3], [0.2, 0.8]]), np.array([0, 0]), confidence=0.95)
     assert -1 <= ends.low <= ends.high <= 1
+
+
+def test_a_negative_seed_is_refused_in_one_sentence():
+    p, y = torch.full((20, 2), 0.5), torch.arange(20) % 2
+    for measure in (
+        lambda: metrics.nll(p, y, confidence=0.9, seed=-1),
+        lambda: metrics.ece_hist(p, y, confidence=0.9, seed=-1),
+        lambda: metrics.compare(p, p.flip(1), y, seed=-1),
+        lambda: metrics.aurc(p, y, confidence=0.9, seed=-1),
+        lambda: metrics.when_calibrated(p, seed=-1),
+    ):
+        with pytest.raises(ValueError, match="`seed` must be at least 0, got -1"):
+            measure()
