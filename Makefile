@@ -4,13 +4,18 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-.PHONY: demo test check lint docs package audit bench clean
+.PHONY: demo test quick check lint docs package audit bench clean
 
 demo: .venv/softkin
 	$(RUN) -m softkin compare --output demo
 
 test: .venv/dev
+	@echo "All tests: about ten minutes on two cores. The formulas alone: make quick."
 	$(RUN) -m pytest --numprocesses auto --dist loadfile
+
+# No simulations, no processes, no browser, no Ray, no other libraries: under two minutes on two cores.
+quick: .venv/dev
+	$(RUN) -m pytest --numprocesses auto --dist loadfile -m "not slow"
 
 lint: .venv/dev
 	$(RUN) -m pre_commit run --all-files

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from softkin import evaluation, metrics
-from softkin.evaluation import files
+from softkin.evaluation import from_files
 from softkin.predictions import Predictions, load
 
 Case = tuple[Tensor, Tensor]
@@ -194,14 +194,14 @@ def numbers(name: str, case: Case) -> Iterator[tuple[str, float]]:
 
 def streamed(p: Tensor, y: Tensor, **settings: Any) -> dict[str, Any]:
     """What ``evaluate_file`` gives of a file that it takes for too large to hold."""
-    rows = files.ROWS
-    files.ROWS = 500
+    rows = from_files.ROWS
+    from_files.ROWS = 500
     try:
         with tempfile.TemporaryDirectory() as folder:
             Predictions.from_probabilities(p, y).save(Path(folder) / "p.npz")
             return evaluation.evaluate_file(Path(folder) / "p.npz", resamples=100, progress=False, **settings).data
     finally:
-        files.ROWS = rows
+        from_files.ROWS = rows
 
 
 def _evaluated(how: str, data: dict[str, Any]) -> Iterator[tuple[str, float]]:

@@ -281,7 +281,7 @@ COMMANDS = [
 2 | decide fit good.npz --rule sets --output names.txt | --output must be a folder
 2 | decide fit good.npz --rule sets --coverage 0.99 --output r | `coverage` 0.99 needs at least 99 calibration rows, got 60
 2 | decide fit good.npz --rule sets --coverage 0.98 --conditional class --output r | calibration rows for each limit, but class
-2 | decide fit good.npz --rule abstain --error 0.01 --output r | `error` 0.01 with confidence 0.95 needs at least 757 calibration rows
+2 | decide fit good.npz --rule abstain --error 0.01 --output r | `error` 0.01 with confidence 0.95 needs at least 299 calibration rows
 1 | decide fit good.npz --rule climb --tree tree.csv --output r | good.npz must have class names for a tree
 1 | decide fit named.npz --rule climb --tree tree.csv --output r | tree.csv must reach every class, but 'rose' is not in it
 1 | decide fit named.npz --rule climb --tree superclasses.csv --output r | superclasses.csv must reach every class, but 'rose'
@@ -466,7 +466,7 @@ COMMANDS = [
 2 | compare --max-per-class 0 | max_per_class
 2 | compare --validation 0 | validation
 2 | compare --size 0 | size
-2 | compare --latent-dim 0 | --latent-dim
+2 | compare --latent-dim 0 | `latent_dim` must be at least 1, got 0
 2 | data | ACTION
 2 | data lst | lst
 2 | data get nonsense | nonsense
@@ -560,7 +560,7 @@ CALLS = [
     (lambda: decisions.Abstain(0), "`error` must be between 0 and 1, such as 0.05, got 0"),
     (lambda: decisions.Abstain(score="entropie"), "did you mean 'entropy'?"),
     (lambda: decisions.Abstain(of="all"), "`of` must be 'answers' or 'rows', got 'all'"),
-    (lambda: decisions.Abstain(0.01).fit(P, LABELS), "needs at least 757 calibration rows even if no answer is wrong"),
+    (lambda: decisions.Abstain(0.01).fit(P, LABELS), "needs at least 299 calibration rows even if no answer is wrong"),
     (
         lambda: decisions.Climb([[0, 1]]),
         "`tree` must be a Tree, such as Tree.from_superclasses(groups) makes, got list",

@@ -59,7 +59,7 @@ def cifar100(shared_data):
     """CIFAR-100's first 4,000 training images, labels and class names."""
     import pyarrow.parquet as pq
 
-    from softkin.lab.data import images as decoding
+    from softkin.lab.data import decoding as decoding
 
     file = pq.ParquetFile(shared_data / "cifar100" / "train-00000-of-00001.parquet")
     table = next(file.iter_batches(4000, columns=["img", "fine_label"]))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from softkin import report
-from softkin.lab.study import Result, StudySpec, outputs
+from softkin.lab.study import Result, StudySpec, writing
 from softkin.lab.study.records import Kept
 from softkin.predictions import Predictions
 
@@ -18,7 +18,7 @@ CONTENTS = {"vectors": "v0"}
 @pytest.fixture
 def without_pictures(monkeypatch):
     """Figures and the report take seconds, and have tests of their own."""
-    monkeypatch.setattr(outputs, "draw", lambda _: None)
+    monkeypatch.setattr(writing, "draw", lambda _: None)
     monkeypatch.setattr(report, "write_comparison", lambda *_, **__: None)
 
 
@@ -101,3 +101,15 @@ def made(folder, method, seed, shift, *, n=250, k=4, ids=None, noise=0.0, sample
         "ood": [],
     }
     return Result(method, seed, record, folder)
+
+
+def results(folder, methods, seeds, **options):
+    """A result of each method with each seed; ``methods`` has (shift, noise) by name."""
+    return [
+        made(folder, name, seed, shift, sample_seed=seed, noise=noise, **options)
+        for name, (shift, noise) in methods.items()
+        for seed in seeds
+    ]
+
+
+SHARP = {"one-hot": (2.5, 0.0), "ts": (1.0, 0.0), "ets": (1.0, 0.05)}

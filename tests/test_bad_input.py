@@ -32,6 +32,7 @@ def touched(folder, before):
     return sorted(path.name for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "command", "words"), bad_input.COMMANDS, ids=[row[1] for row in bad_input.COMMANDS])
 def test_a_wrong_command_is_one_sentence_and_writes_nothing(folder, capsys, monkeypatch, code, command, words):
     monkeypatch.chdir(folder)

@@ -12,6 +12,8 @@ from command_line import run
 from softkin import SoftkinError, cli
 from softkin.cli import evaluate
 
+pytestmark = pytest.mark.slow
+
 NUMPYS_OWN = getattr(np, "_core", None) or np.core  # numpy 1.26 calls it so
 TRY_AGAIN = "this is a bug in softkin, and SOFTKIN_TRACEBACK=1 shows where."
 

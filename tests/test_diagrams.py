@@ -105,6 +105,7 @@ def test_the_legend_is_the_metric(two_models, scope, binning):
     drawn(both)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [6, 8, 20])
 def test_many_models_have_axes_each(two_models, count):
     p, q, labels = two_models

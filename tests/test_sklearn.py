@@ -55,6 +55,7 @@ def test_every_calibrator_is_a_classifier_to_scikit_learn(name):
     assert type(clone(calibrator)) is type(calibrator)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CHECKED)
 def test_scikit_learns_own_checks(name):
@@ -135,6 +136,7 @@ def test_binary_texts_a_pipeline_and_a_search():
     assert -0.5 < search.best_score_ <= 0
 
 
+@pytest.mark.slow
 def test_best_is_chosen_and_what_is_refused():
     fitted = CalibratedClassifier(GaussianNB(), cv=3).fit(X, Y)
     assert isinstance(fitted.calibrator_, tuple(REGISTRY.values()))
@@ -221,6 +223,7 @@ def test_the_display_never_guesses_which_class_a_column_is():
         ReliabilityDisplay.from_predictions(Y, p[:, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["forest", "boosting"])
 def test_twenty_classes_with_exact_zeros_beside_scikit_learns_temperature(kind):
     samples, labels = make_classification(

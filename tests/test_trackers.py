@@ -13,7 +13,10 @@ from softkin import SoftkinError, diagrams, report, trackers
 from softkin.lab import data, training
 from softkin.lab.training import Method, Recipe
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
 P = torch.tensor([[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
 Y = torch.tensor([0, 1, 1])
 

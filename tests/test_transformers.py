@@ -13,7 +13,10 @@ from transformers import BertConfig, BertForSequenceClassification, Trainer, Tra
 from softkin import losses, metrics, smoothing
 from softkin.transformers import TrainerLoss, class_names, compute_metrics
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
 
 
 class Sentences(torch.utils.data.Dataset):

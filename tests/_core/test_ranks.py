@@ -10,6 +10,8 @@ import torch
 
 from softkin import distances
 
+pytestmark = pytest.mark.slow
+
 HEADER = """
 import json, sys
 import numpy as np, torch

@@ -115,6 +115,7 @@ for _ in range(40):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_save_at_once_leave_one_of_both(tmp_path):
     command = [sys.executable, "-c", SAVES, str(tmp_path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -140,6 +140,7 @@ def test_the_similarity_command_writes_no_formula(capsys, tmp_path):
     assert rows[0] == ["labels", "'=cat", "'@dog", "'+car", "bus", "rose"]
 
 
+@pytest.mark.slow
 def test_diagrams_draw_hostile_names():
     names = [name for name in HOSTILE if name.isascii()]
     k = len(names)

@@ -191,6 +191,7 @@ def test_show_mends_and_keeps_the_provenance(capsys, tmp_path):
         assert errors.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_labels_and_what_looks_wrong(browser, tmp_path):
     S = similarity.from_distances(matrix(4), 2.0)
     hostile = [*NAMES[:7], "</script><img src=x onerror=alert(1)>"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize_scalar
 from scipy.stats import spearmanr
 
 from command_line import run
@@ -38,26 +38,6 @@ def judged():
     noise = similarity.from_distances(asymmetric(14, 2), 1.0, asymmetric=True)
     C = 0.6 * similarity.from_distances(D["right"], 1.5, asymmetric=True) + 0.4 * noise
     return D, C, audition.audition(D, audition.Confusions(C, "a toy"), folds=7, permutations=50)
-
-
-def test_cross_entropy_is_cross_validated_over_classes(judged):
-    D, C, result = judged
-    folds = np.random.default_rng(0).permutation(14) % 7  # as the audition draws them
-    for name in D:
-        rows = np.empty(14)
-        for fold in range(7):
-            train = folds != fold
-            best = minimize_scalar(
-                lambda b, d=D[name], train=train: entropy_of_rows(d, C, b)[train].mean(),
-                bounds=(0, 10),
-                method="bounded",
-                options={"xatol": 1e-6},
-            ).x
-            rows[~train] = entropy_of_rows(D[name], C, best)[~train]
-        candidate = next(candidate for candidate in result.candidates if candidate.name == name)
-        np.testing.assert_allclose(candidate.rows, rows, atol=2e-4)
-        whole = similarity.best_beta(D[name], *_as_outputs(C))
-        assert candidate.beta == pytest.approx(whole, abs=2e-3)
 
 
 def _as_outputs(C):
@@ -117,43 +97,6 @@ def test_intervals_are_of_the_bootstrap_over_classes(judged):
     assert right.wins == 1.0
 
 
-def test_a_mixture_finds_its_weights():
-    a, b, c = asymmetric(30, 0), asymmetric(30, 1), asymmetric(30, 2)
-    C = similarity.mixture([a, b], [0.8, 0.5])
-    result = audition.audition({"a": a, "b": b, "c": c}, audition.Confusions(C, "a toy"))
-    assert result.chosen.name == "mixture"
-    assert [result.chosen.weights[name] for name in "abc"] == pytest.approx([0.8, 0.5, 0.0], abs=5e-3)
-    torch.testing.assert_close(result.similarity, C, atol=1e-3, rtol=0)
-    assert "The mixture is" in " ".join(result.words)
-    assert result.candidates[0].rows.mean() < min(candidate.rows.mean() for candidate in result.candidates[1:])
-
-
-def test_weights_are_those_of_a_general_solver():
-    """Also where sources are constant, twice the same, or useless, and where the bound of 50 is reached."""
-    k = 16
-    a, b = asymmetric(k, 0), asymmetric(k, 1)
-    C = 0.7 * similarity.mixture([a, b], [1.5, 0.4]) + 0.3 * similarity.from_distances(
-        asymmetric(k, 2), asymmetric=True
-    )
-    constant = torch.ones(k, k, dtype=torch.float64)
-    sources = {"a": a, "b": b, "c": asymmetric(k, 3), "constant": constant, "twin": a.clone()}
-    result = audition.audition(sources, audition.Confusions(C, "a toy"), folds=2, permutations=19, resamples=100)
-    mixed = next(candidate for candidate in result.candidates if candidate.name == "mixture")
-    weights = np.array([mixed.weights[name] for name in sources])
-
-    def loss(w):
-        S = similarity.mixture(list(sources.values()), np.maximum(w, 0).tolist())
-        return -float(torch.where(C > 0, C * S.clamp(min=1e-300).log(), 0.0).sum()) / k
-
-    best = minimize(loss, np.full(5, 0.2), bounds=[(0, 50)] * 5, method="L-BFGS-B").fun
-    assert loss(weights) <= best + 1e-9
-    assert weights.min() >= 0
-    assert weights[0] == pytest.approx(weights[4], abs=1e-4)
-    nearest = similarity.from_distances(a, 1e6, asymmetric=True)  # no finite weight is best
-    result = audition.audition({"a": a}, audition.Confusions(nearest, "a toy"), folds=2, permutations=19, resamples=100)
-    assert result.chosen.beta == pytest.approx(50)
-
-
 def test_a_source_that_knows_nothing_is_not_recommended():
     C = similarity.from_distances(asymmetric(20, 0), 1.0, asymmetric=True)
     result = audition.audition({"noise": asymmetric(20, 5)}, audition.Confusions(C, "a toy"))
@@ -203,9 +146,6 @@ def test_confusions_of_people_and_models():
         audition.confusions_of_votes([1, 2])
 
 
-# On real data
-
-
 def test_votes_of_people_on_cifar10h(capsys, tmp_path, shared_data):
     names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
     (tmp_path / "names.txt").write_text("\n".join(names))
@@ -220,6 +160,7 @@ def test_votes_of_people_on_cifar10h(capsys, tmp_path, shared_data):
     assert "must hold votes for the 100 classes of SOURCE, got shape (10000, 10)" in errors
 
 
+@pytest.mark.slow
 def test_reference_values_on_cifar100n(capsys, tmp_path, shared_data):
     human = shared_data / "human" / "cifar100n_human_labels.npz"
     output = tmp_path / "best.safetensors"
@@ -254,6 +195,7 @@ def test_reference_values_on_cifar100n(capsys, tmp_path, shared_data):
     assert loss.alpha == 0.02  # "auto", as people do not say how much
 
 
+@pytest.mark.slow
 def test_glove_and_minilm_mixed_as_in_the_reference(shared_data):
     names = CIFAR.read_text().split()
     with np.load(shared_data / "human" / "cifar100n_human_labels.npz") as file:
@@ -325,3 +267,23 @@ def test_against_a_confusion_matrix_and_outputs(capsys, tmp_path):
     )
     assert code == 2
     assert "--output must end in .safetensors" in errors
+
+
+def test_cross_entropy_is_cross_validated_over_classes(judged):
+    D, C, result = judged
+    folds = np.random.default_rng(0).permutation(14) % 7  # as the audition draws them
+    for name in D:
+        rows = np.empty(14)
+        for fold in range(7):
+            train = folds != fold
+            best = minimize_scalar(
+                lambda b, d=D[name], train=train: entropy_of_rows(d, C, b)[train].mean(),
+                bounds=(0, 10),
+                method="bounded",
+                options={"xatol": 1e-6},
+            ).x
+            rows[~train] = entropy_of_rows(D[name], C, best)[~train]
+        candidate = next(candidate for candidate in result.candidates if candidate.name == name)
+        np.testing.assert_allclose(candidate.rows, rows, atol=2e-4)
+        whole = similarity.best_beta(D[name], *_as_outputs(C))
+        assert candidate.beta == pytest.approx(whole, abs=2e-3)

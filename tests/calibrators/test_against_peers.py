@@ -23,7 +23,7 @@ from softkin.calibrators import (
 )
 from softkin.calibrators.one_vs_rest import log_odds
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the peers' own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of the peers' own
 
 
 @pytest.fixture(scope="module")

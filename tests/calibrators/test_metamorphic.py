@@ -31,6 +31,7 @@ def calibrated(make, z, y, at):
         return torch.as_tensor(make().fit(z, y).predict_proba(at)).double()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 @few
 @given(samples())

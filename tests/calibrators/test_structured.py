@@ -96,6 +96,7 @@ def test_the_vector_reaches_scipys_minimum_of_the_written_objective(strength):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the peer's own
 @pytest.mark.parametrize(("name", "n", "k"), [("resnet20-cifar10", 2000, 10), ("resnet32-cifar100", 1000, 100)])
 def test_the_same_objective_as_the_peers(network_logits, name, n, k):

@@ -11,7 +11,6 @@ from scipy import optimize
 
 from calibration_data import drawn
 from softkin.calibrators import EnsembleTemperatureScaling, TemperatureScaling
-from softkin.calibrators.ensemble import Members, mse_weights, nll_weights
 from softkin.calibrators.temperature import below_top, best_temperature, bracket, mse_derivatives, nll_derivatives
 
 
@@ -133,6 +132,7 @@ def squared_errors(z, y, betas):
     return (p - torch.nn.functional.one_hot(y, z.shape[1])).square().sum(dim=2).mean(dim=1)
 
 
+@pytest.mark.slow
 def test_squared_error_is_least_in_1500_mixtures():
     several = 0
     for z, y in mixtures(1500):
@@ -284,49 +284,6 @@ def test_options_are_checked():
         TemperatureScaling().set_params(objective=3)
 
 
-# The ensemble
-
-
-def test_ensemble_check_values(network_logits):
-    z, y = network_logits["resnet32-cifar100"]
-    cal = EnsembleTemperatureScaling().fit(z[:5000], y[:5000])
-    assert cal.weights_.tolist() == pytest.approx([0.983392, 0.012952, 0.003656], abs=1e-6)
-    assert cal.temperature_ == pytest.approx(1.5402382, abs=1e-6)
-    cal = EnsembleTemperatureScaling(objective="nll").fit(z[:5000], y[:5000])
-    assert cal.weights_.tolist() == pytest.approx([0.99172, 0.00828, 0], abs=1e-5)
-    assert cal.weights_[2] == 0
-    assert cal.certificate_.argmax_changed == 0
-
-
-@given(st.integers(0, 10_000), st.sampled_from([0.5, 1.0, 3.0, 30.0]), st.sampled_from(["mse", "nll"]))
-def test_weights_are_the_best_on_the_simplex(seed, factor, objective):
-    z, y = drawn(seed, n=60, k=3, factor=factor)
-    raw, scaled = torch.softmax(z, dim=1), torch.softmax(z / 2.5, dim=1)
-    w, off, _ = (mse_weights if objective == "mse" else nll_weights)(Members.of(*below_top(z, y), y, 1 / 2.5))
-    onehot = torch.nn.functional.one_hot(y, 3)
-
-    def value(v):
-        p = v[0] * scaled + v[1] * raw + v[2] / 3
-        return float(
-            (p - onehot).square().sum(dim=1).mean() if objective == "mse" else -(p * onehot).sum(dim=1).log().mean()
-        )
-
-    assert float(w.sum()) == pytest.approx(1, abs=1e-12)
-    assert bool((w >= 0).all())
-    assert off < 1e-7
-    steps = np.linspace(0, 1, 41)
-    grid = [(a, b, 1 - a - b) for a in steps for b in steps if a + b <= 1 + 1e-12]
-    assert value(w.tolist()) <= min(value((a, b, max(c, 0.0))) for a, b, c in grid) + 1e-12
-
-
-@pytest.mark.parametrize("solve", [mse_weights, nll_weights])
-def test_equal_columns_give_the_mass_to_the_first(solve):
-    z, y = drawn(7, factor=1.5)
-    w, _, _ = solve(Members.of(*below_top(z, y), y, 1.0))
-    assert w[1] == 0
-    assert w[0] > 0.5
-
-
 def test_bounds_are_named_by_their_side():
     z, _ = drawn(2)
     assert "the lower bound" in repr(TemperatureScaling().fit(1e4 * z, z.argmax(dim=1)))  # T = 66, and still the lower
@@ -341,19 +298,3 @@ def test_a_refit_that_fails_leaves_nothing_half_done(monkeypatch):
         cal.fit(z[:, :3], y % 3)
     with pytest.raises(ValueError, match="is not fitted yet"):
         cal.predict_proba(z)
-
-
-@pytest.mark.parametrize("solve", [mse_weights, nll_weights])
-@pytest.mark.parametrize(
-    ("beta", "mixture"),
-    [(5.0, (0, 0.8, 0.2)), (0.5, (0.8, 0, 0.2)), (5.0, (0.3, 0.7, 0)), (0.3, (0.3, 0.5, 0.2)), (0.5, (1, 0, 0))],
-)
-def test_a_mixture_is_found_on_every_face(solve, beta, mixture):
-    """Labels drawn from the mixture itself: 40,000 of them leave its weights uncertain by less than .05."""
-    generator = torch.Generator().manual_seed(0)
-    z = 3 * torch.randn(40_000, 4, generator=generator, dtype=torch.float64)
-    p = mixture[0] * torch.softmax(beta * z, dim=1) + mixture[1] * torch.softmax(z, dim=1) + mixture[2] / 4
-    y = torch.multinomial(p, 1, generator=generator)[:, 0]
-    w, off, _ = solve(Members.of(*below_top(z, y), y, beta))
-    assert off < 1e-7
-    assert w.tolist() == pytest.approx(mixture, abs=0.1)

@@ -213,6 +213,7 @@ def test_a_forest_is_improved_and_stays_no_more_than_right(forest, name):
     assert metrics.nll(after, test_y) < 2
 
 
+@pytest.mark.slow
 def test_fit_best_of_a_forest(forest):
     p, y, test, test_y = forest
     with pytest.warns(UserWarning, match="exactly 0") as said:

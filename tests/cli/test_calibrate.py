@@ -11,11 +11,9 @@ import torch
 import command_line
 from places import ROOT
 from softkin import calibrators, cli, metrics
-from softkin.evaluation import leaks
 from softkin.predictions import Predictions, reading
 
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
-
 pytestmark = pytest.mark.filterwarnings("default")
 
 
@@ -23,6 +21,7 @@ def run(capsys, *arguments):
     return command_line.run(capsys, "calibrate", *arguments)
 
 
+@pytest.mark.slow
 def test_every_action_has_help_and_an_example_that_works(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
@@ -112,128 +111,7 @@ def test_what_was_fitted_on_is_noticed(capsys, tmp_path):
     assert errors == ""
 
 
-def test_digests_of_rows():
-    logits, labels = torch.randn(1000, 5), torch.randint(5, (1000,))
-    first = leaks.row_digests(Predictions(logits, labels))
-    assert len(set(first.tolist())) == 1000
-    assert np.array_equal(leaks.row_digests(Predictions(logits.double(), labels)), first)
-    assert not np.isin(leaks.row_digests(Predictions(logits, (labels + 1) % 5)), first).any()
-    assert not np.isin(leaks.row_digests(Predictions(logits.flip(1), labels)), first).any()
-    assert leaks.notice(3, 1000, "x", "y") is None  # a few equal rows prove nothing
-    assert leaks.warning({}, "y") is None
-    assert leaks.warning({"calibration": "nonsense"}, "y") is None
-
-
-def saturated(n, *, seed, ids=None):
-    """Probabilities of which most are 0 and 1, as of a network that has learnt its data by heart."""
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(10, (n,), generator=generator)
-    p = torch.softmax(torch.randn(n, 10, generator=generator), dim=1)
-    one_hot = torch.rand(n, generator=generator) < 0.8
-    p[one_hot] = torch.nn.functional.one_hot(labels[one_hot], 10).float()
-    return Predictions.from_probabilities(p, labels, sample_ids=ids, name=f"file {seed}")
-
-
-def test_equal_rows_of_other_samples_are_no_leak():
-    for ids, other_ids in (
-        (None, None),
-        (list(range(2000)), list(range(2000))),
-        ([f"a{i}" for i in range(2000)], None),
-    ):
-        fitted, other = saturated(2000, seed=0, ids=ids), saturated(2000, seed=1, ids=other_ids)
-        assert leaks.between(fitted, other) is None
-        assert "2,000 of the 2,000 samples" in leaks.between(fitted, fitted)
-    # A part of it among others is noticed by the rows that speak for themselves, and by ids where there are any.
-    fitted = saturated(2000, seed=0, ids=[f"image {i}" for i in range(2000)])
-    again = fitted.take(torch.arange(500))
-    assert "500 of the 500 samples" in leaks.between(fitted, again)
-    from dataclasses import replace
-
-    assert " of the 500 samples" in leaks.between(fitted, replace(again, sample_ids=None))
-    assert leaks.between(fitted, replace(again, sample_ids=None)) < "2"  # about 100: a fifth is not saturated
-
-
-def test_equal_ids_are_a_leak_whatever_the_scores_unless_labels_differ():
-    ids = [f"image {i}" for i in range(300)]
-    generator = torch.Generator().manual_seed(0)
-    logits, labels = torch.randn(300, 5, generator=generator), torch.randint(5, (300,), generator=generator)
-    fitted = Predictions(logits, labels, sample_ids=ids, name="fitted")
-    for scores in (logits.half().float(), 2 * logits):
-        again = Predictions(scores, labels, sample_ids=ids, name="again")
-        assert "300 of the 300 samples of again" in leaks.between(fitted, again)
-    others = Predictions(2 * logits, labels.flip(0), sample_ids=ids, name="others")
-    assert leaks.between(fitted, others) is None
-    numbered = [Predictions(scores, labels, sample_ids=torch.arange(300), name="x") for scores in (logits, 2 * logits)]
-    assert leaks.between(*numbered) is None
-
-
-def test_coarse_scores_of_disjoint_samples_are_no_leak():
-    """The votes of 20 trees for 3 classes: 231 different rows, and many of them in both files."""
-    generator = torch.Generator().manual_seed(0)
-    sharp = torch.softmax(2 * torch.randn(1600, 3, generator=generator), dim=1)
-    votes = torch.multinomial(sharp, 20, replacement=True, generator=generator)
-    p = torch.nn.functional.one_hot(votes, 3).double().mean(dim=1)
-    labels = torch.multinomial(sharp, 1, generator=generator)[:, 0]
-    for n in (100, 400, 800):
-        halves = [
-            Predictions.from_probabilities(p[i * n : (i + 1) * n], labels[i * n : (i + 1) * n], name="x")
-            for i in (0, 1)
-        ]
-        common = np.isin(leaks.row_digests(halves[1]), leaks.row_digests(halves[0])).mean()
-        assert common > 0.2
-        assert leaks.between(*halves) is None
-        assert f"{n} of the {n} samples" in leaks.between(halves[0], halves[0])
-
-
-def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
-    path = tmp_path / "c.json"
-    code, output, errors = run(capsys, "compare", VALIDATION, TEST, "--output", path, "--resamples", 200)
-    assert (code, errors) == (0, "")
-    result = json.loads(path.read_text())
-    assert {line["method"] for line in result["methods"]} == {"uncalibrated", *calibrators.REGISTRY}
-    held_out, test = reading.read(VALIDATION), reading.read(TEST)
-    values = []
-    for line in result["methods"]:
-        p = test.probabilities
-        if line["method"] != "uncalibrated":
-            fitted = calibrators.REGISTRY[line["method"]]().fit(held_out.logits, held_out.known_labels)
-            p = fitted.predict_proba(test.logits.double())
-        nll = line["metrics"]["nll"]["value"]
-        values.append(float(nll))
-        assert float(nll) == pytest.approx(metrics.nll(p, test.known_labels), rel=1e-6)
-        ece = metrics.ece_hist(p, test.known_labels, confidence=0.95, resamples=200)
-        assert line["metrics"]["ece_hist"]["low"] == pytest.approx(ece.low, abs=1e-6)
-        assert "when_calibrated" in line["metrics"]["ece_hist"]
-    assert values == sorted(values)
-    assert result["winner"] == result["methods"][0]["method"]
-    assert [(pair["a"], pair["b"]) for pair in result["comparisons"]] == [
-        (result["winner"], result["methods"][1]["method"]), (result["winner"], "uncalibrated"),
-    ]  # fmt: skip
-    assert f"Lowest NLL: {result['winner']}" in output
-    assert f"{result['winner']} is better than uncalibrated" in output
-    assert output.splitlines()[-1] == f"Wrote {path}"
-    code, output, _ = run(
-        capsys,
-        "compare",
-        VALIDATION,
-        TEST,
-        "--json",
-        "--methods",
-        "ets, PlattScaling",
-        "--metric",
-        "ece_hist",
-        "--resamples",
-        100,
-    )
-    assert code == 0
-    assert len(json.loads(output)["methods"]) == 3
-    code, output, _ = run(
-        capsys, "compare", VALIDATION, TEST, "--json", "--methods", "dirichlet,ts", "--metric", "accuracy"
-    )
-    accuracies = [line["metrics"]["accuracy"]["value"] for line in json.loads(output)["methods"]]
-    assert (code, accuracies) == (0, sorted(accuracies, reverse=True))
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 160])
 def test_the_table_fits_a_real_terminal(columns):
     """In a pseudo-terminal: each method begins a line, with its numbers beside it, and no line of the table wraps."""
@@ -270,18 +148,6 @@ def test_the_table_fits_a_real_terminal(columns):
     assert all(len(line) <= columns for line in table)
     assert all(re.search(r" \d\.\d{4} ", line) for line in table[1:])
     assert ("No room for these columns: seconds" in output.decode()) == (columns < 130)
-
-
-def test_compare_leaves_long_searches_out_and_says_so(capsys, monkeypatch):
-    from softkin.calibrators import selection
-
-    monkeypatch.setattr(selection, "MOST_WORK", 0)
-    _, output, notices = run(capsys, "compare", VALIDATION, TEST, "--resamples", 100, "--json")
-    methods = {line["method"] for line in json.loads(output)["methods"]}
-    assert "structured-vector" in methods
-    assert not methods & {"matrix", "dirichlet", "structured-matrix", "kin-matrix"}
-    assert "matrix, dirichlet, structured-matrix, kin-matrix are left out: with" in notices
-    assert "name them in --methods to include them" in notices
 
 
 def test_a_method_that_fails_is_a_line_and_not_the_end(capsys, tmp_path, monkeypatch):
@@ -375,22 +241,3 @@ def test_errors_are_one_sentence(capsys, tmp_path, arguments, code, words):
     assert words in errors
     assert "Traceback" not in errors
     assert not (tmp_path / "out").exists()
-
-
-def test_an_infinite_loss_is_no_difference_to_speak_of(capsys, tmp_path):
-    with np.load(TEST) as file:
-        logits, labels = torch.from_numpy(file["logits"]).double(), torch.from_numpy(file["labels"])
-    p = logits.softmax(1)
-    p[:5] = 0
-    p[torch.arange(5), (labels[:5] + 1) % 10] = 1
-    for name in ("a.npz", "b.npz"):
-        Predictions.from_probabilities(p, labels).save(tmp_path / name)
-    calls = ["compare", tmp_path / "a.npz", tmp_path / "b.npz", "--methods", "temperature"]
-    code, output, errors = run(capsys, *calls, "--resamples", 100)
-    assert code == 0
-    assert "797 samples of b.npz are among those that the calibrators were fitted on" in errors
-    assert "uncalibrated has an infinite nll: it gave a true class the probability 0." in output
-    assert "undefined" not in output
-    _, output, _ = run(capsys, *calls, "--resamples", 100, "--json")
-    (pair,) = json.loads(output)["comparisons"]
-    assert (pair["difference"], pair["low"], pair["significant"]) == ("-Infinity", None, False)

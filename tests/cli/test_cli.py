@@ -23,6 +23,7 @@ def names(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_every_command_has_help_and_an_example_that_works(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("softkin.report.serve.PageServer.serve_forever", lambda self: None)  # it would serve for ever
@@ -116,6 +117,7 @@ def test_matrices_are_not_overwritten_unless_told(capsys, tmp_path, names):
     assert "beta = 1" in output
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_no_matrix_behind(tmp_path):
     """Files may grow to 120,000 bytes: enough for the first matrix of 100 classes, not for the table of labels."""
     limited = (
@@ -280,6 +282,7 @@ def test_warnings_are_one_line(capsys, names):
     assert errors.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_old_terminal_gets_question_marks(names):
     import os
 
@@ -301,6 +304,7 @@ def test_hostile_names_stay_text(capsys, tmp_path):
     assert "\x1b" not in output
 
 
+@pytest.mark.slow
 def test_as_a_process(tmp_path, names):
     def softkin(*arguments, **options):
         return subprocess.run([sys.executable, "-m", "softkin", *arguments], capture_output=True, text=True, **options)
@@ -321,6 +325,7 @@ def test_as_a_process(tmp_path, names):
     assert piped.stderr == ""
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_modules_load_is_no_traceback():
     script = """
 import sys
@@ -338,6 +343,7 @@ sys.exit(main())
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "softkin: interrupted\n")
 
 
+@pytest.mark.slow
 def test_closed_output_is_no_error():
     done = subprocess.run(
         ["sh", "-c", f"{sys.executable} -m softkin data list >&- 2>&-"], capture_output=True, text=True, check=False
@@ -372,6 +378,7 @@ def test_an_interrupt_while_help_is_printed_is_no_traceback(capsys, monkeypatch)
     assert capsys.readouterr().err == "softkin: interrupted\n"
 
 
+@pytest.mark.slow
 def test_an_interrupt_that_a_library_swallows_is_still_an_interrupt():
     done = subprocess.run([sys.executable, "-c", SWALLOWS], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "softkin status: interrupted\n")

@@ -8,10 +8,12 @@ import pytest
 from softkin.cli import compare, main
 from softkin.cli.compare import spec_of
 from softkin.lab import study
-from softkin.lab.study import tables
+from softkin.lab.study import tabulation
 from softkin.lab.study.perform import resolve
 from softkin.metrics.measurement import Measured
 from study_parts import without_pictures  # noqa: F401  a fixture
+
+pytestmark = pytest.mark.slow
 
 SMALL = [
     "--max-per-class",
@@ -185,10 +187,10 @@ def test_table_status_and_json(tmp_path, capsys, without_pictures):  # noqa: F81
 
 def wide_table(methods=("one-hot", "WE+Dir-ODIR", "uniform")):
     """All columns of the default study and those of two sets of samples of no class, with numbers of full length."""
-    columns = [*tables.columns(study.StudySpec(ood=("uniform", "gaussian")))]
+    columns = [*tabulation.columns(study.StudySpec(ood=("uniform", "gaussian")))]
     scale = {"nll": 12.345}
     cells = {
-        column.key: tables.Cell(
+        column.key: tabulation.Cell(
             scale.get(column.key, 0.1234),
             std=0.0567,
             n=5,
@@ -199,8 +201,8 @@ def wide_table(methods=("one-hot", "WE+Dir-ODIR", "uniform")):
         for column in columns
     }
     best = {**cells, "ece_hist": replace(cells["ece_hist"], best=True)}
-    rows = tuple(tables.Row(name.lower(), name, best if name == methods[0] else cells) for name in methods)
-    return tables.Table(tuple(columns), rows, ("about the data", "Bold: best."), study.StudySpec())
+    rows = tuple(tabulation.Row(name.lower(), name, best if name == methods[0] else cells) for name in methods)
+    return tabulation.Table(tuple(columns), rows, ("about the data", "Bold: best."), study.StudySpec())
 
 
 @pytest.mark.parametrize(

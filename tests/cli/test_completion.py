@@ -83,6 +83,7 @@ def test_recorded_choices_are_current():
     assert recorded == choices.current(), "run python scripts/commands_page.py"
 
 
+@pytest.mark.slow
 def test_completing_and_helping_load_nothing_heavy():
     code = (
         "import sys\nfrom softkin.cli import main\n"
@@ -159,12 +160,14 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "expected"), CASES)
 def test_bash(shell, line, expected, tmp_path):
     script, environment = shell("bash")
     typed(["bash", "--norc", "--noprofile", "-i"], environment, f"source {script}", line, expected, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "expected"), CASES)
 def test_zsh(shell, line, expected, tmp_path):
     script, environment = shell("zsh")
@@ -172,6 +175,7 @@ def test_zsh(shell, line, expected, tmp_path):
     typed(["zsh", "-f", "-i"], environment, setup, line, expected, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "expected"), CASES)
 def test_fish(shell, line, expected, tmp_path):
     script, environment = shell("fish")

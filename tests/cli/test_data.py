@@ -6,8 +6,8 @@ import pytest
 
 from softkin._io import cache
 from softkin.cli import main
-from softkin.lab.data import catalogue
-from softkin.lab.data.catalogue import DataSet, PublishedFile
+from softkin.lab.data import published
+from softkin.lab.data.published import DataSet, PublishedFile
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def test_list(capsys):
     assert f"cache: {cache.folder()}" in output
     assert "not here yet, 169 MB to download: softkin data get cifar100" in output
     code, output, _ = run(capsys, "data", "list", "--json")
-    assert [row["name"] for row in json.loads(output)["datasets"]] == list(catalogue.DATA_SETS)
+    assert [row["name"] for row in json.loads(output)["datasets"]] == list(published.DATA_SETS)
 
 
 def test_show(capsys, shared_data):
@@ -44,7 +44,7 @@ def test_show(capsys, shared_data):
 
 def test_get(capsys, monkeypatch, tmp_path):
     file = PublishedFile("http://127.0.0.1:9/vectors.txt")
-    monkeypatch.setitem(catalogue.DATA_SETS._items, "vectors", DataSet("", (file,)))
+    monkeypatch.setitem(published.DATA_SETS._items, "vectors", DataSet("", (file,)))
     code, _, errors = run(capsys, "data", "get", "vectors")
     assert code == 1
     assert f"put it at {cache.folder() / 'downloads' / 'vectors.txt'}, then try again" in errors

@@ -119,6 +119,7 @@ def test_the_weights_can_be_used_with_what_the_record_says(capsys, tmp_path):
     torch.testing.assert_close(logits, predictions.load(tmp_path / "test.safetensors").logits, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_both_errors_of_the_autoencoder_are_shown(capsys):
     arguments = ("digits", "--max-per-class", "40", "--test", "100", "--validation", "50", "--epochs", 1, "--seed", 1)
     arguments += ("--device", "cpu", "--method", "similarity", "--distance", "ae")
@@ -179,6 +180,7 @@ def test_what_is_not_there_is_one_sentence(capsys):
         assert words in errors
 
 
+@pytest.mark.slow
 def test_terminated_for_real_it_goes_on_to_the_weights_of_an_undisturbed_run(capsys, tmp_path):
     arguments = (*QUICK, "--method", "mixup", "--epochs", "15", "--checkpoint-every", "0")
     log = tmp_path / "log.jsonl"

@@ -26,6 +26,7 @@ def test_no_rows_have_no_mean():
     assert math.isnan(bounds.of_mean(torch.zeros(0), 0.95, 0.0, 1.0).value)
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_mean_size_covers():
     """Of 300 test sets of 60 rows, the intervals of about 95 % hold the mean size of 40,000 rows."""
     generator = torch.Generator().manual_seed(0)
@@ -41,3 +42,51 @@ def test_the_interval_of_the_mean_size_covers():
         interval = rule.evaluate(*drawn(60))["size"]
         inside += interval.low <= size.value <= interval.high
     assert stats.binomtest(inside, 300, 0.95).pvalue > 0.001
+
+
+def test_the_limit_is_the_rank_that_the_theorem_names():
+    scores = torch.arange(1.0, 100.0, dtype=torch.float64)  # 99 of them: ⌈100 · 0.9⌉ = 90
+    assert bounds.conformal_limit(scores, 0.9) == 90
+    assert bounds.conformal_limit(scores[:98], 0.9) == 90  # ⌈99 · 0.9⌉ = ⌈89.1⌉
+    assert bounds.rank(99, 0.07) == 7  # and not 8, which 100 · 0.07 = 7.000000000000001 would give
+    assert [bounds.fewest_rows(c) for c in (0.5, 0.9, 0.95, 0.99)] == [1, 9, 19, 99]
+    for coverage in (0.5, 0.8, 0.9, 0.95, 0.99):
+        n = bounds.fewest_rows(coverage)
+        assert bounds.rank(n, coverage) <= n
+        assert bounds.rank(n - 1, coverage) > n - 1
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.2])
+def test_the_binomial_limit_is_the_largest_rate_at_which_so_few_errors_are_likely(delta):
+    wrong, answered = torch.tensor([0, 0, 1, 3, 9, 10]), torch.tensor([1, 40, 40, 10, 10, 10])
+    limits = bounds.binomial_limit(wrong, answered, delta)
+    for w, n, limit in zip(wrong.tolist(), answered.tolist(), limits.tolist(), strict=True):
+        assert limit == 1 if w == n else stats.binom.cdf(w, n, limit) == pytest.approx(delta)
+
+
+@pytest.mark.parametrize(("hits", "count"), [(0, 7), (3, 7), (7, 7), (38, 40)])
+@pytest.mark.parametrize("level", [0.8, 0.99])
+def test_intervals_of_shares_are_scipys(hits, count, level):
+    for ours, method in ((bounds.of_share, "wilson"), (bounds.exactly_of_share, "exact")):
+        interval = ours(hits, count, level)
+        ends = stats.binomtest(hits, count).proportion_ci(level, method=method)
+        assert (interval.value, interval.low, interval.high) == pytest.approx((hits / count, ends.low, ends.high))
+    empty = bounds.of_share(0, 0, level)
+    assert math.isnan(empty.value)
+    assert (empty.low, empty.high) == (0, 1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 40])
+def test_equal_numbers_are_not_sure_to_be_all_there_is(n):
+    """A share 1 − ((1 − level)/2)^(1/n) of numbers at the other end may only not have shown."""
+    interval = bounds.of_mean(torch.full((n,), 2.0), 0.9, -1.0, 7.0)
+    rare = stats.binomtest(0, n).proportion_ci(0.9, method="exact").high
+    assert (interval.value, interval.low, interval.high) == pytest.approx((2, 2 - 3 * rare, 2 + 5 * rare))
+    assert bounds.of_mean(torch.full((n,), 2.0), 0.9, 2.5, 7.0).low == 2
+
+
+@pytest.mark.parametrize("value", [0, 1, -0.1, 1.5])
+def test_shares_lie_strictly_between_0_and_1(value):
+    assert bounds.share(0.999, "risk") == 0.999
+    with pytest.raises(ValueError, match="`risk` must be between 0 and 1, such as 0.05, got"):
+        bounds.share(value, "risk")

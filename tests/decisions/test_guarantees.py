@@ -14,6 +14,8 @@ from scipy.stats import betabinom, binom
 from softkin import decisions
 from softkin.decisions import bounds, thresholds
 
+pytestmark = pytest.mark.slow
+
 SPLITS = 2000
 
 

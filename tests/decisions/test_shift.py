@@ -40,6 +40,7 @@ def test_estimated_priors_maximise_the_likelihood():
     assert estimate.sum() == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_intervals_of_priors_hold_a_rare_class():
     """Normal inputs with the exact posterior; of 200 rows one is of the rare class. Resampling alone held it in 75 %."""
     rng = np.random.default_rng(1)
@@ -108,6 +109,7 @@ def test_expected_accuracy_on_resampled_real_data(network):
     assert held["raw"] < 300 * 0.1
 
 
+@pytest.mark.slow
 def test_expected_accuracy_covers_in_simulation():
     """Labels drawn from the probabilities themselves, where the assumption holds exactly."""
     generator = torch.Generator().manual_seed(0)
@@ -119,6 +121,7 @@ def test_expected_accuracy_covers_in_simulation():
     assert share == pytest.approx(0.95, abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("confidence", "accuracy", "known"), [(1.0, 0.99, 50), (0.999, 0.995, 200)])
 def test_expected_accuracy_of_sure_outputs_with_few_mistakes(confidence, accuracy, known):
     """Often no held-out row is wrong; the spread of their gaps alone held the accuracy in 33 % and 62 % of samples."""

@@ -184,6 +184,7 @@ def test_vectors_with_structure_beat_pca():
     assert fit.error < 0.7 * fit.pca_error
 
 
+@pytest.mark.slow
 def test_cifar_images_beat_pca(cifar100):
     images, labels, names = cifar100
     matrix, fit = distances.from_autoencoder(

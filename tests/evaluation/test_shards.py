@@ -13,9 +13,11 @@ import torch
 
 from command_line import run
 from softkin import SoftkinError, evaluation
-from softkin.evaluation import files, shards
+from softkin.evaluation import from_files, shards
 from softkin.metrics.measurement import Settings
 from softkin.predictions import Predictions
+
+pytestmark = pytest.mark.slow
 
 ROWS, CLASSES, SHARDS = 1200, 6, 7
 
@@ -54,7 +56,7 @@ def folder(whole, tmp_path_factory):
 
 @pytest.fixture
 def streaming(monkeypatch):
-    monkeypatch.setattr(files, "ROWS", 300)
+    monkeypatch.setattr(from_files, "ROWS", 300)
 
 
 def numbers(data):
@@ -129,7 +131,7 @@ def test_processes_give_the_same_to_the_bit(whole, streaming, tmp_path, form):
     assert shared.data["verdict"] == single.data["verdict"]
     if form == "npz":
         assert single.ids_digest == shared.ids_digest
-        compared = files.compare_files([single, shared], resamples=100)
+        compared = from_files.compare_files([single, shared], resamples=100)
         assert {line["significant"] for line in compared} == {False}
 
 
@@ -194,7 +196,7 @@ def test_bad_options(folder, capsys):
 
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  Ray's spelling; beside other tests its workers would stand still
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from safetensors.torch import save
 from softkin import SoftkinError, calibrators, decisions, distances
 from softkin._io import bundles, files
 from softkin.lab import study
-from softkin.lab.data import archives, arrays, cifar, idx, images, pickles, tables
+from softkin.lab.data import archives, cifar, decoding, idx, labelled_tables, npz
 from softkin.lab.study import records
 from softkin.lab.training import checkpoints
 from softkin.predictions import reading
@@ -58,7 +58,7 @@ def matrix(name):
 
 def data_npz(content):
     """Reads arrays of samples."""
-    for _ in arrays._read(_written(content, "d.npz")).chunks:
+    for _ in npz._read(_written(content, "d.npz")).chunks:
         pass
 
 
@@ -76,13 +76,13 @@ def idx_file(suffix):
 def cifar_pickle(content):
     """Reads a pickle of CIFAR."""
     path = _written(content, "train")
-    pickles.read(path)
+    cifar.read(path)
     cifar._read(_written(META, "meta"), "fine_label_names", [path], "fine_labels")
 
 
 def image(content):
     """Decodes an image."""
-    images._decode([("the image", content)], None, None)
+    decoding._decode([("the image", content)], None, None)
 
 
 def archive(name):
@@ -101,7 +101,7 @@ def table(name):
 
     def parse(content):
         path = _written(content, name)
-        for _ in tables._read({"all": [path]}, tables._columns(path), "all", [], None, False).chunks:
+        for _ in labelled_tables._read({"all": [path]}, labelled_tables._columns(path), "all", [], None, False).chunks:
             pass
 
     return parse
@@ -201,7 +201,7 @@ PARSERS |= {
     "idx": (idx_file(""), content_of(damage.DATA["idx"])),
     "idx-gz": (idx_file(".gz"), content_of(damage.DATA["idx-gz"])),
     "cifar-pickle": (cifar_pickle, content_of(damage.DATA["cifar-pickle"])),
-    **{f"image-{form.lower()}": (image, _image(form)) for form in images.FORMATS},
+    **{f"image-{form.lower()}": (image, _image(form)) for form in decoding.FORMATS},
     "tar": (archive("x.tar"), content_of(damage.DATA["tar"])),
     "tar-gz": (archive("x.tar.gz"), content_of(damage.DATA["tar-gz"])),
     "tar-xz": (archive("x.tar.xz"), content_of(damage.DATA["tar-xz"])),

@@ -16,6 +16,8 @@ import pytest
 
 from softkin import SoftkinError
 
+pytestmark = pytest.mark.slow
+
 TIMES = int(os.environ.get("SOFTKIN_FAULTS", "500"))
 
 

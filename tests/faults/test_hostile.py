@@ -29,12 +29,14 @@ from softkin import SoftkinError, distances
 from softkin._io import arrow, bundles, files, parquet, tables
 from softkin.distances import tree_files
 from softkin.lab import data
-from softkin.lab.data import pickles
+from softkin.lab.data import cifar
 from softkin.lab.study import records
 from softkin.predictions import blocks as prediction_blocks
 from softkin.predictions import reading as prediction_files
 from softkin.report import attach
-from softkin.word_vectors import reading
+from softkin.word_vectors import vector_files
+
+pytestmark = pytest.mark.slow
 
 MEBIBYTE = 2**20
 
@@ -85,7 +87,7 @@ def test_a_plain_pickle_under_any_name_runs_nothing(tmp_path, suffix):
 
 def test_a_memo_of_billions_takes_no_memory(tmp_path):
     (tmp_path / "p").write_bytes(b"\x80\x02}r\xff\xff\xff\x7f.")  # in C this is a table of 32 GiB
-    assert pickles.read(tmp_path / "p") == {}
+    assert cifar.read(tmp_path / "p") == {}
 
 
 # Images
@@ -371,7 +373,7 @@ def test_word_vectors_that_unpack_without_end(tmp_path, monkeypatch):
             file.write(b"word" + b" 0" * (MEBIBYTE // 2) + b"\n")
     assert (tmp_path / "v.txt.gz").stat().st_size < MEBIBYTE // 16
     with pytest.raises(SoftkinError, match="v.txt.gz would have .* bytes, more than the 16,777,216"):
-        list(reading.read_blocks(tmp_path / "v.txt.gz"))
+        list(vector_files.read_blocks(tmp_path / "v.txt.gz"))
 
 
 def test_merge_keys_that_multiply_in_yaml_are_refused(tmp_path):

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_work_killed_twenty_times_ends_the_same(tmp_path):
     command = [sys.executable, str(Path(__file__).with_name("kills.py")), str(tmp_path / "kills"), "20"]

@@ -13,6 +13,8 @@ from softkin import SoftkinError, distances
 from softkin._io import files
 from softkin.predictions import Predictions
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = b"old content", b"new content" * 1000
 
 

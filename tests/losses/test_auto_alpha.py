@@ -254,6 +254,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_all_ranks_come_to_the_same_alpha(tmp_path):
     script = tmp_path / "rank.py"
     script.write_text(RANK)

@@ -12,6 +12,8 @@ from places import SHARED
 from softkin import metrics
 from softkin.metrics import binning, density
 
+pytestmark = pytest.mark.slow
+
 LOGITS = SHARED / "logits"
 shared = pytest.mark.skipif(not LOGITS.exists(), reason="needs ../shared/data/logits, real networks' outputs")
 

@@ -84,6 +84,7 @@ def untied(logits):
     return logits + 1e-3 * np.arange(logits.shape[1])[None] * (1 + np.abs(logits).max() * 1e-3)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(cases(), st.integers(0, 2**31))
 def test_the_names_of_classes_do_not_matter(case, seed):

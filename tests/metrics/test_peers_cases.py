@@ -329,6 +329,7 @@ def test_calibration_curve():
 # probmetrics
 
 
+@pytest.mark.slow
 def test_probmetrics_agrees():
     theirs = pytest.importorskip("probmetrics.metrics")
     distributions = pytest.importorskip("probmetrics.distributions")

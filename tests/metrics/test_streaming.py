@@ -198,6 +198,7 @@ def _rank(rank, port, results):
         dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_two_real_processes_reduce_exactly():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))

@@ -11,6 +11,8 @@ from softkin.metrics import intervals, resampling
 from softkin.metrics.binned import Debiased
 from softkin.metrics.statistics import CalibrationError, Loss, Statistic
 
+pytestmark = pytest.mark.slow
+
 path = ROOT / "benchmarks" / "interval_coverage.py"
 spec = importlib.util.spec_from_file_location("coverage_simulation", path)
 simulation = importlib.util.module_from_spec(spec)

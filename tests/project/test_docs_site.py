@@ -13,6 +13,8 @@ import pytest
 import softkin
 from places import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):

@@ -16,6 +16,8 @@ import torch
 
 from places import EXAMPLES
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"many_classes": ["500"]}
 GALLERY = [
     "own_loop", "my_lightning", "my_transformers", "my_sklearn", "logits_file", "csv_from_elsewhere", "phrases",

@@ -11,14 +11,16 @@ import command_line
 import study_parts
 from places import ROOT
 from softkin import calibrators, decisions, distances, evaluation, metrics, report
-from softkin.evaluation import files
+from softkin.evaluation import from_files
 from softkin.lab import data, training
-from softkin.lab.study import StudySpec, measure, tables
+from softkin.lab.study import StudySpec, measure, tabulation
 from softkin.lab.study.plan import Plan
 from softkin.metrics.catalogue import METRICS
 from softkin.predictions import reading as prediction_files
 from softkin.predictions.formats import FORMATS, Format
 from study_parts import without_pictures  # noqa: F401  a fixture
+
+pytestmark = pytest.mark.slow
 
 VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
 
@@ -335,7 +337,7 @@ def test_a_metric_is_in_evaluate_of_any_size(toy_metric, monkeypatch):
     test = prediction_files.read(TEST)
     expected = toy_metric(test.probabilities, test.known_labels)
     for limit in (10**6, 100):  # in memory, and as a stream
-        monkeypatch.setattr(files, "ROWS", limit)
+        monkeypatch.setattr(from_files, "ROWS", limit)
         evaluated = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["spherical"]
         assert evaluated["value"] == pytest.approx(expected)
         assert evaluated["low"] < evaluated["value"] < evaluated["high"]
@@ -377,7 +379,7 @@ def test_a_metric_is_on_the_page(toy_metric, browser, tmp_path):
 
 def test_a_metric_is_a_column_of_a_studys_table(toy_metric, tmp_path):
     results = [study_parts.made(tmp_path, name, 0, shift) for name, shift in (("one-hot", 3.0), ("ts", 1.0))]
-    table = tables.build(study_parts.kept(methods=("one-hot", "ts"), seeds=1).spec, results, resamples=50)
+    table = tabulation.build(study_parts.kept(methods=("one-hot", "ts"), seeds=1).spec, results, resamples=50)
     assert "| sphere ↑ |" in table.to_markdown()
     assert table.row("ts").cells["spherical"].best
 
@@ -437,11 +439,11 @@ def test_an_error_over_bins_is_everywhere(toy_error, capsys, monkeypatch, tmp_pa
         total.update(p[part], y[part])
     assert total.compute()["overconfidence_error"] == pytest.approx(expected)
     for limit in (10**6, 100):  # in memory, and as a stream
-        monkeypatch.setattr(files, "ROWS", limit)
+        monkeypatch.setattr(from_files, "ROWS", limit)
         shown = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["overconfidence_error"]
         assert shown["value"] == pytest.approx(expected)
         assert 0 < shown["when_calibrated"]["value"] < shown["low"] < shown["value"] < shown["high"]
-    monkeypatch.setattr(files, "ROWS", 10**6)
+    monkeypatch.setattr(from_files, "ROWS", 10**6)
     code, output, _ = command_line.run(capsys, "evaluate", TEST, "--resamples", 100)
     assert code == 0
     assert f"over-confidence error              {100 * expected:5.2f} %" in output
@@ -451,7 +453,7 @@ def test_an_error_over_bins_is_everywhere(toy_error, capsys, monkeypatch, tmp_pa
     page = report.build(test.take(torch.arange(100)), resamples=100, candidates=[])
     assert page["variants"][0]["metrics"]["overconfidence_error"].keys() >= {"value", "low", "when_calibrated"}
     results = [study_parts.made(tmp_path, name, 0, shift) for name, shift in (("one-hot", 3.0), ("ts", 1.0))]
-    table = tables.build(study_parts.kept(methods=("one-hot", "ts"), seeds=1).spec, results, resamples=50)
+    table = tabulation.build(study_parts.kept(methods=("one-hot", "ts"), seeds=1).spec, results, resamples=50)
     assert "| OE ↓ |" in table.to_markdown()
 
 
@@ -500,7 +502,7 @@ def test_a_metric_that_cannot_stream_says_so_and_does_not_vanish(module, monkeyp
     module("toy_median", RANKED)
     try:
         assert evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["median_confidence"]["low"] > 0
-        monkeypatch.setattr(files, "ROWS", 100)
+        monkeypatch.setattr(from_files, "ROWS", 100)
         evaluated = evaluation.evaluate_file(TEST, resamples=100).data["metrics"]["median_confidence"]
         assert evaluated == {
             "value": None,

@@ -7,6 +7,8 @@ import pytest
 
 from places import ROOT
 
+pytestmark = pytest.mark.slow
+
 GOLDEN, EXAMPLES = (
     json.loads((ROOT / "tests" / "golden" / f"{name}.json").read_text()) for name in ("metrics", "examples")
 )

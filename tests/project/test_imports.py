@@ -20,10 +20,12 @@ def loaded(code):
     return done.stdout.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_import_softkin_loads_nothing():
     assert loaded("import softkin; softkin.__version__; softkin.SoftkinError; dir(softkin)") == "[]"
 
 
+@pytest.mark.slow
 def test_help_loads_nothing():
     for command in ("--help", "--version", "similarity --help"):
         code = f"from softkin.cli import main\ntry:\n    main({command.split()})\nexcept SystemExit:\n    pass"
@@ -33,6 +35,7 @@ def test_help_loads_nothing():
 OURS = "print(sum(name.split('.')[0] == 'softkin' for name in sys.modules))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "most"), [("losses", 19), ("similarity", 18), ("distances", 42)])
 def test_a_loss_loads_few_of_our_modules(module, most):
     script = f"import sys, softkin.{module}\n{OURS}"
@@ -40,10 +43,12 @@ def test_a_loss_loads_few_of_our_modules(module, most):
     assert int(done.stdout) <= most
 
 
+@pytest.mark.slow
 def test_this_test_can_fail():
     assert "torch" in loaded("import softkin; softkin.losses")
 
 
+@pytest.mark.slow
 def test_evaluating_loads_no_scipy_stats():
     """It takes most of a second to import, for quantiles that scipy.special has too."""
     file = ROOT / "examples" / "digits-test.npz"
@@ -51,6 +56,7 @@ def test_evaluating_loads_no_scipy_stats():
     assert "scipy.stats" not in loaded(script)
 
 
+@pytest.mark.slow
 def test_the_core_needs_no_extras():
     assert "matplotlib" not in loaded(
         "import softkin; softkin.losses; softkin.distances; softkin.lab.data; softkin.metrics"
@@ -77,6 +83,7 @@ def test_modules_are_attributes():
         softkin.nonsense  # noqa: B018
 
 
+@pytest.mark.slow
 def test_nothing_imports_upwards():
     pytest.importorskip("importlinter")
     command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]

@@ -11,6 +11,8 @@ import yaml
 
 from places import ROOT
 
+pytestmark = pytest.mark.slow
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOWEST = {re.split(r"[><=]", line)[0]: re.search(r">=([\d.]+)", line)[1] for line in PROJECT["dependencies"]}
 

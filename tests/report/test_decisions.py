@@ -84,6 +84,7 @@ def open_tree(page):
     )
 
 
+@pytest.mark.slow
 def test_the_page_shows_them(predictions, content, tmp_path, browser):
     data = report.build(predictions, distances=gaps(), resamples=100, candidates=[])
     assert data["decisions"] == content
@@ -119,6 +120,7 @@ def test_the_page_shows_them(predictions, content, tmp_path, browser):
     assert page.console() == []
 
 
+@pytest.mark.slow
 def test_a_node_of_the_tree_lists_the_samples_that_it_answered(predictions, content, tmp_path, browser):
     from selenium.webdriver import Keys
 

@@ -1,5 +1,3 @@
-import base64
-import io
 import json
 
 import numpy as np
@@ -7,15 +5,10 @@ import pytest
 import torch
 
 from calibration_data import toy_predictions
-from softkin import SoftkinError, calibrators, diagrams, metrics, report, similarity, smoothing
+from softkin import SoftkinError, calibrators, metrics, report
 from softkin.calibrators.held_out import folds_of
-from softkin.evaluation import sentence
-from softkin.metrics import scopes
-from softkin.metrics.binned import MeanGap
-from softkin.metrics.binning import equal_width
-from softkin.metrics.resampling import likelihood_band
 from softkin.predictions import Predictions
-from softkin.report import curves, matrix, mistakes, render
+from softkin.report import render
 from softkin.report.model import in_words, risk_coverage
 
 
@@ -29,39 +22,6 @@ def predictions():
 @pytest.fixture(scope="module")
 def data(predictions):
     return report.build(predictions, resamples=200)
-
-
-@pytest.mark.parametrize("m", curves.BINS)
-@pytest.mark.parametrize("scope", ["prediction", "output"])
-def test_cells_added_up_are_the_bins_of_every_number_on_the_slider(network_logits, scope, m):
-    logits, labels = network_logits["resnet20-cifar10"]
-    p = logits.double().softmax(1)
-    cells = curves.of_pool(scopes.pool(p, labels, scope))
-    error = float(curves.of_cells(cells, m).error(samples=len(p)))
-    assert error == pytest.approx(metrics.ece_hist(p, labels, scope=scope, n_bins=m), abs=1e-12)
-
-
-def test_scores_on_the_edges_fall_into_the_same_bins_as_in_the_library():
-    # k/300 is an edge of cells, and of bins where M divides: the case in which rounding could differ.
-    scores = torch.tensor([k / 300 for k in range(151, 301)] * 2, dtype=torch.float64)
-    p = torch.stack([scores, 1 - scores], dim=1)
-    labels = torch.arange(len(p)) % 2
-    for m in curves.BINS:
-        for scope in ("prediction", "output"):
-            cells = curves.of_pool(scopes.pool(p, labels, scope))
-            bins = MeanGap(scopes.pool(p, labels, scope), equal_width(m)).curve()
-            assert torch.equal(curves.of_cells(cells, m).count, bins.count)
-
-
-def test_bands_are_those_of_the_diagrams(network_logits):
-    logits, labels = (part[:400] for part in network_logits["resnet20-cifar10"])
-    p = logits.double().softmax(1)
-    for scope in ("prediction", "output"):
-        pool = scopes.pool(p, labels, scope)
-        expected = likelihood_band(MeanGap(pool, equal_width(15)), 0.95, curves.RESAMPLES, 3)
-        for ours, theirs in zip(curves.bands(pool, 0.95, seed=3)["15"], expected, strict=True):
-            actual = torch.tensor([float("nan") if v is None else v for v in ours], dtype=torch.float64)
-            torch.testing.assert_close(actual, theirs.double(), atol=2e-6, rtol=0, equal_nan=True)
 
 
 def test_the_numbers_are_the_librarys(predictions, data):
@@ -140,44 +100,6 @@ def test_probabilities_that_were_given_are_calibrated_as_such():
     assert a == pytest.approx(b, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("gap", "ece", "kind", "words"),
-    [
-        ((0.14, 0.13, 0.15), (0.14, 0.13, 0.15), "over", "Over-confident by 14 points"),
-        ((-0.05, -0.06, -0.04), (0.05, 0.04, 0.06), "under", "Under-confident by 5.0 points"),
-        (
-            (0.01, -0.01, 0.03),
-            (0.05, 0.04, 0.06),
-            "mixed",
-            "Right on average, but off by 5.0 points from one answer to the next",
-        ),
-        ((0.01, -0.01, 0.029), (0.02, 0.0, 0.04), "calibrated", "No sign that the confidences are wrong"),
-        ((0.01, -0.031, 0.02), (0.02, 0.0, 0.04), "unknown", "No evidence either way"),
-        ((0.0004, 0.0003, 0.0005), (0.0004, 0.0003, 0.0005), "calibrated", "No sign that the confidences are wrong"),
-    ],
-)
-def test_the_sentence_says_what_the_intervals_allow(gap, ece, kind, words):
-    cells = {"count": [0] * 300, "hit_sum": [0] * 300, "score_sum": [0.0] * 300}
-    cells["count"][269], cells["hit_sum"][269], cells["score_sum"][269] = 100, 76, 90.0
-    said = sentence.verdict(metrics.Interval(*gap, 0.95), metrics.Interval(*ece, 0.95), cells)
-    assert (said["kind"], said["headline"]) == (kind, words)
-    assert said["detail"].startswith(
-        "On average 90.0 % sure and 76.0 % right: of the answers given at about 90 %, 76 % are right."
-    )
-    assert ("from −3.1 to +2.0 points" in said["detail"]) == (kind == "unknown")
-
-
-def test_the_window_of_the_sentence_moves_to_where_answers_are():
-    cells = {"count": [0] * 300, "hit_sum": [0] * 300}
-    assert sentence.window(cells) is None
-    cells["count"][284], cells["count"][285] = 29, 1000  # the last cell of the window around 90 %, the first beyond
-    assert sentence.window(cells) is None
-    cells["count"][284], cells["hit_sum"][284] = 30, 15
-    assert sentence.window(cells) == (90, 0.5, 30)
-    cells["count"][284], cells["count"][150] = 0, 40
-    assert sentence.window(cells) == (50, 0.0, 40)
-
-
 def test_risk_coverage_counts_by_brute_force():
     generator = torch.Generator().manual_seed(1)
     scores = (torch.rand(300, generator=generator, dtype=torch.float64) * 20).round() / 20  # many ties
@@ -211,63 +133,6 @@ def test_classes_agree_with_counting(predictions, data):
         truly = torch.bincount(y[(answer == k) & (y != k)], minlength=6)
         assert all(int(truly[j]) == n for j, n in classes["truly"][k])
     assert sum(classes["ece"]) / 6 == pytest.approx(metrics.classwise_ece(p, y), abs=1e-7)
-
-
-def test_mistakes_are_the_surest_wrong_answers(predictions, data):
-    p, y = predictions.probabilities, predictions.known_labels
-    score, answer = p.max(1)
-    order = sorted((row for row in range(len(p)) if answer[row] != y[row]), key=lambda row: -float(score[row]))
-    listed = data["variants"][0]["mistakes"]
-    assert [item["row"] for item in listed] == order[: mistakes.SHOWN]
-    first = listed[0]
-    assert first["truth"] == pytest.approx(float(p[first["row"], y[first["row"]]]), abs=1e-6)
-    assert data["samples"][str(first["row"])] == {"label": int(y[first["row"]]), "id": f"s{first['row']}"}
-
-
-def test_thumbnails_show_the_images(predictions):
-    from PIL import Image
-
-    images = np.random.default_rng(0).integers(0, 256, (400, 8, 8, 3), dtype=np.uint8)
-    data = report.build(predictions, images=images, candidates=[], resamples=100)
-    row = data["variants"][0]["mistakes"][0]["row"]
-    kind, _, content = data["samples"][str(row)]["image"].partition(";base64,")
-    assert kind == "data:image/png"
-    assert np.array_equal(np.asarray(Image.open(io.BytesIO(base64.b64decode(content)))), images[row])
-
-
-def test_large_and_grey_images_become_small():
-    from PIL import Image
-
-    for image in (np.zeros((200, 300, 3), np.uint8), np.zeros((200, 100, 1), np.uint8), np.zeros((120, 120), np.uint8)):
-        content = base64.b64decode(mistakes.thumbnail(image).partition(",")[2])
-        assert max(Image.open(io.BytesIO(content)).size) == 96
-
-
-def test_thumbnails_stop_at_their_budget(predictions, monkeypatch):
-    monkeypatch.setattr(mistakes, "BUDGET", 1000)
-    images = np.random.default_rng(0).integers(0, 256, (400, 16, 16, 3), dtype=np.uint8)
-    data = report.build(predictions, images=images, candidates=[], resamples=100)
-    total = sum(len(value.get("image", "")) for value in data["samples"].values())
-    assert 1000 <= total < 3500
-
-
-def test_distances_come_back_to_nine_digits_and_labels_to_1e_6():
-    generator = torch.Generator().manual_seed(0)
-    d = torch.rand(40, 40, dtype=torch.float64, generator=generator) * 1e3 + 5e4
-    d = (d + d.T) / 2
-    content = matrix.encoded(d, num_classes=40, source=None, alpha=0.1, beta=2.0, asymmetric=False)
-    back = torch.from_numpy(matrix.decoded(content))
-    labels = [
-        smoothing.similarity_labels(similarity.from_distances(item, 10.0), 0.9) for item in (d, (back + back.T) / 2)
-    ]
-    assert float((labels[0] - labels[1]).abs().max()) < 1e-7
-    assert sorted(content["order"]) == list(range(40))
-    assert content["order"] == diagrams.clustered(similarity.from_distances(d, 2.0))
-
-
-def test_equal_distances_are_encoded_too():
-    content = matrix.encoded(torch.ones(4, 4), num_classes=4, source=None, alpha=0.1, beta=2.0, asymmetric=False)
-    assert np.array_equal(matrix.decoded(content), 1 - np.eye(4))
 
 
 @pytest.mark.parametrize(
@@ -324,9 +189,6 @@ def test_names_of_calibrators_read_well():
     assert in_words(calibrators.IsotonicCalibration(classes="pooled")) == "Isotonic calibration (classes='pooled')"
     both = calibrators.TemperatureScaling() | calibrators.IsotonicCalibration()
     assert in_words(both) == "TemperatureScaling() | IsotonicCalibration()"
-
-
-# Writing
 
 
 def test_page_and_json_are_written_together(tmp_path, data):

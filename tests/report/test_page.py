@@ -11,6 +11,8 @@ from softkin.calibrators.held_out import cross_fit
 from softkin.predictions import Predictions
 from softkin.report import curves
 
+pytestmark = pytest.mark.slow
+
 K, N = 12, 900
 HOSTILE = [
     "<script>document.title = 'owned'</script>",

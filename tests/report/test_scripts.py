@@ -11,6 +11,8 @@ from softkin import report, similarity
 from softkin.audition import inspection
 from softkin.predictions import Predictions
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("tool", [["eslint", "src/softkin/report"], ["tsc", "--project", "tsconfig.json"]])
 def test_the_script_passes_its_checkers(modules, tool):

@@ -86,6 +86,7 @@ def test_a_name_that_another_site_made_point_here_is_refused(server):
     assert ask(server, "/", host=f"localhost:{server.server_address[1]}")[0].status == 200
 
 
+@pytest.mark.slow
 def test_an_open_page_is_loaded_again_when_its_file_changes(server, folder, browser):
     file = folder / "deep" / "a page.html"
     stamp = ask(server, "/stamp/deep/a%20page.html")[1]
@@ -106,6 +107,7 @@ def test_an_open_page_is_loaded_again_when_its_file_changes(server, folder, brow
     browser.driver.switch_to.default_content()
 
 
+@pytest.mark.slow
 def test_an_open_page_of_a_study_follows_its_results(tmp_path, browser):
     """A real study: `refresh_studies` is called before each of its runs, as the server's other thread might."""
     folder = tmp_path / "studies" / "study"

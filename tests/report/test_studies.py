@@ -7,9 +7,11 @@ import pytest
 
 from softkin import SoftkinError, metrics, report
 from softkin.lab import study
-from softkin.lab.study import outputs
+from softkin.lab.study import writing
 from softkin.lab.study.perform import resolve
 from softkin.report import comparison
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def made(tmp_path_factory):
     study.keep(folder, resolve(spec))
     study.work(folder)
     table = study.table(folder, resamples=100)
-    outputs.write(study.StudyFolder(folder), table, report.write_comparison)
+    writing.write(study.StudyFolder(folder), table, report.write_comparison)
     assert (folder / "report.html").exists()  # a study leaves its page; here with a table of fewer resamples
     return folder, table
 

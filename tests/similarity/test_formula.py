@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softkin import distances, losses, similarity, smoothing
-from softkin.similarity import SparseRows
+from softkin import losses, similarity, smoothing
 
 
 def brute_force(D, beta):
@@ -48,15 +47,6 @@ def test_similarity_is_its_definition(k, beta, seed, scale):
     )
     shifted = similarity.from_distances(D * 7, beta=beta)  # units cancel
     np.testing.assert_allclose(shifted, S, rtol=1e-8)
-
-
-@given(st.integers(2, 8), st.floats(0, 0.999), st.floats(0, 1e6), st.integers(0, 1000))
-def test_labels_are_their_definition(k, alpha, beta, seed):
-    S = similarity.from_distances(random_distances(k, seed), beta=beta)
-    Q = smoothing.similarity_labels(S, alpha=alpha)
-    np.testing.assert_allclose(Q, (1 - alpha) * np.eye(k) + alpha * S.numpy(), rtol=1e-14)
-    np.testing.assert_allclose(Q.sum(1), 1, rtol=1e-12)
-    np.testing.assert_allclose(1 - Q.diagonal(), alpha, atol=1e-15)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1.0, 1e200, 1e300])
@@ -112,55 +102,6 @@ def test_asymmetric_only_on_request():
     similarity.from_distances(almost)
 
 
-def test_uniform_labels_are_pytorchs():
-    Q = smoothing.uniform_labels(5, alpha=0.1)
-    logits, targets = torch.randn(7, 5, dtype=torch.float64), torch.arange(7) % 5
-    expected = torch.nn.functional.cross_entropy(logits, targets, label_smoothing=0.1)
-    torch.testing.assert_close(-(Q[targets] * logits.log_softmax(1)).sum(1).mean(), expected, rtol=1e-13, atol=0)
-
-
-# Many classes
-
-
-@given(st.integers(2, 40), st.integers(1, 45), st.floats(0, 10), st.integers(0, 100))
-def test_top_m_accounts_for_all_mass(k, m, beta, seed):
-    V = np.random.default_rng(seed).normal(size=(k, 5))
-    full = similarity.from_vectors(V, beta)
-    expected = brute_force(np.sqrt(((V[:, None] - V) ** 2).sum(2)), beta)
-    np.testing.assert_allclose(full, expected, rtol=1e-7, atol=1e-12)
-    sparse = similarity.from_vectors(V, beta, top_m=m)
-    dense = sparse.dense()
-    m = min(m, k - 1)
-    assert sparse.indices.shape == (k, m)
-    np.testing.assert_allclose(dense.sum(1), 1, rtol=1e-12)
-    assert float(dense.diagonal().abs().max()) == 0
-    for i in range(k):
-        kept = sparse.indices[i]
-        assert i not in kept
-        np.testing.assert_allclose(dense[i, kept], full[i, kept], rtol=1e-7, atol=1e-12)
-        others = [j for j in range(k) if j != i and j not in kept]
-        if others:
-            assert float(full[i, kept].min()) >= float(full[i, others].max()) - 1e-12
-            np.testing.assert_allclose(dense[i, others], float(full[i, others].mean()), rtol=1e-7, atol=1e-12)
-    Q = smoothing.similarity_labels(sparse, 0.1)
-    assert isinstance(Q, SparseRows)
-    np.testing.assert_allclose(Q.dense(), smoothing.similarity_labels(dense, 0.1), rtol=1e-12)
-
-
-def test_close_vectors_far_from_the_origin(monkeypatch):
-    """Nearest neighbours are where ‖x‖² + ‖y‖² − 2xy cancels."""
-    monkeypatch.setattr(similarity.vectors, "BLOCK", 64)  # several blocks of rows
-    rng = np.random.default_rng(0)
-    V = 1e5 * np.repeat(rng.normal(size=(10, 6)), 3, axis=0)
-    V += 1e-4 * rng.normal(size=V.shape)
-    V[1] = V[0]
-    with pytest.warns(UserWarning, match="2 of 30 class names share a vector"):
-        D = distances.from_words([f"w{i}" for i in range(30)], {f"w{i}": v for i, v in enumerate(V)})
-    sparse = similarity.from_vectors(V, 2.0, top_m=4)
-    full = similarity.from_distances(D, 2.0)
-    np.testing.assert_allclose(sparse.values, full.gather(1, sparse.indices), rtol=1e-11)
-
-
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
@@ -189,9 +130,6 @@ def test_close_vectors_far_from_the_origin(monkeypatch):
 def test_bad_input(call, error, words):
     with pytest.raises(error, match=words):
         call()
-
-
-# What a baseline confuses chooses β
 
 
 def confusions(n=200, k=5, seed=0, sharpness=3.0):
@@ -295,3 +233,31 @@ def test_ties_of_the_most_similar_go_to_the_smallest_numbers(beta):
     for k in range(40):
         others = sorted((float(d[k, j]), j) for j in range(40) if j != k)[:5]
         assert sparse.indices[k].tolist() == sorted(j for _, j in others)
+
+
+def test_a_mixture_is_the_softmax_of_the_weighted_normalised_sum():
+    a, b = (torch.from_numpy(random_distances(6, seed)) for seed in (1, 2))
+    S = similarity.mixture([a, b], [0.7, 1.9])
+    for k in range(6):
+        others = [j for j in range(6) if j != k]
+        z = sum(
+            w * (d[k, others] - d[k, others].mean()) / d[k, others].std(correction=0) for w, d in ((0.7, a), (1.9, b))
+        )
+        torch.testing.assert_close(S[k, others], torch.softmax(-z, dim=0))
+    assert not S.diagonal().any()
+    with pytest.raises(ValueError, match="`weights` must be one for each of 2 distances, got 1"):
+        similarity.mixture([a, b], [1.0])
+    with pytest.raises(ValueError, match="`distances` must cover the same classes, got 6, 5"):
+        similarity.mixture([a, a[:5, :5]], [1.0, 1.0])
+
+
+@pytest.mark.parametrize("m", range(1, 7))
+def test_classes_beyond_the_m_nearest_share_the_rest_evenly(m):
+    full = similarity.from_distances(random_distances(6, 3), 2.0)
+    sparse = similarity.from_distances(random_distances(6, 3), 2.0, top_m=m).dense()
+    for k in range(6):
+        order = sorted((j for j in range(6) if j != k), key=lambda j: -float(full[k, j]))
+        for j in order[:m]:
+            assert float(sparse[k, j]) == float(full[k, j])
+        for j in order[m:]:
+            assert float(sparse[k, j]) == pytest.approx(sum(float(full[k, i]) for i in order[m:]) / len(order[m:]))

@@ -6,8 +6,8 @@ from typing import IO, Any
 
 from softkin import SoftkinError
 from softkin._io import files, footers
-from softkin._io.arrays import size_of
 from softkin._io.arrow import ArrowRows, is_text, kind_of
+from softkin._io.numpy_files import size_of
 from softkin._io.tables import Table, named_once
 
 BATCH = 64  # rows of images and the like read at a time, few because each may be large

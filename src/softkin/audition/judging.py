@@ -198,7 +198,7 @@ class Audition:
         return f"audition against {self.confusions.source}: {' + '.join(parts) or 'uniform'}"
 
 
-TOP = 5  # number of largest entries whose overlap is counted
+TOP = 5  # number of largest entries whose overlap is counted, fewer than the classes of any audition
 TOGETHER = 8  # renamings that are multiplied at once, so that the candidates' rows are read less often
 
 
@@ -238,7 +238,7 @@ class Agreement:
     @property
     def overlaps(self) -> Floats:
         """(candidates, n) shares of the five largest entries that both have in common."""
-        return (self.tops * self.seen_tops).sum(dim=2).double().numpy() / min(TOP, self.k - 1)
+        return (self.tops * self.seen_tops).sum(dim=2).double().numpy() / TOP
 
     def controls(self, permutations: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         """(candidates, permutations) mean energies, correlations and overlaps after renaming the classes.
@@ -249,7 +249,7 @@ class Agreement:
         count = len(self.ranks)
         results = tuple(np.empty((count, permutations)) for _ in range(3))
         parts = [part.view(count, -1) for part in (self.energies, self.ranks, self.tops)]
-        scales = (n, n, n * min(TOP, k - 1))
+        scales = (n, n, n * TOP)
         for start in range(0, permutations, TOGETHER):
             orders = [torch.from_numpy(rng.permutation(n)) for _ in range(min(TOGETHER, permutations - start))]
             renamed = torch.empty(len(orders), n, k)

@@ -15,7 +15,7 @@ what it changed), ``certify`` (the effect on samples it was not fitted on), ``sa
 
 # The order of these imports is that of the registry, and so of every list of methods.
 # isort: off
-from softkin.calibrators.base import REGISTRY, Calibrator, Composed, Parametric, load
+from softkin.calibrators.calibrator import REGISTRY, Calibrator, Composed, Parametric, load
 from softkin.calibrators.temperature import TemperatureScaling
 from softkin.calibrators.ensemble import EnsembleTemperatureScaling
 from softkin.calibrators.linear import DirichletCalibration, MatrixScaling, VectorScaling, fold_into_linear

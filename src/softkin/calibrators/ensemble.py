@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softkin._core import checks
-from softkin.calibrators.base import Parametric
+from softkin.calibrators.calibrator import Parametric
 from softkin.calibrators.certificate import Solution
 from softkin.calibrators.temperature import BLOCK, Objective, below_top, best_temperature, row_dots
 from softkin.calibrators.zeros import TINY

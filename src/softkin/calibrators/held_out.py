@@ -14,7 +14,7 @@ from softkin._core.checks import Array
 from softkin.calibrators import zeros
 
 if TYPE_CHECKING:
-    from softkin.calibrators.base import Calibrator
+    from softkin.calibrators.calibrator import Calibrator
 
 LARGEST = 1e304  # larger logits would overflow in differences and sums
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from softkin._core import checks
-from softkin.calibrators.base import Calibrator, Parametric, Ridged
+from softkin.calibrators.calibrator import Calibrator, Parametric, Ridged
 from softkin.calibrators.certificate import Solution
 from softkin.calibrators.held_out import folds_of
 from softkin.calibrators.newton import Affine, Diagonal, Minimum, minimise

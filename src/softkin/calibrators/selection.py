@@ -13,7 +13,7 @@ from torch import Tensor
 
 from softkin._core.checks import Array
 from softkin._core.progress import track
-from softkin.calibrators.base import REGISTRY, Calibrator
+from softkin.calibrators.calibrator import REGISTRY, Calibrator
 from softkin.calibrators.held_out import cross_fit, labelled_logits
 
 if TYPE_CHECKING:

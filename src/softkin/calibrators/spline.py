@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from softkin._core import checks
-from softkin.calibrators.base import Calibrator
+from softkin.calibrators.calibrator import Calibrator
 from softkin.calibrators.certificate import Solution
 from softkin.calibrators.one_vs_rest import TIE_BREAK, Floats, comparable, interpolated
 

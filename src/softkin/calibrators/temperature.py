@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from softkin._core import checks
-from softkin.calibrators.base import Parametric
+from softkin.calibrators.calibrator import Parametric
 from softkin.calibrators.certificate import Solution
 
 Objective = Literal["nll", "mse"]

@@ -11,7 +11,7 @@ from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.text import json_text, present, print_data_sets, print_table, shown
+from softkin.cli.printing import json_text, present, print_data_sets, print_table, shown
 
 if TYPE_CHECKING:
     from softkin.metrics.catalogue import Metric

@@ -106,7 +106,7 @@ def searches() -> list[str]:
 
 def study_methods() -> list[str]:
     """The columns that a study can have."""
-    from softkin.lab.study.methods import known
+    from softkin.lab.study.columns import known
 
     return list(known())
 

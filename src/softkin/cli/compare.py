@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io.escape import terminal
-from softkin.cli import choices, options, running, sources
-from softkin.cli.text import json_text, width
+from softkin.cli import choices, declaring, measuring, running
+from softkin.cli.printing import json_text, width
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -61,7 +61,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         choices.networks,
     )
     choices.choose(
-        what.add_argument("--methods", type=options.names),
+        what.add_argument("--methods", type=declaring.names),
         "methods to compare, of {}, such as one-hot,we,we+ts (default: the paper's ten)",
         choices.study_methods,
         separators=",+",
@@ -87,18 +87,18 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="choose the value with the lowest output ECE among those that lose at most this many points of accuracy",
     )
     choices.choose(
-        what.add_argument("--ood", type=options.names),
+        what.add_argument("--ood", type=declaring.names),
         "out-of-distribution sets, comma-separated: uniform, gaussian or any data set",
         choices.unknown_data,
         separators=",",
         files=True,
     )
     labels = command.add_argument_group("class distances")
-    sources.add_word_options(labels)
-    sources.add_options(labels, code=False, of="for the method {}")
+    measuring.add_word_options(labels)
+    measuring.add_options(labels, code=False, of="for the method {}")
     recipe = command.add_argument_group("recipe, for every method alike")
     choices.choose(recipe.add_argument("--recipe"), "training recipe: one of {} (default: small)", choices.recipes)
-    options.add(recipe, choices.declared(choices.of_recipes), default=" (default: the recipe's)")
+    declaring.add(recipe, choices.declared(choices.of_recipes), default=" (default: the recipe's)")
     how = command.add_argument_group("how it runs")
     how.add_argument(
         "--output",
@@ -123,7 +123,7 @@ def _add_values(command: argparse._ArgumentGroup) -> None:
     for option in choices.declared(choices.of_methods):
         about = option.about + usual.get(option.name, "")
         kind: Any = "int" if option.name == "top_m" else option.kind
-        options.add(command, [replace(option, about=about, kind=kind)], lists=True)
+        declaring.add(command, [replace(option, about=about, kind=kind)], lists=True)
 
 
 FIELDS = ("data", "size", "max_per_class", "validation", "test", "model", "methods", "seeds")
@@ -147,13 +147,13 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
     recipe = dict(values.get("recipe", {}))
     if arguments.recipe is not None:
         recipe = {"name": arguments.recipe}
-    recipe |= options.given(arguments, choices.declared(choices.of_recipes))
+    recipe |= declaring.given(arguments, choices.declared(choices.of_recipes))
     if recipe:
         values["recipe"] = recipe
-    if typed := sources.chosen(arguments):
+    if typed := measuring.chosen(arguments):
         values["sources"] = {**values.get("sources", {}), **typed}
     others = [option for option in choices.declared(choices.of_methods) if option.name not in OWN_FIELDS]
-    if typed := options.given(arguments, others):
+    if typed := declaring.given(arguments, others):
         values["parameters"] = {**values.get("parameters", {}), **typed}
     if arguments.alias:
         values["aliases"] = {**values.get("aliases", {}), **running.aliases(arguments)}
@@ -211,7 +211,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not arguments.json:
         if table.times is not None:
             print(table.times)
-        for path in study.outputs.written(arguments.output):
+        for path in study.writing.written(arguments.output):
             print(f"Wrote {terminal(str(path))}")
 
 
@@ -267,7 +267,7 @@ def _grid(table: "Table", columns: "Sequence[Column]", *, stacked: bool) -> "Gri
     from rich.text import Text
 
     from softkin._io import escape
-    from softkin.lab.study.tables import heading, mark, shown
+    from softkin.lab.study.tabulation import heading, mark, shown
 
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     grid.add_column("method", no_wrap=True)

@@ -6,7 +6,7 @@ from typing import Any
 from softkin import SoftkinError
 from softkin._io.escape import terminal
 from softkin.cli import choices
-from softkin.cli.text import json_text
+from softkin.cli.printing import json_text
 
 SUMMARY = "list and download data sets, and show what a source holds"
 DESCRIPTION = """\
@@ -44,10 +44,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     from softkin._core import checks
-    from softkin.lab.data import catalogue
+    from softkin.lab.data import published
 
     if arguments.action == "get":
-        catalogue.entry(arguments.name)
+        published.entry(arguments.name)
     if arguments.action == "show" and arguments.size is not None:
         checks.count(arguments.size, "--size")
 
@@ -59,9 +59,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _list(arguments: argparse.Namespace) -> None:
     from softkin._io import cache
-    from softkin.lab.data import catalogue
+    from softkin.lab.data import published
 
-    rows = catalogue.about()
+    rows = published.about()
     if arguments.json:
         print(json_text({"cache": str(cache.folder()), "datasets": rows}))
         return
@@ -74,10 +74,10 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _get(arguments: argparse.Namespace) -> None:
-    from softkin.lab.data import catalogue
+    from softkin.lab.data import published
 
-    earlier = None if arguments.force else catalogue.present(arguments.name)
-    path = catalogue.get(arguments.name, force=arguments.force)
+    earlier = None if arguments.force else published.present(arguments.name)
+    path = published.get(arguments.name, force=arguments.force)
     if arguments.json:
         print(json_text({"name": arguments.name, "path": str(path), "downloaded": earlier is None}))
     else:
@@ -89,7 +89,7 @@ def _show(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json_text(about))
         return
-    from softkin.cli.text import shown as printable
+    from softkin.cli.printing import shown as printable
 
     kind = about["kind"] if about["kind"] != "text" else "text as hashed word counts"
     print(f"{printable(about['source'])}: {about['rows']:,} rows of {kind}, {'×'.join(map(str, about['shape']))}")

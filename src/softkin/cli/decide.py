@@ -9,7 +9,7 @@ from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.choices import choose
 from softkin.cli.inputs import add_actions, add_common_options, add_file, read, read_labelled
-from softkin.cli.text import json_text, present, print_data_sets, print_table, shown
+from softkin.cli.printing import json_text, present, print_data_sets, print_table, shown
 
 if TYPE_CHECKING:
     from softkin.decisions import Rule

@@ -13,7 +13,7 @@ from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.inputs import add_input_arguments, reading_options
-from softkin.cli.text import json_text, show, shown
+from softkin.cli.printing import json_text, show, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, measure, print, write."""
     gc.disable()  # importing torch makes many objects that stay: collecting meanwhile only costs time
     from softkin import evaluation
-    from softkin.evaluation.files import compare_files
+    from softkin.evaluation.from_files import compare_files
 
     gc.freeze()
     gc.enable()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from softkin._io.escape import terminal
 from softkin.cli import choices, running
-from softkin.cli.text import json_text
+from softkin.cli.printing import json_text
 
 if TYPE_CHECKING:
     from softkin.lab.suites import PaperSpec, PaperTable, StudySuite

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
-from softkin.cli import choices, sources
-from softkin.cli.text import json_text, rows_that_fit, shown
+from softkin.cli import choices, measuring
+from softkin.cli.printing import json_text, rows_that_fit, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +24,7 @@ and by how many of the five most confused classes are among the five most simila
 Sources are softkin's word vectors, the sources of --distances, and those of --tree, --outputs, --confusion, --weights,
 --encoder and --matrix (--matrix may be repeated). A mixture of all sources is learned too.
 
-{sources.SOURCE}"""
+{measuring.SOURCE}"""
 EXAMPLE = "softkin similarity audition digits --against examples/digits-validation.npz --output best.safetensors"
 
 HEADINGS = ("source", "β", "nats per row", "interval", "renamed", "rank correlation", "interval ", "top-5", "best in %")
@@ -33,7 +33,7 @@ LEFT_OUT_FIRST = (6, 4, 3, 7, 5)
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the options, with the library's names and defaults."""
-    sources.add_source(command)
+    measuring.add_source(command)
     choices.path(
         command.add_argument(
             "--against",
@@ -45,12 +45,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     listed = command.add_argument("--distances", metavar="A,B,…")
     choices.choose(listed, "distances to measure on the samples of SOURCE, of {}", choices.distances, separators=",")
-    sources.add_word_options(command)
+    measuring.add_word_options(command)
     command.add_argument(
         "--prefer", choices=["words", "entity"], help="vectors of single words, or of whole names (default: words)"
     )
-    sources.add_options(command, several=("matrix",))
-    sources.add_sample_options(command)
+    measuring.add_options(command, several=("matrix",))
+    measuring.add_sample_options(command)
     command.add_argument("--no-mixture", action="store_true", help="learn no mixture")
     command.add_argument("--folds", type=int, default=5, help="folds of the classes for choosing β (default: 5)")
     command.add_argument(
@@ -73,7 +73,7 @@ def check(arguments: argparse.Namespace) -> None:
     from softkin import audition, distances
     from softkin._core import checks
 
-    sources.check(arguments)
+    measuring.check(arguments)
     listed = [distances.SOURCES.canonical(name, "--distances") for name in _distances(arguments)]
     sampled = any("max_per_class" in distances.SOURCES[name].options for name in listed)
     if arguments.max_per_class is not None and not sampled:
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Measure every source, rank them, print and write the result."""
     from softkin import audition
 
-    classes, origin = sources.classes_of(arguments.source, size=arguments.size)
+    classes, origin = measuring.classes_of(arguments.source, size=arguments.size)
     confusions = _confusions(arguments.against, classes.class_names)
     matrices, words, left_out = _candidates(classes, origin, arguments)
     result = audition.audition(
@@ -131,7 +131,7 @@ def _candidates(
     left_out: dict[str, str] = {}
 
     def add(name: str, source: str, chosen: dict[str, Any], vectors: Any = None) -> None:
-        measured = sources.measure(source, classes, arguments, chosen, vectors=vectors, only_its_own=True)
+        measured = measuring.measure(source, classes, arguments, chosen, vectors=vectors, only_its_own=True)
         label = name
         while label in matrices:
             label += "'"
@@ -149,7 +149,7 @@ def _candidates(
                 if vectors == arguments.vectors:
                     raise
                 left_out[vectors] = str(error)
-    typed = sources.chosen(arguments)
+    typed = measuring.chosen(arguments)
     for name in _distances(arguments):
         canonical = distances.SOURCES.canonical(name, "--distances")
         source = distances.SOURCES[canonical]
@@ -172,7 +172,7 @@ def _candidates(
 def _confusions(path: str, class_names: list[str]) -> "Confusions":
     """The confusions of a file of any supported kind."""
     from softkin import SoftkinError, audition, predictions
-    from softkin._io.arrays import Archive
+    from softkin._io.numpy_files import Archive
     from softkin.distances.saving import read_confusion
 
     name = Path(path).name

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
-from softkin.cli import choices, running, sources
-from softkin.cli.text import json_text, shown
+from softkin.cli import choices, measuring, running
+from softkin.cli.printing import json_text, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,13 +20,13 @@ DESCRIPTION = f"""\
 Measure how alike classes are and print each class's nearest classes and its smooth label
 (1−α)·one-hot + α·softmax(−β·distance).
 
-{sources.SOURCE}"""
+{measuring.SOURCE}"""
 EXAMPLE = "softkin similarity examples/cifar100.txt --beta 2 --alpha 0.1 --output m/"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the options, with the library's names and defaults."""
-    sources.add_source(command)
+    measuring.add_source(command)
     command.add_argument(
         "--alpha", type=float, default=0.1, help="probability mass on the other classes (default: 0.1)"
     )
@@ -40,7 +40,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="held-out predictions of a network trained on one-hot labels, to say whether smoothing will help",
     )
-    sources.add_measuring(command)
+    measuring.add_measuring(command)
     choices.path(
         command.add_argument(
             "--mix",
@@ -72,7 +72,7 @@ def check(arguments: argparse.Namespace) -> None:
     """Refuse what cannot work before any work is done."""
     from softkin._core import checks
 
-    sources.check(arguments)
+    measuring.check(arguments)
     checks.alpha(arguments.alpha)
     if arguments.beta not in (None, "auto"):
         checks.beta(arguments.beta)
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> None:
     from softkin import SoftkinError, similarity, smoothing
     from softkin.distances import doubts
 
-    read = sources.read(arguments)
+    read = measuring.read(arguments)
     matrix, measured = _mixed(read, arguments.mix)
     baseline = None if arguments.baseline is None else _baseline(arguments.baseline, matrix)
     if measured.similarity is not None and (arguments.beta is not None or arguments.top_m is not None):
@@ -154,7 +154,7 @@ def _weights(mix: list[str]) -> list[tuple[str, float]]:
     return weights
 
 
-def _mixed(read: sources.SourceRead, mix: list[str]) -> "tuple[ClassMatrix, ClassDistances]":
+def _mixed(read: measuring.SourceRead, mix: list[str]) -> "tuple[ClassMatrix, ClassDistances]":
     """The distances of SOURCE, or their mixture with those of --mix."""
     if not mix:
         return read.matrix, read.measured

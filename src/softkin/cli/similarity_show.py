@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin._io import files
-from softkin.cli import choices, running, sources
-from softkin.cli.text import json_text, shown
+from softkin.cli import choices, measuring, running
+from softkin.cli.printing import json_text, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,19 +20,19 @@ rows look wrong: a neighbour that dominates, a class unlike all others, a name w
 other sources. Without CLASS only the rows that look wrong are printed. --report, --picture and --json show the whole
 similarity; --fix and --fixes correct it, and --output saves the result with its corrections.
 
-{sources.SOURCE}"""
+{measuring.SOURCE}"""
 EXAMPLE = "softkin similarity show examples/cifar100.txt fox tank --vectors glove --report similarity.html"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the options, with the library's names and defaults."""
-    sources.add_source(command)
+    measuring.add_source(command)
     command.add_argument("classes", nargs="*", metavar="CLASS", help="classes to show (default: those that look wrong)")
     command.add_argument(
         "--alpha", type=float, help="probability mass on the other classes (default: the file's, or 0.1)"
     )
     command.add_argument("--beta", type=float, help="sharpness of the similarity (default: the file's, or 2)")
-    sources.add_measuring(command)
+    measuring.add_measuring(command)
     command.add_argument("--asymmetric", action="store_true", help="allow distances that differ by direction")
     choices.path(
         command.add_argument(
@@ -76,7 +76,7 @@ def check(arguments: argparse.Namespace) -> None:
     from softkin._core import checks
     from softkin.audition import inspection
 
-    sources.check(arguments)
+    measuring.check(arguments)
     if arguments.alpha is not None:
         checks.alpha(arguments.alpha)
     if arguments.beta is not None:
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
     from softkin._core.names import did_you_mean
     from softkin.audition import inspection
 
-    read = sources.read(arguments)
+    read = measuring.read(arguments)
     names, measured = read.matrix.class_names, read.measured
     unknown = [name for name in arguments.classes if name not in names]
     if unknown:
@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> None:
         print("\n".join(f"Wrote {shown(str(path))}" for path in written), end="\n" if written else "")
 
 
-def _others(read: sources.SourceRead, arguments: argparse.Namespace) -> "dict[str, Tensor]":
+def _others(read: measuring.SourceRead, arguments: argparse.Namespace) -> "dict[str, Tensor]":
     """Distances from other sources, by name: those of --compare-with, or softkin's other word vectors."""
     from softkin import distances
     from softkin.audition import inspection

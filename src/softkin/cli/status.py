@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from softkin.cli.text import json_text
+from softkin.cli.printing import json_text
 
 SUMMARY = "list which runs of a study are done, running, failed or left"
 DESCRIPTION = """\

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softkin._core.names import require
-from softkin.cli import choices, options, running, sources
-from softkin.cli.text import json_text
+from softkin.cli import choices, declaring, measuring, running
+from softkin.cli.printing import json_text
 from softkin.lab.training import CHECKPOINT_EVERY
 
 if TYPE_CHECKING:
@@ -55,19 +55,19 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     recipe = command.add_argument_group("recipe")
     names = "training recipe: one of {} (default: small up to 10,000 training rows, else paper)"
     choices.choose(recipe.add_argument("--recipe"), names, choices.recipes)
-    options.add(recipe, choices.declared(choices.of_recipes))
+    declaring.add(recipe, choices.declared(choices.of_recipes))
     _add_run(command.add_argument_group("run"))
 
 
 def _add_labels(labels: argparse._ArgumentGroup) -> None:
     method = labels.add_argument("--method", default="one-hot", metavar="METHOD")
     choices.choose(method, "training method, see above (default: one-hot)", choices.training_methods, separators="+")
-    options.add(labels, choices.declared(choices.of_methods))
+    declaring.add(labels, choices.declared(choices.of_methods))
     distance = labels.add_argument("--distance")
     words = "class distance: {}, or a file of distances, similarity or a taxonomy (default: words)"
     choices.choose(distance, words, choices.distances, files=True)
-    sources.add_word_options(labels)
-    sources.add_options(labels)
+    measuring.add_word_options(labels)
+    measuring.add_options(labels)
 
 
 def _add_run(run: argparse._ArgumentGroup) -> None:
@@ -91,10 +91,10 @@ def _session(arguments: argparse.Namespace) -> "Session":
 
     return Session(
         **{name: getattr(arguments, name) for name in SESSION},
-        values=options.given(arguments, choices.declared(choices.of_methods)),
+        values=declaring.given(arguments, choices.declared(choices.of_methods)),
         aliases=running.aliases(arguments),
-        distance_options=sources.chosen(arguments),
-        recipe_changes=options.given(arguments, choices.declared(choices.of_recipes)),
+        distance_options=measuring.chosen(arguments),
+        recipe_changes=declaring.given(arguments, choices.declared(choices.of_recipes)),
         trackers=arguments.tracker,
     )
 

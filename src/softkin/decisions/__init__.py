@@ -12,7 +12,7 @@ Every rule has ``fit(logits, labels)``, ``predict(logits)``, ``evaluate(logits, 
 
 # These imports define the order of the registry, and so of every list of rules.
 # isort: off
-from softkin.decisions.base import REGISTRY, Outcome, Rule, load
+from softkin.decisions.rule import REGISTRY, Outcome, Rule, load
 from softkin.decisions.sets import PredictionSets
 from softkin.decisions.abstain import Abstain
 from softkin.decisions.climb import Climb

@@ -12,8 +12,8 @@ from softkin._core import checks
 from softkin._io.files import number
 from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds, confidence, thresholds
-from softkin.decisions.base import Outcome, Rule, information
 from softkin.decisions.rows import Rows, set_apart
+from softkin.decisions.rule import Outcome, Rule, information
 from softkin.decisions.thresholds import CANDIDATES, Selection
 
 TUNING = 0.25  # share of the rows that choose the norm of ``logit-norm``, up to MOST_TUNING
@@ -39,8 +39,10 @@ class Selective(Rule):
         checks.option(self.of, "of", ("answers", "rows"))
         checks.count(self.candidates, "candidates", most=100_000)
 
-    def _choose(self, scores: Tensor, wrong: thresholds.Wrong, wrong_above: Tensor, *, fixed: int = 0) -> None:
-        """Set the threshold that keeps the promise; ``fixed`` as for ``learn_then_test``."""
+    def _choose(
+        self, scores: Tensor, wrong: thresholds.Wrong, wrong_above: Tensor, placed_by: Tensor | None = None
+    ) -> None:
+        """Set the threshold that keeps the promise; ``placed_by``: scores of other rows that place the candidates."""
         n = len(scores)
         self.selection_ = None
         if self.of == "rows":
@@ -52,16 +54,16 @@ class Selective(Rule):
                 )
             self.threshold_ = thresholds.risk_control(scores, wrong_above, self.error)
             return
-        least = thresholds.fewest_rows(self.error, 1 - self.confidence, self.candidates)
+        delta = 1 - self.confidence
+        least = thresholds.fewest_rows(self.error, delta)
         if n < least:
             raise ValueError(
                 f"`error` {self.error:g} with confidence {self.confidence:g} needs at least {least} calibration rows "
-                f"even if no answer is wrong, got {n}; allow more errors, lower `confidence` or `candidates`, or bring "
-                "more rows."
+                f"even if no answer is wrong, got {n}; allow more errors, lower `confidence`, or bring more rows."
             )
-        self.selection_ = thresholds.learn_then_test(
-            scores, wrong, self.error, self.confidence, self.candidates, fixed=fixed
-        )
+        by = scores if placed_by is None else placed_by
+        placed = thresholds.by_coverage(by, n, self.error, delta, self.candidates)
+        self.selection_ = thresholds.tested_in_turn(scores, wrong, self.error, self.confidence, placed)
         chosen = self.selection_.chosen
         self.threshold_ = math.inf if chosen is None else chosen.threshold
         if chosen is None:

@@ -11,10 +11,13 @@ from softkin._io.files import number
 from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds
 from softkin.decisions.abstain import RiskOf, Selective
-from softkin.decisions.base import Outcome
-from softkin.decisions.rows import Rows
+from softkin.decisions.rows import Rows, set_apart
+from softkin.decisions.rule import Outcome
 from softkin.decisions.thresholds import CANDIDATES
 from softkin.distances.trees import Tree
+
+PLACING = 0.1  # share of the rows that place the thresholds, up to MOST_PLACING
+MOST_PLACING = 1000
 
 
 class Climb(Selective, name="climb", title="Climb"):
@@ -24,11 +27,11 @@ class Climb(Selective, name="climb", title="Climb"):
     at or above the winning class whose mass exceeds the threshold θ. The root means no answer, which is −1. An answer
     is wrong if the true class is not below it.
 
-    θ is chosen as in ``thresholds.select``. A row is answered if the mass of its uppermost node exceeds θ, so that mass
-    is the score. Given θ, the rows above it are independent draws from the population above it, whichever node answers
-    each, so the same binomial limits hold. Half of the tested thresholds correspond to evenly spread coverages, half
-    are fixed levels. With ``Tree.flat`` all correspond to coverages, and the rule is ``Abstain``. ``of="rows"`` is
-    conformal risk control: a lower θ only adds answers and lowers nodes, so the loss is monotone.
+    θ is chosen by a fixed sequence of tests, as in ``thresholds.select``. A row is answered if the mass of its
+    uppermost node exceeds θ, so that mass is the score. As the node that answers depends on θ too, the thresholds must
+    not depend on the rows that test them: a tenth of the rows, at most 1,000, places them. With ``Tree.flat`` all rows
+    do both, and the rule is ``Abstain``. ``of="rows"`` is conformal risk control: a lower θ only adds answers and
+    lowers nodes, so the loss is monotone.
 
     Args:
         tree: A tree from ``Tree.from_edges``, ``Tree.from_superclasses`` or ``Tree.from_distances``.
@@ -111,7 +114,13 @@ class Climb(Selective, name="climb", title="Climb"):
             under = torch.arange(is_right.shape[1]) < step[:, None]
             reach[place] = torch.where(under, masses, -torch.inf).amax(dim=1)
         is_flat = len(self.tree) == self.num_classes_ + 1
-        self._choose(top, lambda threshold: reach > threshold, reach, fixed=0 if is_flat else self.candidates // 2)
+        if is_flat or self.of == "rows":
+            self._choose(top, lambda threshold: reach > threshold, reach)
+            return
+        placing, rest = set_apart(len(rows), min(MOST_PLACING, max(1, int(PLACING * len(rows)))), seed=0)
+        masses = torch.cat([self._on_path(p)[0].flatten() for _, p in rows.take(placing).blocks()])
+        top, reach = top[rest], reach[rest]
+        self._choose(top, lambda threshold: reach > threshold, reach, placed_by=masses)
 
     def _check_classes(self) -> None:
         if self.tree.num_classes != self.num_classes_:

@@ -13,8 +13,8 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds, kin
-from softkin.decisions.base import SUPERCLASSES, Outcome, Rule
 from softkin.decisions.rows import Rows, pseudo_uniforms, set_apart
+from softkin.decisions.rule import SUPERCLASSES, Outcome, Rule
 from softkin.decisions.set_scores import SCORES, SLACK, Scoring
 from softkin.similarity import SparseRows
 

@@ -4,6 +4,7 @@ A rule that answers if a score exceeds θ has a coverage, the share of samples a
 those. Choosing θ by the data makes the risk on the same data too optimistic; the guarantees here hold after the choice.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -16,8 +17,8 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin.decisions import bounds
 
-CANDIDATES = 100
-LOG_ODDS = (-3.0, 7.0)  # range of the fixed thresholds: 0.047 to 0.9991
+CANDIDATES = 20
+ENOUGH, LEAST = 2, 50  # the sequence begins with twice the rows that a promise needs without an error, at least 50
 
 Wrong = Callable[[float], Tensor]
 """A function from θ to (N,) booleans: whether the answer that a sample gets at this threshold is wrong"""
@@ -35,7 +36,7 @@ class Threshold:
     risk: float
     """The error rate among the answers; 0 if there are none"""
     bound: float
-    """An upper bound on the population's risk, valid for all candidates at once with the stated confidence"""
+    """An upper bound on the population's risk with the stated confidence, for this threshold alone"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Selection:
     target: float
     confidence: float
     chosen: Threshold | None
-    """The threshold with the largest coverage whose bound is within the target; None if there is none"""
+    """The last threshold before the first whose bound exceeds the target; None if that is the first of all"""
     candidates: list[Threshold]
     """All thresholds from strict to lenient: the risk–coverage curve with its bounds"""
 
@@ -56,9 +57,9 @@ class Selection:
     def __str__(self) -> str:
         limit = f"an error rate of at most {100 * self.target:g} % with confidence {100 * self.confidence:g} %"
         if self.chosen is None:
-            best = min(self.candidates, key=lambda candidate: candidate.bound)
-            lowest = f"{100 * best.bound:.4g} %, above {_digits(best.threshold)}"
-            return f"No threshold keeps {limit}: the lowest bound is {lowest}."
+            first = self.candidates[0]
+            bound = f"{100 * first.bound:.4g} %, above {_digits(first.threshold)}"
+            return f"No threshold keeps {limit}: the strictest has the bound {bound}."
         return (
             f"Answer where the confidence is above {_digits(self.chosen.threshold)}, abstain elsewhere: {limit}. "
             f"Here that answers {100 * self.chosen.coverage:.1f} % of the samples, of which "
@@ -71,17 +72,22 @@ def select(
 ) -> Selection:
     r"""The most lenient threshold that keeps the error rate below ``risk`` with probability ``confidence``.
 
-    Each of the J candidate coverages 1/J, 2/J … 1 has a threshold θ_j: the largest score that is not in its share. With
-    w_j errors among the n_j scores above θ_j, Clopper and Pearson's upper limit at level δ/J, δ = 1 − ``confidence``,
+    J coverages are fixed beforehand, from the least that can be promised anything to 1. Coverage c has the threshold
+    θ_c: the largest score that is not in its share. Among the n_c scores above θ_c, w_c are of wrong answers. From
+    strict to lenient, each threshold is tested at the whole level δ = 1 − ``confidence`` by Clopper and Pearson's limit
 
-    .. math:: b_j = \max\{b : \Pr[\mathrm{Bin}(n_j, b) \le w_j] \ge \delta / J\}
+    .. math:: b_c = \max\{b : \Pr[\mathrm{Bin}(n_c, b) \le w_c] \ge \delta\}
 
-    exceeds the population's error rate above θ_j for all j at once with probability 1 − δ: given θ_j, the n_j samples
-    above it are drawn independently from the population above it. So any choice among the candidates is covered. This
-    is Learn then Test with Bonferroni's correction.
+    and the tests end with the first whose limit exceeds ``risk``; the last that passed is chosen. This is Learn then
+    Test with a fixed sequence: no level is divided among candidates.
 
-    The bound is that of Geifman and El-Yaniv. Their search visits only ⌈log₂ N⌉ thresholds and divides δ by as many,
-    but the visited thresholds depend on the labels; candidates that are fixed beforehand need no assumption about that.
+    Why it holds, for scores without ties. Let R(θ) be the error rate above θ in the population, and let the chosen
+    threshold be wrong, R > ``risk``. Then the first threshold of the sequence with R > ``risk``, call it t, has passed.
+    Let a ≥ t be the nearest point above with R(a) = ``risk``. Which thresholds of the sequence have R > ``risk``
+    depends only on how many scores lie above each such point. Given those numbers, the answers above a are wrong with
+    probability ``risk``, also between two such points, and those between t and a with a larger one, as R(t) > ``risk``.
+    So the errors above t are stochastically at least binomial with probability ``risk``, and pass with probability at
+    most δ. Ties are simulated in the tests.
 
     Args:
         scores: (N,) confidences, such as the winning probabilities.
@@ -91,57 +97,63 @@ def select(
         candidates: J, the number of candidates.
 
     References:
-        Geifman and El-Yaniv, Selective Classification for Deep Neural Networks, 2017, Lemma 3.1 and Algorithm 1;
-        Angelopoulos et al., Learn then Test, 2021, arXiv:2110.01052, Sec. 2.
+        Angelopoulos et al., Learn then Test, 2021, arXiv:2110.01052, Sec. 2 (fixed sequence testing); Geifman and
+        El-Yaniv, Selective Classification for Deep Neural Networks, 2017, Lemma 3.1, for the bound.
 
     Example:
         >>> scores = torch.linspace(0.5, 1, 1000)
         >>> selection = select(scores, scores > 0.6, risk=0.05)
         >>> selection.chosen.coverage, selection.chosen.wrong
-        (0.82, 20)
+        (0.815, 15)
     """
     s = checks.scores(scores, "scores").cpu()
     ok = checks.as_tensor(right, "right").cpu().to(torch.bool)
     if ok.shape != s.shape:
         raise ValueError(f"`right` must be as many as the scores: got {tuple(ok.shape)} for {tuple(s.shape)}.")
     target, level = bounds.share(risk, "risk"), checks.level(confidence)
-    return learn_then_test(s, lambda _: ~ok, target, level, checks.count(candidates, "candidates"))
+    placed = by_coverage(s, len(s), target, 1 - level, checks.count(candidates, "candidates"))
+    return tested_in_turn(s, lambda _: ~ok, target, level, placed)
 
 
-def fewest_rows(error: float, delta: float, candidates: int) -> int:
+def fewest_rows(error: float, delta: float) -> int:
     """The smallest N for which an error rate can be promised, if none of N answers is wrong."""
-    return math.ceil(math.log(delta / candidates) / math.log1p(-error) - 1e-9)
+    return math.ceil(math.log(delta) / math.log1p(-error) - 1e-9)
 
 
-def learn_then_test(
-    scores: Tensor, wrong: Wrong, target: float, level: float, candidates: int, *, fixed: int = 0
-) -> Selection:
-    """``select`` for answers that may themselves depend on the threshold.
+def by_coverage(scores: Tensor, rows: int, target: float, delta: float, candidates: int) -> Tensor:
+    """Thresholds from strict to lenient whose coverages are evenly spread among ``scores``.
 
-    ``fixed`` of the candidates are thresholds that do not depend on the data; the binomial limit holds for those too.
-    If nearly all scores are close to 1, evenly spread coverages leave wide gaps between thresholds.
+    The first coverage has twice the rows, of ``rows`` to be tested, that a promise needs without any error: with fewer,
+    one or two errors among the surest would end the sequence.
     """
-    n, by_coverage = len(scores), candidates - fixed
+    n = len(scores)
+    least = min(1.0, max(LEAST, ENOUGH * fewest_rows(target, delta)) / rows)
     ordered = scores.sort(descending=True).values
-    places = -(-torch.arange(1, by_coverage + 1) * n // by_coverage)
-    # The last candidate answers everything. Either threshold is fixed beforehand, and both have the same errors among
-    # the same rows where all scores are above 0, so testing the one or the other costs no more than one test.
+    places = (torch.linspace(1.0, least, candidates, dtype=torch.float64).flip(0) * n - 1e-9).ceil().long().clamp(1, n)
+    # The last candidate answers everything.
     below_all = 0.0 if float(ordered[-1]) > 0 else -math.inf
-    thresholds = torch.cat([ordered, ordered.new_tensor([below_all])])[places]
-    levels = torch.linspace(*LOG_ODDS, fixed, dtype=torch.float64).sigmoid()
-    thresholds = torch.cat([thresholds, levels]).unique().flip(0)
-    answered = torch.searchsorted(-ordered, -thresholds)  # counts scores strictly above each threshold
-    thresholds, answered = thresholds[answered > 0], answered[answered > 0]
-    errors = torch.tensor([int((wrong(at) & (scores > at)).sum()) for at in thresholds.tolist()])
-    limits = bounds.binomial_limit(errors, answered, (1 - level) / candidates)
+    thresholds: Tensor = torch.cat([ordered, ordered.new_tensor([below_all])])[places].unique().flip(0)
+    return thresholds
+
+
+def tested_in_turn(scores: Tensor, wrong: Wrong, target: float, level: float, placed: Tensor) -> Selection:
+    """Test thresholds ``placed`` from strict to lenient, each at the whole level, until one fails.
+
+    ``wrong`` says which answers are wrong at a threshold. Its answers may themselves depend on the threshold, as those
+    of ``Climb`` do; then ``placed`` must not depend on these rows.
+    """
+    n = len(scores)
+    ordered = scores.sort(descending=True).values
+    answered = torch.searchsorted(-ordered, -placed)  # counts scores strictly above each threshold
+    placed, answered = placed[answered > 0], answered[answered > 0]
+    errors = torch.tensor([int((wrong(at) & (scores > at)).sum()) for at in placed.tolist()])
+    limits = bounds.binomial_limit(errors, answered, 1 - level)
     tested = [
         Threshold(at, m, w, m / n, w / m, bound)
-        for at, m, w, bound in zip(
-            thresholds.tolist(), answered.tolist(), errors.tolist(), limits.tolist(), strict=True
-        )
+        for at, m, w, bound in zip(placed.tolist(), answered.tolist(), errors.tolist(), limits.tolist(), strict=True)
     ]
-    passed = [candidate for candidate in tested if candidate.bound <= target]
-    return Selection(target, level, max(passed, key=lambda candidate: candidate.answered, default=None), tested)
+    passed = list(itertools.takewhile(lambda candidate: candidate.bound <= target, tested))
+    return Selection(target, level, passed[-1] if passed else None, tested)
 
 
 def risk_control(scores: Tensor, wrong_above: Tensor, target: float) -> float:

@@ -9,7 +9,7 @@ from torch import Tensor
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.names import did_you_mean
-from softkin._io import arrays, bundles, files, matrices, tables
+from softkin._io import bundles, files, matrices, numpy_files, tables
 from softkin._io.matrices import ClassMatrix, in_order_of
 from softkin.distances.taxonomy import from_taxonomy
 from softkin.distances.tree_files import NESTED, holds_tree
@@ -95,11 +95,11 @@ def read_weights(path: str | Path, num_classes: int) -> Tensor:
         raise SoftkinError(f"{path} has no known format for weights; those are .npy, .npz and .safetensors.")
     with files.open_file(path) as stream:
         if path.suffix.lower() == ".npz":
-            archive = arrays.Archive(stream, str(path))
+            archive = numpy_files.Archive(stream, str(path))
             key = next((name for name in archive.keys if name in ("weight", "weights")), archive.keys[0])
             array = archive.array(key).all()
         else:
-            array = arrays.ArrayStream(stream, arrays.size_of(stream), str(path)).all()
+            array = numpy_files.ArrayStream(stream, numpy_files.size_of(stream), str(path)).all()
     if array.ndim != 2 or len(array) != num_classes:
         raise SoftkinError(
             f"{path} must hold weights of shape ({num_classes}, d), one row per class, got {array.shape}."

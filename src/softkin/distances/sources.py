@@ -23,10 +23,10 @@ from softkin._core.names import Registry
 from softkin._core.options import Option, united
 from softkin.distances import saving as readers
 from softkin.distances.autoencoder import AutoencoderFit, from_autoencoder
+from softkin.distances.class_means import from_class_means, from_weights
 from softkin.distances.combined import from_similarity
 from softkin.distances.encoders import TEMPLATE, Encoder, from_encoder
 from softkin.distances.images import from_features, from_images
-from softkin.distances.prototypes import from_class_means, from_weights
 from softkin.distances.taxonomy import TaxonomyMeasure, from_taxonomy
 from softkin.distances.tree_files import Edges
 from softkin.distances.words import from_words

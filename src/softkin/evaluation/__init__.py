@@ -7,9 +7,9 @@
 """
 
 from softkin.evaluation.comparison import compare
-from softkin.evaluation.files import Evaluated, evaluate_file
+from softkin.evaluation.detection import out_of_distribution
+from softkin.evaluation.from_files import Evaluated, evaluate_file
 from softkin.evaluation.in_memory import evaluate
-from softkin.evaluation.ood import out_of_distribution
 from softkin.evaluation.results import Compared, Evaluation
 
 __all__ = ["Compared", "Evaluated", "Evaluation", "compare", "evaluate", "evaluate_file", "out_of_distribution"]

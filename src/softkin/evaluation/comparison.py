@@ -1,13 +1,14 @@
 """Paired comparisons of models on the same samples."""
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from softkin import SoftkinError
-from softkin._io.files import number
+from softkin._io.files import Assumption, number
 from softkin.evaluation.results import Compared, Difference
 from softkin.metrics import catalogue, resampling
 from softkin.metrics.measurement import Settings, statistics
@@ -46,14 +47,16 @@ def difference(comparison: Comparison) -> Difference:
 
 
 def aligned(first: Predictions, other: Predictions) -> Predictions:
-    """``other`` in the order of ``first``: by sample ids if both have them, else unchanged; labels must agree."""
+    """``other`` in the order of ``first``: classes by name, samples by ids if both have them; labels must agree."""
     a, b = first.name or "the first model", other.name or "the second model"
     if first.num_classes != other.num_classes:
         raise SoftkinError(
             f"{a} has {first.num_classes} classes and {b} has {other.num_classes}; they cannot be compared."
         )
-    if first.class_names and other.class_names and first.class_names != other.class_names:
-        raise SoftkinError(f"{a} and {b} must have the same classes in the same order, but their class names differ.")
+    matched = other.in_order(first.class_names, a)
+    if matched is not other:
+        warnings.warn(f"{b} has the classes of {a} in another order: matched by name.", Assumption, stacklevel=3)
+    other = matched
     if first.sample_ids is not None and other.sample_ids is not None:
         other = other.take(_order(_listed(first.sample_ids), _listed(other.sample_ids), a, b))
     same_samples(first.known_labels, other.known_labels, a, b)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from softkin._io.files import number
-from softkin.evaluation import ood, sentence
+from softkin.evaluation import detection, sentence
 from softkin.evaluation.results import Described, Evaluation, SettingsData
 from softkin.metrics import binning, catalogue, measurement
 from softkin.metrics.measurement import Measured, Settings
@@ -57,7 +57,7 @@ def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
         "reliability": words["reliability"],
         "metrics": {key: one.to_dict() for key, one in measured.items()},
     }
-    disagreement = ood.spread(predictions)
+    disagreement = detection.spread(predictions)
     if disagreement is not None:
         data["mutual_information"] = disagreement
     return data

@@ -25,7 +25,7 @@ from softkin._core import checks
 from softkin._core.checks import Array
 from softkin.losses import auto_alpha
 from softkin.losses.auto_alpha import Alpha, AutoAlpha, validation_gap
-from softkin.losses.labels import SmoothLabels
+from softkin.losses.label_buffers import SmoothLabels
 from softkin.similarity import Beta, Outputs, SparseRows
 
 if TYPE_CHECKING:
@@ -410,9 +410,14 @@ class ClassSimilarityLoss(SoftLabelCrossEntropy):
         persistent: bool = False,
     ) -> None:
         auto = auto_alpha.requested(alpha)
-        rows = smoothing.checked_similarity(similarity)  # the labels at α = 1, which a loss that moves α scales
+        # A loss that moves α scales the labels at α = 1, which are the similarity itself.
+        labels: Tensor | SparseRows
+        if isinstance(alpha, str | AutoAlpha):
+            labels = smoothing.checked_similarity(similarity)
+        else:
+            labels = smoothing.similarity_labels(similarity, alpha)
         super().__init__(
-            rows if isinstance(alpha, str | AutoAlpha) else smoothing.similarity_labels(rows, alpha),
+            labels,
             alpha=auto,
             weight=weight,
             weight_by=weight_by,

@@ -10,14 +10,14 @@ from softkin._io.files import Assumption
 if TYPE_CHECKING:
     from softkin.predictions.collecting import collect
     from softkin.predictions.container import Predictions, save
-    from softkin.predictions.options import Reading
     from softkin.predictions.reading import from_trainer, load
+    from softkin.predictions.request import Reading
 
 __all__ = ["Assumption", "Predictions", "Reading", "collect", "from_trainer", "load", "save"]
 
 _HOMES = {
     "Predictions": "container",
-    "Reading": "options",
+    "Reading": "request",
     "collect": "collecting",
     "from_trainer": "reading",
     "load": "reading",

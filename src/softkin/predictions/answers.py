@@ -12,7 +12,7 @@ from softkin._core import checks
 from softkin._io import files
 from softkin._io.tables import BLOCK, Table
 from softkin.predictions.blocks import Beside, Block, PredictionFile
-from softkin.predictions.options import Reading
+from softkin.predictions.request import Reading
 
 
 def from_table(table: Table, part: str, beside: Beside, reading: Reading) -> PredictionFile:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._io import bundles, files, roles
-from softkin._io.arrays import Archive, ArrayStream, size_of
+from softkin._io.numpy_files import Archive, ArrayStream, size_of
 from softkin._io.roles import ScoreKind
 from softkin.predictions.blocks import NOTES, SPREAD, Block, PredictionFile
-from softkin.predictions.options import Reading
-from softkin.predictions.tables import choose, kind_by_name
+from softkin.predictions.request import Reading
+from softkin.predictions.score_tables import choose, kind_by_name
 
 ABOUT = ("class_names", *NOTES, "name")
 ALONE = "the array"

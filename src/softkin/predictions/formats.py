@@ -15,7 +15,7 @@ from softkin._io import tables
 
 if TYPE_CHECKING:
     from softkin.predictions.blocks import PredictionFile
-    from softkin.predictions.options import Reading
+    from softkin.predictions.request import Reading
 
 
 @dataclass(frozen=True)

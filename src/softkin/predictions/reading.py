@@ -20,10 +20,10 @@ from softkin._core import checks
 from softkin._io import files, roles
 from softkin._io import tables as table_files
 from softkin._io.roles import ScoreKind
-from softkin.predictions import arrays, formats, inference, tables
+from softkin.predictions import arrays, formats, inference, score_tables
 from softkin.predictions.blocks import Block, LabelNumbers, PredictionFile
 from softkin.predictions.container import Predictions
-from softkin.predictions.options import Reading
+from softkin.predictions.request import Reading
 
 FIRST = 1000  # rows from which the kind of scores is inferred
 
@@ -85,7 +85,7 @@ def open_as(path: str | Path, reading: Reading) -> PredictionFile:
             if form in formats.FORMATS:
                 opened = formats.FORMATS[form].read(file, name, reading)
             else:
-                opened = tables.from_table(table_files.opened_as(form, file, name), reading)
+                opened = score_tables.from_table(table_files.opened_as(form, file, name), reading)
         if labels is None and form == "npy":
             labels = arrays.partner(Path(path))
         opened = replace(opened, renormalise=reading.renormalise)

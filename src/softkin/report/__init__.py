@@ -11,13 +11,17 @@ into a page that needs no network and no server, and saves the dictionary as JSO
 - ``build_inspection``: a similarity of classes
 """
 
+from typing import TYPE_CHECKING, Any
+
 from softkin.report import attach
-from softkin.report.comparison import build_comparison, write_comparison
 from softkin.report.inspector import build_inspection
 from softkin.report.model import build
 from softkin.report.render import write
 from softkin.report.several import build_models
 from softkin.trackers import log_page as log
+
+if TYPE_CHECKING:
+    from softkin.report.studies import build_comparison, write_comparison
 
 __all__ = [
     "attach",
@@ -29,3 +33,11 @@ __all__ = [
     "write",
     "write_comparison",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("build_comparison", "write_comparison"):
+        from softkin.report import studies  # loads the laboratory, which other pages do not need
+
+        return getattr(studies, name)
+    raise AttributeError(f"module 'softkin.report' has no attribute {name!r}")

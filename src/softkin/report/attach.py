@@ -11,7 +11,7 @@ from torch import Tensor
 from softkin import SoftkinError
 from softkin._io import files, roles
 from softkin._io import tables as table_files
-from softkin.lab.data import images as decoding
+from softkin.lab.data import decoding as decoding
 
 Ids = Tensor | Sequence[str] | None
 

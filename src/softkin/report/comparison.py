@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softkin import __version__
 from softkin._core.names import did_you_mean
@@ -11,11 +10,8 @@ from softkin.metrics import catalogue
 from softkin.metrics.catalogue import Metric
 from softkin.metrics.scopes import Claims, Scope
 from softkin.predictions import Predictions
-from softkin.report import curves, mistakes, plain, render
+from softkin.report import curves, data, mistakes
 from softkin.report.data import Column, ComparisonPage, Curves, Method, PooledCells
-
-if TYPE_CHECKING:
-    from softkin.lab.study import StudyFolder, Table
 
 PARTS = ("curves", "sweep", "ood", "histories", "similarity", "verdicts", "pairs", "classes", "agreement")
 """The optional parts of the comparison's data; without a part its section of the page is left out"""
@@ -24,31 +20,13 @@ ALLOWED = (*NEEDED, *PARTS, "source", "notes", "recommendation", "seeds", "class
 SHORT = 24  # letters of a name on a chart
 
 
-def build_comparison(
-    content: "str | Path | StudyFolder | Mapping[str, Any]", *, table: "Table | None" = None
-) -> ComparisonPage:
-    """Everything that the page of a comparison shows; docs/report.md describes each field.
-
-    Args:
-        content: The folder of a study (``softkin compare``), finished or not; or, for results from elsewhere, plain
-            data of the form that ``studies.from_study`` returns.
-        table: The study's table if the caller has it already: computing it costs a bootstrap. By default
-            ``table.json`` is read if it matches the results in the folder, else the table is computed.
-
-    Returns:
-        Plain data for ``report.write``.
-    """
-    if isinstance(content, Mapping):
-        shown = dict(content)
-    else:
-        from softkin.report.studies import from_study  # loads the laboratory, which the page of several models lacks
-
-        shown = from_study(content, table=table)
+def page(shown: Mapping[str, Any]) -> ComparisonPage:
+    """The page's data from plain data, which are checked; ``studies.build_comparison`` describes them."""
     _check(shown)
     names = mistakes.display_names(shown.get("class_names"), shown["num_classes"])
     return {
         "format": "softkin report",
-        "version": plain.VERSION,
+        "version": data.VERSION,
         "kind": "comparison",
         "softkin": __version__,
         "name": shown["name"],
@@ -79,24 +57,6 @@ def build_comparison(
 def _swept() -> list[Metric]:
     """The metrics by which values are judged. The error of the output comes first, because the page opens with it."""
     return sorted(catalogue.shown("select"), key=lambda metric: metric.key != "ece_hist_output")
-
-
-def write_comparison(
-    path: str | Path,
-    content: "str | Path | StudyFolder | Mapping[str, Any]",
-    *,
-    table: "Table | None" = None,
-    force: bool = True,
-) -> tuple[Path, Path]:
-    """Write the page of a comparison, and beside it its data as JSON.
-
-    Args:
-        path: The page's path, which ends in .html.
-        content: A study's folder, or plain data, as for ``build_comparison``.
-        table: The study's table, as for ``build_comparison``.
-        force: Whether to overwrite; True by default, because a study that continues writes its page again.
-    """
-    return render.write(path, build_comparison(content, table=table), force=force)
 
 
 def _with_short_names(methods: Sequence[Method]) -> list[Method]:

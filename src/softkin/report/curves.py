@@ -14,7 +14,7 @@ from softkin.metrics.binned import RootGap
 from softkin.metrics.binning import ReliabilityCurve, equal_width
 from softkin.metrics.resampling import likelihood_band, resampled_band, resampled_sums
 from softkin.metrics.scopes import Pool
-from softkin.report import plain
+from softkin.report import data
 from softkin.report.data import Cells, Sums
 
 CELLS = 300
@@ -27,9 +27,9 @@ def of_pool(pool: Pool) -> Cells:
     """The sums of each cell; counts are integers."""
     curve = binning.curve(pool.scores, pool.hits, equal_width(CELLS))
     return {
-        "count": plain.whole(curve.count),
-        "score_sum": plain.floats(curve.score_sum),
-        "hit_sum": plain.whole(curve.hit_sum),
+        "count": data.whole(curve.count),
+        "score_sum": data.floats(curve.score_sum),
+        "hit_sum": data.whole(curve.hit_sum),
     }
 
 
@@ -50,7 +50,7 @@ def bands(pool: Pool, level: float, *, seed: int) -> dict[str, list[list[Plain]]
     """
     if pool.columns == 1:
         return {
-            str(m): [plain.numbers(end, 6) for end in likelihood_band(RootGap(pool, equal_width(m)), level, 100, seed)]
+            str(m): [data.numbers(end, 6) for end in likelihood_band(RootGap(pool, equal_width(m)), level, 100, seed)]
             for m in BINS
         }
     parts = RootGap(pool, equal_width(CELLS))  # keeps counts, scores and hits apart
@@ -58,7 +58,7 @@ def bands(pool: Pool, level: float, *, seed: int) -> dict[str, list[list[Plain]]
     by_count = {}
     for m in BINS:
         ends = resampled_band(RootGap(pool, equal_width(m)), sums.view(RESAMPLES, 3, m, -1).sum(dim=3), level)
-        by_count[str(m)] = [plain.numbers(end, 6) for end in ends]
+        by_count[str(m)] = [data.numbers(end, 6) for end in ends]
     return by_count
 
 
@@ -69,12 +69,12 @@ def with_bins(pool: Pool, cells: Cells, n_bins: int, level: float, *, seed: int)
         return content
     binned = RootGap(pool, equal_width(n_bins))
     curve = binned.curve()
-    content["bands"][str(n_bins)] = [plain.numbers(end, 6) for end in likelihood_band(binned, level, RESAMPLES, seed)]
+    content["bands"][str(n_bins)] = [data.numbers(end, 6) for end in likelihood_band(binned, level, RESAMPLES, seed)]
     content["exact"] = {
         str(n_bins): {
-            "count": plain.whole(curve.count),
-            "score_sum": plain.floats(curve.score_sum),
-            "hit_sum": plain.whole(curve.hit_sum),
+            "count": data.whole(curve.count),
+            "score_sum": data.floats(curve.score_sum),
+            "hit_sum": data.whole(curve.hit_sum),
         }
     }
     return content

@@ -13,7 +13,7 @@ from softkin._io.files import number
 from softkin.decisions import Abstain, Climb, PredictionSets, Rule, Tree
 from softkin.decisions.rows import set_apart
 from softkin.predictions import Predictions
-from softkin.report import rows
+from softkin.report import sample_rows
 
 ERRORS = (0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
 """The levels of the slider: the error rate of answers, and 1 − the coverage of sets"""
@@ -79,7 +79,7 @@ def build(
             if isinstance(rule, Climb):
                 if listed:
                     nodes = rule.predict(scores[measured], from_probabilities=predictions.are_probabilities)
-                    level["answers"] = rows.packed((nodes + 1).numpy())
+                    level["answers"] = sample_rows.packed((nodes + 1).numpy())
                 level["nodes"] = [[node["node"], node["rows"], node["right"]] for node in outcome.details["by_node"]]
             levels.append(level)
         lines.append({"title": title, "about": about, "levels": levels})

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softkin import __version__
-from softkin.report import matrix, mistakes, plain
+from softkin.report import data, matrix, mistakes
 from softkin.report.data import InspectionPage
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def build_inspection(seen: "Inspection", distances: "Tensor", *, beta: float | N
     rows = [seen.row(k, top=3) for k in range(len(seen.class_names))]
     return {
         "format": "softkin report",
-        "version": plain.VERSION,
+        "version": data.VERSION,
         "kind": "similarity",
         "softkin": __version__,
         "name": "Class similarity",

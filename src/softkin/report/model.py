@@ -18,7 +18,7 @@ from softkin._io.files import number
 from softkin.calibrators import Calibrator, TemperatureScaling
 from softkin.calibrators.held_out import cross_fit
 from softkin.decisions import select
-from softkin.evaluation import in_memory, ood
+from softkin.evaluation import detection, in_memory
 from softkin.evaluation.comparison import difference
 from softkin.evaluation.results import Difference, Evaluation, Verdict
 from softkin.metrics import binning, catalogue
@@ -27,7 +27,7 @@ from softkin.metrics.measurement import VALUES, MeasuredData, Settings, measure,
 from softkin.metrics.resampling import all_compared
 from softkin.metrics.scopes import Claims
 from softkin.predictions import Predictions
-from softkin.report import curves, decisions, matrix, mistakes, plain, rows
+from softkin.report import curves, data, decisions, matrix, mistakes, sample_rows
 from softkin.report.data import About, Abstention, ClassesOfModel, ModelPage, RiskCoverage, Variant
 
 CLASS_BINS = 15
@@ -123,7 +123,7 @@ def build(
         shown += (p.argmax(dim=1) == y).to(torch.int8).argsort(stable=True).tolist()
     return {
         "format": "softkin report",
-        "version": plain.VERSION,
+        "version": data.VERSION,
         "kind": "model",
         "softkin": __version__,
         "name": name or predictions.name or source or "A model",
@@ -144,9 +144,9 @@ def build(
         "variants": variants,
         "calibrators": tried,
         "samples": mistakes.described(shown, y, sample_ids=predictions.sample_ids, images=pictures, texts=words),
-        "rows": rows.encoded([each.probabilities for each in claims], y, predictions.sample_ids),
+        "rows": sample_rows.encoded([each.probabilities for each in claims], y, predictions.sample_ids),
         "similarity": alike,
-        "out_of_distribution": [ood.out_of_distribution(predictions, each) for each in unknown],
+        "out_of_distribution": [detection.out_of_distribution(predictions, each) for each in unknown],
         "mutual_information": evaluated.get("mutual_information"),
         "decisions": decisions.build(predictions, distances=distances, confidence=settings.level, seed=seed),
     }
@@ -264,7 +264,7 @@ def risk_coverage(scores: Tensor, hits: Tensor, *, keep: Sequence[int] = ()) -> 
         chosen = torch.unique(torch.searchsorted(size.to(torch.float64), wanted).clamp_(max=len(size) - 1))
         thresholds, size, right = thresholds[chosen], size[chosen], right[chosen]
     return {
-        "threshold": plain.floats(thresholds),
+        "threshold": data.floats(thresholds),
         "answered": size.tolist(),
         "wrong": [int(total) - round(hit) for total, hit in zip(size.tolist(), right.tolist(), strict=True)],
     }
@@ -279,10 +279,10 @@ def _classes(p: Tensor, y: Tensor) -> ClassesOfModel:
         lines.append([[m, round(c), round(score[m], 6), round(hit[m])] for m, c in enumerate(count) if c])
     instead, truly = mistakes.confusions(p, y)
     return {
-        "answered": plain.whole(answered.count),
-        "score_sum": plain.floats(answered.score_sum, 6),
-        "right": plain.whole(answered.hit_sum),
-        "ece": plain.floats(own.error(), 8),
+        "answered": data.whole(answered.count),
+        "score_sum": data.floats(answered.score_sum, 6),
+        "right": data.whole(answered.hit_sum),
+        "ece": data.floats(own.error(), 8),
         "bins": lines,
         "instead": instead,
         "truly": truly,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from softkin._io import files
-from softkin.report import answers
+from softkin.report import first_screen
 
 SCRIPTS = (
     "page.js",
@@ -52,8 +52,8 @@ def page(data: Mapping[str, Any]) -> str:
         f"script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'",
         "title": html.escape(f"{data['name'][:200]} · softkin"),
         "style": style,
-        "header": answers.header(data),
-        "main": answers.first_screen(data),
+        "header": first_screen.header(data),
+        "main": first_screen.first_screen(data),
         "script": script,
         "data": embedded(data),
     }

@@ -16,9 +16,9 @@ from importlib import resources
 from pathlib import Path
 
 from softkin import SoftkinError
-from softkin.lab.study.outputs import PAGE
 from softkin.lab.study.records import RECORD, STUDY
-from softkin.report.comparison import write_comparison
+from softkin.lab.study.writing import PAGE
+from softkin.report.studies import write_comparison
 
 ADDRESS = "127.0.0.1"  # loopback only; there is no option for another address
 DEEP = 3  # levels of subfolders that are served

@@ -17,7 +17,7 @@ from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import MeasuredData, Settings
 from softkin.predictions import Predictions
-from softkin.report.comparison import build_comparison, column_data, pooled
+from softkin.report.comparison import column_data, page, pooled
 from softkin.report.data import Agreement, CellData, ClassesOfModels, ComparisonPage, TableRow
 from softkin.report.model import check_evaluated
 
@@ -92,7 +92,7 @@ def build_models(
         "classes": _classes(answers, y, first.num_classes, keys, 1 - level),
         "agreement": _agreement(answers, y),
     }
-    return build_comparison(content)
+    return page(content)
 
 
 def _titles(models: Sequence[Predictions]) -> list[str]:

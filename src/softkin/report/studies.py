@@ -1,4 +1,4 @@
-"""A study's folder → the plain data of its comparison."""
+"""A study's folder → the plain data of its comparison, and its page."""
 
 import math
 import re
@@ -15,14 +15,15 @@ from softkin._io.files import number
 from softkin.lab import study
 from softkin.lab.study import Result, StudyFolder, Table
 from softkin.lab.study.advice import values_in_words
-from softkin.lab.study.methods import title
+from softkin.lab.study.columns import title
 from softkin.lab.training.methods import letters
 from softkin.metrics import catalogue, scopes
 from softkin.predictions import Predictions
-from softkin.report import curves, matrix
-from softkin.report.comparison import explained_by, pooled
+from softkin.report import curves, matrix, render
+from softkin.report.comparison import explained_by, page, pooled
 from softkin.report.data import (
     Column,
+    ComparisonPage,
     History,
     Similarity,
     Sweep,
@@ -32,6 +33,41 @@ from softkin.report.data import (
 )
 
 LONGEST_HISTORY = 400  # points of a training curve; more than it has pixels
+
+
+def build_comparison(
+    content: str | Path | StudyFolder | Mapping[str, Any], *, table: Table | None = None
+) -> ComparisonPage:
+    """Everything that the page of a comparison shows; docs/report.md describes each field.
+
+    Args:
+        content: The folder of a study (``softkin compare``), finished or not; or, for results from elsewhere, plain
+            data of the form that ``from_study`` returns.
+        table: The study's table if the caller has it already: computing it costs a bootstrap. By default
+            ``table.json`` is read if it matches the results in the folder, else the table is computed.
+
+    Returns:
+        Plain data for ``report.write``.
+    """
+    return page(content if isinstance(content, Mapping) else from_study(content, table=table))
+
+
+def write_comparison(
+    path: str | Path,
+    content: str | Path | StudyFolder | Mapping[str, Any],
+    *,
+    table: Table | None = None,
+    force: bool = True,
+) -> tuple[Path, Path]:
+    """Write the page of a comparison, and beside it its data as JSON.
+
+    Args:
+        path: The page's path, which ends in .html.
+        content: A study's folder, or plain data, as for ``build_comparison``.
+        table: The study's table, as for ``build_comparison``.
+        force: Whether to overwrite; True by default, because a study that continues writes its page again.
+    """
+    return render.write(path, build_comparison(content, table=table), force=force)
 
 
 def from_study(folder: str | Path | StudyFolder, *, table: Table | None = None) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from softkin import SoftkinError
 from softkin._core.names import Registry, did_you_mean
 from softkin._io import files
-from softkin.word_vectors import store
-from softkin.word_vectors.reading import read_blocks
+from softkin.word_vectors import converted
+from softkin.word_vectors.vector_files import read_blocks
 
 SENTENCES = Path(__file__).parent / "minilm-128d.safetensors"
 GLOVE = Path(__file__).parent / "glove-6b-100d.safetensors"
@@ -149,7 +149,7 @@ class WordVectors(Mapping[str, NDArray[np.floating[Any]]]):
             meant = did_you_mean(str(path), SHIPPED)
             raise SoftkinError(f"{path} could not be read: there is no such file{meant}")
         if files.require_regular(path) > SMALL and only is None and most is None:
-            return StoredWordVectors(store.opened(path, progress=progress), source=path.name)
+            return StoredWordVectors(converted.opened(path, progress=progress), source=path.name)
         words, rows = _selected(path, only, most, progress)
         if not words:
             wanted = " of the requested words" if only is not None else ""
@@ -178,7 +178,7 @@ class SortedWordVectors(WordVectors):
 class StoredWordVectors(WordVectors):
     """Word vectors in a memory-mapped file of the cache, read only where words are looked up."""
 
-    def __init__(self, stored: store.VectorStore, *, source: str) -> None:
+    def __init__(self, stored: converted.VectorStore, *, source: str) -> None:
         self.stored, self.source = stored, source
         self.vectors, self.unit, self.longest = stored.vectors, False, 1
         self._categories = None

@@ -23,8 +23,8 @@ from softkin import SoftkinError
 from softkin._core import progress
 from softkin._io import cache
 from softkin.lab import data
-from softkin.lab.data import catalogue, download
-from softkin.lab.data.catalogue import DataSet, PublishedFile
+from softkin.lab.data import download, published
+from softkin.lab.data.published import DataSet, PublishedFile
 from softkin.word_vectors import WordVectors
 
 
@@ -241,6 +241,7 @@ def test_refusals_and_no_network(site, tmp_path):
         download.fetch("http://127.0.0.1:9/x.bin", tmp_path / "x.bin")
 
 
+@pytest.mark.slow
 def test_a_killed_download_goes_on(site, tmp_path):
     site.files["/x.bin"], site.cuts, site.hold = CONTENT, [2_200_000], threading.Event()
     code = "import sys; from pathlib import Path; from softkin.lab.data import download; download.fetch(sys.argv[1], Path(sys.argv[2]))"
@@ -266,7 +267,7 @@ def offered(site, monkeypatch, name, content, file, **options):
         (PublishedFile(f"{site.url}/{file}", hashlib.md5(content).hexdigest(), len(content)),),
         **options,
     )
-    monkeypatch.setitem(catalogue.DATA_SETS._items, name, entry)
+    monkeypatch.setitem(published.DATA_SETS._items, name, entry)
     return entry
 
 
@@ -283,13 +284,13 @@ def test_a_data_set_by_name_on_first_use(site, monkeypatch, packed_cifar):
     options = {"folder": "cifar-100-python", "members": members}
     offered(site, monkeypatch, "cifar100", content, "cifar-100-python.tar.gz", **options)
     site.cuts = [len(content) // 2]
-    assert catalogue.present("cifar100") is None
+    assert published.present("cifar100") is None
     train = data.load("cifar100", progress=False)
     assert np.array_equal(train.values, images[:40])
     assert train.source == "cifar100"
     assert [asked for _, asked in site.requests] == [None, f"bytes={len(content) // 2}-"]
     place = data.get("cifar100")
-    assert place == cache.folder() / "data" / "cifar-100-python" == catalogue.present("cifar100")
+    assert place == cache.folder() / "data" / "cifar-100-python" == published.present("cifar100")
     assert sorted(file.name for file in place.iterdir()) == ["meta", "test", "train"]
     assert len(data.split("cifar100").test) == 20
     assert len(site.requests) == 2  # what is there is not fetched again
@@ -315,7 +316,7 @@ def test_by_hand_where_there_is_no_network(site, monkeypatch, packed_cifar):
         site, monkeypatch, "cifar100", content, "cifar-100-python.tar.gz", folder="cifar-100-python", members=members
     )
     file = PublishedFile("http://127.0.0.1:9/cifar-100-python.tar.gz", entry.files[0].md5, len(content))
-    monkeypatch.setitem(catalogue.DATA_SETS._items, "cifar100", DataSet("", (file,), "cifar-100-python", members))
+    monkeypatch.setitem(published.DATA_SETS._items, "cifar100", DataSet("", (file,), "cifar-100-python", members))
     place = cache.folder() / "downloads" / "cifar-100-python.tar.gz"
     with pytest.raises(SoftkinError) as caught:
         data.load("cifar100")
@@ -349,13 +350,13 @@ def test_tiny_imagenet_fashion_mnist_and_vectors(site, monkeypatch, shared_data,
         content = gzip.compress(bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes())
         site.files[f"/{name}"] = content
         files.append(PublishedFile(f"{site.url}/{name}", hashlib.md5(content).hexdigest()))
-    monkeypatch.setitem(catalogue.DATA_SETS._items, "fashion-mnist", DataSet("", tuple(files), "fashion-mnist"))
+    monkeypatch.setitem(published.DATA_SETS._items, "fashion-mnist", DataSet("", tuple(files), "fashion-mnist"))
     assert len(data.load("fashion-mnist", split="test")) == 2
 
     vectors = bz2.compress(b"2 3\ncat 1 2 3\nENTITY/Cat 4 5 6\n")
     site.files["/enwiki_20180420_100d.txt.bz2"] = vectors
     monkeypatch.setitem(
-        catalogue.DATA_SETS._items,
+        published.DATA_SETS._items,
         "wikipedia2vec",
         DataSet("", (PublishedFile(f"{site.url}/enwiki_20180420_100d.txt.bz2"),)),
     )
@@ -366,7 +367,7 @@ def test_tiny_imagenet_fashion_mnist_and_vectors(site, monkeypatch, shared_data,
 
 def test_the_published_addresses_and_checksums():
     """As the publishers state them: a typing mistake here would only show where there is a network."""
-    entry = catalogue.DATA_SETS["cifar100"]
+    entry = published.DATA_SETS["cifar100"]
     assert entry.files[0].url == "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz"
     assert entry.files[0].md5 == "eb9058c3a382ffc7106e4002c42a8d85"
     assert entry.members == {
@@ -374,26 +375,27 @@ def test_the_published_addresses_and_checksums():
         "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
         "meta": "7973b15100ade9c7d40fb424638fde48",
     }
-    tiny = catalogue.DATA_SETS["tiny-imagenet"].files[0]
+    tiny = published.DATA_SETS["tiny-imagenet"].files[0]
     assert (tiny.url, tiny.md5) == (
         "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
         "90528d7ca1a48142e341f4ef8d21d0de",
     )
-    assert catalogue.DATA_SETS["wikipedia2vec"].files[0].url == (
+    assert published.DATA_SETS["wikipedia2vec"].files[0].url == (
         "http://wikipedia2vec.s3.amazonaws.com/models/en/2018-04-20/enwiki_20180420_100d.txt.bz2"
     )
     with pytest.raises(ValueError, match="got 'cifar-1000'; did you mean 'cifar-100'"):
         data.get("cifar-1000")
-    assert catalogue.DATA_SETS.canonical("CIFAR-100") == "cifar100"
+    assert published.DATA_SETS.canonical("CIFAR-100") == "cifar100"
 
 
+@pytest.mark.slow
 def test_two_processes_fetch_once(site, packed_cifar):
     content, members, _ = packed_cifar
     site.files["/cifar-100-python.tar.gz"] = content
     site.wait = threading.Event()
     code = f"""
 from softkin.lab.data import catalogue
-from softkin.lab.data.catalogue import DataSet, PublishedFile
+from softkin.lab.data.published import DataSet, PublishedFile
 file = PublishedFile("{site.url}/cifar-100-python.tar.gz", "{hashlib.md5(content).hexdigest()}", {len(content)})
 catalogue.DATA_SETS._items["cifar100"] = DataSet("", (file,), "cifar-100-python", {members!r})
 print("ready", flush=True)

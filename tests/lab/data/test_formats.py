@@ -19,7 +19,7 @@ from PIL import Image
 from data_files import cifar100_folder, png, python2_pickle, rows, tar_of, tiny_imagenet_tree
 from softkin import SoftkinError
 from softkin.lab import data
-from softkin.lab.data import text
+from softkin.lab.data import word_counts
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 
@@ -117,6 +117,7 @@ def test_damaged_cifar_files(few, tmp_path):
             data.load(folder)
 
 
+@pytest.mark.slow
 def test_tiny_imagenet_tree_zip_and_parquet(shared_data, tmp_path):
     there = shared_data / "tiny-imagenet"
     table = pq.read_table(there / "train-subset-00000-of-00001.parquet")
@@ -252,7 +253,7 @@ def test_text_in_parquet_csv_and_jsonl(shared_data, tmp_path):
     assert train.class_names == ["card_arrival", "exchange_rate"]
     assert train.texts == [row["text"] for row in cut if row["split"] == "train"]
     assert train.values.dtype == np.uint8
-    assert np.array_equal(train.values, text.counts(train.texts))
+    assert np.array_equal(train.values, word_counts.counts(train.texts))
     assert len({value.digest for value in loaded.values()}) == 1
     assert len(data.load(tmp_path / "t.csv", split="test")) == sum(row["split"] == "test" for row in cut)
     # A folder of one file for each part, and labels that are numbers.
@@ -291,18 +292,6 @@ def test_a_label_is_the_same_class_in_every_file(tmp_path):
     assert test.class_names == ["0", "1", "2", "other"] == data.load(tmp_path).class_names
     assert test.labels.tolist() == [2, 1, 3]
     assert np.bincount(data.load(tmp_path).labels).tolist() == [10, 10, 10]
-
-
-def test_hashed_words_against_a_plain_count():
-    import zlib
-
-    texts = ["Set an alarm, an ALARM!", "", "naïve café’s " * 300]
-    expected = np.zeros((3, 4096), dtype=int)
-    for row, words in enumerate([["set", "an", "alarm", "an", "alarm"], [], ["naïve", "café's"] * 300]):
-        for word in words:
-            expected[row, zlib.crc32(word.encode()) % 4096] += 1
-    assert np.array_equal(text.counts(texts), expected.clip(max=255))
-    assert text.counts(texts)[2].max() == 255
 
 
 def test_clincs_out_of_scope_is_not_a_class(shared_data, tmp_path):
@@ -481,6 +470,7 @@ def hub(few, tmp_path):
     server.server_close()
 
 
+@pytest.mark.slow
 def test_a_name_of_the_hub(hub, tmp_path):
     import os
 

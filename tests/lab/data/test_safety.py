@@ -11,7 +11,7 @@ import pytest
 from data_files import python2_pickle
 from softkin import SoftkinError
 from softkin.lab import data
-from softkin.lab.data import archives, pickles
+from softkin.lab.data import archives, cifar
 
 
 class Runs:
@@ -82,7 +82,7 @@ def test_only_arrays_of_numbers_and_plain_containers(tmp_path):
             "deep": [{"a": (1, None)}],
         }
         path.write_bytes(pickle.dumps(content, protocol=protocol))
-        loaded = pickles.read(path)
+        loaded = cifar.read(path)
         assert np.array_equal(loaded["data"], array)
         assert np.array_equal(loaded["big"], array.T)
         assert loaded["raw"] == b"\xff\x00"
@@ -99,7 +99,7 @@ def test_only_arrays_of_numbers_and_plain_containers(tmp_path):
     ):
         path.write_bytes(pickle.dumps(content, protocol=2))
         with pytest.raises(SoftkinError, match="was refused as a pickle of arrays"):
-            pickles.read(path)
+            cifar.read(path)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_pickles_of_other_kinds_are_refused(tmp_path, content):
     path = tmp_path / "p"
     path.write_bytes(content)
     with pytest.raises(SoftkinError, match="p was refused as a pickle of arrays|must hold a dictionary"):
-        pickles.read(path)
-    assert pickles._ALLOWED["numpy", "ndarray"]._name == "ndarray"
+        cifar.read(path)
+    assert cifar._ALLOWED["numpy", "ndarray"]._name == "ndarray"
 
 
 def tar(path, *members):

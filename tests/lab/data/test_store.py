@@ -18,7 +18,7 @@ from data_files import png
 from softkin import SoftkinError
 from softkin._io import cache, files
 from softkin.lab import data
-from softkin.lab.data import images, labelled, store
+from softkin.lab.data import decoding, labelled, store
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def no_work(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("this should have come from the cache")
 
-    monkeypatch.setattr(images, "_decode", refuse)
+    monkeypatch.setattr(decoding, "_decode", refuse)
     monkeypatch.setattr(cache, "_file_digest", refuse)
 
 
@@ -69,12 +69,12 @@ def test_images_are_decoded_side_by_side(table, monkeypatch, cifar100):
     """After the first image, 199 come in four tasks; each waits until another is under way too."""
     meeting = threading.Barrier(2)
 
-    def met(batch, size, expected, *, decode=images._decode):
+    def met(batch, size, expected, *, decode=decoding._decode):
         if len(batch) > 1:
             meeting.wait(20)
         return decode(batch, size, expected)
 
-    monkeypatch.setattr(images, "_decode", met)
+    monkeypatch.setattr(decoding, "_decode", met)
     assert np.array_equal(data.load(table).values, cifar100[0][:200])
 
 
@@ -171,6 +171,7 @@ def test_an_entry_that_was_copied_is_checked_once_and_trusted(table, monkeypatch
     assert checked == [1]
 
 
+@pytest.mark.slow
 def test_processes_at_once_decode_once_and_agree(table, tmp_path):
     log = tmp_path / "decoded"
     code = f"""
@@ -199,6 +200,7 @@ print(data.load(sys.argv[1], progress=False).digest)
     assert len(entries()) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_decoding_leaves_no_half_entry(table):
     code = f"""
 import os, signal
@@ -290,6 +292,7 @@ for source, size in ((images, 960), (features, None)):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak of memory from /proc")
 def test_decoding_streams(table, tmp_path):
     """Hundreds of MiB of values pass through far less memory."""

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from softkin import metrics
-from softkin.lab.study import advice, methods
+from softkin.lab.study import advice, columns
 from softkin.lab.study.advice import failed_trainings, recommend, values_in_words
-from softkin.lab.study.tables import Cell, Row
+from softkin.lab.study.tabulation import Cell, Row
 from softkin.losses.auto_alpha import what_a_gap_implies
 from softkin.metrics.intervals import gap_and_error
 from softkin.predictions import Predictions
@@ -38,7 +38,7 @@ def row(method, hist, nll, accuracy, *, marks="", gap=0.0, n=5, std=(0.0, 0.0, 0
             ("ece_hist", "nll", "accuracy"), (hist, nll, accuracy), "hna", std, strict=True
         )
     }
-    return Row(method, methods.title(method), {**cells, "signed_gap": cell(gap, "-", 0.01)})
+    return Row(method, columns.title(method), {**cells, "signed_gap": cell(gap, "-", 0.01)})
 
 
 PATTERN = [value / 10**0.5 * 2 for value in (-2, -1, 0, 1, 2)]  # mean 0, standard deviation 1
@@ -249,7 +249,7 @@ def test_a_gap_within_two_deviations_is_chance():
 def test_a_training_that_failed_is_named_once():
     def of(method, accuracies):
         cells = {"accuracy": Cell(fmean(accuracies), std=0.1, n=len(accuracies), values=tuple(accuracies))}
-        return Row(method, methods.title(method), cells)
+        return Row(method, columns.title(method), cells)
 
     rows = [of("one-hot", [0.82, 0.83, 0.81]), of("uniform", [0.83, 0.1, 0.84]), of("uniform+ts", [0.83, 0.1, 0.84])]
     assert failed_trainings(rows, (5, 6, 7)) == [
@@ -257,6 +257,9 @@ def test_a_training_that_failed_is_named_once():
         "a lower learning rate may help."
     ]
     assert failed_trainings([of("one-hot", [0.1])], (0,)) == []
+    # Below half of the median, not at half of it.
+    assert failed_trainings([of("one-hot", [0.8, 0.8, 0.4])], (0, 1, 2)) == []
+    assert "of seed 2 (39.9 %)" in failed_trainings([of("one-hot", [0.8, 0.8, 0.399])], (0, 1, 2))[0]
     assert failed_trainings([of("one-hot", [0.0, 0.0])], (0, 1)) == []
 
 

@@ -147,6 +147,7 @@ def _start(folder, others):
     (folder / "claims").mkdir(exist_ok=True)
 
 
+@pytest.mark.slow
 def test_four_processes_start_a_study_in_a_new_folder_at_once(tmp_path):
     context = multiprocessing.get_context("fork")
     for place in range(25):
@@ -169,6 +170,7 @@ def _claim(folder, others, seeds):
         os._exit(7)
 
 
+@pytest.mark.slow
 def test_of_two_studies_that_start_at_once_in_one_folder_one_is_refused(tmp_path):
     context = multiprocessing.get_context("fork")
     for place in range(15):

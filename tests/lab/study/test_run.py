@@ -17,8 +17,8 @@ from softkin import SoftkinError, distances, predictions, report, similarity
 from softkin._io import files
 from softkin.cli import main
 from softkin.lab import data, study
-from softkin.lab.study import outputs
 from softkin.lab.study import perform as perform_module
+from softkin.lab.study import writing
 from softkin.lab.study.advice import implied
 from softkin.lab.study.claims import Claims
 from softkin.lab.study.plan import Plan
@@ -28,8 +28,8 @@ from softkin.lab.training import loop
 from softkin.predictions import Predictions
 from study_parts import quick, without_pictures  # noqa: F401  a fixture
 
-pytestmark = pytest.mark.usefixtures("without_pictures")
-DRAW, WRITE_PAGE = outputs.draw, report.write_comparison  # before the fixture below replaces them
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
+DRAW, WRITE_PAGE = writing.draw, report.write_comparison  # before the fixture below replaces them
 FORK = multiprocessing.get_context("fork")  # a child begins at once, where a new Python takes seconds to import torch
 
 
@@ -120,7 +120,7 @@ def test_figures_of_what_has_no_class(tmp_path):
     DRAW(study.StudyFolder(tmp_path / "s"))
     drawn = (tmp_path / "s" / "figures" / "ood-1.svg").read_text()
     assert "out of distribution: gaussian" in drawn
-    assert (tmp_path / "s" / "figures" / "ood-0.svg") in outputs.written(tmp_path / "s")
+    assert (tmp_path / "s" / "figures" / "ood-0.svg") in writing.written(tmp_path / "s")
 
 
 def test_records_say_all(done):
@@ -133,7 +133,7 @@ def test_records_say_all(done):
         result
     )
     assert [trial["values"]["beta"] for trial in result["tried"]] == [1.0, 4.0]
-    best = min(result["tried"], key=lambda trial: trial["validation"]["nll"])
+    best = min(result["tried"], key=lambda trial: trial["validation"]["nll"]["value"])
     assert result["chosen"] == best["run"]
     assert result["values"] == best["values"]
     assert result["effective_target"].startswith("class-similarity smoothing, α = 0.1, β = ")
@@ -478,7 +478,7 @@ def test_each_record_is_read_once(done, tmp_path, monkeypatch):
         return real(path)
 
     monkeypatch.setattr(files, "sha256_of_file", counted)
-    monkeypatch.setattr(outputs, "draw", DRAW)
+    monkeypatch.setattr(writing, "draw", DRAW)
     (folder / "table.json").unlink()
     study.finish(folder, write_page=WRITE_PAGE)
     assert (folder / "report.html").exists()

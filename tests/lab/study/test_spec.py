@@ -4,7 +4,7 @@ import pytest
 
 from softkin import SoftkinError, similarity, smoothing
 from softkin.lab.study import StudySpec
-from softkin.lab.study.methods import PAPER
+from softkin.lab.study.columns import PAPER
 from softkin.lab.study.spec import digest_of
 from softkin.lab.training.methods import METHODS, Method
 from softkin.losses import ClassSimilarityLoss

@@ -16,7 +16,7 @@ from softkin.lab import study, suites
 from softkin.lab.study.perform import resolve
 from study_parts import quick, sweep_of, without_pictures  # noqa: F401  a fixture
 
-pytestmark = pytest.mark.usefixtures("without_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 NETWORK = """
 import pathlib
 from torch import nn

@@ -77,6 +77,7 @@ methods = ["one-hot"]
 """
 
 
+@pytest.mark.slow
 def test_a_suite_runs_with_what_its_studies_need(tmp_path, capsys):
     path = tmp_path / "mine.toml"
     path.write_text(SMALL)

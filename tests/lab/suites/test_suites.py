@@ -10,9 +10,11 @@ import pytest
 from softkin import SoftkinError
 from softkin.cli import main
 from softkin.lab import suites
-from softkin.lab.study import measure, tables
+from softkin.lab.study import measure, tabulation
+from softkin.lab.suites.printed import METRICS, SCALES
 from softkin.lab.suites.runs import recipe_in_words
-from softkin.lab.suites.spec import METRICS, SCALES
+
+pytestmark = pytest.mark.slow
 
 METHODS = ("one-hot", "ts", "uniform", "mixup", "dir-odir", "ets", "l1", "l2", "ae", "we")
 
@@ -254,7 +256,7 @@ def _few_draws():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measure, "OF_RESULTS", replace(measure.OF_RESULTS, draws=4))
         running = sys.modules["softkin.lab.study.run"]  # as an attribute that name is the function
-        patch.setattr(running, "table", lambda folder: tables.table(folder, resamples=2))
+        patch.setattr(running, "table", lambda folder: tabulation.table(folder, resamples=2))
         patch.setattr(running, "write", lambda folder, table, write_page: None)
         yield
 

@@ -51,6 +51,7 @@ def same(first, second):
     return all(torch.equal(a[name], b[name]) for name in a)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one-hot", "uniform", "mixup", "cutmix", "focal", "margin", "online"])
 def test_the_loss_falls_on_real_digits(split, name):
     trained = fit(split, models.build("small", num_classes=10, input_shape=(1, 8, 8), seed=0), method=name, epochs=15)
@@ -60,6 +61,7 @@ def test_the_loss_falls_on_real_digits(split, name):
     assert trained.effective_target == Method(name).effective_target(10)
 
 
+@pytest.mark.slow
 def test_the_loss_falls_on_real_images_of_cifar(cifar100):
     images, labels, names = cifar100
     train = Labelled(images[:64], labels[:64], names, "CIFAR-100", "images", np.arange(64), "64")

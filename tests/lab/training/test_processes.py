@@ -11,6 +11,8 @@ import torch
 import training_process
 from places import TESTS
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = TESTS / "training_process.py"
 METHOD = "online+mixup"  # which keeps the most state: a table of labels, a mixing of its own, dropout, batch statistics
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from softkin import SoftkinError
-from softkin.lab.data import images
+from softkin.lab.data import decoding
 from softkin.lab.data.source import WHOLE, DataSource, canonical, is_part
 from softkin.lab.data.store import Content
-from softkin.lab.data.wordnet import lines_of, named
+from softkin.lab.data.synsets import lines_of, named
 
-_SUFFIXES = tuple(sorted(images.SUFFIXES))
+_SUFFIXES = tuple(sorted(decoding.SUFFIXES))
 
 Classes = tuple[list[str], list[tuple[str, int]]]
 """Class names, and a pair of path and class for each image."""
@@ -115,7 +115,7 @@ def _source(
         if not own:
             raise SoftkinError(f"{path}: part {part} must hold images, got none.")
         encoded = ((file, Path(file)) for file, _ in own)
-        chunks = images.decoded(encoded, total=len(own), size=size, progress=progress)
+        chunks = decoding.decoded(encoded, total=len(own), size=size, progress=progress)
         return Content(np.array([k for _, k in own], dtype=np.int64), names, "images", chunks)
 
     return DataSource(words, path, files, list(parts), read)

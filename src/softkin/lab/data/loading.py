@@ -1,5 +1,6 @@
 """Load labelled data of any known format: recognise the format and call its reader."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,44 @@ from softkin._core import checks
 from softkin._core.names import did_you_mean
 from softkin._io import cache, files
 from softkin._io import tables as table_files
-from softkin.lab.data import archives, arrays, catalogue, cifar, folders, hub, idx, images, objects, store, tables
+from softkin.lab.data import archives, cifar, decoding, folders, given, idx, labelled_tables, npz, published, store
 from softkin.lab.data.labelled import Labelled, Samples, stored
 from softkin.lab.data.source import OUT_OF_SCOPE, DataSource, canonical, chosen
 from softkin.lab.data.store import Content
+
+CONVERTED = "refs/convert/parquet"  # where the hub keeps a parquet copy of data sets in other forms
+WANTED = ["*.parquet", "*.csv", "*.jsonl", "words.txt"]
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def is_name(text: str) -> bool:
+    """Whether ``text`` can be the name of a data set on the hub: owner/name."""
+    return _NAME.fullmatch(text) is not None and Path(text).suffix.lower() not in {".parquet", ".csv", ".jsonl", ".npz"}
+
+
+def get(name: str) -> Path:
+    """The folder of a data set's files, downloaded by huggingface_hub into its own cache."""
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+    except ImportError as error:
+        raise SoftkinError(
+            f"{name} could not be read: there is no such file or folder, and for a data set of the Hugging Face hub "
+            "huggingface_hub is needed: pip install huggingface_hub."
+        ) from error
+    tried = f"{name} could not be read: there is no such file or folder, and"
+    try:
+        path = Path(snapshot_download(name, repo_type="dataset", allow_patterns=WANTED))
+        if not any(path.rglob("*.parquet")) and not any(path.rglob("*.csv")) and not any(path.rglob("*.jsonl")):
+            path = Path(snapshot_download(name, repo_type="dataset", revision=CONVERTED, allow_patterns=WANTED))
+    except RepositoryNotFoundError as error:
+        raise SoftkinError(f"{tried} the Hugging Face hub knows no public data set of that name.") from error
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise SoftkinError(f"{tried} the Hugging Face hub could not be reached: {first}") from error
+    return path
+
 
 UNPACKED = ("cifar-100-python", "cifar-10-batches-py", "tiny-imagenet-200")  # archives that people often keep unpacked
 
@@ -59,8 +94,8 @@ def read(source: DataSource, part: str, size: int | None, progress: bool | None)
     """One part of a recognised source, read from the cache if it is there."""
     if size is not None:
         checks.count(size, "size")
-        if size > images.LARGEST:
-            raise ValueError(f"`size` must be at most {images.LARGEST} pixels, got {size}.")
+        if size > decoding.LARGEST:
+            raise ValueError(f"`size` must be at most {decoding.LARGEST} pixels, got {size}.")
     if source.ready is not None:
         return _resized_at_once(source.ready, size)
 
@@ -97,7 +132,7 @@ def _resized(content: Content, size: int | None) -> Content:
 
     def chunks() -> Iterator[NDArray[Any]]:
         for chunk in content.chunks:
-            yield images.resized(chunk, size, peak=content.peak)
+            yield decoding.resized(chunk, size, peak=content.peak)
 
     return replace(content, chunks=chunks())
 
@@ -107,7 +142,7 @@ def _resized_at_once(samples: Samples, size: int | None) -> Samples:
         return samples
     if samples.kind != "images":
         raise ValueError(f"`size` must be left out, since {samples.source} holds {samples.kind}.")
-    values: NDArray[np.uint8] = images.resized(samples.values, size, peak=samples.peak)
+    values: NDArray[np.uint8] = decoding.resized(samples.values, size, peak=samples.peak)
     digest = files.sha256(f"{samples.digest} at {size} pixels".encode())
     return replace(samples, values=values, digest=digest)
 
@@ -115,9 +150,9 @@ def _resized_at_once(samples: Samples, size: int | None) -> Samples:
 def recognise(source: Any, *, progress: bool | None = None) -> DataSource:
     """The source that ``source`` describes; a named data set that is missing is downloaded."""
     if isinstance(source, Samples):
-        return arrays.ready(source)
+        return npz.ready(source)
     if not isinstance(source, str | Path):
-        return objects.source(source)
+        return given.source(source)
     path = files.expanded(source)
     with files.reading(path, "data"):
         if path.is_dir():
@@ -138,7 +173,7 @@ def _folder(path: Path) -> DataSource:
         return source
     source = cifar.source(path) or idx.source(path)
     if source is None and not folders.hold_images(path):  # a table among class folders describes them
-        source = tables.folder_source(path) or arrays.folder_source(path)
+        source = labelled_tables.folder_source(path) or npz.folder_source(path)
     return source or folders.class_folders(path)
 
 
@@ -151,9 +186,9 @@ def _file(path: Path, progress: bool | None) -> DataSource:
         except SoftkinError as error:
             raise SoftkinError(f"{path}: {error}") from error
     if suffix == ".npz":
-        return arrays.npz_source(path)
+        return npz.npz_source(path)
     if table_files.form_of(path) is not None:
-        return tables.file_source(path)
+        return labelled_tables.file_source(path)
     if "idx1-ubyte" in path.name or "idx3-ubyte" in path.name:
         raise SoftkinError(f"{path} is one file of a data set; pass the folder, {path.parent}.")
     raise SoftkinError(
@@ -169,18 +204,18 @@ def is_known_file(path: Path) -> bool:
 
 def check(name: str) -> None:
     """Refuse a text that is no file, folder or data set name, without reading or downloading anything."""
-    if files.expanded(name).exists() or name == "digits" or name in catalogue.DATA_SETS or hub.is_name(name):
+    if files.expanded(name).exists() or name == "digits" or name in published.DATA_SETS or is_name(name):
         return
-    hint = did_you_mean(name, ["digits", *catalogue.DATA_SETS.spellings])
+    hint = did_you_mean(name, ["digits", *published.DATA_SETS.spellings])
     raise SoftkinError(f"{name} could not be read: there is no such file or folder, and no data set of that name{hint}")
 
 
 def _name(name: str, progress: bool | None) -> DataSource:
     check(name)
     if name == "digits":
-        return arrays.ready(arrays.digits())
-    if name in catalogue.DATA_SETS:
-        if catalogue.entry(name).folder is None:
+        return npz.ready(npz.digits())
+    if name in published.DATA_SETS:
+        if published.entry(name).folder is None:
             raise SoftkinError(f"{name} holds word vectors, not samples; pass its file as vectors (--vectors).")
-        return replace(_folder(catalogue.get(name, progress=progress)), words=name)
-    return replace(_folder(hub.get(name)), words=name)
+        return replace(_folder(published.get(name, progress=progress)), words=name)
+    return replace(_folder(get(name)), words=name)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._io import files
-from softkin.lab.data import images, loading
+from softkin.lab.data import decoding, loading
 from softkin.lab.data.labelled import Samples
 from softkin.lab.data.source import OUT_OF_SCOPE, chosen, official
 
@@ -46,7 +46,7 @@ def out_of_distribution(
     if like.kind == "images":
         shape = like.values.shape[1:]
         if values.shape[1:] != shape or other.peak != like.peak:
-            values = images.fitted(values, shape, peak=other.peak, new_peak=like.peak)
+            values = decoding.fitted(values, shape, peak=other.peak, new_peak=like.peak)
             digest = files.sha256(f"{other.digest} as {shape} to {like.peak}".encode())
             other = replace(other, digest=digest)
     elif values.shape[1:] != like.values.shape[1:]:

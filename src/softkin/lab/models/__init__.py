@@ -20,11 +20,7 @@ from softkin._core.modes import evaluating
 from softkin._core.names import Registry, did_you_mean
 from softkin._core.randomness import seeded
 from softkin.distances.autoencoder import autoencoder
-from softkin.lab.models.densenet import densenet161
-from softkin.lab.models.resnet import resnet18, resnet34, wrn50_2
-from softkin.lab.models.small import mlp, small
-from softkin.lab.models.text import bag_of_words
-from softkin.lab.models.wrn import wrn
+from softkin.lab.models.networks import bag_of_words, densenet161, mlp, resnet18, resnet34, small, wrn, wrn50_2
 
 __all__ = [
     "NETWORKS",

@@ -14,7 +14,7 @@ from softkin.lab.study.folder import Result, StudyFolder, results
 from softkin.lab.study.records import Kept, Records, keep, kept_in
 from softkin.lab.study.run import finish, run
 from softkin.lab.study.spec import StudySpec
-from softkin.lab.study.tables import Cell, Column, Row, Table, table
+from softkin.lab.study.tabulation import Cell, Column, Row, Table, table
 from softkin.lab.study.worker import Standing, standing, work
 
 __all__ = [

@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from softkin import predictions
-from softkin.lab.study import methods as registry
+from softkin.lab.study import columns as registry
 from softkin.lab.study import significance
 from softkin.lab.study.folder import Result, StudyFolder
 from softkin.lab.study.significance import Verdict
@@ -18,7 +18,7 @@ from softkin.metrics.intervals import gap_and_error
 from softkin.predictions import Predictions
 
 if TYPE_CHECKING:
-    from softkin.lab.study.tables import Cell, Column, Row
+    from softkin.lab.study.tabulation import Cell, Column, Row
 
 
 TIE = "≈"

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softkin.lab import models, training
-from softkin.lab.study import methods as registry
+from softkin.lab.study import columns as registry
 from softkin.lab.study.perform import one_thread, resolve
 from softkin.lab.study.plan import Job, Plan, shortened
 from softkin.lab.study.records import Kept, Records
 from softkin.lab.study.spec import StudySpec
-from softkin.lab.training.run import TrainingRun
+from softkin.lab.training.training_run import TrainingRun
 
 STEPS = 12  # optimizer steps that are timed, after as many for warm-up
 RESULT = 0.5  # seconds for choosing, calibrating and measuring, which is little beside a training

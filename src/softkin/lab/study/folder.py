@@ -8,7 +8,7 @@ from softkin import predictions
 from softkin.lab.study.claims import Claims
 from softkin.lab.study.plan import Plan
 from softkin.lab.study.records import Record, Records, kept_in, measured
-from softkin.lab.training.run import Unknown
+from softkin.lab.training.training_run import Unknown
 from softkin.metrics.measurement import Measured
 from softkin.predictions import Predictions
 

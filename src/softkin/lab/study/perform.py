@@ -19,14 +19,14 @@ from softkin._core import checks
 from softkin._io import cache
 from softkin.lab import data, models, training
 from softkin.lab.data.ood import NOISE
+from softkin.lab.study import columns as registry
 from softkin.lab.study import measure
-from softkin.lab.study import methods as registry
 from softkin.lab.study.plan import DistancesRun, Job, ResultRun
 from softkin.lab.study.records import Kept, Record, read
 from softkin.lab.study.spec import StudySpec, source_files
-from softkin.lab.training import run as training_run
+from softkin.lab.training import training_run as training_run
 from softkin.lab.training.distances import label_doubts, opened
-from softkin.lab.training.run import Rows, TrainingRun, Unknown
+from softkin.lab.training.training_run import Rows, TrainingRun, Unknown
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator

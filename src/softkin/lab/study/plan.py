@@ -17,11 +17,11 @@ from functools import cached_property
 from typing import Any
 
 from softkin import word_vectors
-from softkin.lab.study import methods as registry
+from softkin.lab.study import columns as registry
 from softkin.lab.study.records import Kept, Record, measured
 from softkin.lab.training.methods import Value, in_words
 from softkin.lab.training.recipe import Recipe
-from softkin.lab.training.run import FOLLOWS, Rows, Run, TrainingRun, Unknown
+from softkin.lab.training.training_run import FOLLOWS, Rows, Run, TrainingRun, Unknown
 from softkin.metrics import catalogue
 
 Lookup = Callable[[str], Record | None]

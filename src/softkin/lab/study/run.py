@@ -17,12 +17,12 @@ from softkin._core.workers import ENGINES, Worker, terminated_in_order
 from softkin.lab import models
 from softkin.lab.study.advice import Baseline
 from softkin.lab.study.folder import StudyFolder
-from softkin.lab.study.outputs import WritePage, write
 from softkin.lab.study.perform import resolve
 from softkin.lab.study.records import keep
 from softkin.lab.study.spec import StudySpec
-from softkin.lab.study.tables import Table, table, times
+from softkin.lab.study.tabulation import Table, table, times
 from softkin.lab.study.worker import STOPPED, Standing, standing, work
+from softkin.lab.study.writing import WritePage, write
 
 MOST_RESTARTS = 10  # of dead workers, over a whole study
 MOST_WORKERS = 1024

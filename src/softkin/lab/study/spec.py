@@ -11,10 +11,10 @@ from softkin._core.names import require
 from softkin._io import files
 from softkin.distances.sources import options as source_options
 from softkin.lab import models
-from softkin.lab.study import methods as registry
-from softkin.lab.study.methods import PAPER
+from softkin.lab.study import columns as registry
+from softkin.lab.study.columns import PAPER
 from softkin.lab.training.methods import METHODS, Parameter, TrainingMethod, Value, parameters, text_of
-from softkin.lab.training.run import digest_of
+from softkin.lab.training.training_run import digest_of
 from softkin.metrics import catalogue
 
 SEARCHES = ("grid", "halving")
@@ -280,6 +280,8 @@ def _check_sources(options: Mapping[str, Any]) -> None:
         if not isinstance(value, wanted) or isinstance(value, bool) or value == "":
             kind = "a whole number" if wanted is int else "a text"
             raise TypeError(f"`sources` must hold {kind} for {name!r}, got {value!r}.")
+        if isinstance(value, int):
+            checks.count(value, name)
 
 
 def _parameter(name: str, values: Any) -> tuple[Value, ...]:

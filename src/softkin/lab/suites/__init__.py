@@ -14,8 +14,8 @@ Example:
 
 from softkin.lab.suites.figures import figure
 from softkin.lab.suites.listed import Listed, StudySuite
+from softkin.lab.suites.printed import PaperSpec, Part, load, load_paper, names
 from softkin.lab.suites.runs import Line, PaperTable, run, table
-from softkin.lab.suites.spec import PaperSpec, Part, load, load_paper, names
 
 __all__ = [
     "Line",

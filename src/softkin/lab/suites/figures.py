@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from softkin import diagrams
-from softkin.lab.study import Result, methods
+from softkin.lab.study import Result, columns
+from softkin.lab.suites.printed import METRICS, PaperSpec, Part
 from softkin.lab.suites.runs import done_parts, table
-from softkin.lab.suites.spec import METRICS, PaperSpec, Part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as PlainFigure
@@ -58,7 +58,7 @@ def _sweep(
                 [value for value, _, _ in done],
                 [ours for _, ours, _ in done],
                 [std for _, _, std in done],
-                label=methods.title(method),
+                label=columns.title(method),
                 color=diagrams.COLOURS[place],
                 marker=diagrams.MARKERS[place],
                 markersize=3,
@@ -80,7 +80,7 @@ def _ood(spec: PaperSpec, parts: list[tuple[Part, list[Result]]]) -> "dict[str, 
     for part, results in parts:
         for name, source in zip(spec.sets, part.study.ood, strict=True):
             models = {
-                methods.title(method): torch.cat(
+                columns.title(method): torch.cat(
                     [result.ood(source).probabilities for result in results if result.method == method]
                 )
                 for method in _in_order(spec, results)
@@ -100,7 +100,7 @@ def _reliability(spec: PaperSpec, parts: list[tuple[Part, list[Result]]]) -> "di
             for method in there
         }
         for number, group in enumerate(spec.groups, 1):
-            in_group = {methods.title(method): loaded[method] for method in group if method in loaded}
+            in_group = {columns.title(method): loaded[method] for method in group if method in loaded}
             if not in_group or not common:
                 continue
             labels = torch.cat([result.known_labels for result in next(iter(in_group.values()))])

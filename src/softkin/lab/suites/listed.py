@@ -33,8 +33,8 @@ from softkin._core.names import require
 from softkin._io import files
 from softkin.lab import study
 from softkin.lab.study import StudySpec
-from softkin.lab.training.run import Rows
 from softkin.lab.training.session import RECORD, Session
+from softkin.lab.training.training_run import Rows
 
 SEED = 1000  # of baselines: no study's, so that what a network confuses is not what the same network is taught
 BEFORE = ("baseline", "glove")

@@ -12,9 +12,9 @@ from typing import Any
 from softkin import SoftkinError
 from softkin._io import escape
 from softkin.lab import study
-from softkin.lab.study import Result, methods
+from softkin.lab.study import Result, columns
 from softkin.lab.study.perform import recipe_of
-from softkin.lab.suites.spec import METRICS, PaperSpec, Part
+from softkin.lab.suites.printed import METRICS, PaperSpec, Part
 from softkin.lab.training.methods import in_words
 
 UNREFLECTED = {"ece_kde": "ece_kde_unreflected", "ece_kde_output": "ece_kde_output_unreflected"}
@@ -131,7 +131,7 @@ def _text(line: Line, name: str) -> str:
     if name == "metric":
         return METRICS.get(line.metric, line.metric)
     if name == "method":
-        return methods.title(value)
+        return columns.title(value)
     if name == "ours":
         if value is None:
             return "–"
@@ -287,6 +287,6 @@ def _findings(spec: PaperSpec, lines: Sequence[Line]) -> list[str]:
             done = [line for line in lines if (line.metric, line.method) == (metric, method) and line.ours is not None]
             if done:
                 best = min(done, key=lambda line: line.ours or 0.0)
-                what = f"{METRICS[metric]} of {methods.title(method)}"
+                what = f"{METRICS[metric]} of {columns.title(method)}"
                 sentences.append(f"Ours: {what} is lowest, {best.ours:.2f} %, at {best.parameter}.")
     return sentences

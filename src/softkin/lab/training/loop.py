@@ -17,11 +17,11 @@ from softkin._core.randomness import key, reseed
 from softkin.bayes import Companion
 from softkin.lab.training import CHECKPOINT_EVERY, checkpoints, launch, signals
 from softkin.lab.training.batches import Batches, Inputs, Standardisation
+from softkin.lab.training.checkpoints import Keeper, Standing
 from softkin.lab.training.events import Listener, Live, live
 from softkin.lab.training.methods import Method
 from softkin.lab.training.objectives import objective
 from softkin.lab.training.recipe import Recipe
-from softkin.lab.training.resuming import Keeper, Standing
 from softkin.lab.training.validation import cost_of, evaluate, validation_numbers
 
 if TYPE_CHECKING:

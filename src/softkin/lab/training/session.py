@@ -24,7 +24,7 @@ from softkin.lab.training.launch import named_device
 from softkin.lab.training.loop import MOST_SEED
 from softkin.lab.training.methods import SIMILARITY, Method, Value, parse
 from softkin.lab.training.recipe import Recipe
-from softkin.lab.training.run import Outcome, Rows, TrainingRun, Unknown, perform, record_of, similarity_method
+from softkin.lab.training.training_run import Outcome, Rows, TrainingRun, Unknown, perform, record_of, similarity_method
 from softkin.metrics.measurement import measure
 from softkin.metrics.scopes import Claims
 

@@ -5,6 +5,6 @@ mixed into one; ``networks.py``: predictions that average over networks.
 """
 
 from softkin.lab.training.objectives import labels, mixing, networks, penalties
-from softkin.lab.training.objectives.base import Mixing, Objective, objective
+from softkin.lab.training.objectives.objective import Mixing, Objective, objective
 
 __all__ = ["Mixing", "Objective", "labels", "mixing", "networks", "objective", "penalties"]

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from softkin import smoothing
 from softkin._core import ranks
 from softkin.lab.training.declaration import Parameter
-from softkin.lab.training.objectives.base import Objective
+from softkin.lab.training.objectives.objective import Objective
 from softkin.losses import AutoAlpha, SoftLabelCrossEntropy
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from softkin.lab.training.declaration import Parameter
-from softkin.lab.training.objectives.base import Mixing
+from softkin.lab.training.objectives.objective import Mixing
 
 if TYPE_CHECKING:
     from softkin.lab.training.methods import Method

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from softkin import bayes
 from softkin.bayes.prototypes import distance_loss
 from softkin.lab.training.declaration import Parameter
-from softkin.lab.training.objectives.base import Objective
 from softkin.lab.training.objectives.labels import alpha_of
+from softkin.lab.training.objectives.objective import Objective
 
 if TYPE_CHECKING:
     from softkin.lab.training.methods import Method

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from softkin.lab.training.declaration import Parameter
-from softkin.lab.training.objectives.base import Objective
+from softkin.lab.training.objectives.objective import Objective
 
 if TYPE_CHECKING:
     from softkin.lab.training.methods import Method

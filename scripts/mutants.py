@@ -1,0 +1,194 @@
+"""Small mutants of one source file, to see which of them its tests do not notice.
+
+``python scripts/mutants.py src/softkin/metrics/ranking.py --count 20 --seed 0`` changes one thing at a time (a sign, a
+comparison, a number by one, a term dropped), runs the test file of the same name with each, and prints the mutants that
+survive. Mutants are made in a copy of the sources: the work tree stays as it is.
+"""
+
+import argparse
+import ast
+import copy
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OTHER = {
+    ast.Add: [ast.Sub], ast.Sub: [ast.Add], ast.Mult: [ast.Div], ast.Div: [ast.Mult], ast.FloorDiv: [ast.Div],
+    ast.Pow: [ast.Mult], ast.And: [ast.Or], ast.Or: [ast.And],
+    ast.Lt: [ast.LtE, ast.Gt], ast.LtE: [ast.Lt, ast.GtE], ast.Gt: [ast.GtE, ast.Lt], ast.GtE: [ast.Gt, ast.LtE],
+    ast.Eq: [ast.NotEq], ast.NotEq: [ast.Eq],
+}  # fmt: skip
+CALLS = {"min": "max", "max": "min", "ceil": "floor", "floor": "ceil", "amin": "amax", "amax": "amin"}
+NOT_CODE = (ast.JoinedStr, ast.Raise, ast.Import, ast.ImportFrom, ast.Assert)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: the place of an expression in the source, and what stands there instead."""
+
+    line: int
+    start: int
+    end: int
+    before: str
+    after: str
+
+    def applied(self, source: bytes) -> bytes:
+        return source[: self.start] + f"({self.after})".encode() + source[self.end :]
+
+
+def changes(node: ast.AST) -> Iterator[ast.expr]:
+    """What may stand in a node's place."""
+    if isinstance(node, ast.BinOp):
+        for kind in OTHER.get(type(node.op), []):
+            yield ast.BinOp(node.left, kind(), node.right)
+        if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)):
+            yield node.left  # the second term or factor is dropped
+        if isinstance(node.op, (ast.Add, ast.Mult)):
+            yield node.right
+    elif isinstance(node, ast.BoolOp):
+        yield ast.BoolOp(OTHER[type(node.op)][0](), node.values)
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        for kind in OTHER.get(type(node.ops[0]), []):
+            yield ast.Compare(node.left, [kind()], node.comparators)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.Not)):
+        yield node.operand
+    elif isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        if isinstance(node.value, bool):
+            yield ast.Constant(not node.value)
+        elif isinstance(node.value, int):
+            yield ast.Constant(node.value + 1)
+            if node.value > 0:
+                yield ast.Constant(node.value - 1)
+        else:
+            yield ast.Constant(node.value * 2 if node.value else 1.0)
+            yield ast.Constant(node.value / 4 if node.value else -1.0)
+    elif isinstance(node, ast.Call):
+        called = copy.deepcopy(node.func)
+        name = "attr" if isinstance(called, ast.Attribute) else "id"
+        if getattr(called, name, None) in CALLS:
+            setattr(called, name, CALLS[getattr(called, name)])
+            yield ast.Call(called, node.args, node.keywords)
+
+
+def is_overload(node: ast.AST) -> bool:
+    """Whether a function only says which types go together."""
+    return any(ast.unparse(part).endswith("overload") for part in getattr(node, "decorator_list", []))
+
+
+def expressions(node: ast.AST) -> Iterator[ast.expr]:
+    """All expressions that compute: no annotations, messages, decorators or signatures of overloads."""
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "type_params"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not isinstance(child, NOT_CODE) and not is_overload(child):
+                if isinstance(child, ast.expr):
+                    yield child
+                yield from expressions(child)
+
+
+def mutants(source: str) -> list[Mutant]:
+    """Every mutant of a source, in the order of its lines."""
+    lines = source.encode().splitlines(keepends=True)
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines) + 1)]
+    found = []
+    for node in expressions(ast.parse(source)):
+        start = starts[node.lineno - 1] + node.col_offset
+        end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+        for changed in changes(node):
+            after = ast.unparse(ast.fix_missing_locations(copy.deepcopy(changed)))
+            found.append(Mutant(node.lineno, start, end, ast.unparse(node), after))
+    return sorted(set(found), key=lambda mutant: (mutant.start, mutant.end, mutant.after))
+
+
+def mirrored(file: Path) -> Path:
+    """The test file of a module: tests/metrics/test_ranking.py of src/softkin/metrics/ranking.py."""
+    inner = file.relative_to(ROOT / "src" / "softkin")
+    return ROOT / "tests" / inner.parent / f"test_{inner.name}"
+
+
+class Bench:
+    """A copy of the sources in which a file is changed and tested."""
+
+    def __init__(self, folder: Path, file: Path, tests: list[str], timeout: float) -> None:
+        self.tests, self.timeout = tests, timeout
+        self.sources = folder / "src"
+        shutil.copytree(ROOT / "src", self.sources, ignore=shutil.ignore_patterns("__pycache__"))
+        self.file = self.sources / file.relative_to(ROOT / "src")
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.sources),
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"),
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def passes(self, source: bytes) -> bool:
+        """Whether the tests pass with this source: the quick ones first, then the slow ones."""
+        for compiled in (self.file.parent / "__pycache__").glob(f"{self.file.stem}.*"):
+            compiled.unlink()
+        self.file.write_bytes(source)
+        return all(self._tested(chosen) for chosen in ("not slow", "slow"))
+
+    def _tested(self, chosen: str) -> bool:
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", chosen, *self.tests]
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env=self.environment, capture_output=True, timeout=self.timeout, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode in (0, 5)  # 5: there are no such tests
+
+    def imported(self) -> Path:
+        """Where the tests would find the package."""
+        code = "import softkin; print(softkin.__file__)"
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=True)
+        return Path(done.stdout.strip())
+
+
+def main() -> int:
+    """Test mutants of the file that is named; 1 if any survives."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path, metavar="FILE", help="a module below src/softkin")
+    parser.add_argument("--tests", nargs="+", metavar="PATH", help="what to run (the test file of the same name)")
+    parser.add_argument("--count", type=int, metavar="N", help="so many mutants, drawn at random (all)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the draw (0)")
+    parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="for one mutant (300)")
+    arguments = parser.parse_args()
+    file = arguments.file.resolve()
+    if not file.is_relative_to(ROOT / "src" / "softkin") or not file.is_file():
+        parser.error(f"FILE must be a module below src/softkin, got {arguments.file}.")
+    tests = arguments.tests or [str(mirrored(file))]
+    for path in tests:
+        if not Path(path.split("::")[0]).exists():
+            parser.error(f"there is no {path}; say with --tests what to run.")
+    source = file.read_bytes()
+    chosen = mutants(source.decode())
+    if arguments.count is not None and arguments.count < len(chosen):
+        places = random.Random(arguments.seed).sample(range(len(chosen)), arguments.count)
+        chosen = [chosen[place] for place in sorted(places)]
+    survived = 0
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), file, tests, arguments.timeout)
+        if not bench.imported().is_relative_to(bench.sources):
+            sys.exit(f"the tests would import {bench.imported()}, not the copy that holds the mutants.")
+        if not bench.passes(source):
+            sys.exit(f"{' '.join(tests)} fails without any mutant.")
+        for mutant in chosen:
+            if bench.passes(mutant.applied(source)):
+                survived += 1
+                print(f"survives: {file.name}:{mutant.line}: {mutant.before} → {mutant.after}", flush=True)
+    print(f"{len(chosen)} mutants, {len(chosen) - survived} killed, {survived} survived")
+    return int(survived > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

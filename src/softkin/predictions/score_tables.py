@@ -1,0 +1,381 @@
+"""Predictions in tables: a column of lists, one column per class, or the single score of a binary model."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softkin import SoftkinError
+from softkin._core import checks
+from softkin._io import roles
+from softkin._io.roles import Role, ScoreKind
+from softkin._io.tables import Rows, Table
+from softkin.predictions import answers
+from softkin.predictions.blocks import Beside, Block, PredictionFile
+from softkin.predictions.inference import shown, sums_to_one
+from softkin.predictions.request import Reading
+
+NO_CLASSES: tuple[Role, ...] = (
+    "index", "id", "label", "prediction", "outcome", "score", "weight", "group", "time", "part",
+)  # fmt: skip
+"""Roles of columns that often stand beside the scores; such a column is a class only if labels or sums show it"""
+FAR = 10  # times as large as the numbers of known classes: a column of such numbers is no class
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The roles of the columns in a table with one column per class."""
+
+    scores: list[str]
+    class_names: list[str]
+    kind: ScoreKind | None
+    positive_class: str | None = None
+    assumed: list[str] = field(default_factory=list)
+
+
+def from_table(table: Table, reading: Reading) -> PredictionFile:
+    """The predictions in a table, whose columns get their roles by their names, the options, and their first cells."""
+    columns = [column for column in table.columns if column not in reading.ignore_columns]
+    for option in ("class_columns", "ignore_columns"):
+        for column in getattr(reading, option) or ():
+            roles.chosen(list(table.columns), "label", column, option, table.name)
+    labels, assumed = _label_column(table, columns, reading)
+    ids = _whole_column(table, columns, "id")
+    textual = [column for column in columns if table.columns[column] == "text" and column != labels]
+    texts = reading.text_part(columns if reading.text_column else textual, table.name)
+    beside = Beside(labels, ids, texts)
+    lists = [column for column in columns if table.columns[column] in ("list", "mapping") and column not in beside]
+    named = _of_words(lists)
+    if not named and reading.class_columns is None and not _prefixed(columns, beside):
+        part = roles.find(lists, "answers")
+        if part is not None:
+            return answers.from_table(table, part, beside, reading)
+        named = lists
+    if named:
+        return _of_vectors(table, lists, beside, reading)
+    found = columns_of(table, columns, beside, reading)
+
+    def scores(rows: Rows) -> Tensor:
+        return checks.as_tensor(rows.numbers(found.scores), "scores")
+
+    table.claim(len(found.scores))
+    blocks = _blocks(table, found.scores, beside, scores)
+    return PredictionFile(
+        table.name, found.kind, len(found.scores), table.num_rows, blocks, found.class_names, columns_named=True,
+        positive_class=found.positive_class, assumed=(*assumed, *found.assumed),
+    )  # fmt: skip
+
+
+def _of_words(columns: Sequence[str]) -> list[str]:
+    """The columns that are called ``logits``, ``probs`` and so on."""
+    return [column for column in columns if any(column.lower() in words for words in roles.KINDS.values())]
+
+
+def _blocks(
+    table: Table, numbers: Sequence[str], beside: Beside, scores: Callable[[Rows], Tensor]
+) -> Callable[[int], Iterator[Block]]:
+    """Blocks of a table; ``scores`` extracts the (n, K) scores of some rows."""
+
+    def blocks(count: int) -> Iterator[Block]:
+        for rows in table.read(count, numbers, beside.columns):
+            yield Block(scores(rows), *beside.of(rows))
+
+    return blocks
+
+
+# The columns beside the scores
+
+
+def _label_column(table: Table, columns: list[str], reading: Reading) -> tuple[str | None, list[str]]:
+    """The column of labels: the stated one, one of a usual name, or one whose texts are names of columns."""
+    if reading.label_column is not None:
+        return reading.label_part(columns, table.name), []
+    called = _whole_column(table, columns, "label")
+    if reading.labels is not None or (called is not None and table.columns[called] != "text"):
+        return called, []
+    classes = {roles.spelling((roles.class_of(column) or ("", column))[1]) for column in columns}
+    texts = [column for column in columns if table.columns[column] == "text"]
+    head = table.head(texts) if texts else {}
+    for column in [called, *texts] if called is not None else texts:
+        values = {roles.spelling(cell) for cell in head[column] if isinstance(cell, str)}
+        if values and values <= classes - {roles.spelling(column)}:
+            said = f"{table.name}: `{column}` is read as the labels, since it holds names of columns."
+            return column, [] if column == called else [said]
+    return called, []
+
+
+def _whole_column(table: Table, columns: Sequence[str], role: Role) -> str | None:
+    """The column that plays a role by its name, unless it holds fractions, as only scores do, or lists."""
+    left = list(columns)
+    while (column := roles.find(left, role)) is not None:
+        kind = table.columns[column]
+        if kind == "text" or (kind == "number" and _is_whole(table.head([column])[column])):
+            return column
+        left.remove(column)
+    return None
+
+
+def _is_whole(cells: Sequence[Any]) -> bool:
+    return all(cell is None or float(cell).is_integer() for cell in cells)
+
+
+# One column of lists
+
+
+def _of_vectors(table: Table, lists: Sequence[str], beside: Beside, reading: Reading) -> PredictionFile:
+    """A column of lists, or of numbers by class name."""
+    if "" in lists:  # an array of rows, whose file's name alone may say what it holds
+        part, kind = "", kind_by_name(table.name, reading)
+    else:
+        part, kind = choose(lists, lists, reading.kind, table.name)
+    first = next(iter(table.head([part])[part]), None)
+    if not isinstance(first, list | dict) or not first:
+        raise SoftkinError(
+            f"{table.name}: `{part}` must be a list of numbers, or numbers by class name, got {first!r:.50}."
+        )
+    if part == "" and len(first) == 1 and reading.positive_class is None:
+        raise SoftkinError(
+            f"{table.name} must hold a number for each class in each entry, got one number; one score for each sample "
+            "of a binary model needs --positive-class."
+        )
+    names, width = list(first) if isinstance(first, dict) else None, len(first)
+    table.claim(width)
+
+    def scores(rows: Rows) -> Tensor:
+        return checks.as_tensor(rows.vectors(part, names, width), part or "the array")
+
+    blocks = _blocks(table, (), beside.with_scores(part), scores)
+    class_names = names or table.names_of(beside.labels)
+    return PredictionFile(table.name, kind, width, table.num_rows, blocks, class_names, columns_named=names is not None)
+
+
+def choose(
+    present: Sequence[str], others: Sequence[str], kind: ScoreKind | None, name: str
+) -> tuple[str, ScoreKind | None]:
+    """The part that holds the scores, and the kind of scores that its name or the caller states.
+
+    Args:
+        present: The names of all parts.
+        others: The names of parts that could hold scores although their names do not say so.
+        kind: The kind that the caller states.
+        name: The file's name, for the error.
+    """
+    clear: list[tuple[str, ScoreKind]] = [
+        (part, said) for said, names in roles.KINDS.items() for part in present if part.lower() in names
+    ]
+    if kind is not None:
+        clear = [(part, said) for part, said in clear if said == kind] or clear
+    if len(clear) == 1:
+        part, said = clear[0]
+        if kind not in (None, said):
+            raise SoftkinError(f"{name} is said to hold {kind} (--{kind}), but the name of its `{part}` says {said}.")
+        return part, said
+    if clear:
+        held = " and ".join(f"`{part}`" for part, _ in clear)
+        raise SoftkinError(f"{name} holds {held}; type --logits or --probs to say which to take.")
+    if len(others) == 1:
+        return others[0], kind
+    held = ", ".join(present) or "nothing"
+    raise SoftkinError(f"{name} must hold `logits` or `probs`, it holds {held}.")
+
+
+def kind_by_name(name: str, reading: Reading) -> ScoreKind | None:
+    """The kind of scores that the caller states, or else the file's name."""
+    said = roles.kind_in_words(Path(name).stem)
+    if reading.kind is not None and said not in (None, reading.kind):
+        raise SoftkinError(f"{name} is said to hold {reading.kind} (--{reading.kind}), but its name says {said}.")
+    return reading.kind or said
+
+
+# One column per class
+
+
+def columns_of(table: Table, columns: Sequence[str], beside: Beside, reading: Reading) -> Columns:
+    """The columns of scores: the stated ones, those with a prefix as in ``probs_cat``, or those that can be classes."""
+    name = table.name
+    if reading.class_columns is not None:
+        stated = list(reading.class_columns)
+        called = [(roles.class_of(column) or ("", column))[1] for column in stated]
+        return Columns(stated, called, _kind_of_columns(name, stated, reading))
+    if reading.positive_class is not None:
+        rest = [column for column in columns if column not in beside and not _has_role(column, "index")]
+        return _one_score(name, rest, reading.positive_class, reading)
+    prefixed = _prefixed(columns, beside, reading.kind, name)
+    if prefixed and _is_clear(table, prefixed, columns, beside):
+        prefix = next(iter(prefixed.values()))[0]
+        said = roles.kind_of_prefix(prefix)
+        if reading.kind is not None and said not in (None, reading.kind):
+            raise SoftkinError(
+                f"{name} is said to hold {reading.kind} (--{reading.kind}), but its columns' names say {said}."
+            )
+        return Columns(list(prefixed), [known for _, known in prefixed.values()], said or reading.kind)
+    numbers = [column for column in columns if table.columns[column] == "number" and column not in beside]
+    head = table.head(numbers)
+    classes = _classes(table, numbers, head, beside)
+    if len(classes) < 2:
+        return _binary(table, columns, numbers, head, beside, reading)
+    return Columns(classes, classes, kind_by_name(name, reading), assumed=_left_out(table, columns, classes, beside))
+
+
+def _has_role(column: str, *wanted: Role) -> bool:
+    return roles.role_of(column) in wanted
+
+
+def _kind_of_columns(name: str, columns: Sequence[str], reading: Reading) -> ScoreKind | None:
+    said = {roles.kind_of_prefix(found[0]) for column in columns if (found := roles.class_of(column))}
+    return reading.kind or (said.pop() if len(said) == 1 else None) or kind_by_name(name, reading)
+
+
+def _prefixed(
+    columns: Sequence[str], beside: Beside, kind: ScoreKind | None = None, name: str | None = None
+) -> dict[str, tuple[str, str]]:
+    """The columns of scores with a prefix, each with (prefix, class name); all others are then ignored.
+
+    ``name`` refuses columns of logits beside columns of probabilities, unless ``kind`` states which.
+    """
+    found = {
+        column: parts for column in columns if column not in beside and (parts := roles.class_of(column)) is not None
+    }
+    strong: dict[ScoreKind, dict[str, tuple[str, str]]] = {"logits": {}, "probs": {}}
+    for column, parts in found.items():
+        said = roles.kind_in_words(parts[0])
+        if said is not None:
+            strong[said][column] = parts
+    if all(strong.values()) and kind is None and name is not None:
+        raise SoftkinError(f"{name} holds columns of logits and of probs; type --logits or --probs to say which.")
+    if any(strong.values()):
+        return strong[kind] if kind and strong[kind] else next(group for group in strong.values() if group)
+    weak = [{c: parts for c, parts in found.items() if parts[0] == prefix} for prefix in roles.WEAK_PREFIXES]
+    largest = max(weak, key=len)
+    return largest if len(largest) > 1 else {}
+
+
+def _is_clear(table: Table, prefixed: Mapping[str, tuple[str, str]], columns: Sequence[str], beside: Beside) -> bool:
+    """Whether a prefix shows the classes: it says what scores are, or labels or the lack of other scores confirm it."""
+    if next(iter(prefixed.values()))[0] not in roles.WEAK_PREFIXES:
+        return True
+    rest = [column for column in columns if column not in prefixed and column not in beside]
+    numbers = [column for column in rest if table.columns[column] == "number" and not _has_role(column, *NO_CLASSES)]
+    if all(map(_is_whole, table.head(numbers).values())):
+        return True
+    labels = [] if beside.labels is None else table.head([beside.labels])[beside.labels]
+    known = {roles.spelling(class_name) for _, class_name in prefixed.values()}
+    return bool(labels) and all(roles.spelling(label) in known for label in labels)
+
+
+def _classes(table: Table, numbers: Sequence[str], head: Mapping[str, Sequence[Any]], beside: Beside) -> list[str]:
+    """The columns of numbers that can be classes, by the sums of rows, the labels, and what the numbers look like.
+
+    Raises:
+        SoftkinError: Some columns look unlike the others, and nothing shows whether they are classes.
+    """
+    if sums_to_one(_matrix(head, numbers)):
+        return list(numbers)
+    suspects = [column for column in numbers if _has_role(column, *NO_CLASSES)]
+    named, is_complete = _named_by_labels(table, numbers, beside, whole=bool(suspects))
+    usual = [column for column in numbers if column not in suspects or column in named]
+    odd = [column for column in usual if column not in named and _is_odd(head[column], [head[c] for c in named])]
+    rest = [column for column in usual if column not in odd]
+    for candidates in (usual, rest, named if is_complete else []):
+        if len(candidates) > 1 and sums_to_one(_matrix(head, candidates)):
+            return candidates
+    if odd and not is_complete and len(rest) > 1:
+        raise SoftkinError(
+            f"{table.name} has columns that may be no classes, {shown(odd)}, beside {shown(rest)}; name the columns of "
+            f"classes with --class-columns, or leave these out with --ignore-columns {','.join(odd[:3])}."
+        )
+    return rest
+
+
+def _matrix(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> Tensor:
+    cells = [[float("nan") if cell is None else float(cell) for cell in head[column]] for column in columns]
+    return torch.tensor(cells, dtype=torch.float64).T if cells else torch.empty(0, 0)
+
+
+def _named_by_labels(table: Table, numbers: Sequence[str], beside: Beside, *, whole: bool) -> tuple[list[str], bool]:
+    """The columns that are called as labels are, and whether every label has one; ``whole`` reads all labels."""
+    if beside.labels is None:
+        return [], False
+    cells = (cell for (cell,) in table.cells(beside.labels)) if whole else table.head([beside.labels])[beside.labels]
+    labels = {roles.spelling(cell) for cell in cells if cell is not None}
+    named = [column for column in numbers if roles.spelling(column) in labels]
+    return named, bool(named) and labels == {roles.spelling(column) for column in named}
+
+
+def _is_odd(cells: Sequence[Any], known: Sequence[Sequence[Any]]) -> bool:
+    """Whether numbers look unlike scores: all whole, and beyond 0 and 1; or far larger than those of known classes."""
+    there = [abs(float(cell)) for cell in cells if cell is not None]
+    if not there or max(there) <= 1:
+        return False
+    largest = max((abs(float(cell)) for other in known for cell in other if cell is not None), default=0.0)
+    return _is_whole(cells) or (largest > 0 and max(there) > FAR * largest)
+
+
+def _left_out(table: Table, columns: Sequence[str], classes: Sequence[str], beside: Beside) -> list[str]:
+    """A sentence about the columns that play no role, if there are any."""
+    taken = {*classes, *beside.columns}
+    left = [column for column in columns if column not in taken and not _has_role(column, "index")]
+    if not left:
+        return []
+    labels = "" if beside.labels else "; a column of labels is named by --label-column"
+    return [
+        f"{table.name}: {len(classes)} columns are read as classes, {shown(classes)}; left out: {shown(left, 10)} "
+        f"(--class-columns overrules{labels})."
+    ]
+
+
+# One score for each sample of a binary model
+
+
+def _binary(
+    table: Table,
+    columns: Sequence[str],
+    numbers: Sequence[str],
+    head: Mapping[str, Sequence[Any]],
+    beside: Beside,
+    reading: Reading,
+) -> Columns:
+    """The single score beside labels 0 and 1, which must be that of class 1; anything else is refused."""
+    scores = [column for column in numbers if not _has_role(column, *(set(NO_CLASSES) - {"score"}))]
+    is_score = len(scores) == 1 and _looks_like_a_score(scores[0], head[scores[0]])
+    if is_score and beside.labels is not None and _are_zero_and_one(table.head([beside.labels])[beside.labels]):
+        found = _one_score(table.name, scores, "1", reading)
+        why = f"{table.name}: `{scores[0]}` is read as the score of class 1 (--positive-class overrules)."
+        return Columns(found.scores, found.class_names, found.kind, "1", [why])
+    hint = "; one score for each sample of a binary model needs --positive-class" if scores else ""
+    raise SoftkinError(
+        f"{table.name} must have a column for each class, or one of lists named `logits` or `probs`; "
+        f"it has {', '.join(list(table.columns)[:10])}{hint}."
+    )
+
+
+def _looks_like_a_score(column: str, cells: Sequence[Any]) -> bool:
+    """Whether a column is called a score, though not the confidence of whatever won, or holds fractions from 0 to 1."""
+    if roles.plain(column) == "confidence":
+        return False
+    if _has_role(column, "score") or roles.kind_in_words(column) is not None:
+        return True
+    return not _is_whole(cells) and all(cell is None or 0 <= float(cell) <= 1 for cell in cells)
+
+
+def _are_zero_and_one(cells: Sequence[Any]) -> bool:
+    return {roles.spelling(cell) for cell in cells if cell is not None} in (
+        {"0"}, {"1"}, {"0", "1"}, {"true", "false"}, {"true"}, {"false"},
+    )  # fmt: skip
+
+
+def _one_score(name: str, columns: Sequence[str], positive: str, reading: Reading) -> Columns:
+    """The single column of a binary model's scores, and the kind of scores."""
+    by_kind: list[tuple[str, ScoreKind | None]] = [(column, roles.kind_in_words(column)) for column in columns]
+    named = [(column, said) for column, said in by_kind if said is not None or _has_role(column, "score")]
+    candidates = named if len(named) == 1 else by_kind
+    if len(candidates) != 1:
+        held = ", ".join(columns[:10]) or "none"
+        raise SoftkinError(f"{name} must have one column of scores beside its labels for --positive-class, got {held}.")
+    column, said = candidates[0]
+    if reading.kind is not None and said not in (None, reading.kind):
+        raise SoftkinError(f"{name} is said to hold {reading.kind} (--{reading.kind}), but `{column}` says {said}.")
+    return Columns([column], [positive], reading.kind or said or roles.kind_in_words(Path(name).stem), positive)

@@ -1,0 +1,100 @@
+"""All calibrators side by side."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import command_line
+from places import ROOT
+from softkin import calibrators, metrics
+from softkin.predictions import Predictions, reading
+
+pytestmark = pytest.mark.filterwarnings("default")
+VALIDATION, TEST = (ROOT / "examples" / f"digits-{name}.npz" for name in ("validation", "test"))
+
+
+def run(capsys, *arguments):
+    return command_line.run(capsys, "calibrate", *arguments)
+
+
+@pytest.mark.slow
+def test_compare_is_fit_on_one_and_measured_on_the_other(capsys, tmp_path):
+    path = tmp_path / "c.json"
+    code, output, errors = run(capsys, "compare", VALIDATION, TEST, "--output", path, "--resamples", 200)
+    assert (code, errors) == (0, "")
+    result = json.loads(path.read_text())
+    assert {line["method"] for line in result["methods"]} == {"uncalibrated", *calibrators.REGISTRY}
+    held_out, test = reading.read(VALIDATION), reading.read(TEST)
+    values = []
+    for line in result["methods"]:
+        p = test.probabilities
+        if line["method"] != "uncalibrated":
+            fitted = calibrators.REGISTRY[line["method"]]().fit(held_out.logits, held_out.known_labels)
+            p = fitted.predict_proba(test.logits.double())
+        nll = line["metrics"]["nll"]["value"]
+        values.append(float(nll))
+        assert float(nll) == pytest.approx(metrics.nll(p, test.known_labels), rel=1e-6)
+        ece = metrics.ece_hist(p, test.known_labels, confidence=0.95, resamples=200)
+        assert line["metrics"]["ece_hist"]["low"] == pytest.approx(ece.low, abs=1e-6)
+        assert "when_calibrated" in line["metrics"]["ece_hist"]
+    assert values == sorted(values)
+    assert result["winner"] == result["methods"][0]["method"]
+    assert [(pair["a"], pair["b"]) for pair in result["comparisons"]] == [
+        (result["winner"], result["methods"][1]["method"]), (result["winner"], "uncalibrated"),
+    ]  # fmt: skip
+    assert f"Lowest NLL: {result['winner']}" in output
+    assert f"{result['winner']} is better than uncalibrated" in output
+    assert output.splitlines()[-1] == f"Wrote {path}"
+    code, output, _ = run(
+        capsys,
+        "compare",
+        VALIDATION,
+        TEST,
+        "--json",
+        "--methods",
+        "ets, PlattScaling",
+        "--metric",
+        "ece_hist",
+        "--resamples",
+        100,
+    )
+    assert code == 0
+    assert len(json.loads(output)["methods"]) == 3
+    code, output, _ = run(
+        capsys, "compare", VALIDATION, TEST, "--json", "--methods", "dirichlet,ts", "--metric", "accuracy"
+    )
+    accuracies = [line["metrics"]["accuracy"]["value"] for line in json.loads(output)["methods"]]
+    assert (code, accuracies) == (0, sorted(accuracies, reverse=True))
+
+
+def test_compare_leaves_long_searches_out_and_says_so(capsys, monkeypatch):
+    from softkin.calibrators import selection
+
+    monkeypatch.setattr(selection, "MOST_WORK", 0)
+    _, output, notices = run(capsys, "compare", VALIDATION, TEST, "--resamples", 100, "--json")
+    methods = {line["method"] for line in json.loads(output)["methods"]}
+    assert "structured-vector" in methods
+    assert not methods & {"matrix", "dirichlet", "structured-matrix", "kin-matrix"}
+    assert "matrix, dirichlet, structured-matrix, kin-matrix are left out: with" in notices
+    assert "name them in --methods to include them" in notices
+
+
+def test_an_infinite_loss_is_no_difference_to_speak_of(capsys, tmp_path):
+    with np.load(TEST) as file:
+        logits, labels = torch.from_numpy(file["logits"]).double(), torch.from_numpy(file["labels"])
+    p = logits.softmax(1)
+    p[:5] = 0
+    p[torch.arange(5), (labels[:5] + 1) % 10] = 1
+    for name in ("a.npz", "b.npz"):
+        Predictions.from_probabilities(p, labels).save(tmp_path / name)
+    calls = ["compare", tmp_path / "a.npz", tmp_path / "b.npz", "--methods", "temperature"]
+    code, output, errors = run(capsys, *calls, "--resamples", 100)
+    assert code == 0
+    assert "797 samples of b.npz are among those that the calibrators were fitted on" in errors
+    assert "uncalibrated has an infinite nll: it gave a true class the probability 0." in output
+    assert "undefined" not in output
+    _, output, _ = run(capsys, *calls, "--resamples", 100, "--json")
+    (pair,) = json.loads(output)["comparisons"]
+    assert (pair["difference"], pair["low"], pair["significant"]) == ("-Infinity", None, False)

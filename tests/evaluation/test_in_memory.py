@@ -1,0 +1,86 @@
+"""The numbers of an evaluation are those of the metrics."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from softkin import evaluation, metrics
+from softkin.metrics import catalogue
+from softkin.predictions import Predictions
+
+
+@pytest.fixture(scope="module")
+def over_confident():
+    """400 samples of 7 classes."""
+    generator = torch.Generator().manual_seed(3)
+    labels = torch.randint(7, (400,), generator=generator)
+    logits = torch.randn(400, 7, generator=generator)
+    logits[torch.arange(400), labels] += 1.5
+    return Predictions(3 * logits, labels, name="over")
+
+
+def test_scores_that_are_all_but_equal_only_lose_the_interval_of_the_kernel(monkeypatch):
+    scores = 1 - 1e-9 * torch.rand(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    sure = Predictions.from_probabilities(torch.stack([1 - scores, scores], 1), torch.ones(100, dtype=torch.int64))
+    evaluated = evaluation.evaluate(sure, resamples=100)["metrics"]
+    assert evaluated["ece_kde"].keys() == {"value", "no_interval"}
+    assert "a bandwidth of at least" in evaluated["ece_kde"]["no_interval"]
+    assert evaluated["ece_kde"]["value"] == pytest.approx(0, abs=1e-8)
+    assert evaluated["ece_hist"]["high"] < 0.05
+
+
+CALLS = {
+    "accuracy": ("accuracy", {}),
+    "top_5_accuracy": ("top_k_accuracy", {"k": 5}),
+    "nll": ("nll", {}),
+    "brier": ("brier", {}),
+    "signed_gap": ("signed_gap", {"n_bins": 12}),
+    "ece_hist": ("ece_hist", {"n_bins": 12}),
+    "ece_hist_output": ("ece_hist", {"scope": "output", "n_bins": 12}),
+    "ece_kde": ("ece_kde", {}),
+    "ece_kde_output": ("ece_kde", {"scope": "output"}),
+    "classwise_ece": ("classwise_ece", {"n_bins": 12}),
+    "smooth_ece": ("smooth_ece", {}),
+    "debiased_ece": ("debiased_ece", {"n_bins": 12}),
+    "mce": ("mce", {"n_bins": 12}),
+    "aurc": ("aurc", {}),
+}
+
+
+def test_the_numbers_are_those_of_the_metrics(over_confident):
+    evaluated = evaluation.evaluate(over_confident, n_bins=12, confidence=0.9, resamples=200, seed=5, kde_interval=True)
+    assert list(evaluated["metrics"]) == [metric.key for metric in catalogue.shown("evaluate")]
+    assert set(evaluated["metrics"]) == set(CALLS)
+    p, y = over_confident.probabilities, over_confident.known_labels
+    for key, (name, options) in CALLS.items():
+        expected = getattr(metrics, name)(p, y, confidence=0.9, resamples=200, seed=5, **options)
+        shown = evaluated["metrics"][key]
+        assert shown["value"] == pytest.approx(expected.value, abs=1e-12), key
+        assert (shown["low"], shown["high"]) == (expected.low, expected.high)
+        if ("ece" in key and key != "ece_kde_output") or key == "mce":
+            chance = metrics.when_calibrated(p, name, confidence=0.9, draws=400, **options)
+            assert shown["when_calibrated"]["value"] == pytest.approx(chance, rel=0.1, abs=0.006), key
+    assert evaluated["metrics"]["ece_kde_output"]["floor"] == pytest.approx(metrics.kde_floor(p))
+    measured = evaluation.evaluate(over_confident.take(torch.arange(1)), resamples=100)["metrics"]
+    assert measured["ece_hist"]["high"] == measured["mce"]["high"] <= 1
+    assert evaluated["verdict"]["kind"] == "over"
+    assert evaluated["num_samples"] == sum(evaluated["reliability"]["count"]) == 400
+    json.dumps(evaluated, allow_nan=False)
+
+
+def test_every_ece_has_what_calibration_would_show_beside_it(over_confident):
+    evaluated = evaluation.evaluate(over_confident, resamples=100)["metrics"]
+    for key, first in evaluated.items():
+        if "ece" in key or "kde" in key or key == "mce":
+            assert "when_calibrated" in first or "floor" in first, key
+    assert "low" not in evaluated["ece_kde_output"]
+    assert evaluated["signed_gap"]["value"] > 0
+
+
+def test_a_probability_of_zero_that_came_true_is_infinite_and_still_json():
+    data = Predictions.from_probabilities(np.array([[1.0, 0.0], [0.5, 0.5], [0.2, 0.8]]), np.array([1, 0, 1]))
+    evaluated = evaluation.evaluate(data, resamples=100)
+    assert evaluated["metrics"]["nll"]["value"] == "Infinity"
+    json.dumps(evaluated, allow_nan=False)

@@ -1,0 +1,17 @@
+"""Hashed words against a plain count."""
+
+import numpy as np
+
+from softkin.lab.data import word_counts
+
+
+def test_hashed_words_against_a_plain_count():
+    import zlib
+
+    texts = ["Set an alarm, an ALARM!", "", "naïve café’s " * 300]
+    expected = np.zeros((3, 4096), dtype=int)
+    for row, words in enumerate([["set", "an", "alarm", "an", "alarm"], [], ["naïve", "café's"] * 300]):
+        for word in words:
+            expected[row, zlib.crc32(word.encode()) % 4096] += 1
+    assert np.array_equal(word_counts.counts(texts), expected.clip(max=255))
+    assert word_counts.counts(texts)[2].max() == 255

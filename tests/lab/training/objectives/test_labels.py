@@ -1,0 +1,85 @@
+"""Labels of methods, by their gradients."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from softkin import similarity, smoothing
+from softkin.lab.training import Method
+from softkin.lab.training.objectives import objective
+
+K = 5
+
+
+def some(n=7, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, K, generator=generator) * 3, torch.randint(0, K, (n,), generator=generator)
+
+
+def soft_labels(alpha=0.1):
+    half = torch.rand(K, K, generator=torch.Generator().manual_seed(1))
+    return smoothing.similarity_labels(similarity.from_distances(half + half.T, 2.0), alpha)
+
+
+def gradient(method, logits, targets):
+    leaf = logits.clone().requires_grad_()
+    objective(method, K)(leaf, targets).backward()
+    return leaf.grad
+
+
+@pytest.mark.parametrize("name", ["one-hot", "uniform", "similarity", "online"])
+def test_a_label_changes_the_gradient_as_the_formula_says(name):
+    """Of a cross-entropy towards q the gradient of a sample is softmax(z) − q."""
+    logits, labels = some()
+    q = {
+        "one-hot": torch.eye(K),
+        "uniform": smoothing.uniform_labels(K, 0.1).float(),
+        "similarity": soft_labels().float(),
+        "online": 0.5 * torch.eye(K) + 0.5 / K,  # the first epoch's
+    }[name]
+    method = Method(name, soft_labels=soft_labels() if name == "similarity" else None)
+    torch.testing.assert_close(gradient(method, logits, labels), logits.softmax(1) - q[labels])
+
+
+def test_the_online_table_is_the_mean_of_right_predictions():
+    loss = objective(Method("online", alpha=0.3), K)
+    batches = [some(40, seed) for seed in (1, 2)]
+    for logits, labels in batches:
+        loss(logits, labels)
+    loss.eval()
+    loss(*some(40, 9))  # what is only looked at teaches nothing
+    loss.end_epoch()
+    logits, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    p = logits.softmax(1)
+    for k in range(K):
+        mine = p[(labels == k) & (p.argmax(1) == k)]
+        torch.testing.assert_close(loss.table[k], mine.mean(0))
+    logits, labels = some()
+    q = 0.7 * torch.eye(K) + 0.3 * loss.table
+    torch.testing.assert_close(loss(logits, labels), -(q[labels] * logits.log_softmax(1)).sum())
+
+
+def test_a_class_that_was_never_right_keeps_its_row():
+    loss = objective(Method("online"), K)
+    loss(-20 * F.one_hot(torch.arange(K), K).float(), torch.arange(K))  # all wrong
+    loss.end_epoch()
+    torch.testing.assert_close(loss.table, torch.full((K, K), 1 / K))
+
+
+@pytest.mark.parametrize("name", ["uniform", "similarity"])
+def test_the_objective_follows_its_alpha(name):
+    method = Method(name, alpha="auto", soft_labels=soft_labels(0.3) if name == "similarity" else None)
+    logits, labels = some()
+    loss = objective(method, K)
+    assert loss.alpha == pytest.approx(0.02)
+    gap = float(logits.softmax(1).amax(1).mean()) - float((logits.argmax(1) == labels).float().mean())
+    loss.moving.adjust(logits, labels)
+    assert loss.alpha == pytest.approx(min(0.5, max(0, 0.02 + 0.5 * gap)))
+    assert 0.02 < loss.alpha < 0.5
+    fixed = (
+        Method(name, soft_labels=soft_labels(loss.alpha)) if name == "similarity" else Method(name, alpha=loss.alpha)
+    )
+    torch.testing.assert_close(loss(logits, labels), objective(fixed, K)(logits, labels))
+    assert objective(method, K).alpha == pytest.approx(0.02)  # another training begins anew
+    assert objective(fixed, K).moving is None
+    assert objective(fixed, K).alpha is None

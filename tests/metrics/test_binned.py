@@ -1,0 +1,108 @@
+"""Binned errors by brute force."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import metrics_twins as twins
+from softkin import metrics
+
+
+@pytest.mark.parametrize("scope", ["prediction", "output"])
+@pytest.mark.parametrize("per", ["sample", "score"])
+@pytest.mark.parametrize("norm", [1, 2, "max"])
+@pytest.mark.parametrize("n_bins", [1, 10, 15])
+def test_ece_hist_equals_brute_force(scope, per, norm, n_bins):
+    p, y = twins.random_case(0)
+    n = len(p) * (p.shape[1] if scope == "output" and per == "score" else 1)
+    expected = twins.ece(twins.pooled(p, y, scope), n, n_bins, norm)
+    ours = metrics.ece_hist(p, y, scope=scope, per=per, norm=norm, n_bins=n_bins)
+    assert ours == pytest.approx(expected, rel=1e-12)
+    assert isinstance(ours, float)
+
+
+@pytest.mark.parametrize("scope", ["prediction", "output"])
+def test_equal_mass_equals_brute_force(scope):
+    p, y = twins.random_case(1)
+    pairs = twins.pooled(p, y, scope)
+    ordered = sorted(score for score, _ in pairs)
+    uppers = [ordered[-(-m * len(ordered) // 15) - 1] for m in range(1, 15)]
+    expected = twins.ece(pairs, len(p), bins=lambda score: sum(score > edge for edge in uppers))
+    assert metrics.ece_hist(p, y, scope=scope, binning="mass") == pytest.approx(expected, rel=1e-12)
+
+
+def test_both_samples_in_the_last_bin():
+    # torchmetrics puts the confidence of exactly 1 in a bin of its own and says 0.525.
+    p = torch.tensor([[0.95, 0.05], [1.0, 0.0]])
+    assert metrics.ece_hist(p, torch.tensor([0, 1]), n_bins=10) == pytest.approx(0.475, abs=1e-7)
+
+
+def test_classwise_equals_the_mean_of_the_columns():
+    p, y = twins.random_case(4)
+    each = [
+        twins.ece([(float(row[k]), int(label == k)) for row, label in zip(p, y, strict=True)], len(p)) for k in range(5)
+    ]
+    assert metrics.classwise_ece(p, y) == pytest.approx(np.mean(each), rel=1e-12)
+    assert metrics.classwise_ece(p, y, reduction="sum") == pytest.approx(np.sum(each), rel=1e-12)
+    mass = [metrics.classwise_ece(p, y, binning="mass", norm=norm) for norm in (1, 2, "max")]
+    assert mass[0] <= mass[1] <= mass[2]
+
+
+def test_a_class_that_no_label_names_counts():
+    p = np.tile([0.5, 0.3, 0.2], (10, 1))
+    y = np.array([0] * 6 + [1] * 4)
+    assert metrics.classwise_ece(p, y, reduction="sum") == pytest.approx(0.1 + 0.1 + 0.2, rel=1e-12)
+
+
+def test_debiased_equals_its_formula():
+    p, y = twins.random_case(5, n=400)
+    pairs = twins.pooled(p, y, "prediction")
+    total = 0.0
+    for m in range(15):
+        group = [(s, h) for s, h in pairs if twins.bin_of(s, 15) == m]
+        if len(group) > 1:
+            lik, conf = np.mean([h for _, h in group]), np.mean([s for s, _ in group])
+            total += len(group) / 400 * ((lik - conf) ** 2 - lik * (1 - lik) / (len(group) - 1))
+    assert metrics.debiased_ece(p, y) == pytest.approx(max(0, total) ** 0.5, rel=1e-10)
+
+
+@pytest.mark.parametrize("scope", ["prediction", "output"])
+def test_signed_gap_splits_the_ece(scope):
+    p, y = twins.random_case(7)
+    parts = {part: metrics.signed_gap(p, y, part=part, scope=scope) for part in ("net", "over", "under")}
+    assert parts["over"] + parts["under"] == pytest.approx(metrics.ece_hist(p, y, scope=scope), rel=1e-12)
+    assert parts["over"] - parts["under"] == pytest.approx(parts["net"], abs=1e-12)
+    net = p.max(1).mean() - (p.argmax(1) == y).mean() if scope == "prediction" else 0.0
+    assert parts["net"] == pytest.approx(net, abs=1e-12)
+
+
+def test_mce_is_the_largest_gap():
+    p, y = twins.random_case(8)
+    assert metrics.mce(p, y) == metrics.ece_hist(p, y, norm="max")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(["prediction", "output"]), st.sampled_from(["width", "mass"]))
+def test_doubling_the_data_leaves_the_histogram_alone(seed, scope, binning):
+    p, y = twins.random_case(seed, n=45, k=4)
+    once = metrics.ece_hist(p, y, scope=scope, binning=binning)
+    twice = metrics.ece_hist(np.tile(p, (2, 1)), np.tile(y, 2), scope=scope, binning=binning)
+    assert twice == pytest.approx(once, abs=1e-12)
+
+
+def test_the_interval_of_the_largest_gap_ends_at_1():
+    """Without that bound it would reach 1.18."""
+    p = np.array([[0.99, 0.01]] * 6 + [[0.6, 0.4]] * 4)
+    y = np.array([1, 1, 1, 1, 1, 0, 0, 1, 0, 0])
+    assert metrics.mce(p, y, confidence=0.95).high == 1
+
+
+def test_over_and_under_confidence_of_one_bin_have_the_gaps_interval():
+    p, labels = np.tile([0.9, 0.1], (50, 1)), (np.arange(50) >= 35).astype(int)
+    gap = metrics.signed_gap(p, labels, confidence=0.95)
+    over = metrics.signed_gap(p, labels, part="over", confidence=0.95)
+    under = metrics.signed_gap(p, labels, part="under", confidence=0.95)
+    assert (over.low, over.high) == (max(0, gap.low), gap.high)
+    assert (under.low, under.high) == (0, max(0, -gap.low))

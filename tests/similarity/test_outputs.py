@@ -1,0 +1,112 @@
+"""Similarity from confusions: shrinkage and calibration, by brute force."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softkin import similarity
+
+
+def shrunk_by_hand(sums, a):
+    k = len(sums)
+    S = np.zeros((k, k))
+    for i in range(k):
+        mass = sum(sums[i][j] for j in range(k) if j != i)
+        for j in range(k):
+            if i != j:
+                S[i, j] = (sums[i][j] + a / (k - 1)) / (mass + a) if mass + a > 0 else 1 / (k - 1)
+    return torch.from_numpy(S)
+
+
+@given(st.integers(3, 6), st.floats(0, 5), st.integers(0, 10**6))
+def test_outputs_agree_with_brute_force(k, a, seed):
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.full(k, 0.5), size=20)
+    y = rng.integers(0, k, size=20)
+    sums = [[sum(P[i, j] for i in range(20) if y[i] == row) for j in range(k)] for row in range(k)]
+    S = similarity.from_outputs(P, y, calibrated=True, shrinkage=a)
+    torch.testing.assert_close(S, shrunk_by_hand(sums, a))
+    torch.testing.assert_close(S.sum(dim=1), torch.ones(k, dtype=torch.float64))
+    counts = rng.integers(0, 9, size=(k, k))
+    counts[0, 1] += 1
+    torch.testing.assert_close(similarity.from_confusion(counts, shrinkage=a), shrunk_by_hand(counts.astype(float), a))
+
+
+def test_the_shrinkage_predicts_left_out_samples_best():
+    rng = np.random.default_rng(1)
+    k, true = 6, rng.dirichlet(np.full(5, 0.7), size=6)
+    for samples in (3, 300):
+        counts = np.zeros((k, k))
+        for i in range(k):
+            counts[i, [j for j in range(k) if j != i]] = rng.multinomial(samples, true[i])
+
+        def left_out(a, counts=counts):
+            return -sum(
+                c * math.log((c - 1 + a / (k - 1)) / (counts[i].sum() - 1 + a))
+                for i in range(k)
+                for c in counts[i]
+                if c
+            )
+
+        S = similarity.from_confusion(counts)
+        losses = {a: left_out(a) for a in np.exp(np.linspace(-8, 8, 400))}
+        best = min(losses, key=losses.get)
+        torch.testing.assert_close(S, shrunk_by_hand(counts, best), atol=2e-3, rtol=0)
+    # outputs of one class alone: its samples predict each other, the other classes know nothing and stay uniform
+    P = torch.tensor([[0.5, 0.4, 0.1]] * 50)
+    S = similarity.from_outputs(P, torch.zeros(50, dtype=torch.int64), calibrated=True)
+    assert float(S[0, 1]) == pytest.approx(0.8, abs=0.01)
+    assert S[1].tolist() == [0.5, 0, 0.5]
+
+
+def test_outputs_are_calibrated_by_one_temperature(network_logits):
+    logits, labels = network_logits["resnet32-cifar100"]
+    sharp = torch.softmax(3 * logits.double(), dim=1)
+    S = similarity.from_outputs(torch.softmax(logits.double(), dim=1), labels)
+    torch.testing.assert_close(similarity.from_outputs(sharp, labels), S, atol=2e-3, rtol=0)
+    crossed = similarity.from_outputs(sharp, labels, folds=5)
+    torch.testing.assert_close(crossed, S, atol=5e-3, rtol=0)
+    assert not torch.equal(crossed, S)
+    assert not torch.allclose(S, S.T)
+    assert float(similarity.from_outputs(torch.eye(3), torch.arange(3)).diagonal().sum()) == 0  # no mistakes at all
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_the_temperature_ends_at_its_bounds(right):
+    """All right: no temperature is low enough, and 20 is the end; never right: 0.05 is."""
+    P = np.random.default_rng(0).dirichlet(np.full(4, 2.0), size=40)
+    y = P.argmax(1) if right else P.argmin(1)
+    powers = P ** (20.0 if right else 0.05)
+    powers /= powers.sum(1, keepdims=True)
+    sums = [[sum(powers[i, j] for i in range(40) if y[i] == row) for j in range(4)] for row in range(4)]
+    S = similarity.from_outputs(P, y, shrinkage=0.5, folds=None)
+    torch.testing.assert_close(S, shrunk_by_hand(sums, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: similarity.from_outputs(torch.full((4, 2), 0.5), [0, 1, 0, 1]),
+            "`probabilities` must cover at least 3",
+        ),
+        (lambda: similarity.from_outputs(torch.full((9, 3), 1 / 3), [0, 1, 2, 3, 4, 5, 6, 7, 8]), "`labels`"),
+        (lambda: similarity.from_confusion(torch.ones(2, 2)), "`counts` must cover at least 3 classes, got 2"),
+        (lambda: similarity.from_confusion(torch.eye(3)), "`counts` must hold mistakes, got none"),
+    ],
+)
+def test_what_teaches_nothing_is_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_shares_of_mistakes_are_counts_too():
+    """Three classes, and less than one mistake: 5 % of the mean row are added."""
+    shares = torch.tensor([[0.0, 0.3, 0.1], [0.2, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    torch.testing.assert_close(
+        similarity.from_confusion(shares), shrunk_by_hand(shares.tolist(), 0.05 * 0.3), rtol=1e-6, atol=1e-6
+    )
