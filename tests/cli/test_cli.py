@@ -84,7 +84,7 @@ def test_a_baseline_says_whether_smoothing_will_help_and_chooses_beta(capsys, tm
     assert "beta = 2" in output
     for rows, said in (
         (420, "under-confident by 10.0 points: smoothing will make it worse"),
-        (7, "as confident as it is"),
+        (7, "perhaps under-confident (gap -10.0 ± 35.4 points)"),
     ):
         right = predictions.Predictions.from_probabilities(p[:rows], torch.arange(rows) % 7, class_names=words)
         right.save(tmp_path / f"right-{rows}.npz")
