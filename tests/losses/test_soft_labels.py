@@ -461,3 +461,17 @@ def test_frameworks_find_probabilities_where_they_look_for_them():
     z = torch.randn(4, 3, 5)
     torch.testing.assert_close(loss_fn.activation(z).sum(1), torch.ones(4, 5))
     assert (loss_fn.decodes(z) == z.argmax(1)).all()
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_a_weight_of_zero_cancels_an_infinite_loss(soft):
+    loss_fn = SoftLabelCrossEntropy(
+        smoothing.uniform_labels(3, 0.1), weight=torch.tensor([0.0, 1.0, 1.0]), weight_by="sample", reduction="none"
+    )
+    z = torch.tensor([[0.0, 0.0, -torch.inf], [1.0, 0.0, 0.0]], requires_grad=True)
+    targets = torch.tensor([0, 1])
+    losses = loss_fn(z, F.one_hot(targets, 3).float() if soft else targets)
+    assert losses[0] == 0
+    assert torch.isfinite(losses[1])
+    losses.sum().backward()
+    assert (z.grad[0] == 0).all()

@@ -220,6 +220,21 @@ def test_top_m_of_distances_is_that_of_vectors():
     torch.testing.assert_close(similarity.from_vectors(V, "auto", top_m=8, outputs=(P, y)).dense(), dense)
 
 
+@pytest.mark.parametrize("beta", [0.0, 2.0, 400.0])  # all equal, as usual, and most of them underflow to 0
+def test_ties_of_the_most_similar_go_to_the_smallest_numbers(beta):
+    generator = torch.Generator().manual_seed(0)
+    d = torch.randint(1, 4, (40, 40), generator=generator).double()
+    d = (d + d.T).fill_diagonal_(0)
+    sparse = similarity.from_distances(d, beta, top_m=5)
+    blocks = similarity.from_blocks(40, lambda own: d[own].clone(), beta, top_m=5)
+    assert (sparse.indices == blocks.indices).all()
+    torch.testing.assert_close(sparse.values, blocks.values)
+    torch.testing.assert_close(sparse.rest, blocks.rest)
+    for k in range(40):
+        others = sorted((float(d[k, j]), j) for j in range(40) if j != k)[:5]
+        assert sparse.indices[k].tolist() == sorted(j for _, j in others)
+
+
 def test_a_mixture_is_the_softmax_of_the_weighted_normalised_sum():
     a, b = (torch.from_numpy(random_distances(6, seed)) for seed in (1, 2))
     S = similarity.mixture([a, b], [0.7, 1.9])

@@ -5,7 +5,10 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
+
+from softkin._core import checks
 
 CPU = torch.device("cpu")
 
@@ -14,6 +17,11 @@ def key(seed: int, *what: Any) -> int:
     """A seed for one draw, which depends only on ``seed`` and the draw's purpose: 63 bits of a digest."""
     text = " ".join(map(str, (seed, *what)))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def generator(seed: int) -> np.random.Generator:
+    """Numpy's generator for a seed that a caller gave."""
+    return np.random.default_rng(checks.count(seed, "seed", least=0))
 
 
 def reseed(seed: int, device: torch.device = CPU) -> None:

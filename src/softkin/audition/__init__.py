@@ -19,7 +19,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from softkin import similarity
-from softkin._core import checks
+from softkin._core import checks, randomness
 from softkin._core.checks import Array
 from softkin.audition.fits import LARGEST_WEIGHT, Floats, Problem
 from softkin.audition.judging import (
@@ -113,7 +113,7 @@ def audition(
     checks.count(resamples, "resamples", least=100, most=1_000_000)
     checks.count(permutations, "permutations", least=FEWEST_RENAMINGS, most=1_000_000)
     tail = (1 - checks.level(confidence)) / 2
-    rng = np.random.default_rng(seed)
+    rng = randomness.generator(seed)
     problem = Problem(matrices, shares, kept, rng.permutation(len(kept)) % folds, folds)
     names = list(matrices)
     fits = {name: problem.fit([place]) for place, name in enumerate(names)}

@@ -224,7 +224,7 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
         if ignored is not None:
             sums = sums.masked_fill(ignored, 0)
         if w is not None and counts is not None and self.weight_by == "sample":
-            sums = sums * counts
+            sums = sums.masked_fill(counts == 0, 0) * counts  # also where the loss is infinite
         return sums, counts
 
     def _soft(self, log_p: Tensor, targets: Tensor, w: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -235,7 +235,7 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
         along = _along_classes(w, log_p)
         counts = (targets * along).sum(dim=1)
         if self.weight_by == "sample":
-            return _dot(q, log_p) * counts, counts
+            return _dot(q, log_p).masked_fill(counts == 0, 0) * counts, counts
         return _dot(q * along, log_p), counts
 
     def _dense_sum(self, log_p: Tensor, classes: Tensor, w: Tensor | None) -> Tensor:

@@ -18,10 +18,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 
-from softkin._core import checks
+from softkin._core import checks, randomness
 from softkin._core.checks import Array
 from softkin.metrics import catalogue, resampling, scopes
 
@@ -164,7 +163,7 @@ def when_calibrated(
     checks.count(draws, "draws")
     # Only a bandwidth that depends on the hits depends on these labels; for its sake they are drawn, too.
     scores = Pool(p.reshape(-1), torch.empty(0), *p.shape)
-    start = next(scores.redrawn(np.random.default_rng(seed), 1))[0][0]
+    start = next(scores.redrawn(randomness.generator(seed), 1))[0][0]
     statistic = known.statistic(p, start, **options)
     if not isinstance(statistic, CalibrationError):
         raise TypeError(f"labels can be redrawn from the scores for calibration errors only, got {known.key!r}.")

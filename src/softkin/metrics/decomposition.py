@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin._core import checks
+from softkin._core import checks, randomness
 from softkin._core.checks import Array
 from softkin.metrics import binning, scopes
 from softkin.metrics.binned import Classwise
@@ -146,7 +146,7 @@ def brier_decomposition(
     checks.count(resamples, "resamples", least=100)
     tail = (1 - level) / 2
     drawn: list[list[Tensor]] = []
-    for weights in multiplicities(n, resamples, np.random.default_rng(seed)):
+    for weights in multiplicities(n, resamples, randomness.generator(seed)):
         rows = weights.to(p.device)
         sums = statistic.sums(rows).view(len(rows), 3, num_classes, n_bins)
         resampled = ReliabilityCurve(curves.edges, *sums.unbind(dim=1))

@@ -2,11 +2,10 @@
 
 from typing import Literal, Self, Unpack
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from softkin._core import checks
+from softkin._core import checks, randomness
 from softkin._core.checks import Array
 from softkin.metrics import scopes
 from softkin.metrics.catalogue import Sureness, metric
@@ -166,7 +165,7 @@ def _two_samples(
         return value
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
-    generator = np.random.default_rng(seed)
+    generator = randomness.generator(seed)
     values = []
     for start in range(0, resamples, 50):
         times = min(50, resamples - start)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin._core import checks
+from softkin._core import checks, randomness
 from softkin.metrics import roots
 from softkin.metrics.binned import Binned, RootGap
 from softkin.metrics.intervals import score_minus_share, sizes
@@ -122,7 +122,7 @@ def intervals(statistics: Sequence[Statistic], confidence: float, resamples: int
     level = checks.level(confidence)
     checks.count(resamples, "resamples", least=100)
     checks.count(seed, "seed", least=0)
-    generator = np.random.default_rng(seed)
+    generator = randomness.generator(seed)
     ends = [statistic.ends(level) for statistic in statistics]
     drawn = [statistic for statistic, known in zip(statistics, ends, strict=True) if known is None]
     totals: list[Tensor | None] = [None for _ in drawn]
@@ -273,7 +273,7 @@ def when_calibrated(statistic: CalibrationError, level: float, draws: int, seed:
 
 def redrawing(seed: int) -> np.random.Generator:
     """The generator of redrawn labels; that of resampled rows is ``default_rng(seed)``."""
-    return np.random.default_rng(seed + 1)
+    return np.random.default_rng(checks.count(seed, "seed", least=0) + 1)
 
 
 def chance(redrawn: Tensor, level: float) -> Interval:
@@ -286,7 +286,7 @@ def compared(
 ) -> Comparison:
     """Compare two statistics of the same rows; the test of exchangeable rows needs sums that add up row by row."""
     n, device = a.num_samples, a.device
-    generator = np.random.default_rng(checks.count(seed, "seed", least=0))
+    generator = randomness.generator(seed)
     difference = a.value() - b.value()
     of_a, of_b = _resampled([a, b], resamples, generator)
     errors = _errors_of_difference(a, b, of_a, of_b)
@@ -311,7 +311,7 @@ def all_compared(
     width = statistics[0].sums(torch.ones(1, statistics[0].num_samples, device=statistics[0].device)).shape[1]
     if len(statistics) * resamples * width > MOST_NOISE:
         return {(a, b): compared(statistics[a], statistics[b], level, resamples, seed) for a, b in pairs}
-    generator = np.random.default_rng(checks.count(seed, "seed", least=0))
+    generator = randomness.generator(seed)
     resampled = _resampled(statistics, resamples, generator)
     values = [statistic.value() for statistic in statistics]
     comparisons = {}
@@ -420,7 +420,7 @@ def compared_by_calls(
 ) -> Comparison:
     """Like ``compared``, for any function of (probabilities, labels): one call for each resample and model."""
     n = len(labels)
-    generator = np.random.default_rng(seed)
+    generator = randomness.generator(seed)
     difference = metric(p_a, labels) - metric(p_b, labels)
     paired, swapped = torch.empty(resamples, dtype=torch.float64), torch.empty(resamples, dtype=torch.float64)
     for r in range(resamples):
@@ -491,7 +491,7 @@ def likelihood_band(binned: Binned, level: float, resamples: int, seed: int) -> 
         low[count == 0] = high[count == 0] = np.nan
         return torch.from_numpy(low), torch.from_numpy(high)
     parts = RootGap(binned.pool, binned.bins)  # sums counts, scores and hits separately
-    sums = resampled_sums(parts, resamples, np.random.default_rng(seed)).view(resamples, 3, -1)
+    sums = resampled_sums(parts, resamples, randomness.generator(seed)).view(resamples, 3, -1)
     return resampled_band(parts, sums, level)
 
 

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from softkin._core import checks
+from softkin._core import checks, randomness
 from softkin._core.checks import Array
 from softkin.metrics import binning, scopes
 from softkin.metrics.catalogue import METRICS, Sureness, metric
@@ -196,7 +195,7 @@ def severity_curve(
     tail = (1 - level) / 2
     places = wrong.cpu()
     severities, correlations = [], []
-    for weights in multiplicities(len(p), resamples, np.random.default_rng(seed)):
+    for weights in multiplicities(len(p), resamples, randomness.generator(seed)):
         drawn = weights[:, places].to(torch.float64)
         counts, totals = _in_bins(index, distance, n_bins, drawn)
         severities.append(totals / counts)

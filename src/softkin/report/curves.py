@@ -5,9 +5,9 @@ is the same float as the cell edge (300/M·m)/300, because division rounds equal
 therefore sums over bins, and every ECE on the page equals ``metrics.ece_hist`` up to the order of additions.
 """
 
-import numpy as np
 import torch
 
+from softkin._core import randomness
 from softkin._io.files import Plain
 from softkin.metrics import binning
 from softkin.metrics.binned import RootGap
@@ -54,7 +54,7 @@ def bands(pool: Pool, level: float, *, seed: int) -> dict[str, list[list[Plain]]
             for m in BINS
         }
     parts = RootGap(pool, equal_width(CELLS))  # keeps counts, scores and hits apart
-    sums = resampled_sums(parts, RESAMPLES, np.random.default_rng(seed)).cpu().view(RESAMPLES, 3, CELLS)
+    sums = resampled_sums(parts, RESAMPLES, randomness.generator(seed)).cpu().view(RESAMPLES, 3, CELLS)
     by_count = {}
     for m in BINS:
         ends = resampled_band(RootGap(pool, equal_width(m)), sums.view(RESAMPLES, 3, m, -1).sum(dim=3), level)

@@ -111,18 +111,26 @@ def from_distances(
     if not asymmetric:
         checks.symmetric(d, "distances")
     beta = chosen_beta(beta, d, outputs)
-    similarity = softmax_of_rows(d, torch.arange(len(d)), beta)
-    return similarity if top_m is None else _most_similar(similarity, top_m)
-
-
-def _most_similar(similarity: Tensor, top_m: int) -> SparseRows:
-    """The m largest entries of each row; the other classes share the remaining mass evenly."""
-    k = len(similarity)
+    if top_m is None:
+        return softmax_of_rows(d, torch.arange(len(d)), beta)
+    k = len(d)
     m = min(checks.count(top_m, "top_m"), k - 1)
-    ranked = similarity.clone().fill_diagonal_(-1)  # other entries can be 0 too, but k itself is never kept
-    near = ranked.topk(m).indices.sort(dim=1).values
-    rest = similarity.scatter(1, near, 0).sum(dim=1) / max(1, k - 1 - m)
+    near = smallest(d.clone().fill_diagonal_(float("inf")), m)  # by distance, as similarities underflow; never k itself
+    similarity = softmax_of_rows(d, torch.arange(k), beta)
+    rest = similarity.scatter(1, near, 0).sum(dim=1) / max(1, k - 1 - m)  # the others share what remains evenly
     return SparseRows(torch.zeros(k, dtype=torch.float64), near, similarity.gather(1, near), rest)
+
+
+def smallest(d: Tensor, m: int) -> Tensor:
+    """(r, m) indices of the m smallest entries of each row, ascending; the first of equal entries are taken."""
+    values, places = d.topk(m, largest=False, sorted=True)
+    last = values[:, -1:]
+    ties = (d == last).sum(dim=1) > (values == last).sum(dim=1)  # topk left out equal entries
+    for row in ties.nonzero()[:, 0].tolist():
+        below = (d[row] < last[row]).nonzero()[:, 0]
+        equal = (d[row] == last[row]).nonzero()[: m - len(below), 0]
+        places[row] = torch.cat([below, equal])
+    return places.sort(dim=1).values
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ from torch import Tensor
 from softkin._core import checks
 from softkin._core.checks import Array
 from softkin._core.progress import track
-from softkin.similarity.formula import Beta, Outputs, SparseRows, chosen_beta, from_distances, softmax_of_rows
+from softkin.similarity.formula import Beta, Outputs, SparseRows, chosen_beta, from_distances, smallest, softmax_of_rows
 
 BLOCK = 2**21  # distances at a time: 16 MB of float64, which still fit the caches
 TILE = 16384, 512  # columns and rows at a time in ``nearest``: 32 MB of float32
@@ -113,23 +113,11 @@ def from_blocks(
         d = rows(own)
         line = torch.arange(len(own), device=d.device)
         d[line, own] = float("inf")
-        near = _smallest(d, m)
+        near = smallest(d, m)
         shares = softmax_of_rows(d, own, beta)
         indices[own.cpu()], values[own.cpu()] = near.cpu(), shares.gather(1, near).cpu()
         rest[own.cpu()] = (shares.scatter_(1, near, 0).sum(dim=1) / max(1, k - 1 - m)).cpu()
     return SparseRows(torch.zeros(k, dtype=torch.float64), indices, values, rest)
-
-
-def _smallest(d: Tensor, m: int) -> Tensor:
-    """(r, m) indices of the m smallest entries of each row, ascending; the first of equal entries are taken."""
-    values, places = d.topk(m, largest=False, sorted=True)
-    last = values[:, -1:]
-    ties = (d == last).sum(dim=1) > (values == last).sum(dim=1)  # topk left out equal entries
-    for row in ties.nonzero()[:, 0].tolist():
-        below = (d[row] < last[row]).nonzero()[:, 0]
-        equal = (d[row] == last[row]).nonzero()[: m - len(below), 0]
-        places[row] = torch.cat([below, equal])
-    return places.sort(dim=1).values
 
 
 @torch.no_grad()

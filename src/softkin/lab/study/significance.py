@@ -27,6 +27,7 @@ import torch
 from scipy.special import stdtr
 from torch import Tensor
 
+from softkin._core import randomness
 from softkin.metrics.scopes import blocks
 from softkin.metrics.statistics import Statistic
 
@@ -75,7 +76,7 @@ class Resamples:
 
     def __init__(self, sample_ids: Sequence[Sequence[object]], *, times: int = RESAMPLES, seed: int = 0) -> None:
         """``sample_ids`` are those of the test rows of each seed."""
-        generator = np.random.default_rng(seed)
+        generator = randomness.generator(seed)
         place: dict[object, int] = {}
         self.rows = [np.array([place.setdefault(sample_id, len(place)) for sample_id in ids]) for ids in sample_ids]
         self.pool, self.times, self.seeds = len(place), times, len(sample_ids)
