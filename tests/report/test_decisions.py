@@ -101,7 +101,7 @@ def test_the_page_shows_them(predictions, content, tmp_path, browser):
             level = rule["levels"][place]
             for name, value in row[1:]:
                 expected = level[name][0]
-                assert value == "null" if expected is None else float(value) == pytest.approx(expected)
+                assert value is None if expected is None else float(value) == pytest.approx(expected)
             assert len(row) > 1 or "failed" in level
         nodes = content["rules"][-1]["levels"][place].get("nodes", [])
         open_tree(page)

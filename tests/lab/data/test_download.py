@@ -394,12 +394,12 @@ def test_two_processes_fetch_once(site, packed_cifar):
     site.files["/cifar-100-python.tar.gz"] = content
     site.wait = threading.Event()
     code = f"""
-from softkin.lab.data import catalogue
+from softkin.lab.data import published
 from softkin.lab.data.published import DataSet, PublishedFile
 file = PublishedFile("{site.url}/cifar-100-python.tar.gz", "{hashlib.md5(content).hexdigest()}", {len(content)})
-catalogue.DATA_SETS._items["cifar100"] = DataSet("", (file,), "cifar-100-python", {members!r})
+published.DATA_SETS._items["cifar100"] = DataSet("", (file,), "cifar-100-python", {members!r})
 print("ready", flush=True)
-print(catalogue.get("cifar100"))
+print(published.get("cifar100"))
 """
     processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2

@@ -204,15 +204,15 @@ print(data.load(sys.argv[1], progress=False).digest)
 def test_a_killed_decoding_leaves_no_half_entry(table):
     code = f"""
 import os, signal
-from softkin.lab.data import images
+from softkin.lab.data import decoding
 from softkin.lab import data
-decode, count = images._decode, []
+decode, count = decoding._decode, []
 def slow(*arguments):
     count.append(1)
     if len(count) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return decode(*arguments)
-images._decode = slow
+decoding._decode = slow
 data.load({str(table)!r}, progress=False)
 """
     done = subprocess.run([sys.executable, "-c", code])

@@ -106,12 +106,14 @@ def test_the_baselines_gap_counts_as_chance_within_the_noise_of_its_rows():
         labels = (torch.arange(n) >= right).long()
         return Predictions(p.log(), labels)
 
-    assert "nothing to mend" in implied([network(0.9, 85, 100)])  # 5 points, standard error 3.6
+    assert "perhaps over-confident (gap +5.0 ± 5.7 points): too few" in implied([network(0.9, 85, 100)])
     assert implied([network(0.9, 8000, 10_000)]) == (
         "On the validation rows (1 seed) one-hot training is over-confident by 10.0 points: fit a temperature, or "
         "smooth with alpha='auto' (or from α ≈ 0.06)."
     )
-    assert "nothing to mend" in implied([network(0.9, 8000, 10_000), network(0.9, 9800, 10_000)])  # +10 and −8
+    apart = implied([network(0.9, 8000, 10_000), network(0.9, 9800, 10_000)])
+    assert "perhaps over-confident (gap +1.0 ± 18.0 points): too few seeds" in apart  # +10 and −8
+    assert "nothing to mend" in implied([network(0.9, 9000, 10_000)])
 
 
 def test_figures_of_what_has_no_class(tmp_path):
