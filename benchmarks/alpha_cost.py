@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from softkin.lab import data, models, training
-from softkin.losses.auto_alpha import AdjustableLabels
+from softkin.losses import SoftLabelCrossEntropy
 
 LOOK_UP = """
 import gc, json, sys, time
@@ -55,9 +55,9 @@ def pictures(rows: int, classes: int, seed: int) -> data.Labelled:
 def share(network: str, train: Any, validation: Any, recipe: training.Recipe) -> tuple[float, float, float]:
     """(seconds of the training, seconds in ``adjust``, share)."""
     spent = 0.0
-    plain = AdjustableLabels.adjust
+    plain = SoftLabelCrossEntropy.adjust
 
-    def timed(self: AdjustableLabels, logits: Any, labels: Any) -> float:
+    def timed(self: SoftLabelCrossEntropy, logits: Any, labels: Any) -> float:
         nonlocal spent
         start = time.perf_counter()
         alpha = plain(self, logits, labels)
@@ -65,12 +65,12 @@ def share(network: str, train: Any, validation: Any, recipe: training.Recipe) ->
         return alpha
 
     model = models.build(network, num_classes=len(train.class_names), input_shape=train.input_shape, seed=0)
-    AdjustableLabels.adjust = timed  # type: ignore[method-assign]
+    SoftLabelCrossEntropy.adjust = timed  # type: ignore[method-assign]
     try:
         method = training.Method("uniform", alpha="auto")
         trained = training.fit(model, train, validation, method=method, recipe=recipe, device="cpu", progress=False)
     finally:
-        AdjustableLabels.adjust = plain  # type: ignore[method-assign]
+        SoftLabelCrossEntropy.adjust = plain  # type: ignore[method-assign]
     return trained.seconds, spent, spent / trained.seconds
 
 

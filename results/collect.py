@@ -21,7 +21,7 @@ from scipy.stats import t as student
 
 from softkin._io import files
 from softkin.lab.study.advice import recommend
-from softkin.lab.study.tables import Cell, Row
+from softkin.lab.study.tabulation import Cell, Row
 
 HERE = Path(__file__).parent
 RECORDS, PAGE = HERE / "records", HERE.parent / "docs" / "results.md"
