@@ -5,13 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from similarity_twins import random_distances
 from softkin import similarity, smoothing
-
-
-def random_distances(k, seed, scale=1.0):
-    rng = np.random.default_rng(seed)
-    D = rng.random((k, k)) * scale
-    return D + D.T
 
 
 @given(st.integers(2, 8), st.floats(0, 0.999), st.floats(0, 1e6), st.integers(0, 1000))

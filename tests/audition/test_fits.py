@@ -1,7 +1,5 @@
 """β and weights of sources, against a general solver."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -12,27 +10,6 @@ from softkin import audition, similarity
 
 def asymmetric(k, seed):
     return torch.rand(k, k, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).fill_diagonal_(0)
-
-
-def entropy_of_rows(D, C, beta):
-    """By the definition: (K,) cross-entropies."""
-    S = similarity.from_distances(D, beta, asymmetric=True)
-    return np.array(
-        [-sum(float(C[k, j]) * math.log(float(S[k, j])) for j in range(len(D)) if j != k) for k in range(len(D))]
-    )
-
-
-@pytest.fixture(scope="module")
-def judged():
-    D = {"right": asymmetric(14, 0), "other": asymmetric(14, 1)}
-    noise = similarity.from_distances(asymmetric(14, 2), 1.0, asymmetric=True)
-    C = 0.6 * similarity.from_distances(D["right"], 1.5, asymmetric=True) + 0.4 * noise
-    return D, C, audition.audition(D, audition.Confusions(C, "a toy"), folds=7, permutations=50)
-
-
-def _as_outputs(C):
-    """Outputs whose mean wrong probabilities are the rows of C."""
-    return 0.5 * torch.eye(len(C), dtype=torch.float64) + 0.5 * C, torch.arange(len(C))
 
 
 def test_a_mixture_finds_its_weights():

@@ -1,13 +1,12 @@
 """Similarity of vectors, and nearest vectors, by brute force."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
+from similarity_twins import brute_force
 from softkin import distances, similarity, smoothing
 from softkin.similarity import SparseRows
 
@@ -52,23 +51,6 @@ def test_close_vectors_far_from_the_origin(monkeypatch):
     sparse = similarity.from_vectors(V, 2.0, top_m=4)
     full = similarity.from_distances(D, 2.0)
     np.testing.assert_allclose(sparse.values, full.gather(1, sparse.indices), rtol=1e-11)
-
-
-def brute_force(D, beta):
-    """The definition, entry by entry, in plain Python."""
-    k = len(D)
-    S = [[0.0] * k for _ in range(k)]
-    for i in range(k):
-        others = [float(D[i][j]) for j in range(k) if j != i]
-        mean = sum(others) / len(others)
-        sd = math.sqrt(sum((d - mean) ** 2 for d in others) / len(others))
-        if sd <= 1e-9 * max(others):
-            weights = {j: 1.0 for j in range(k) if j != i}
-        else:
-            weights = {j: math.exp(-beta * (float(D[i][j]) - mean) / sd) for j in range(k) if j != i}
-        for j, weight in weights.items():
-            S[i][j] = weight / sum(weights.values())
-    return np.array(S)
 
 
 @given(st.integers(2, 40), st.integers(1, 45), st.floats(0, 10), st.integers(0, 100))
