@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import torch
 
 
 def drawn(n, k, seed):
@@ -25,3 +26,17 @@ def twin_score(name, p, k, u, penalty, k_reg):
     rank = order.index(k) + 1
     total = math.fsum(p[j] for j in order[:rank]) - u * p[k]
     return total + (penalty * max(0, rank - k_reg) if name == "raps" else 0)
+
+
+def rows_of_softmax(n=600, k=6, seed=0):
+    """Logits and labels drawn from their softmax."""
+    generator = torch.Generator().manual_seed(seed)
+    z = 2.5 * torch.randn(n, k, generator=generator, dtype=torch.float64)
+    u = torch.rand(n, 1, generator=generator, dtype=torch.float64)
+    return z, (z.softmax(1).cumsum(1) < u).sum(1).clamp(max=k - 1)
+
+
+def calibrated_rows(rng, n, k, sharpness=2.0):
+    """Logits, and labels drawn from their own softmax."""
+    z = torch.from_numpy(sharpness * rng.normal(size=(n, k)))
+    return z, torch.distributions.Categorical(logits=z).sample()

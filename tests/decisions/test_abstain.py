@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from decision_twins import calibrated_rows
 from softkin import decisions
-
-
-def calibrated_rows(rng, n, k, sharpness=2.0):
-    """Logits, and labels drawn from their own softmax."""
-    z = torch.from_numpy(sharpness * rng.normal(size=(n, k)))
-    return z, torch.distributions.Categorical(logits=z).sample()
 
 
 @pytest.mark.parametrize("score", ["entropy", "logit-norm", "margin", "probability"])

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decision_twins import calibrated_rows
 from softkin import decisions
 from softkin.decisions import Tree
 from softkin.decisions.rows import set_apart
@@ -38,12 +39,6 @@ def test_climbing_by_brute_force(seed, threshold):
     assert rule.predict(p, from_probabilities=True).tolist() == [
         twin_answer(tree, row.tolist(), threshold) for row in p
     ]
-
-
-def calibrated_rows(rng, n, k, sharpness=2.0):
-    """Logits, and labels drawn from their own softmax."""
-    z = torch.from_numpy(sharpness * rng.normal(size=(n, k)))
-    return z, torch.distributions.Categorical(logits=z).sample()
 
 
 def test_the_chosen_threshold_is_the_most_lenient_whose_limit_holds():

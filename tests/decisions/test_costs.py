@@ -4,16 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from decision_twins import rows_of_softmax as drawn
 from softkin import decisions
 from softkin.decisions import Costs
-
-
-def drawn(n=600, k=6, seed=0):
-    """Logits and labels drawn from their softmax."""
-    generator = torch.Generator().manual_seed(seed)
-    z = 2.5 * torch.randn(n, k, generator=generator, dtype=torch.float64)
-    u = torch.rand(n, 1, generator=generator, dtype=torch.float64)
-    return z, (z.softmax(1).cumsum(1) < u).sum(1).clamp(max=k - 1)
 
 
 def test_least_costs_by_brute_force():

@@ -4,18 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from decision_twins import rows_of_softmax as drawn
 from softkin import SoftkinError, calibrators, decisions, similarity
 from softkin._io import bundles
 from softkin.decisions import REGISTRY, Abstain, Climb, Costs, PredictionSets, Tree
-
-
-def drawn(n=600, k=6, seed=0):
-    """Logits and labels drawn from their softmax."""
-    generator = torch.Generator().manual_seed(seed)
-    z = 2.5 * torch.randn(n, k, generator=generator, dtype=torch.float64)
-    u = torch.rand(n, 1, generator=generator, dtype=torch.float64)
-    return z, (z.softmax(1).cumsum(1) < u).sum(1).clamp(max=k - 1)
-
 
 GROUPS = torch.tensor([0, 0, 1, 1, 2, 2])
 ALIKE = similarity.from_distances((GROUPS[:, None] != GROUPS).double() + torch.arange(6).sub(2.5).abs().outer(torch.ones(6).double()) * 0.01, asymmetric=True)  # fmt: skip

@@ -11,16 +11,6 @@ from softkin.metrics import catalogue
 from softkin.predictions import Predictions
 
 
-@pytest.fixture(scope="module")
-def over_confident():
-    """400 samples of 7 classes."""
-    generator = torch.Generator().manual_seed(3)
-    labels = torch.randint(7, (400,), generator=generator)
-    logits = torch.randn(400, 7, generator=generator)
-    logits[torch.arange(400), labels] += 1.5
-    return Predictions(3 * logits, labels, name="over")
-
-
 def test_scores_that_are_all_but_equal_only_lose_the_interval_of_the_kernel(monkeypatch):
     scores = 1 - 1e-9 * torch.rand(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     sure = Predictions.from_probabilities(torch.stack([1 - scores, scores], 1), torch.ones(100, dtype=torch.int64))

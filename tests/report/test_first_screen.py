@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from calibration_data import toy_predictions
 from command_line import run
-from softkin import calibrators, decisions, diagrams, distances, evaluation, metrics, report
+from softkin import decisions, diagrams, distances, evaluation, metrics, report
 from softkin.predictions import Predictions
 from softkin.report import first_screen, render
 
@@ -122,18 +122,6 @@ def test_ahead_of_all_others_only_with_p_values(p_values, ties, words):
     assert headline.startswith("Best calibrated") == (None not in p_values)
 
 
-@pytest.fixture(scope="module")
-def answered():
-    points = np.random.default_rng(0).normal(size=(6, 3))
-    d = np.linalg.norm(points[:, None] - points[None], axis=2)
-    names = ["cat", "dog", "<i>fox</i>", "wolf", "owl", "bee"]
-    preds = toy_predictions(n=1500, class_names=names, name="toy")
-    data = report.build(
-        preds, distances=d, source="my file's.npz", candidates=[calibrators.VectorScaling()], resamples=100
-    )
-    return preds, data
-
-
 def test_three_answers_read_without_a_script(answered):
     _, data = answered
     text = static(render.page(data))
@@ -206,20 +194,6 @@ def test_mistakes_among_the_nearest_classes_are_counted(answered):
     wrong = [(t, a) for t, a in zip(y, answer, strict=True) if t != a]
     near = sum(a in sorted((j for j in range(6) if j != t), key=lambda j: d[t, j])[:5] for t, a in wrong)
     assert data["similarity"]["mistakes"] == {"nearest": 5, "wrong": len(wrong), "near": near, "chance": 1.0}
-
-
-@pytest.fixture(scope="module")
-def several():
-    first = toy_predictions(n=600, name="one")
-    generator = torch.Generator().manual_seed(1)
-    noisy = first.logits + 2 * torch.randn(first.logits.shape, generator=generator)
-    ids = [f"s{row}" for row in range(600)]
-    mixed = torch.randperm(600, generator=generator)
-    return [
-        Predictions(first.logits, first.labels, name="one", sample_ids=ids),
-        Predictions(noisy[mixed], first.labels[mixed], name="two", sample_ids=[ids[row] for row in mixed.tolist()]),
-        Predictions(first.logits / 3, first.labels, name="three", sample_ids=ids),
-    ]
 
 
 def test_the_command_writes_one_page_of_several_files(several, tmp_path, capsys):

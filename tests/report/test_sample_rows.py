@@ -1,25 +1,10 @@
 """All samples in a compact form."""
 
 import numpy as np
-import pytest
 import torch
 
-from calibration_data import toy_predictions
-from softkin import calibrators, report
 from softkin.metrics.binning import equal_width
 from softkin.report import sample_rows
-
-
-@pytest.fixture(scope="module")
-def answered():
-    points = np.random.default_rng(0).normal(size=(6, 3))
-    d = np.linalg.norm(points[:, None] - points[None], axis=2)
-    names = ["cat", "dog", "<i>fox</i>", "wolf", "owl", "bee"]
-    preds = toy_predictions(n=1500, class_names=names, name="toy")
-    data = report.build(
-        preds, distances=d, source="my file's.npz", candidates=[calibrators.VectorScaling()], resamples=100
-    )
-    return preds, data
 
 
 def test_codes_fall_into_the_cells_that_count_them():

@@ -4,24 +4,8 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from calibration_data import toy_predictions
 from softkin import evaluation, metrics, report
-from softkin.predictions import Predictions
 from softkin.report import several as page_of_several
-
-
-@pytest.fixture(scope="module")
-def several():
-    first = toy_predictions(n=600, name="one")
-    generator = torch.Generator().manual_seed(1)
-    noisy = first.logits + 2 * torch.randn(first.logits.shape, generator=generator)
-    ids = [f"s{row}" for row in range(600)]
-    mixed = torch.randperm(600, generator=generator)
-    return [
-        Predictions(first.logits, first.labels, name="one", sample_ids=ids),
-        Predictions(noisy[mixed], first.labels[mixed], name="two", sample_ids=[ids[row] for row in mixed.tolist()]),
-        Predictions(first.logits / 3, first.labels, name="three", sample_ids=ids),
-    ]
 
 
 @pytest.fixture(scope="module")
