@@ -251,3 +251,49 @@ def test_what_the_rows_cannot_support():
         decisions.PredictionSets(0.93, similarity=np.ones((4, 4)) / 3).fit(z[:16], y[:16])
     with pytest.raises(ValueError, match="`similarity` covers 5 classes but the logits have 4"):
         decisions.PredictionSets(0.5, similarity=np.ones((5, 5))).fit(z, y)
+
+
+@pytest.mark.parametrize("score", ["lac", "aps"])
+@pytest.mark.parametrize("conditional", [None, "class"])
+def test_update_follows_the_recursion_and_keeps_its_promise_on_changing_rows(score, conditional):
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(1500, 3, generator=generator)
+    labels = (logits + torch.randn(1500, 3, generator=generator)).argmax(1)
+    labels[700:] = torch.randint(0, 3, (800,), generator=generator)  # from here on the network knows nothing
+    step, coverage = 0.05, 0.9
+    rule = decisions.PredictionSets(coverage, score, conditional=conditional, randomised=False).fit(
+        logits[:200], labels[:200]
+    )
+    limits, sets = rule.limits_.clone(), rule.update(logits[200:], labels[200:], step=step)
+    errors = []
+    for row, label, members in zip(logits[200:].double().softmax(1), labels[200:].tolist(), sets, strict=True):
+        ordered = sorted(range(3), key=lambda k: -row[k])
+        scores = [
+            1 - row[k] if score == "lac" else sum(row[j] for j in ordered[: ordered.index(k) + 1]) for k in range(3)
+        ]
+        assert members.tolist() == [bool(scores[k] <= limits[k] + 1e-12) for k in range(3)]
+        errors.append(not members[label])
+        moved = [label] if conditional else [0, 1, 2]
+        limits[moved] += step * (errors[-1] - (1 - coverage))
+    assert torch.allclose(rule.limits_, limits)
+    errors, truth = torch.tensor(errors).double(), labels[200:]
+    for rows in [torch.ones(1300, dtype=torch.bool)] if conditional is None else [truth == k for k in range(3)]:
+        assert abs(errors[rows].mean() - 0.1) <= (1 + step) / (step * rows.sum())
+    assert rule.updates_ == 1300
+    assert "whatever the rows were" in rule.guarantee()
+
+
+def test_update_takes_one_row_and_is_kept_in_files(tmp_path):
+    logits = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
+    labels = logits.argmax(1)
+    many, single = (decisions.PredictionSets(0.8).fit(logits[:50], labels[:50]) for _ in range(2))
+    sets = many.update(logits[50:], labels[50:])
+    alone = torch.stack([single.update(row, label) for row, label in zip(logits[50:], labels[50:], strict=True)])
+    assert torch.equal(sets, alone)
+    assert isinstance(single.update(logits[0].numpy(), 1), np.ndarray)
+    many.save(tmp_path / "rule")
+    loaded = decisions.load(tmp_path / "rule")
+    assert torch.equal(loaded.limits_, many.limits_)
+    assert loaded.updates_ == 50
+    with pytest.raises(ValueError, match="`step`"):
+        many.update(logits, labels, step=0)
