@@ -1,4 +1,4 @@
-"""How often the sequential test of ``softkin monitor`` raises a false alarm, how soon it finds a gap, and what it costs.
+"""How often the test of ``softkin monitor`` raises a false alarm, how soon it finds a gap, and what it costs.
 
 ``python benchmarks/monitor.py`` prints the lines of benchmarks/evaluate.md, section "Monitor". Claims are drawn from
 Beta(4, 1), clipped to 0.06 … 0.999; outcomes come true with the probability claimed, minus the gap after the change.

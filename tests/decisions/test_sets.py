@@ -14,6 +14,10 @@ from softkin.decisions.set_scores import SCORES
 @pytest.mark.parametrize("name", list(SCORES))
 @pytest.mark.parametrize("conditional", [None, "class", [0, 0, 1, 1, 2]])
 def test_a_whole_rule_by_brute_force(name, conditional):
+    if name == "ordinal" and conditional is not None:
+        with pytest.raises(ValueError, match="sets without gaps need one limit"):
+            decisions.PredictionSets(0.8, name, conditional=conditional)
+        return
     (z, y), (t, ty) = drawn(300, 5, 0), drawn(80, 5, 1)
     u, v = np.random.default_rng(2).random(300), np.random.default_rng(3).random(80)
     rule = decisions.PredictionSets(0.8, name, conditional=conditional, penalty=0.05, k_reg=2)
@@ -170,7 +174,7 @@ def test_mapie_has_the_same_sets():
     model = type("Model", (ClassifierMixin, Given, BaseEstimator), {})()
     (z, y), (t, _) = drawn(2400, 6, 0), drawn(600, 6, 1)
     P, T = softmax(z), softmax(t)
-    for name in SCORES:
+    for name in ("lac", "aps", "raps"):
         theirs = SplitConformalClassifier(
             model, confidence_level=0.9, conformity_score=name, prefit=True, random_state=7
         ).conformalize(P, y)
@@ -297,3 +301,18 @@ def test_update_takes_one_row_and_is_kept_in_files(tmp_path):
     assert loaded.updates_ == 50
     with pytest.raises(ValueError, match="`step`"):
         many.update(logits, labels, step=0)
+
+
+def test_ordinal_sets_have_no_gaps_cover_and_export():
+    rng = np.random.default_rng(0)
+    level = rng.normal(size=(3000, 1))
+    z = -((level - np.linspace(-2, 2, 6)) ** 2) + 0.7 * rng.normal(size=(3000, 6))
+    y = np.clip(np.round((level[:, 0] + 0.7 * rng.normal(size=3000) + 2) / 0.8), 0, 5).astype(int)
+    for randomised in (True, False):
+        rule = decisions.PredictionSets(0.9, "ordinal", randomised=randomised).fit(z[:1500], y[:1500])
+        sets = rule.predict(z[1500:])
+        edges = np.abs(np.diff(sets.astype(int), axis=1, prepend=0, append=0)).sum(1)
+        assert set(edges) <= {0, 2}
+        assert sets[np.arange(1500), y[1500:]].mean() > 0.87
+    exported = rule.as_module()(torch.from_numpy(z[1500:]))
+    assert np.array_equal(exported.numpy(), sets)

@@ -26,7 +26,7 @@ whose claims are the winning scores. Rows count in the order of their times, els
 
 With --state FILE, the test is continued: only rows that were appended to LOG since the last run are counted, and one
 line is appended to FILE. Put the command into a scheduler, and let it mail you on exit code 3."""
-EXAMPLE = "softkin monitor log.csv --time date --state log.monitor.jsonl"
+EXAMPLE = "softkin monitor examples/digits-test.npz --tolerance 10% --every 200"
 ALARM = 3
 
 

@@ -43,7 +43,7 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
 
     Args:
         coverage: How often the set must contain the true class.
-        score: "lac", "aps" or "raps".
+        score: "lac", "aps", "raps", or "ordinal" for ordered classes, whose sets have no gaps.
         conditional: None for one limit over all rows, "class", or (K,) group 0 … G−1 of each class.
         similarity: (K, K), such as that of ``softkin.similarity``.
         weight: λ of the penalty, or "auto" to choose it.
@@ -108,6 +108,9 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
             dense = self.similarity.dense() if isinstance(self.similarity, SparseRows) else self.similarity
             self.similarity = checks.square(dense, "similarity")
             kin.unlikeness(self.similarity)
+        if SCORES[self.score].ordinal and (self.conditional is not None or self.similarity is not None):
+            what = "similarity" if self.conditional is None else "conditional"
+            raise ValueError(f"`{what}` must be left out with score='ordinal': sets without gaps need one limit.")
         if self.weight != "auto":
             checks.at_least_zero(self.weight, "weight")
         checks.at_least_zero(self.penalty, "penalty")

@@ -26,7 +26,7 @@ from softkin.metrics import catalogue, resampling, scopes
 
 # isort: off
 # Metrics are declared in this order, in which lists and tables show them.
-from softkin.metrics.scores import accuracy, brier, nll, top_k_accuracy
+from softkin.metrics.scores import accuracy, brier, nll, rps, top_k_accuracy
 from softkin.metrics.calibration import (
     classwise_ece,
     debiased_ece,
@@ -77,6 +77,7 @@ __all__ = [
     "mistake_severity",
     "neighbourhood_mass",
     "nll",
+    "rps",
     "severity_curve",
     "signed_gap",
     "smooth_ece",
