@@ -158,17 +158,17 @@ def test_table_status_and_json(tmp_path, capsys, without_pictures):  # noqa: F81
         "WE",
         "Hist P ↓",
         "KDE O",
-        "one seed: no method can be called worse than another",
+        "one seed: the samples alone decide, and the chance of training is not in it",
         "Gap: mean confidence − accuracy",
         "Values: WE α = auto (",
-        "With one seed no difference is significant",
+        "One seed shows nothing of the chance of training",
         f"Wrote {tmp_path / 's' / 'table.md'}",
     ):
         assert words in out
     assert main([*command, "--json"]) == 0
     plain = json.loads(capsys.readouterr().out)
     assert [row["method"] for row in plain["rows"]] == ["one-hot", "ts", "we"]
-    assert plain["recommendation"][0].startswith("One-hot training is ")
+    assert plain["recommendation"][0].startswith("One-hot training claims ")
     assert main(["status", str(tmp_path / "s"), "--all"]) == 0
     out = capsys.readouterr().out
     assert "6 done, 0 running, 0 failed, 0 damaged, 0 left, of 6 runs" in out

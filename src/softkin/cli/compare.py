@@ -227,10 +227,10 @@ def show(table: "Table", as_json: bool) -> None:
     Console(width=columns, highlight=False).print(grid)
     if left_out:
         print(f"Not shown at {columns} columns: {', '.join(left_out)}; table.md in the study's folder has all.")
+    if table.recommendation:
+        print("\n" + "\n".join(table.recommendation) + "\n")
     for note in table.notes:
         print(note.replace("Bold: best.", "*: best."))
-    if table.recommendation:
-        print("\n" + "\n".join(table.recommendation))
 
 
 def fitted(table: "Table", width: int) -> "tuple[Grid, list[str]]":
@@ -281,6 +281,8 @@ def _grid(table: "Table", columns: "Sequence[Column]", *, stacked: bool) -> "Gri
             # Bold is lost where the output is not a terminal, so the best has a mark too.
             bold = "bold" if cell.best else ""
             between = "\n" if stacked else " "
-            texts.append(Text.assemble((f"{value}{mark(cell)}", bold), f"{between}({chance})" if chance else ""))
+            texts.append(
+                Text.assemble((f"{value}{mark(column, cell)}", bold), f"{between}({chance})" if chance else "")
+            )
         grid.add_row(Text(escape.terminal(row.title)), *texts)
     return grid

@@ -118,7 +118,16 @@ def _marked(
 ) -> list[CellData]:
     """The cells of a column, with the best marked, and those that are not significantly worse."""
     cells: list[CellData] = [
-        {**cell, "std": None, "n": 1, "values": [cell["value"]], "best": False, "tie": False, "p_value": None}
+        {
+            **cell,
+            "std": None,
+            "n": 1,
+            "values": [cell["value"]],
+            "best": False,
+            "tie": False,
+            "p_value": None,
+            "against": {},
+        }
         for cell in measured
     ]
     own = {frozenset((pair["a"], pair["b"])): pair for pair in pairs if pair["metric"] == metric.key}
