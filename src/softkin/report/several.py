@@ -68,7 +68,9 @@ def build_models(
     keys = [f"m{place}" for place in range(len(models))]
     pairs = _pairs(comparisons, keys)
     columns = [
-        metric for metric in catalogue.shown("evaluate", first.num_classes) if {"compare", "table"} & metric.shown
+        metric
+        for metric in catalogue.shown("evaluate", first.num_classes)
+        if {"compare", "table", "wide"} & metric.shown
     ]
     rows: list[TableRow] = [{"method": key, "cells": {}, "chosen": None, "target": None} for key in keys]
     for metric in columns:

@@ -214,6 +214,16 @@ def test_the_three_questions():
     assert set(decided.to_baseline) == {"one-hot", "ts"}
 
 
+def test_what_the_baseline_has_decided_is_not_left_open():
+    """With two seeds all pairs decide little; but if the best is better than one-hot, one-hot is no tie of it."""
+    methods = {"one-hot": sampled([0.2263, 0.2137]), "ts": sampled([0.02, 0.02]), "uniform": sampled([0.021, 0.0213])}
+    alone, decided = verdict(methods), verdict(methods, baselines=("one-hot",))
+    assert "one-hot" in alone.ties
+    assert decided.to_baseline["one-hot"][decided.best].proved
+    assert decided.ties | {decided.best} == {"ts", "uniform"}
+    assert "one-hot" not in verdict(methods, networks={"ts": "one-hot"}).ties
+
+
 def test_verdict_direction():
     methods = {"good": sampled([1.0] * 5), "bad": sampled([0.0] * 5)}
     assert verdict(methods, larger_is_better=True).best == "good"

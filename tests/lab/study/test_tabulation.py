@@ -70,10 +70,12 @@ def test_perfect_calibration_stands_beside_every_ece(five, tmp_path):
 
 def test_markdown(five):
     text = five.to_markdown()
-    assert text.splitlines()[0] == "| method | accuracy ↑ | NLL ↓ | Hist P ↓ | Hist O ↓ | KDE P ↓ | KDE O | gap |"
+    assert (
+        text.splitlines()[0] == "| method | accuracy ↑ | NLL ↓ | Hist P ↓ | Hist O ↓ | gap | AURC ↓ | KDE P ↓ | KDE O |"
+    )
     assert len([line for line in text.splitlines() if line.startswith("|")]) == 5
-    assert all(line.count("**") <= 10 for line in text.splitlines())
-    assert text.count("**") == 2 * 5  # one winner in each of five columns
+    assert all(line.count("**") <= 12 for line in text.splitlines())
+    assert text.count("**") == 2 * 6  # one winner in each of six columns
     assert "≈" in text
     assert "Student's t over 5 seeds, variances pooled, shared samples resampled; 5 % of a family" in text
     assert "▴" in text
@@ -83,7 +85,7 @@ def test_markdown(five):
 
 def test_latex(five):
     text = five.to_latex()
-    assert text.count("\\mathbf{") == 5
+    assert text.count("\\mathbf{") == 6
     assert "accuracy $\\uparrow$" in text
     assert text.count("\\\\") == 4
     assert "^{\\approx}" in text
@@ -91,7 +93,7 @@ def test_latex(five):
 
 def test_csv_and_json_are_exact(five):
     lines = list(csv.DictReader(io.StringIO(five.to_csv())))
-    assert len(lines) == 3 * 7
+    assert len(lines) == 3 * 8
     line = next(item for item in lines if (item["method"], item["metric"]) == ("ts", "ece_hist"))
     cell = five.row("ts").cells["ece_hist"]
     assert float(line["value"]) == cell.value

@@ -35,8 +35,9 @@ def about(spec: StudySpec, results: Sequence[Result], data: Mapping[str, Any], f
         "Hist P: how far confidence is from accuracy, over 15 bins of the winning scores; 0 is calibrated.",
         "Hist O: the same over the scores of all classes, summed per sample; about twice Hist P where a network is "
         "over-confident.",
-        "KDE P, KDE O: the same with smooth curves instead of bins. KDE O has no winner: its floor is what smoothing "
-        "alone adds.",
+        "AURC: the share of wrong answers among the most confident, averaged over how many are answered; 0 is best.",
+        "KDE P, KDE O: Hist P, Hist O with smooth curves instead of bins. KDE O has no winner: its floor is what "
+        "smoothing alone adds.",
         "Gap: mean confidence − accuracy; above 0 is over-confident, below 0 under-confident.",
         "In brackets: the value that perfect calibration would have with as many samples.",
     ]

@@ -26,7 +26,7 @@ benchmarks/verdicts.py measures how often equal methods are told apart, and how 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -184,14 +184,16 @@ def verdict(
     def minus(name: str) -> dict[str, tuple[Sampled, Sampled]]:
         return {other: (mine, methods[name]) for other, mine in methods.items() if other != name}
 
-    pairs = {name: (methods[name], methods[base]) for name, base in (networks or {}).items()}
-    return Verdict(
-        best,
-        {name: interval(mine) for name, mine in methods.items()},
-        compared(minus(best), all_pairs=True),
-        {name: compared(minus(name)) for name in baselines if name in methods},
-        compared(pairs),
-    )
+    networks = networks or {}
+    pairs = {name: (methods[name], methods[base]) for name, base in networks.items()}
+    to_best, to_network = compared(minus(best), all_pairs=True), compared(pairs)
+    to_baseline = {name: compared(minus(name)) for name in baselines if name in methods}
+    # What another question has answered is not left open here: the best is better than this one.
+    answers = {name: others[best] for name, others in to_baseline.items() if name != best}
+    answers |= {networks[best]: to_network[best]} if best in networks else {}
+    for name, answer in answers.items():
+        to_best[name] = replace(to_best[name], p_value=min(to_best[name].p_value, answer.p_value))
+    return Verdict(best, {name: interval(mine) for name, mine in methods.items()}, to_best, to_baseline, to_network)
 
 
 def interval(mine: Sampled) -> tuple[float, float]:

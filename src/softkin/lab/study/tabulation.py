@@ -39,13 +39,16 @@ class Column:
     larger_is_better: bool | None = False
     """None: the metric has no winner"""
     signed: bool = False
+    wide: bool = False
+    """Whether a terminal shows it only on request"""
 
 
 def metric_columns() -> list[Column]:
-    """A column for each metric that is declared for the table."""
+    """A column for each metric that is declared for the table, those of the wide table last."""
     return [
-        Column(metric.key, metric.short, metric.percent, metric.larger_is_better, metric.signed)
-        for metric in catalogue.shown("table")
+        Column(metric.key, metric.short, metric.percent, metric.larger_is_better, metric.signed, wide)
+        for wide in (False, True)
+        for metric in catalogue.shown("wide" if wide else "table")
     ]
 
 
@@ -262,7 +265,12 @@ def columns(spec: StudySpec) -> list[Column]:
         for name in spec.ood
         for key, title in titles.items()
     ]
-    return [*metric_columns(), *unknown]
+    measured = metric_columns()
+    return [
+        *(column for column in measured if not column.wide),
+        *unknown,
+        *(column for column in measured if column.wide),
+    ]
 
 
 def _sampled(complete: Mapping[str, list[Result]], times: int) -> dict[str, dict[str, Sampled]]:
@@ -428,24 +436,29 @@ def heading(column: Column) -> str:
     return f"{column.title}{arrow}"
 
 
-def shown(column: Column, cell: Cell) -> tuple[str, str]:
-    """A cell as two texts: mean ± deviation; the value under perfect calibration, and the floor if there is one."""
+def shown(column: Column, cell: Cell, *, short: bool = False) -> tuple[str, str]:
+    """A cell as two texts: mean ± deviation; the value under perfect calibration, and the floor if there is one.
+
+    In the short form errors have one digit, and nothing stands beside them.
+    """
     if math.isinf(cell.value):
         return "∞", ""
     scale, digits = (100.0, 1) if column.percent else (1.0, 3)
-    if column.percent and column.key.startswith("ece"):
+    if column.percent and column.key.startswith("ece") and not short:
         digits = 2
     sign = "+" if column.signed else ""
     text = f"{cell.value * scale:{sign}.{digits}f}"
     if cell.std is not None:
-        text += f" ± {cell.std * scale:.{digits}f}"
-    beside = [] if cell.chance is None else [f"{cell.chance * scale:.{digits}f}"]
-    beside += [] if cell.floor is None else [f"floor {cell.floor * scale:.{digits}f}"]
+        text += f"{'±' if short else ' ± '}{cell.std * scale:.{digits}f}"
+    beside = [] if cell.chance is None or short else [f"{cell.chance * scale:.{digits}f}"]
+    beside += [] if cell.floor is None or short else [f"floor {cell.floor * scale:.{digits}f}"]
     return text, ", ".join(beside)
 
 
 def mark(column: Column, cell: Cell) -> str:
     """The marks after a number: * the best, ≈ cannot be told from it, ▴ ▾ better, worse than one-hot, † not ranked."""
+    if column.larger_is_better is None:
+        return ""
     if cell.caveat:
         return NOT_RANKED
     lead = "*" if cell.best else TIE if cell.tie else " "
