@@ -23,6 +23,7 @@ from softkin.metrics import catalogue
 from softkin.metrics.intervals import gap_and_error
 from softkin.metrics.kernels import Kernel
 from softkin.metrics.measurement import NARROW, Measured
+from softkin.metrics.scopes import Claims
 from softkin.metrics.statistics import Statistic
 from softkin.predictions import Predictions
 
@@ -251,7 +252,7 @@ def _verdicts(
         if column.larger_is_better is None:
             continue
         statistics_of = {
-            name: [metric.statistic(predicted.probabilities, predicted.known_labels) for predicted in per_seed]
+            name: [metric.statistic(Claims(predicted.probabilities, predicted.known_labels)) for predicted in per_seed]
             for name, per_seed in loaded.items()
         }
         # An uninformative error, such as that of scores that share one bin, cannot win.
