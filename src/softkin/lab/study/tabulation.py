@@ -25,6 +25,7 @@ from softkin.metrics import catalogue
 from softkin.metrics.intervals import gap_and_error
 from softkin.metrics.kernels import Kernel
 from softkin.metrics.measurement import NARROW, Measured
+from softkin.metrics.scopes import Claims
 from softkin.metrics.statistics import Mean, Statistic, Streamed
 from softkin.predictions import Predictions
 
@@ -297,9 +298,10 @@ def _sampled(complete: Mapping[str, list[Result]], times: int) -> dict[str, dict
                     f"{registry.title(name)} on seed {per_seed[s].seed} was tested on other samples than the other "
                     "methods; its predictions cannot be compared with theirs."
                 )
+            claims = Claims(predicted.probabilities, predicted.known_labels)
             made: dict[str, Statistic] = {}
             for key, metric in metrics.items():
-                statistic = metric.statistic(predicted.probabilities, predicted.known_labels)
+                statistic = metric.statistic(claims)
                 if statistic.caveat() is not None:  # an uninformative error, as of scores in one bin, cannot win
                     out[key].add(name)
                 elif _too_narrow(statistic):
