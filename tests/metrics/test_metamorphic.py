@@ -232,5 +232,5 @@ def test_metrics_that_know_classes_follow_their_classes_and_samples(case, seed, 
 
 
 def test_no_metric_is_left_out():
-    tried = {name.split()[0] for name in (*FUNCTIONS, *KNOW_CLASSES)} | {"top_k_accuracy", "auc"}
+    tried = {name.split()[0] for name in (*FUNCTIONS, *KNOW_CLASSES)} | {"top_k_accuracy", "auc", "rps"}
     assert {metric.function.__name__ for metric in METRICS.values() if metric.function is not None} <= tried

@@ -29,7 +29,7 @@ from softkin.metrics import catalogue, resampling
 
 # isort: off
 # Metrics are declared in this order, in which lists and tables show them.
-from softkin.metrics.scores import accuracy, brier, nll, top_k_accuracy
+from softkin.metrics.scores import accuracy, brier, nll, rps, top_k_accuracy
 from softkin.metrics.calibration import (
     classwise_ece,
     debiased_ece,
@@ -82,6 +82,7 @@ __all__ = [
     "mistake_severity",
     "neighbourhood_mass",
     "nll",
+    "rps",
     "severity_curve",
     "signed_gap",
     "smooth_ece",

@@ -169,3 +169,44 @@ def square_loss(claims: Claims, divide_by: int = 1) -> Mean:
         return Answers(winning, 2 * (winning - own) / divide_by, 2 * (2 * winning - 1).clamp(min=0) / divide_by)
 
     return Loss(squares(p, y) / divide_by, answers, at_most=2 / divide_by, weights=claims.weights)
+
+
+@metric(
+    title="ranked probability score",
+    short="RPS",
+    percent=False,
+    about="for ordered classes: 0 is best, 1 is worst",
+)
+def rps(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> Loss:
+    r"""Ranked probability score of ordered classes, between 0 and 1 (Epstein, 1969).
+
+    The mean over samples of :math:`\frac{1}{K-1} \sum_{k<K} (F_k - [y \le k])^2`, with :math:`F_k` the probability of
+    class k or a lower one. A near miss costs less than a far one. For two classes it is half the Brier score.
+
+    Example:
+        >>> near, far = torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([[0.0, 0.0, 1.0]])
+        >>> rps(near, torch.tensor([0])), rps(far, torch.tensor([0]))
+        (0.5, 1.0)
+    """
+    parts = [_ranked(block) for block, _ in _blocks(probabilities, labels)]
+    own = torch.cat(
+        [
+            losses.gather(1, y[:, None])[:, 0]
+            for losses, (_, y) in zip(parts, _blocks(probabilities, labels), strict=True)
+        ]
+    )
+
+    def answers() -> Answers:
+        winning, best = probabilities.max(dim=1)
+        right = torch.cat(parts).gather(1, best[:, None])[:, 0]
+        most = torch.cat([losses.amax(dim=1) for losses in parts])
+        return Answers(winning.to(torch.float64), own - right, (most - right).clamp(min=0))
+
+    return Loss(own, answers, at_most=1.0)
+
+
+def _ranked(p: Tensor) -> Tensor:
+    """(n, K) the score of each row if each class were the true one: from one class to the next it grows by 2F − 1."""
+    below = p.to(torch.float64).cumsum(dim=1)[:, :-1]
+    first = (1 - below).square().sum(dim=1, keepdim=True)
+    return torch.cat([first, first + (2 * below - 1).cumsum(dim=1)], dim=1) / below.shape[1]
