@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 from xml.sax.saxutils import escape, quoteattr
 
-from softkin._core import checks
+from softkin._core import checks, notebooks
 from softkin._core.names import did_you_mean
 from softkin._io.files import Plain, number
 from softkin.evaluation.from_files import evaluate_file
@@ -131,6 +131,12 @@ class Checked:
         return "\n".join([head, *map(str, self.outcomes)])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = [_row(outcome) for outcome in self.outcomes]
+        return notebooks.table(
+            rows, head=["", "metric", "value", "", "interval", "limit"], title=str(self).splitlines()[0]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -298,6 +304,14 @@ def _bound(value: float | str, metric: Metric, name: str) -> float:
     if not in_percent and abs(bound) == 1:
         raise ValueError(f"the limit of {name} can be read as 1% or 100%; write one of these instead of {value!r}.")
     return bound / 100 if in_percent or abs(bound) > 1 else bound
+
+
+def _row(outcome: Outcome) -> list[object]:
+    one, metric = outcome.measured, outcome.limit.metric
+    known = one.low is not None and one.high is not None
+    picture = notebooks.whisker(one.value, one.low, one.high) if known else ""  # type: ignore[arg-type]
+    ends = _ends(one.low, one.high, metric) if known else ""  # type: ignore[arg-type]
+    return ["✓" if outcome.kept else "✗", metric.title, _shown(one.value, metric), picture, ends, outcome.limit.words]
 
 
 def _shown(value: float, metric: Metric) -> str:

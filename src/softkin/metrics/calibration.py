@@ -126,7 +126,7 @@ declare(
     title="KDE ECE of the prediction",
     short="KDE P",
     chance=True,
-    shown=["evaluate", "select", "record", "table", "paper", "page"],
+    shown=["evaluate", "select", "record", "wide", "paper", "page"],
     aliases=["kde_prediction"],
     about="with smooth curves instead of bins",
 )
@@ -190,7 +190,7 @@ declare(
     larger_is_better=None,
     floor=True,
     slow=True,
-    shown=["evaluate", "record", "table", "paper", "page"],
+    shown=["evaluate", "record", "wide", "paper", "page"],
     aliases=["kde_output"],
     about="with smooth curves instead of bins; no winner, as smoothing alone adds its floor",
 )

@@ -113,7 +113,7 @@ class RiskCoverage(Streamed):
         return low, min(high, 1.0)
 
 
-@metric(title="area under risk–coverage", short="AURC", shown=["evaluate", "record", "page"])
+@metric(title="area under risk–coverage", short="AURC", shown=["evaluate", "record", "table", "page"])
 def aurc(claims: Claims, **_: Unpack[Sureness]) -> RiskCoverage:
     r"""Area under the risk–coverage curve: the error rate among the i most confident samples, averaged over i = 1 … N.
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softkin._core import checks, randomness
+from softkin._core import checks, notebooks, randomness
 from softkin.metrics import binning, roots
 from softkin.metrics.binned import Binned, RootGap
 from softkin.metrics.intervals import score_minus_share, sizes
@@ -55,6 +55,10 @@ class Interval(float):
     def __repr__(self) -> str:
         return f"Interval(value={float(self)!r}, low={self.low!r}, high={self.high!r}, level={self.level!r})"
 
+    def _repr_html_(self) -> str:
+        ends = f"{self.low:.4g} to {self.high:.4g} ({100 * self.level:g} %)"
+        return f"<b>{float(self):.4g}</b> {notebooks.whisker(self, self.low, self.high)} {ends}"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -66,6 +70,11 @@ class Comparison:
     high: float
     p_value: float
     """The p-value of the test that ``compare`` was called with; its hypothesis is that there is no difference"""
+
+    def _repr_html_(self) -> str:
+        picture = notebooks.whisker(self.difference, self.low, self.high)
+        row = [f"{self.difference:+.4g}", picture, f"{self.low:+.4g} to {self.high:+.4g}", f"{self.p_value:.3g}"]
+        return notebooks.table([row], head=["a − b", "", "interval", "p-value"])
 
 
 def resampled_sums(statistic: Statistic, times: int, generator: np.random.Generator) -> Tensor:

@@ -177,7 +177,7 @@ def square_loss(claims: Claims, divide_by: int = 1) -> Mean:
     percent=False,
     about="for ordered classes: 0 is best, 1 is worst",
 )
-def rps(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> Loss:
+def rps(claims: Claims, **_: Unpack[Sureness]) -> Loss:
     r"""Ranked probability score of ordered classes, between 0 and 1 (Epstein, 1969).
 
     The mean over samples of :math:`\frac{1}{K-1} \sum_{k<K} (F_k - [y \le k])^2`, with :math:`F_k` the probability of
@@ -188,6 +188,7 @@ def rps(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> Loss:
         >>> rps(near, torch.tensor([0])), rps(far, torch.tensor([0]))
         (0.5, 1.0)
     """
+    probabilities, labels = claims.classes()
     parts = [_ranked(block) for block, _ in _blocks(probabilities, labels)]
     own = torch.cat(
         [
@@ -202,7 +203,7 @@ def rps(probabilities: Tensor, labels: Tensor, **_: Unpack[Sureness]) -> Loss:
         most = torch.cat([losses.amax(dim=1) for losses in parts])
         return Answers(winning.to(torch.float64), own - right, (most - right).clamp(min=0))
 
-    return Loss(own, answers, at_most=1.0)
+    return Loss(own, answers, at_most=1.0, weights=claims.weights)
 
 
 def _ranked(p: Tensor) -> Tensor:

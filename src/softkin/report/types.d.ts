@@ -307,6 +307,18 @@ interface CellData {
   best?: boolean;
   tie?: boolean;
   p_value?: number | null;
+  against?: Record<string, AgainstData>;
+}
+
+/** A method of a study minus another one: its 95 % interval, its p-value, and what the study would have seen. */
+interface AgainstData {
+  value: Plain;
+  low: Plain;
+  high: Plain;
+  p_value: number;
+  least: Plain;
+  by_rows: number;
+  same: boolean;
 }
 
 /** The reliability of one method. */
