@@ -151,12 +151,12 @@ def summed(
 ) -> Stream:
     """The stream of all files, read by ``jobs`` processes or by the nodes of a cluster."""
     first = files[0]
-    keys = [metric.key for metric in catalogue.shown("evaluate", first.num_classes)]
+    keys = [metric.key for metric in catalogue.shown("evaluate", first.claimed_classes)]
     counts = [file.num_rows for file in files]
 
     def task(run: range, start: int) -> Task:
         own_paths = [str(Path(paths[place]).resolve()) for place in run]
-        return Task(own_paths, asdict(reading), first.num_classes, start, asdict(settings), keys)
+        return Task(own_paths, asdict(reading), first.claimed_classes, start, asdict(settings), keys)
 
     runs = runs_of(len(files))
     with _performer(engine, jobs, address) as perform:
@@ -168,7 +168,7 @@ def summed(
         total: Stream | None = None
         results = perform([task(run, start) for run, start in zip(runs, starts, strict=True)])
         for content in track(results, f"reading {len(files)} files", total=len(runs), show=progress):
-            part = Stream.from_bytes(content, first.num_classes, settings)
+            part = Stream.from_bytes(content, first.claimed_classes, settings)
             if total is None:
                 total = part
             else:
