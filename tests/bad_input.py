@@ -52,7 +52,6 @@ def write_files(folder: Path) -> None:
     np.savez(folder / "sums.npz", probs=probs * 2, labels=labels)
     np.savez(folder / "flat.npz", logits=logits[:, 0], labels=labels)
     np.savez(folder / "cube.npz", logits=logits[None], labels=labels)
-    np.savez(folder / "one-class.npz", logits=logits[:, :1], labels=labels * 0)
     np.savez(folder / "rowless.npz", logits=logits[:0], labels=labels[:0])
     np.savez(folder / "both.npz", logits=logits, probs=probs, labels=labels)
     np.savez(folder / "names2.npz", logits=logits, labels=labels, class_names=["a", "b"])
@@ -75,7 +74,6 @@ def write_files(folder: Path) -> None:
     text("table.csv", "probs_cat,probs_dog,labels\n0.5,0.5,cat\n0.9,0.1,mouse\n")
     text("words.csv", "logits_cat,logits_dog,labels\n0.5,x,cat\n")
     text("ragged.csv", "logits_cat,logits_dog,labels\n0.5,0.2\n0.1,0.2,cat,4\n")
-    text("headless.csv", "0.5,0.5,0\n0.9,0.1,1\n")
     text("empty.csv", "")
     text("bad.jsonl", '{"logits": [1, 2], "label": 0}\n{"logits": [1, 2\n')
     text("widths.jsonl", '{"logits": [1, 2], "label": 0}\n{"logits": [1, 2, 3], "label": 0}\n')
@@ -182,9 +180,8 @@ COMMANDS = [
 1 | evaluate short.npz | short.npz: `labels` must have shape
 1 | evaluate negative.npz | negative.npz: `probabilities` must not be negative
 1 | evaluate sums.npz | sums.npz: `probabilities` must have rows that sum to 1
-1 | evaluate flat.npz | flat.npz: `logits` must have shape
+1 | evaluate flat.npz | flat.npz has one score for each sample, but labels of more than two kinds
 1 | evaluate cube.npz | cube.npz: `logits` must have shape
-1 | evaluate one-class.npz | one-class.npz: `logits` must have shape
 1 | evaluate rowless.npz | rowless.npz: logits must hold at least one row and class
 1 | evaluate both.npz | both.npz holds `logits` and `probs`
 1 | evaluate names2.npz | names2.npz: `class_names` must name each class
@@ -199,8 +196,7 @@ COMMANDS = [
 1 | evaluate table.csv | table.csv, row 1: the label must be a number or one of the classes cat, dog …
 1 | evaluate words.csv | words.csv could not be read as predictions
 1 | evaluate ragged.csv | ragged.csv could not be read as predictions
-1 | evaluate headless.csv | headless.csv must begin with a header that names its columns
-1 | evaluate empty.csv | empty.csv must begin with a header that names its columns
+1 | evaluate empty.csv | empty.csv must hold a table, it is empty
 1 | evaluate bad.jsonl | bad.jsonl, line 2 could not be read as JSON
 1 | evaluate widths.jsonl | widths.jsonl, line 2: `logits` must have the 2 classes of the first line
 1 | evaluate deep.jsonl | deep.jsonl, line 1 could not be read as JSON: it is nested too deeply
@@ -479,7 +475,7 @@ COMMANDS = [
 1 | data show pipe.npz | pipe.npz could not be read: it is a pipe, not a file
 1 | data show cut.npz | cut.npz could not be read as .npz: it is another format, or it was cut off
 1 | data show no.parquet | no.parquet could not be read as parquet
-1 | data show empty.csv | empty.csv must begin with a header
+1 | data show empty.csv | empty.csv must hold a table, it is empty
 1 | data show deep.jsonl | deep.jsonl, line 1 could not be read as JSON: it is nested too deeply
 2 | paper | ACTION
 2 | paper rn | rn

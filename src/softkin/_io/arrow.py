@@ -1,12 +1,14 @@
-"""Rows that pyarrow holds: of CSV, of parquet, of any other format that it reads."""
+"""Rows that pyarrow holds: of CSV, of parquet, of any other format that it reads; and files of its own format."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softkin import SoftkinError
+from softkin._io import files
+from softkin._io.numpy_files import size_of
 from softkin._io.tables import ColumnKind, Table, named_once
 
 
@@ -142,3 +144,36 @@ def cells_of(column: Any) -> tuple[list[Any], int]:
     lengths = [0 if text is None else len(text) for text in texts]
     values = [None if place is None else texts[place] for place in places]
     return values, sum(lengths[place] for place in places if place is not None)
+
+
+def open_arrow(file: IO[bytes], name: str) -> Table:
+    """A file of Arrow's own format, which Feather is too, or a stream of it."""
+    import pyarrow as pa
+
+    size = size_of(file)
+    is_file = file.read(6) == b"ARROW1"
+
+    def batches() -> Iterator[Any]:
+        file.seek(0)
+        if not is_file:
+            yield from pa.ipc.open_stream(file)
+            return
+        reader = pa.ipc.open_file(file)
+        for place in range(reader.num_record_batches):
+            yield reader.get_batch(place)
+
+    file.seek(0)
+    schema = (pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)).schema
+    named_once(schema.names, name)
+
+    def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
+        total = 0
+        for batch in batches():
+            batch.validate(full=True)  # a damaged offset would read outside the file
+            total += batch.nbytes
+            files.unpacked_within(size, total, name)
+            chosen = batch.select([*numbers, *beside])
+            for start in range(0, chosen.num_rows, rows):
+                yield ArrowRows(chosen.slice(start, rows), name)
+
+    return Table(name, {column.name: kind_of(column.type) for column in schema}, read, size=size)

@@ -215,7 +215,7 @@ def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
 def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predictions]":
     """Read out-of-distribution samples, and add how well the model's scores detect them."""
     from softkin import SoftkinError, evaluation
-    from softkin.predictions import reading
+    from softkin.predictions import sets
 
     if model.predictions is None:
         raise SoftkinError(
@@ -223,7 +223,7 @@ def _unknown(model: "Evaluated", arguments: argparse.Namespace) -> "list[Predict
             "random sample of them."
         )
     options = {**reading_options(arguments), "labels": None}
-    unknown = [reading.read(path, **options) for path in arguments.ood]
+    unknown = [sets.read(path, **options) for path in arguments.ood]
     for other in unknown:
         if other.num_classes != model.predictions.num_classes:
             raise SoftkinError(

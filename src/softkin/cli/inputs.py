@@ -109,9 +109,9 @@ def read(path: str, arguments: argparse.Namespace) -> "Predictions":
     """The predictions of a file, named after it."""
     from dataclasses import replace
 
-    from softkin.predictions import reading
+    from softkin.predictions import sets
 
-    predictions = reading.read(path, **reading_options(arguments))
+    predictions = sets.read(path, **reading_options(arguments))
     return replace(predictions, name=Path(path).name if path != "-" else predictions.name)
 
 

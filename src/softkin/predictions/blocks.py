@@ -145,7 +145,13 @@ class PredictionFile:
     renormalise: bool = False
     """Whether rows of probabilities are divided by their sums"""
     positive_class: str | None = None
-    """The class that the single score of each row stands for"""
+    """The class that the name of the single score of each row says it is of"""
+    score_name: str | None = None
+    """What the single score of each row is called"""
+    is_alone: bool = False
+    """Whether the file is one array, whose labels must be in another file"""
+    first_label: int = 0
+    """The number of the first class among the labels: 1 where they are counted from 1"""
     assumed: tuple[str, ...] = ()
     """What was inferred when the file was opened, a sentence each"""
     are_pairs: bool = False
@@ -176,7 +182,7 @@ class PredictionFile:
                 if why is not None and not was_said:
                     inference.say([why])
                     was_said = True
-                labels = None if block.labels is None else numbers(block.labels, start)
+                labels = None if block.labels is None else numbers(block.labels, start) - self.first_label
                 yield replace(block, values=values, labels=labels)
                 start += len(block.values)
 
@@ -220,6 +226,8 @@ class LabelNumbers:
         if isinstance(labels, Tensor):
             return labels
         array = np.asarray(labels)
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = labels = array[:, 0]
         if array.ndim == 2:  # people's votes for each class
             return checks.as_tensor(array, "labels")
         if array.dtype.kind == "O" and all(isinstance(label, int) and not isinstance(label, bool) for label in labels):
@@ -289,7 +297,7 @@ def assemble(source: PredictionFile, blocks: Sequence[Block]) -> Predictions:
 
 def _from_zero(labels: Tensor | None, source: PredictionFile) -> Tensor | None:
     """Labels 1 … K as 0 … K−1; other labels are returned unchanged."""
-    if labels is None or labels.is_floating_point() or not len(labels):
+    if labels is None or labels.is_floating_point() or not len(labels) or source.first_label:
         return labels
     low, high = (int(end) for end in torch.aminmax(labels))
     if low < 1 or high != source.num_classes:

@@ -197,8 +197,10 @@ def _unit(cells: Sequence[Any], column: str, name: str) -> tuple[str, list[str]]
 
 
 def _number(cell: Any) -> float | None:
+    text = cell.strip() if isinstance(cell, str) else cell
+    is_percent = isinstance(text, str) and text.endswith("%")
     try:
-        value = float(cell.strip().rstrip("%") if isinstance(cell, str) else cell)
+        value = float(text[:-1]) / 100 if is_percent else float(text)
     except (TypeError, ValueError):
         return None
     return value if math.isfinite(value) else None
