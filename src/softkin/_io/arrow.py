@@ -104,7 +104,7 @@ def is_text(arrow_type: Any) -> bool:
     import pyarrow as pa
 
     kind = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def cells_of(column: Any) -> tuple[list[Any], int]:

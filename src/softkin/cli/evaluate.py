@@ -306,6 +306,8 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
     for model in models:
         data = model.data
         print(f"{shown(model.name)}: {data['num_samples']:,} samples, {data['num_classes']:,} classes")
+        for doubt in data["verdict"]["doubts"]:
+            print(f"Doubtful: {doubt}")
         print(f"{data['verdict']['headline']}. {data['verdict']['detail']}")
         table = Table(box=None, pad_edge=False)
         table.add_column("")

@@ -78,6 +78,7 @@ interface Variant {
 
 /** A model in plain words. */
 interface Verdict {
+  doubts: string[];
   kind: "over" | "under" | "mixed" | "unknown" | "calibrated";
   headline: string;
   detail: string;
