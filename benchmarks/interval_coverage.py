@@ -200,7 +200,7 @@ def kernel_error(score: Array, chance: Array, radius: float, divide_by: int) -> 
     """The KDE ECE of the population with this bandwidth."""
     s, none = torch.from_numpy(score.ravel()), torch.empty(0, dtype=torch.int64)
     weights = torch.from_numpy(chance.ravel())
-    return density.calibration_error(s, none, radius, "reflect", weights=weights) * len(s) / divide_by
+    return density.calibration_error(s, none, radius, "reflect", shares=weights) * len(s) / divide_by
 
 
 def smooth_error(score: Array, chance: Array, divide_by: int) -> float:
@@ -517,10 +517,15 @@ def study_chunk(name: str, n: int, chunk: int, draws: int = CHUNK) -> dict[str, 
         drawn = significance.Resamples([list(range(n))] * seeds, times=1000, seed=r)
         for key in STUDY_METRICS:
             make = METRICS[key].statistic
-            everything = {
-                str(m): [make(torch.from_numpy(p), torch.from_numpy(y)) for p in row] for m, row in enumerate(trained)
-            }
-            verdict = significance.verdict(everything, drawn, larger_is_better=key == "accuracy")
+            everything = {}
+            for m, row in enumerate(trained):
+                made = [make(torch.from_numpy(p), torch.from_numpy(y)) for p in row]
+                seen = np.array([statistic.value() for statistic in made])
+                again = np.stack([drawn.values(s, [statistic])[0] for s, statistic in enumerate(made)], axis=1)
+                usual = [metrics.when_calibrated(torch.from_numpy(p), key) for p in row] if "ece" in key else None
+                chance = None if usual is None else float(np.mean(usual))
+                everything[str(m)] = significance.Sampled(seen, again, chance)
+            verdict = significance.verdict(everything, larger_is_better=key == "accuracy")
             worse = methods - 1 - len(verdict.ties)
             tally.add(key, 0.0, 0.0, float(worse), 0.0)
     return dict(tally.counts)

@@ -20,8 +20,8 @@ from typing import Any
 from scipy.stats import t as student
 
 from softkin._io import files
-from softkin.lab.study.advice import recommend
-from softkin.lab.study.tabulation import Cell, Row
+from softkin.lab.study import story
+from softkin.lab.study.tabulation import Cell, Row, judged
 
 HERE = Path(__file__).parent
 RECORDS, PAGE = HERE / "records", HERE.parent / "docs" / "results.md"
@@ -263,11 +263,9 @@ def advice_table(*studies: str) -> str:
     for study in filter(rows_of, studies):
         rows = rows_of(study)
         read = [Row(row["method"], row["title"], cells_of(row), cost=row.get("cost")) for row in rows.values()]
-        use = next(text for text in recommend(read) if text.startswith("Use "))
-        title = use.removeprefix("Use ").partition(":")[0].partition(" (")[0]
-        chosen = next((row for row in rows.values() if row["title"] == title), None)
+        chosen = story.choose(judged(read)).method
         gap = f"{100 * rows['one-hot']['cells']['signed_gap']['value']:+.1f}".replace("-", "−")
-        lines.append([study_title(study), gap, method_title(chosen) if chosen else title])
+        lines.append([study_title(study), gap, method_title(rows[chosen])])
     return markdown(["study", "one-hot's gap", "recommended"], 3, lines)
 
 

@@ -265,7 +265,7 @@ COMMANDS = [
 2 | decide fit good.npz --rule sets --coverage 1 --output r | --coverage must be between 0 and 1
 2 | decide fit good.npz --rule sets --coverage x --output r | --coverage
 2 | decide fit good.npz --rule sets --score app --output r | did you mean 'aps'?
-2 | decide fit good.npz --rule sets --score margin --output r | `score` must be one of lac, aps, raps
+2 | decide fit good.npz --rule sets --score margin --output r | `score` must be one of lac, aps, raps, ordinal
 2 | decide fit good.npz --rule abstain --coverage 0.9 --output r | --coverage is not for the rule abstain
 2 | decide fit good.npz --rule sets --error 0.1 --output r | --error is not for the rule sets
 2 | decide fit good.npz --rule sets --costs asymmetric.csv --output r | --costs is not for the rule sets

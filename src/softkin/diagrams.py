@@ -204,10 +204,10 @@ def _line(ax: "Axes", curve: ReliabilityCurve, place: int, label: str, band: Any
 
 
 def _smooth(ax: "Axes", scores: Pool, colour: str) -> None:
-    radius = density.bandwidth("paper", scores.scores, scores.hits)
+    radius = density.bandwidth("paper", scores.scores, scores.hits, **scores.beside)
     if radius == 0:  # all scores are equal
         return
-    curve = density.smooth_curve(scores.scores, scores.hits, radius, "reflect")
+    curve = density.smooth_curve(scores.scores, scores.hits, radius, "reflect", 513, **scores.beside)
     seen = curve.density > 1e-3 * curve.density.max()  # elsewhere the curve is a ratio of two tiny numbers
     likelihood = torch.where(seen, curve.likelihood, torch.nan)
     ax.plot(curve.nodes, likelihood, color="white", linewidth=2.4, zorder=3)

@@ -29,6 +29,7 @@ from softkin._core import checks
 from softkin.calibrators import REGISTRY, Calibrator
 from softkin.metrics import catalogue, scopes
 from softkin.metrics.catalogue import METRICS
+from softkin.metrics.scopes import Claims
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -270,7 +271,7 @@ class Scorer:
         checked = scopes.checked(p, _codes(np.asarray(y), classes))
         if "k" not in self.options and self._default_k > p.shape[1]:
             return 1.0  # the five likeliest of three classes are all three
-        return -self.metric.cost(self.metric.statistic(*checked, **self.options).value())
+        return -self.metric.cost(self.metric.statistic(Claims(*checked), **self.options).value())
 
     @property
     def _default_k(self) -> int:

@@ -220,12 +220,12 @@ def test_doubts_about_names(capsys, tmp_path):
         (
             ["similarity", "NAMES", "--distance", "l3"],
             2,
-            "`--distance` must be one of l1, l2, autoencoder, words, class-means, taxonomy, encoder, outputs, confusion, weights, file, got 'l3'.",
+            "`--distance` must be one of l1, l2, autoencoder, words, class-means, taxonomy, order, encoder, outputs, confusion, weights, file, got 'l3'.",
         ),
         (
             ["similarity", "NAMES", "--distance", "l1"],
             2,
-            "the distance 'l1' needs images, features or text, and the data hold names; use words, taxonomy, encoder,",
+            "the distance 'l1' needs images, features or text, and the data hold names; use words, taxonomy, order, encoder,",
         ),
         (["similarity", "absent.txt"], 1, "could not be read"),
         (["similarity", "absent"], 1, "no such file or folder"),

@@ -36,12 +36,15 @@ CALLS = {
     "debiased_ece": ("debiased_ece", {"n_bins": 12}),
     "mce": ("mce", {"n_bins": 12}),
     "aurc": ("aurc", {}),
+    "confidence_auroc": ("confidence_auroc", {}),
 }
 
 
 def test_the_numbers_are_those_of_the_metrics(over_confident):
     evaluated = evaluation.evaluate(over_confident, n_bins=12, confidence=0.9, resamples=200, seed=5, kde_interval=True)
-    assert list(evaluated["metrics"]) == [metric.key for metric in catalogue.shown("evaluate")]
+    assert list(evaluated["metrics"]) == [
+        metric.key for metric in catalogue.shown("evaluate", over_confident.num_classes)
+    ]
     assert set(evaluated["metrics"]) == set(CALLS)
     p, y = over_confident.probabilities, over_confident.known_labels
     for key, (name, options) in CALLS.items():

@@ -30,6 +30,7 @@ FUNCTIONS = {
     "smooth_ece": metrics.smooth_ece,
     "smooth_ece output": lambda p, y: metrics.smooth_ece(p, y, scope="output"),
     "signed_gap": metrics.signed_gap,
+    "confidence_auroc": metrics.confidence_auroc,
     "signed_gap over": lambda p, y: metrics.signed_gap(p, y, part="over"),
     **{
         f"brier {part}": (lambda p, y, part=part: getattr(metrics.brier_decomposition(p, y), part))
@@ -231,5 +232,5 @@ def test_metrics_that_know_classes_follow_their_classes_and_samples(case, seed, 
 
 
 def test_no_metric_is_left_out():
-    tried = {name.split()[0] for name in (*FUNCTIONS, *KNOW_CLASSES)} | {"top_k_accuracy"}
+    tried = {name.split()[0] for name in (*FUNCTIONS, *KNOW_CLASSES)} | {"top_k_accuracy", "auc"}
     assert {metric.function.__name__ for metric in METRICS.values() if metric.function is not None} <= tried

@@ -186,6 +186,47 @@ def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
     return tensor
 
 
+def unit_scores(values: Tensor, what: str = "a probability for each sample") -> Tensor:
+    """(N,) or (N, 1) scores from 0 to 1 as (N,) floating-point numbers on a device with float64, N ≥ 1."""
+    s = values[:, 0] if values.ndim == 2 else values
+    s = s.cpu() if s.device.type == "mps" else s
+    s = s if s.is_floating_point() else s.to(torch.float64)
+    if len(s) == 0:
+        raise ValueError("`probabilities` must hold at least 1 sample, got 0.")
+    finite(s, "probabilities")
+    low, high = (float(end) for end in torch.aminmax(s))
+    if low < 0 or high > 1:
+        off = low if low < 0 else high
+        raise ValueError(
+            f"`probabilities` must be from 0 to 1, {what}, got {off:g}; if these are logits, apply sigmoid first."
+        )
+    return s
+
+
+def rows_are_distributions(values: Tensor) -> bool:
+    """Whether every row of (N, K) numbers sums to 1, to within the tolerance of ``probabilities``."""
+    half = values.dtype in (torch.float16, torch.bfloat16)
+    sums = values.sum(dim=1, dtype=torch.float32 if half else torch.float64)
+    return bool(((sums - 1).abs() <= (1e-2 if half else 1e-3)).all())
+
+
+def weights(values: Any, num_samples: int) -> Tensor:
+    """``sample_weight`` as (N,) float64 numbers of at least 0, not all 0."""
+    tensor = as_tensor(values, "sample_weight")
+    if tensor.shape != (num_samples,):
+        raise ValueError(
+            f"`sample_weight` must have shape ({num_samples},), one weight for each sample, got {tuple(tensor.shape)}."
+        )
+    tensor = (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
+    finite(tensor, "sample_weight")
+    if bool((tensor < 0).any()):
+        row = int((tensor < 0).nonzero()[0])
+        raise ValueError(f"`sample_weight` must not be negative, got {float(tensor[row]):g} at row {row}.")
+    if not bool((tensor > 0).any()):
+        raise ValueError("`sample_weight` must be above 0 somewhere, but every weight is 0.")
+    return tensor
+
+
 def scores(values: Any, name: str) -> Tensor:
     """``values`` as (N,) finite float64 scores, N ≥ 1."""
     tensor = as_tensor(values, name)

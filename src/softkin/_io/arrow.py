@@ -86,6 +86,33 @@ class ArrowRows:
         return self._texts[column][1]
 
 
+def table_of(frame: Any, name: str = "the data frame") -> Table:
+    """A data frame of pandas, polars, pyarrow or any other library that speaks Arrow, as a table.
+
+    The row numbers of pandas are left out.
+    """
+    import pyarrow as pa
+
+    try:
+        if hasattr(frame, "iloc"):
+            columns = [str(column) for column in frame.columns]
+            named_once(columns, name)
+            held = pa.Table.from_pandas(frame.set_axis(columns, axis=1), preserve_index=False)
+        else:
+            held = frame if isinstance(frame, pa.Table) else pa.table(frame)
+    except (TypeError, ValueError, pa.ArrowInvalid) as error:
+        raise SoftkinError(f"{name} must be a table of numbers and texts: {str(error).splitlines()[0]}.") from None
+    named_once(held.schema.names, name)
+    if held.num_rows == 0:
+        raise SoftkinError(f"{name} must hold at least one row, it holds none.")
+
+    def read(rows: int, numbers: Sequence[str], beside: Sequence[str]) -> Iterator[ArrowRows]:
+        for batch in held.select([*numbers, *beside]).to_batches(max_chunksize=rows):
+            yield ArrowRows(batch, name)
+
+    return Table(name, {column.name: kind_of(column.type) for column in held.schema}, read, held.num_rows)
+
+
 def kind_of(arrow_type: Any) -> ColumnKind:
     """The kind of a column of this type."""
     import pyarrow as pa

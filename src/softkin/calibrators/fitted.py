@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from softkin import SoftkinError, __version__
-from softkin._core import checks
+from softkin._core import checks, notebooks
 from softkin._core.checks import Array
 from softkin._core.names import Registry, did_you_mean
 from softkin._io import bundles, files
@@ -233,6 +233,20 @@ class Fitted(ABC, Generic[R]):
             if value is not defaults[name].default and (hasattr(value, "shape") or value != defaults[name].default)
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [(self.what, repr(self))]
+        if not hasattr(self, "num_classes_"):
+            return notebooks.table([*rows, ("", "not fitted yet")])
+        rows.append(("fitted on", f"{self.num_samples_:,} rows, {self.num_classes_} classes"))
+        for name in self.kept:
+            value = getattr(self, name, None)
+            if isinstance(value, Tensor):
+                value = f"{value.flatten()[0]:.4g}" if value.numel() == 1 else f"tensor of shape {tuple(value.shape)}"
+            if value is not None:
+                rows.append((name, f"{value:.4g}" if isinstance(value, float) else str(value)))
+        promise = getattr(self, "guarantee", None)
+        return notebooks.table([*rows, *([("promise", promise())] if promise is not None else [])])
 
     # Files
 

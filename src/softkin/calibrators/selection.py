@@ -133,6 +133,7 @@ def fit_best(
         options: Options of the metric.
     """
     from softkin import metrics
+    from softkin.metrics.scopes import Claims
 
     if candidates is not None and not candidates:
         raise ValueError("`candidates` must hold at least 1 calibrator, got none.")
@@ -147,7 +148,9 @@ def fit_best(
     name = known.key if known else getattr(metric, "__name__", "metric")
 
     def function(p: Tensor, labels: Tensor, **chosen: Any) -> float:
-        return known.statistic(p, labels, **chosen).value() if known else metric(p, labels, **chosen)  # type: ignore[operator]
+        if known:
+            return known.statistic(Claims(p, labels), **chosen).value()
+        return metric(p, labels, **chosen)  # type: ignore[operator]
 
     def cost(score: float) -> float:
         return known.cost(score) if known and larger_is_better is None else -score if larger_is_better else score

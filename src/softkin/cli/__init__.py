@@ -15,11 +15,13 @@ from softkin import SoftkinError, __version__
 from softkin._io.files import Assumption
 from softkin.cli import (
     calibrate,
+    check,
     compare,
     completion,
     data,
     decide,
     evaluate,
+    monitor,
     paper,
     report,
     similarity,
@@ -34,6 +36,8 @@ COMMANDS = {
     "evaluate": evaluate,
     "calibrate": calibrate,
     "decide": decide,
+    "check": check,
+    "monitor": monitor,
     "similarity": similarity,
     "data": data,
     "paper": paper,
@@ -110,7 +114,7 @@ def _run(arguments: argparse.Namespace, interrupts: Sequence[int]) -> int:
             warnings.filterwarnings("ignore", ".*joblib will operate in serial mode")  # where there is no /dev/shm
             command.check(arguments)
             code = 1
-            command.run(arguments)
+            code = command.run(arguments) or 0
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has gone, as in `softkin … | head`
         _silence()
@@ -130,7 +134,7 @@ def _run(arguments: argparse.Namespace, interrupts: Sequence[int]) -> int:
         if isinstance(error, ValueError | TypeError):  # from an argument; files raise SoftkinError
             return 2
         return code if isinstance(error, SoftkinError | OSError) else 1
-    return 0
+    return code
 
 
 def in_words(error: Exception) -> str:

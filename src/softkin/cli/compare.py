@@ -107,6 +107,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help=f"folder of the study (default: {DEFAULT_FOLDER})",
     )
+    how.add_argument(
+        "--wide", action="store_true", help="print every column, and the values under perfect calibration in brackets"
+    )
     how.add_argument("--force", action="store_true", help="replace another study in that folder")
     how.add_argument("--dry-run", action="store_true", help="print every run, shared runs, and an estimate of the time")
     running.add_options(how)
@@ -207,7 +210,7 @@ def run(arguments: argparse.Namespace) -> None:
         tell=lambda sentence: print(sentence, file=sys.stderr, flush=True),
         **running.how(arguments),
     )
-    show(table, arguments.json)
+    show(table, arguments.json, wide=arguments.wide)
     if not arguments.json:
         if table.times is not None:
             print(table.times)
@@ -215,44 +218,47 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"Wrote {terminal(str(path))}")
 
 
-def show(table: "Table", as_json: bool) -> None:
-    """Print a table as text or JSON."""
+ONLY_WIDE = ("KDE P, KDE O:", "In brackets:")
+"""Notes on what only the wide table shows"""
+
+
+def show(table: "Table", as_json: bool, *, wide: bool = False) -> None:
+    """Print a table as text or JSON; the wide one has every column, and perfect calibration in brackets."""
     if as_json:
         print(json_text(table.to_dict()))
         return
     from rich.console import Console
 
-    columns = width()
-    grid, left_out = fitted(table, columns)
+    columns = max(width(), 400) if wide else width()
+    grid, left_out = fitted(table, columns, wide=wide)
     Console(width=columns, highlight=False).print(grid)
-    if left_out:
-        print(f"Not shown at {columns} columns: {', '.join(left_out)}; table.md in the study's folder has all.")
-    for note in table.notes:
-        print(note.replace("Bold: best.", "*: best."))
     if table.recommendation:
-        print("\n" + "\n".join(table.recommendation))
+        print("\n" + "\n".join(table.recommendation) + "\n")
+    if left_out:
+        print(f"Not shown: {', '.join(left_out)}; --wide shows all, as does table.md in the study's folder.")
+    for note in table.notes:
+        if wide or not note.startswith(ONLY_WIDE):
+            print(note.replace("Bold: best.", "*: best."))
 
 
-def fitted(table: "Table", width: int) -> "tuple[Grid, list[str]]":
+def fitted(table: "Table", width: int, *, wide: bool = False) -> "tuple[Grid, list[str]]":
     """The table in at most this many columns of text, and the titles of the columns that were dropped.
 
-    A table that is too wide first puts the numbers in brackets on a line of their own, then drops columns: those of
-    out-of-distribution sets, KDE O, the gap, KDE P, Hist O, then the others from the right. Methods always stay.
+    The columns of the wide table come first; then those of out-of-distribution sets, AURC, the gap, Hist O, and the
+    others from the right. Methods always stay.
     """
     from rich.console import Console
 
     endless = Console(width=10_000)  # for measuring the full width of a grid
-    columns, stacked = list(table.columns), False
-    grid = _grid(table, columns, stacked=False)
-    while endless.measure(grid).maximum > width and (not stacked or len(columns) > 1):
-        if stacked:
-            columns.remove(max(columns, key=lambda column: (_expendable(column.key), columns.index(column))))
-        stacked = True
-        grid = _grid(table, columns, stacked=True)
+    columns = [column for column in table.columns if wide or not column.wide]
+    grid = _grid(table, columns, wide=wide)
+    while endless.measure(grid).maximum > width and len(columns) > 1:
+        columns.remove(max(columns, key=lambda column: (_expendable(column.key), columns.index(column))))
+        grid = _grid(table, columns, wide=wide)
     return grid, [column.title for column in table.columns if column not in columns]
 
 
-DROPPED = ("ece_hist_output", "ece_kde", "signed_gap", "ece_kde_output")  # the last is dropped first
+DROPPED = ("ece_hist_output", "signed_gap", "aurc")  # the last is dropped first
 
 
 def _expendable(key: str) -> int:
@@ -261,7 +267,7 @@ def _expendable(key: str) -> int:
     return DROPPED.index(key) + 1 if key in DROPPED else 0
 
 
-def _grid(table: "Table", columns: "Sequence[Column]", *, stacked: bool) -> "Grid":
+def _grid(table: "Table", columns: "Sequence[Column]", *, wide: bool) -> "Grid":
     from rich import box
     from rich.table import Table as Grid
     from rich.text import Text
@@ -269,18 +275,20 @@ def _grid(table: "Table", columns: "Sequence[Column]", *, stacked: bool) -> "Gri
     from softkin._io import escape
     from softkin.lab.study.tabulation import heading, mark, shown
 
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=0)
     grid.add_column("method", no_wrap=True)
     for column in columns:
         grid.add_column(escape.terminal(heading(column)), justify="right", no_wrap=True)
     for row in table.rows:
         texts = []
         for column in columns:
-            cell = row.cells[column.key]
-            value, chance = shown(column, cell)
+            cell = row.cells.get(column.key)
+            if cell is None:  # measured before the metric was declared
+                texts.append(Text("–"))
+                continue
+            value, beside = shown(column, cell, short=not wide)
             # Bold is lost where the output is not a terminal, so the best has a mark too.
             bold = "bold" if cell.best else ""
-            between = "\n" if stacked else " "
-            texts.append(Text.assemble((f"{value}{mark(cell)}", bold), f"{between}({chance})" if chance else ""))
+            texts.append(Text.assemble((f"{value}{mark(column, cell)}", bold), f" ({beside})" if beside else ""))
         grid.add_row(Text(escape.terminal(row.title)), *texts)
     return grid

@@ -14,7 +14,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from softkin._core import checks
+from softkin._core import checks, notebooks
 from softkin._core.checks import Array
 from softkin._core.names import Registry
 from softkin._io.files import number
@@ -46,6 +46,13 @@ class Outcome(Mapping[str, Interval]):
 
     def __len__(self) -> int:
         return len(self.measures)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [name, f"{one.value:.4g}", notebooks.whisker(one, one.low, one.high), f"{one.low:.4g} to {one.high:.4g}"]
+            for name, one in self.measures.items()
+        ]
+        return notebooks.table(rows, head=["measure", "value", "", "interval"], title=f"{self.num_samples:,} samples")
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as plain data."""

@@ -27,6 +27,7 @@ from softkin.distances.class_means import from_class_means, from_weights
 from softkin.distances.combined import from_similarity
 from softkin.distances.encoders import TEMPLATE, Encoder, from_encoder
 from softkin.distances.images import from_features, from_images
+from softkin.distances.order import from_order, values_of
 from softkin.distances.taxonomy import TaxonomyMeasure, from_taxonomy
 from softkin.distances.tree_files import Edges
 from softkin.distances.words import from_words
@@ -312,6 +313,23 @@ def _taxonomy(
     origin = Path(tree).name if isinstance(tree, str | Path) else getattr(tree, "name", "given edges")
     matrix = from_taxonomy(tree, data.synonyms, measure, aliases=aliases)
     return ClassDistances(matrix, f"taxonomy {origin}: {measure}{_in_words(aliases)}")
+
+
+@source(
+    "order",
+    title="Ord",
+    needs=("names",),
+    aliases=("ordered",),
+    options=[
+        Option(
+            "order", "the classes from lowest to highest: bad,fair,good (default: names that are numbers, or as given)"
+        )
+    ],
+)
+def _order(data: ClassData, *, order: str | Sequence[str] | None = None) -> ClassDistances:
+    """Difference between the values or the ranks of ordered classes."""
+    values, how = values_of(data.class_names, order.split(",") if isinstance(order, str) else order)
+    return ClassDistances(from_order(values), f"ordered classes: {how}")
 
 
 @source(

@@ -3,6 +3,7 @@
 - ``evaluate``: one model in memory
 - ``evaluate_file``: one file of any size; ``Evaluated.data`` is the same plain data, an ``Evaluation``
 - ``compare``: several models on the same samples
+- ``check``: limits that a model's numbers must keep, for continuous integration
 - ``out_of_distribution``: how well a model's scores detect out-of-distribution samples
 """
 
@@ -10,6 +11,17 @@ from softkin.evaluation.comparison import compare
 from softkin.evaluation.detection import out_of_distribution
 from softkin.evaluation.from_files import Evaluated, evaluate_file
 from softkin.evaluation.in_memory import evaluate
+from softkin.evaluation.limits import Checked, check
 from softkin.evaluation.results import Compared, Evaluation
 
-__all__ = ["Compared", "Evaluated", "Evaluation", "compare", "evaluate", "evaluate_file", "out_of_distribution"]
+__all__ = [
+    "Checked",
+    "Compared",
+    "Evaluated",
+    "Evaluation",
+    "check",
+    "compare",
+    "evaluate",
+    "evaluate_file",
+    "out_of_distribution",
+]

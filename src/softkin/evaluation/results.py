@@ -86,6 +86,18 @@ class Evaluation(Described):
     warnings: NotRequired[list[str]]
 
 
+class AgainstData(TypedDict):
+    """A method of a study minus another one: its 95 % interval, its p-value, and what the study would have seen."""
+
+    value: Plain
+    low: Plain
+    high: Plain
+    p_value: float
+    least: Plain
+    by_rows: float
+    same: bool
+
+
 class CellData(MeasuredData, total=False):
     """A cell of a table: a metric of a model, or of a method with its mean over seeds."""
 
@@ -95,6 +107,7 @@ class CellData(MeasuredData, total=False):
     best: bool
     tie: bool
     p_value: float | None
+    against: dict[str, AgainstData]
 
 
 class Difference(TypedDict):

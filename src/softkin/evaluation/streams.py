@@ -24,8 +24,7 @@ from softkin.evaluation.in_memory import described, settings_data
 from softkin.evaluation.results import Evaluation
 from softkin.metrics import catalogue, density, measurement, scopes
 from softkin.metrics.measurement import Settings
-from softkin.metrics.resampling import multiplicities
-from softkin.metrics.scopes import Pool
+from softkin.metrics.scopes import Claims, Pool, multiplicities
 from softkin.metrics.statistics import (
     NEEDS_ALL,
     Averaged,
@@ -228,7 +227,7 @@ class Stream:
             p = checks.logits(values).to(torch.float64).softmax(dim=1)
         y = checks.class_labels(labels, num_samples=n, num_classes=k)
         require_room(self.start + self.num_samples + n, self.readers.values())
-        made = {key: part.of(p, y) for key, part in self.running.items()}
+        made = {key: part.of(Claims(p, y)) for key, part in self.running.items()}
         if ids is not None:
             self.ids = (self.ids or 0) + _ids_in_order(ids, self.start + self.num_samples) & 2**64 - 1
         winning, right = scopes.wins(p, y)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from softkin import SoftkinError
-from softkin._core import checks
+from softkin._core import checks, notebooks
 from softkin._core.checks import Array
 from softkin._io import bundles, escape, files
 
@@ -111,6 +111,21 @@ class Predictions:
         name = f"{self.name}: " if self.name else ""
         unlabelled = ", no labels" if self.labels is None else ""
         return f"Predictions({name}{len(self)} samples, {self.num_classes} classes{unlabelled})"
+
+    def _repr_html_(self) -> str:
+        names = self.class_names or [f"class {k}" for k in range(self.num_classes)]
+        shown = range(min(5, len(self)))
+        winning, places = self.probabilities[: len(shown)].max(dim=1)
+        rows = [
+            [
+                self.sample_ids[row] if self.sample_ids is not None else row,
+                names[int(places[row])],
+                f"{100 * float(winning[row]):.1f} %",
+                "" if self.labels is None else names[int(self.labels[row])],
+            ]
+            for row in shown
+        ]
+        return notebooks.table(rows, head=["sample", "answer", "confidence", "label"], title=repr(self))
 
     @property
     def num_classes(self) -> int:

@@ -16,6 +16,7 @@ from softkin import SoftkinError
 from softkin._core import checks
 from softkin._io import files, roles
 from softkin._io import tables as table_files
+from softkin._io.arrow import table_of
 from softkin._io.roles import ScoreKind
 from softkin.predictions import arrays, formats, inference, score_tables, torch_files, two_classes
 from softkin.predictions.blocks import Block, PredictionFile
@@ -75,16 +76,43 @@ def open_as(path: str | Path, reading: Reading) -> PredictionFile:
                 opened = score_tables.from_table(table_files.opened_as(form, file, name), reading)
         if labels is None and form in ("npy", "pt") and opened.is_alone:
             labels = arrays.partner(Path(path))
-        opened = replace(opened, renormalise=reading.renormalise)
-        if labels is not None:
-            opened = _with_labels(opened, label_array(labels))
-        opened = _of_known_kind(opened)
-        opened = _of_classes(opened, reading)
+        opened = _completed(opened, reading, None if labels is None else label_array(labels))
     except BaseException:
         file.close()
         raise
     weakref.finalize(opened, file.close)
     return opened
+
+
+def _completed(opened: PredictionFile, reading: Reading, labels: Any) -> PredictionFile:
+    """The file with what its numbers and the caller's options say: kind, names, two classes, labels from elsewhere."""
+    opened = replace(opened, renormalise=reading.renormalise)
+    if labels is not None:
+        opened = _with_labels(opened, labels)
+    return _of_classes(_of_known_kind(opened), reading)
+
+
+def from_dataframe(frame: Any, labels: Any = None, **options: Any) -> Predictions:
+    """Predictions from a data frame of pandas, polars or pyarrow, read as a file with these columns would be.
+
+    Args:
+        frame: A column for each class, or one of a binary model's scores, and one of labels; other columns are left
+            out, and a note says so.
+        labels: (N,) labels, if the frame holds none.
+        options: Options of ``Reading``: ``label_column``, ``class_columns``, ``kind``, ``positive_class`` …
+
+    Example:
+        >>> import pyarrow
+        >>> frame = pyarrow.table({"probs_cat": [0.9, 0.2], "probs_dog": [0.1, 0.8], "label": ["cat", "dog"]})
+        >>> from_dataframe(frame)
+        Predictions(2 samples, 2 classes)
+    """
+    reading = Reading(**options)
+    opened = score_tables.from_table(table_of(frame), reading)
+    given = labels.to_pylist() if hasattr(labels, "to_pylist") else labels  # of pyarrow, whose cells are its own
+    opened = _completed(opened, reading, None if given is None else list(given))
+    inference.say(opened.assumed)
+    return replace(opened.read(progress=False), name=None)
 
 
 def _of_known_kind(source: PredictionFile) -> PredictionFile:

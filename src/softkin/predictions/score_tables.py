@@ -14,7 +14,7 @@ from softkin._core import checks
 from softkin._io import roles
 from softkin._io.roles import Role, ScoreKind
 from softkin._io.tables import Rows, Table
-from softkin.predictions import answers
+from softkin.predictions import answers, harness
 from softkin.predictions.blocks import Beside, Block, PredictionFile
 from softkin.predictions.inference import MOST_ROUNDING, shown, sums_to_one
 from softkin.predictions.request import Reading
@@ -46,6 +46,8 @@ class Columns:
 def from_table(table: Table, reading: Reading) -> PredictionFile:
     """The predictions in a table, whose columns get their roles by their names, the options, and their first cells."""
     columns = [column for column in table.columns if column not in reading.ignore_columns]
+    if harness.holds_samples(columns):
+        return harness.from_table(table, reading)
     for option in ("class_columns", "ignore_columns"):
         for column in getattr(reading, option) or ():
             roles.chosen(list(table.columns), "label", column, option, table.name)

@@ -333,12 +333,31 @@ def leader(data: Mapping[str, Any], key: str) -> dict[str, Any] | None:
     return {"best": best["method"], "level": level, "proved": proved}
 
 
+ONE_HOT = "one-hot"
+PROVED = 0.05
+
+
+def against(cell: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A method's difference to one-hot training, and whether it is more than chance; None without one."""
+    difference = (cell.get("against") or {}).get(ONE_HOT)
+    if difference is None:
+        return None
+    return {"value": from_number(difference["value"]), "proved": difference["p_value"] <= PROVED}
+
+
 def headline(data: Mapping[str, Any]) -> str:
     """The result in a few words: which method is best calibrated, if the data show one."""
     lead = leader(data, "ece_hist")
     names = _short(data)
     if lead is None:
         return _name(data["name"], 120)
+    compared = [against(row["cells"]["ece_hist"]) for row in data["table"]["rows"] if "ece_hist" in row["cells"]]
+    better = sum(one is not None and one["proved"] and one["value"] < 0 for one in compared)
+    if better:
+        rest = len(data["methods"]) - 1
+        many = "the only other method is" if rest == 1 else f"{better} of {rest} other methods are"
+        first = "" if rest == 1 or lead["best"] == ONE_HOT else f"; lowest ECE: {names[lead['best']]}"
+        return f"{many[0].upper()}{many[1:]} better calibrated than one-hot{first}"
     if len(lead["level"]) + 1 == len(data["methods"]):
         return f"No {data['subject'][:-1]} is ahead in calibration beyond chance"
     if len(lead["level"]) > 2:
@@ -410,6 +429,9 @@ def _table(data: Mapping[str, Any]) -> str:
                 text = f"<strong>{text}</strong>"
             elif cell is not None and cell.get("tie"):
                 text += " ≈"
+            compared = None if cell is None else against(cell)
+            if compared is not None and compared["proved"]:
+                text += " ▴" if (compared["value"] > 0) == column.get("larger_is_better") else " ▾"
             cells.append(f"<td>{text}</td>")
         rows.append(f'<tr><th scope="row">{names[row["method"]]}</th>{"".join(cells)}</tr>')
     notes = "".join(f'<li class="note">{_sentence(note, 600)}</li>' for note in data["notes"])

@@ -68,7 +68,9 @@ def build_models(
     keys = [f"m{place}" for place in range(len(models))]
     pairs = _pairs(comparisons, keys)
     columns = [
-        metric for metric in catalogue.shown("evaluate", first.num_classes) if {"compare", "table"} & metric.shown
+        metric
+        for metric in catalogue.shown("evaluate", first.num_classes)
+        if {"compare", "table", "wide"} & metric.shown
     ]
     rows: list[TableRow] = [{"method": key, "cells": {}, "chosen": None, "target": None} for key in keys]
     for metric in columns:
@@ -118,7 +120,16 @@ def _marked(
 ) -> list[CellData]:
     """The cells of a column, with the best marked, and those that are not significantly worse."""
     cells: list[CellData] = [
-        {**cell, "std": None, "n": 1, "values": [cell["value"]], "best": False, "tie": False, "p_value": None}
+        {
+            **cell,
+            "std": None,
+            "n": 1,
+            "values": [cell["value"]],
+            "best": False,
+            "tie": False,
+            "p_value": None,
+            "against": {},
+        }
         for cell in measured
     ]
     own = {frozenset((pair["a"], pair["b"])): pair for pair in pairs if pair["metric"] == metric.key}

@@ -16,6 +16,18 @@ function cellText(column, cell) {
   return [text(cell.value), spread, beside.join(", "), between];
 }
 
+// Whether a method of a study is better or worse than one-hot training, with the difference where the pointer rests.
+function againstMark(column, cell) {
+  const difference = cell.against && cell.against["one-hot"];
+  if (!difference || difference.same) return null;
+  const scale = column.percent ? 100 : 1, digits = column.percent ? 1 : 3, unit = column.percent ? "points" : "nats";
+  const [value, low, high, least] = [difference.value, difference.low, difference.high, difference.least].map((v) => fixed(scale * Number(v), digits));
+  const interval = `${value} ${unit} (${low} to ${high})`;
+  if (difference.p_value > 0.05) return el("span", { class: "tie-mark", title: `no difference to one-hot found: ${interval}; would have seen ≥ ${least}` }, " ·");
+  const better = Number(difference.value) > 0 === column.larger_is_better;
+  return el("span", { class: "tie-mark", title: `${better ? "better" : "worse"} than one-hot: ${interval}` }, better ? " ▴" : " ▾");
+}
+
 function tableSection() {
   const { rows } = data.table;
   const columns = data.table.columns.filter((c) => !data.ood || !/^(auroc|fpr_at_95) /.test(c.key)); // they have their own section
@@ -49,7 +61,8 @@ function tableSection() {
               "td",
               { "data-column": column.key, "data-value": cell.value },
               el("span", { class: mark, "data-value": cell.value }, text),
-              cell.tie && !cell.best ? el("span", { class: "tie-mark", title: "not significantly worse than the best" }, " ≈") : null,
+              cell.tie && !cell.best ? el("span", { class: "tie-mark", title: data.subject === "models" ? "not significantly worse than the best" : "cannot be told from the best" }, " ≈") : null,
+              againstMark(column, cell),
               std ? el("span", { class: "std" }, ` ${std}`) : null,
               between ? el("span", { class: "note" }, between) : null,
               calm ? el("span", { class: "note" }, `(${calm})`) : null,

@@ -47,7 +47,7 @@ interface MetricData {
   signed: boolean;
   at_most: number | null;
   winner: string;
-  shown: ("evaluate" | "compare" | "select" | "record" | "table" | "paper" | "card" | "page")[];
+  shown: ("evaluate" | "compare" | "select" | "record" | "table" | "wide" | "paper" | "card" | "page")[];
 }
 
 /** The error rate that the threshold must keep. */
@@ -308,6 +308,18 @@ interface CellData {
   best?: boolean;
   tie?: boolean;
   p_value?: number | null;
+  against?: Record<string, AgainstData>;
+}
+
+/** A method of a study minus another one: its 95 % interval, its p-value, and what the study would have seen. */
+interface AgainstData {
+  value: Plain;
+  low: Plain;
+  high: Plain;
+  p_value: number;
+  least: Plain;
+  by_rows: number;
+  same: boolean;
 }
 
 /** The reliability of one method. */

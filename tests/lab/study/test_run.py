@@ -510,5 +510,5 @@ def test_alpha_and_beta_tune_themselves_and_the_records_say_where_they_ended(tmp
     (note,) = (note for note in table.notes if note.startswith("Values: "))
     assert "uniform α = auto (" in note
     assert note.count("L2") == 1
-    assert table.recommendation[0].startswith("One-hot training is ")
+    assert table.recommendation[0].startswith("One-hot training claims ")
     assert " ".join(table.recommendation) in table.to_markdown()

@@ -9,9 +9,7 @@ import torch
 
 from softkin import evaluation, metrics
 from softkin.lab.study import measure
-from softkin.lab.study.significance import Resamples, verdict
 from softkin.lab.study.tabulation import Cell, Column, Row, Table, build
-from softkin.metrics.statistics import Mean
 from softkin.predictions import Predictions
 from study_parts import SHARP, kept, made, results
 
@@ -72,19 +70,22 @@ def test_perfect_calibration_stands_beside_every_ece(five, tmp_path):
 
 def test_markdown(five):
     text = five.to_markdown()
-    assert text.splitlines()[0] == "| method | accuracy ↑ | NLL ↓ | Hist P ↓ | Hist O ↓ | KDE P ↓ | KDE O | gap |"
+    assert (
+        text.splitlines()[0] == "| method | accuracy ↑ | NLL ↓ | Hist P ↓ | Hist O ↓ | gap | AURC ↓ | KDE P ↓ | KDE O |"
+    )
     assert len([line for line in text.splitlines() if line.startswith("|")]) == 5
-    assert all(line.count("**") <= 10 for line in text.splitlines())
-    assert text.count("**") == 2 * 5  # one winner in each of five columns
+    assert all(line.count("**") <= 12 for line in text.splitlines())
+    assert text.count("**") == 2 * 6  # one winner in each of six columns
     assert "≈" in text
-    assert "samples resampled, Student's t over 5 seeds, all pairs of methods counted, 5 %" in text
+    assert "Student's t over 5 seeds, variances pooled, shared samples resampled; 5 % of a family" in text
+    assert "▴" in text
     assert "one seed" not in text
     assert "above 0 is over-confident" in text
 
 
 def test_latex(five):
     text = five.to_latex()
-    assert text.count("\\mathbf{") == 5
+    assert text.count("\\mathbf{") == 6
     assert "accuracy $\\uparrow$" in text
     assert text.count("\\\\") == 4
     assert "^{\\approx}" in text
@@ -92,26 +93,13 @@ def test_latex(five):
 
 def test_csv_and_json_are_exact(five):
     lines = list(csv.DictReader(io.StringIO(five.to_csv())))
-    assert len(lines) == 3 * 7
+    assert len(lines) == 3 * 8
     line = next(item for item in lines if (item["method"], item["metric"]) == ("ts", "ece_hist"))
     cell = five.row("ts").cells["ece_hist"]
     assert float(line["value"]) == cell.value
     assert [float(value) for value in line["values"].split()] == list(cell.values)
     plain = json.loads(json.dumps(five.to_dict()))
     assert plain["rows"][1]["cells"]["ece_hist"]["value"] == cell.value
-
-
-def test_the_verdict_of_one_seed_gives_the_interval_of_the_samples():
-    a, b = torch.linspace(0, 1, 200), torch.linspace(0, 1, 200).flip(0) + 0.3
-    outcome = verdict({"a": [Mean(a)], "b": [Mean(b)]}, Resamples([list(range(200))], times=400))
-    assert (outcome.best, outcome.p_values, outcome.ties) == ("a", {}, {"b"})
-    low, high = outcome.differences["b"]
-    half = 1.96 * float((b - a).std()) / 200**0.5
-    assert (low, high) == pytest.approx((0.3 - half, 0.3 + half), abs=0.02)
-    said = outcome.against_the_best("b")
-    assert said.startswith("one seed: no method can be called worse than another; the samples' interval alone is +0.2")
-    five = verdict({"a": [Mean(a)] * 5, "b": [Mean(b)] * 5}, Resamples([list(range(200))] * 5, times=400))
-    assert five.against_the_best("b").startswith("b is worse than a: +0.2")
 
 
 def test_a_table_of_what_is_there(tmp_path):
@@ -140,7 +128,7 @@ def test_an_infinite_loss_is_shown_as_such_and_is_no_tie(tmp_path):
     cell = table.row("histogram").cells["nll"]
     assert (cell.value, cell.std, cell.best, cell.tie) == (math.inf, None, False, False)
     assert table.row("one-hot").cells["nll"].best
-    assert "| ∞ |" in table.to_markdown()
+    assert "| ∞ ▾ |" in table.to_markdown()
     assert "\\infty" in table.to_latex()
     plain = json.loads(json.dumps(table.to_dict(), allow_nan=False))
     assert plain["rows"][1]["cells"]["nll"]["value"] == "Infinity"
@@ -215,14 +203,3 @@ def test_an_error_of_scores_that_share_a_bin_is_flagged_and_never_the_best(tmp_p
     assert any(note.startswith("† Hist P of histogram is no winner: all scores share one bin") for note in table.notes)
     assert "^{\\dagger}" in table.to_latex()
     assert table.to_dict()["rows"][1]["cells"]["ece_hist"]["caveat"].startswith("all scores share one bin")
-
-
-def test_one_seed_calls_no_method_worse_and_says_so(tmp_path):
-    records = results(tmp_path, {"one-hot": (4.0, 0.0), "ts": (1.0, 0.0)}, [0])
-    table = build(kept(methods=("one-hot", "ts"), seeds=1).spec, records, resamples=200)
-    assert all(row.cells["nll"].best or row.cells["nll"].tie for row in table.rows)
-    note = next(note for note in table.notes if "NLL minus that of TS" in note)
-    assert note.startswith("One seed: no method can be called worse than another; the samples' interval alone is, ")
-    low, high = (float(number) for number in note.removesuffix(".").rpartition("one-hot ")[2].split(" to "))
-    difference = table.row("one-hot").cells["nll"].value - table.row("ts").cells["nll"].value
-    assert low < difference < high

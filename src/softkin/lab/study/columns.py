@@ -19,6 +19,8 @@ from softkin.lab.training.methods import METHODS, SIMILARITY, TrainingMethod
 PAPER = ("one-hot", "ts", "uniform", "mixup", "dir-odir", "ets", "l1", "l2", "ae", "we")
 """The columns of the paper's tables, in their order"""
 ONE_HOT = "one-hot"
+BASELINES = (ONE_HOT, "ts")
+"""What every other method is compared with: plain training, and the same with a temperature, the rival to beat"""
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,37 @@
-r"""Which methods are not significantly worse than the best: resampled samples, Student's t over seeds, all pairs.
+r"""Three questions to a study's numbers, each with its own family of comparisons.
 
-For a metric and the methods a (the best) and m, with :math:`D_s` = metric of m − metric of a on seed s, the mean of D
-over the S seeds strays from its expectation for two reasons, which are drawn together:
+1. Is this method better than the baseline? Every method against one control, with Holm's rule.
+2. Which methods cannot be told from the best, which the same data chose? All pairs of methods count, step by step.
+3. Does a calibrator change this network? Both on the same network, with Holm's rule over the calibrated methods.
 
-- The test samples: they are resampled with replacement, the same for both methods and for all seeds (a sample that
-  several seeds test on is drawn for all of them or for none). So noise that both methods share cancels. A calibration
-  error is biased upwards, and a resample's is biased again; the deviations are taken both from the value seen and from
-  the mean of the resamples, and the larger p-value counts.
-- The training: :math:`t \cdot \mathrm{std}(D) / \sqrt S`, with t from Student's distribution with S − 1 degrees of
-  freedom. Two seeds hardly determine the spread, so a method counts as worse only if the difference is hundreds of
-  times the spread; with five seeds and ten methods it takes about ten times.
+For two methods, :math:`D_s` is the difference of a metric on seed s, S the number of seeds, d = S − 1. Its mean strays
+from its expectation for two reasons:
 
-A single seed does not show the spread: then no method can be called worse than another, and only the interval over
-the samples is given.
+- Training, and the samples of each seed: the variance of D over seeds, :math:`s^2`. Few seeds hardly determine it, so
+  the comparisons of a family lend each other strength: ``pooled`` is the mean of their m variances, where a variance
+  above ``WILD`` medians counts as so many (with three seeds the mean of the larger half, with two of the largest
+  quarter), and :math:`v = \max(s^2, \text{pooled})` has
+  :math:`\nu = d\,(1 + c \min(1, \text{pooled}/s^2))` degrees of freedom, with c = m/2 − 1 from 0 to ``CONTROL`` or
+  ``ALL_PAIRS``. A spread below a hundredth of the difference counts as a hundredth: it is rounding, or luck.
+- The samples that seeds share, whose noise no variance over seeds shows. Samples are resampled, the same for both
+  methods and all seeds. With V the variance of the resampled mean of D, the shared part is
+  :math:`C = \max(0, (V - \overline{\mathrm{Var}\,D^*_s} / S)/(1 - 1/S))`; the rest is in :math:`s^2` already.
 
-The best is the best of M methods, chosen by the same data. So the smallest p-value counts as the smallest of all
-M(M − 1)/2 pairs, the next as that of the pairs of the other M − 1 methods, and so on. So the chance of wrongly calling
-any method worse is at most 5 %. docs/bias.md has the simulation.
+The p-value is the chance that :math:`\sqrt{v/S}\,t_\nu + \sqrt C\,z` is at least as large as the difference. A
+calibration error is biased upwards, by other amounts for other methods: there the difference is the least of the value
+seen, the value less the bias of its resamples, and the value less the difference of what perfect calibration would
+show. With a single seed the samples alone decide. Methods with identical numbers count once.
+
+benchmarks/verdicts.py measures how often equal methods are told apart, and how often different ones.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from scipy.special import stdtr
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from torch import Tensor
 
 from softkin._core import randomness
@@ -32,43 +39,82 @@ from softkin.metrics.scopes import blocks
 from softkin.metrics.statistics import Statistic
 
 LEVEL = 0.05
-RESAMPLES = 2000
+RESAMPLES = 1000
 """How often a table resamples the test samples"""
-ONE_SEED = "one seed: no method can be called worse than another"
+CONTROL, ALL_PAIRS = 3.0, 6.5
+"""How many times their own degrees of freedom methods borrow at most, compared with a control or with the best"""
+WILD = 25.0
+"""A training that failed on one seed must not hide what the others show"""
+LEAST_SPREAD = 0.01
+POWER = 0.8
+"""How often a study like this one would have seen the difference that it says it would have seen"""
+ONE_SEED = "one seed: the samples alone decide, and the chance of training is not in it"
+KEEP = 2**26  # the most weights of a seed that are kept: 256 MB
+NODES = np.linspace(-8, 8, 161)
+WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
+
+Floats = NDArray[np.float64]
 
 
 def in_words(seeds: int) -> str:
-    """How a table of so many seeds decides what is not significantly worse."""
-    if seeds == 1:
-        return f"{ONE_SEED}; intervals are over samples alone"
-    return f"samples resampled, Student's t over {seeds} seeds, all pairs of methods counted, {100 * LEVEL:g} %"
+    """How a table of so many seeds decides."""
+    how = ONE_SEED if seeds == 1 else f"Student's t over {seeds} seeds, variances pooled, shared samples resampled"
+    return f"{how}; {100 * LEVEL:g} % of a family of comparisons"
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A metric of one method."""
+
+    seen: Floats
+    """(S,) its value on each seed"""
+    drawn: Floats | None = None
+    """(R, S) the same with resampled samples; None: the samples' noise is not known"""
+    calibrated: float | None = None
+    """The mean over seeds of the value that perfect calibration would have, for a calibration error"""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A method minus another one, in one metric."""
+
+    value: float
+    low: float
+    high: float
+    """The ends of the 95 % interval of this difference alone"""
+    p_value: float
+    """Adjusted for the other comparisons of its family"""
+    least: float
+    """The difference that such a study would have seen in four of five cases"""
+    by_rows: float = 0.0
+    """The share of the variance that is due to the test samples which all seeds share"""
+    same: bool = False
+    """Whether both have the same numbers on every seed"""
+
+    @property
+    def proved(self) -> bool:
+        """Whether the difference is more than chance."""
+        return self.p_value <= LEVEL
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The best method of a metric, and the difference of each other method to it."""
+    """The answers to the three questions, for one metric."""
 
     best: str
-    p_values: dict[str, float]
-    """P-values of all methods but the best, adjusted for the choice among all pairs; empty with a single seed"""
     intervals: dict[str, tuple[float, float]]
     """95 % intervals of each method's mean: over seeds and samples, or over samples alone with a single seed"""
-    differences: dict[str, tuple[float, float]]
-    """95 % intervals of each other method's mean minus the best's"""
+    to_best: dict[str, Difference]
+    """Each other method minus the best"""
+    to_baseline: dict[str, dict[str, Difference]] = field(default_factory=dict)
+    """By baseline: each other method minus the baseline"""
+    to_network: dict[str, Difference] = field(default_factory=dict)
+    """Each method with a calibrator, minus the same network without it"""
 
     @property
     def ties(self) -> set[str]:
-        """The methods that are not significantly worse than the best; with a single seed all of them."""
-        return {name for name in self.differences if self.p_values.get(name, 1.0) > LEVEL}
-
-    def against_the_best(self, name: str) -> str:
-        """A sentence that compares a method with the best."""
-        low, high = self.differences[name]
-        interval = f"{low:+.4g} to {high:+.4g}"
-        if not self.p_values:
-            return f"{ONE_SEED}; the samples' interval alone is {interval}"
-        verb = "is not significantly worse" if name in self.ties else "is worse"
-        return f"{name} {verb} than {self.best}: {interval}, p = {self.p_values[name]:.3g}"
+        """The methods that cannot be told from the best."""
+        return {name for name, difference in self.to_best.items() if not difference.proved}
 
 
 class Resamples:
@@ -76,110 +122,257 @@ class Resamples:
 
     def __init__(self, sample_ids: Sequence[Sequence[object]], *, times: int = RESAMPLES, seed: int = 0) -> None:
         """``sample_ids`` are those of the test rows of each seed."""
-        generator = randomness.generator(seed)
         place: dict[object, int] = {}
         self.rows = [np.array([place.setdefault(sample_id, len(place)) for sample_id in ids]) for ids in sample_ids]
         self.pool, self.times, self.seeds = len(place), times, len(sample_ids)
-        self._seed = int(generator.integers(2**31))
-        self.student = generator.standard_t(self.seeds - 1, times) if self.seeds > 1 else np.zeros(times)
+        self._seed = int(randomness.generator(seed).integers(2**31))
+        self._kept: tuple[int, list[Tensor]] = (-1, [])
 
-    def values(self, statistics: Sequence[Statistic]) -> np.ndarray:
-        """The metric on each seed with resampled samples, (times, S); takes one statistic for each seed."""
-        values = np.empty((self.times, self.seeds))
-        generator = np.random.default_rng(self._seed)  # the same samples for every metric and method
+    def values(self, s: int, statistics: Sequence[Statistic]) -> Floats:
+        """Statistics of the test rows of seed number s, each with resampled rows, (statistics, times).
+
+        A sample that several seeds test on is drawn for all of them or for none.
+        """
+        values = np.empty((len(statistics), self.times))
         start = 0
-        for block in blocks(self.times, self.pool):
-            counts = np.empty((block, self.pool), dtype=np.float32)
-            for line in counts:
-                line[:] = np.bincount(generator.integers(0, self.pool, self.pool), minlength=self.pool)
-            for s, (statistic, rows) in enumerate(zip(statistics, self.rows, strict=True)):
-                weights = counts[:, rows]
-                weights *= len(rows) / weights.sum(axis=1, keepdims=True)  # statistics need weights that add up to N
-                moved: Tensor = torch.from_numpy(weights).to(statistic.device)
-                values[start : start + block, s] = statistic.of(statistic.sums(moved)).cpu().numpy()
-            start += block
+        for weights in self._weights(s):
+            stop = start + len(weights)
+            for line, statistic in zip(values, statistics, strict=True):
+                moved = weights.to(statistic.device)
+                line[start:stop] = statistic.of(statistic.sums(moved)).cpu().numpy()
+            start = stop
         return values
 
-    def noise(self, seen: np.ndarray, resampled: np.ndarray) -> np.ndarray:
-        """The deviations of the mean over seeds, (times, 2): from the observed value, and from the resamples' mean.
+    def _weights(self, s: int) -> Iterator[Tensor]:
+        """How often each row of a seed is drawn, in blocks of (r, N); kept until another seed is asked for."""
+        if self._kept[0] == s:
+            yield from self._kept[1]
+            return
+        rows, generator = self.rows[s], np.random.default_rng(self._seed)  # the same samples for every seed
+        parts = []
+        for block in blocks(self.times, self.pool):
+            weights = np.empty((block, len(rows)), dtype=np.float32)
+            for line in weights:
+                line[:] = np.bincount(generator.integers(0, self.pool, self.pool), minlength=self.pool)[rows]
+            weights *= len(rows) / weights.sum(axis=1, keepdims=True)  # statistics need weights that add up to N
+            part = torch.from_numpy(weights)
+            if self.times * len(rows) <= KEEP:
+                parts.append(part)
+            yield part
+        if parts:
+            self._kept = s, parts
 
-        Args:
-            seen: (S,) the numbers of the seeds.
-            resampled: (times, S) the same with resampled samples.
-        """
-        return self._strays(seen, resampled) + (self.student * self._spread(seen))[:, None]
 
-    def _strays(self, seen: np.ndarray, resampled: np.ndarray) -> np.ndarray:
-        """The part of ``noise`` that is due to the samples."""
-        mean = resampled.mean(axis=1)
-        return np.stack([mean - seen.mean(), mean - mean.mean()], axis=1)
+def verdict(
+    methods: Mapping[str, Sampled],
+    *,
+    larger_is_better: bool = False,
+    baselines: Sequence[str] = (),
+    networks: Mapping[str, str] | None = None,
+) -> Verdict:
+    """Answer the three questions for a metric.
 
-    def _spread(self, seen: np.ndarray) -> float:
-        """The standard error of the mean over seeds; 0 with a single seed."""
-        return float(seen.std(ddof=1)) / self.seeds**0.5 if self.seeds > 1 else 0.0
+    Args:
+        methods: The numbers of each method, on the same seeds and samples.
+        larger_is_better: Whether the largest value is the best.
+        baselines: The methods that others are to beat.
+        networks: For each method with a calibrator, the method that has the same network without it.
+    """
+    sign = -1 if larger_is_better else 1
+    best = min(methods, key=lambda name: sign * float(methods[name].seen.mean()))  # of equals, the first
 
-    def p_value(self, seen: np.ndarray, resampled: np.ndarray) -> float:
-        """The two-sided probability that ``noise`` is at least as large as the mean of ``seen``.
+    def minus(name: str) -> dict[str, tuple[Sampled, Sampled]]:
+        return {other: (mine, methods[name]) for other, mine in methods.items() if other != name}
 
-        Student's part is integrated for each resample, not drawn: a share of a few thousand draws could not be small
-        enough for the many pairs of many methods.
-        """
-        size = abs(float(seen.mean()))
-        if np.isposinf(size):  # one of the losses is infinite, which no resample without that sample undoes
-            return 1 / (1 + self.times)
-        spread, strays = self._spread(seen), self._strays(seen, resampled)
-        if spread > 0:
-            above = stdtr(self.seeds - 1, (strays - size) / spread)
-            below = stdtr(self.seeds - 1, (-size - strays) / spread)
-            # NaN, from two infinite losses, counts as evidence for no difference.
-            return float(np.nan_to_num(above + below, nan=1.0).mean(axis=0).max())
-        as_far = (~(np.abs(strays) < size - 1e-12)).sum(axis=0)
-        return float((1 + as_far.max()) / (1 + self.times))
+    networks = networks or {}
+    pairs = {name: (methods[name], methods[base]) for name, base in networks.items()}
+    to_best, to_network = compared(minus(best), all_pairs=True), compared(pairs)
+    to_baseline = {name: compared(minus(name)) for name in baselines if name in methods}
+    # What another question has answered is not left open here: the best is better than this one.
+    answers = {name: others[best] for name, others in to_baseline.items() if name != best}
+    answers |= {networks[best]: to_network[best]} if best in networks else {}
+    for name, answer in answers.items():
+        to_best[name] = replace(to_best[name], p_value=min(to_best[name].p_value, answer.p_value))
+    return Verdict(best, {name: interval(mine) for name, mine in methods.items()}, to_best, to_baseline, to_network)
+
+
+def interval(mine: Sampled) -> tuple[float, float]:
+    """The 95 % interval of a method's mean over seeds and samples."""
+    mean = float(mine.seen.mean())
+    if not np.isfinite(mean):
+        return mean, mean
+    drawn = None if mine.drawn is None else mine.drawn[None]
+    noise = _noise(mine.seen[None], drawn, 0.0)
+    half = float(noise.quantile(1 - LEVEL / 2)[0])
+    return mean - half, mean + half
 
 
 @np.errstate(invalid="ignore")  # infinite losses minus infinite losses
-def verdict(
-    statistics: Mapping[str, Sequence[Statistic]], resamples: Resamples, *, larger_is_better: bool = False
-) -> Verdict:
-    """Compare methods on the same seeds and samples, each with one statistic for each seed."""
-    sign = -1 if larger_is_better else 1
-    seen = {name: np.array([statistic.value() for statistic in per_seed]) for name, per_seed in statistics.items()}
-    drawn = {name: resamples.values(per_seed) for name, per_seed in statistics.items()}
-    best = min(seen, key=lambda name: sign * float(seen[name].mean()))  # of equals, the first
-    raw, differences = {}, {}
-    for name in seen:
-        if name != best:
-            difference = seen[name] - seen[best]
-            noise = resamples.noise(difference, drawn[name] - drawn[best])
-            raw[name] = resamples.p_value(difference, drawn[name] - drawn[best])
-            differences[name] = _interval(float(difference.mean()), noise[:, 1])
-    intervals = {
-        name: _interval(float(seen[name].mean()), resamples.noise(seen[name], drawn[name])[:, 1]) for name in seen
-    }
-    return Verdict(best, adjusted(raw) if resamples.seeds > 1 else {}, intervals, differences)
+def compared(pairs: Mapping[str, tuple[Sampled, Sampled]], *, all_pairs: bool = False) -> dict[str, Difference]:
+    """The differences of a family of pairs of methods, first minus second.
+
+    Args:
+        pairs: The two methods of each comparison.
+        all_pairs: Whether the second is the best of all, chosen by the same data; else it was chosen before.
+    """
+    seen = {name: a.seen - b.seen for name, (a, b) in pairs.items()}
+    means = {name: float(difference.mean()) for name, difference in seen.items()}
+    finite = [name for name in seen if np.isfinite(seen[name]).all()]
+    scale = max((float(np.abs(side.seen).max()) for name in finite for side in pairs[name]), default=0.0) or 1.0
+    digits = {name: tuple(np.round(seen[name] / scale, 10)) for name in finite}
+    same = [name for name in finite if not any(digits[name])]
+    owners: dict[tuple[float, ...], str] = {}  # of methods with the same numbers, the first
+    first = {name: owners.setdefault(digits[name], name) for name in finite if name not in same}
+    distinct = list(dict.fromkeys(first.values()))
+    raw: dict[str, float] = {}
+    endless = [name for name in seen if name not in finite]
+    for name in endless:  # an infinite loss, which no resample without that sample undoes; two of them show nothing
+        drawn = pairs[name][0].drawn
+        times = RESAMPLES if drawn is None else len(drawn)
+        raw[name] = 1 / (1 + times) if np.isinf(means[name]) else 1.0
+    noise, halves = None, np.zeros(0)
+    if distinct:
+        there = all(side.drawn is not None for name in distinct for side in pairs[name])
+        drawn = np.stack([_drawn(pairs[name]) for name in distinct]) if there else None
+        noise = _noise(np.stack([seen[name] for name in distinct]), drawn, ALL_PAIRS if all_pairs else CONTROL)
+        sizes = np.array(
+            [_size(means[name], pairs[name], None if drawn is None else drawn[i]) for i, name in enumerate(distinct)]
+        )
+        raw |= dict(zip(distinct, noise.beyond(sizes).tolist(), strict=True))
+        halves = noise.quantile(1 - LEVEL / 2)
+    final = adjusted(raw, all_pairs=all_pairs)
+    left = max(1, sum(value > LEVEL for value in final.values()))
+    least = noise.least(_tests(left, all_pairs)) if noise is not None else np.zeros(0)
+    found: dict[str, Difference] = {}
+    for name in pairs:
+        mean = means[name]
+        if name in same:
+            found[name] = Difference(0.0, 0.0, 0.0, 1.0, 0.0, same=True)
+        elif name in endless:
+            found[name] = Difference(mean, mean, mean, final[name], np.inf)
+        else:
+            assert noise is not None
+            place = distinct.index(first[name])
+            half = float(halves[place])
+            ends = mean - half, mean + half
+            p_value, rows = final[first[name]], float(noise.by_rows[place])
+            found[name] = Difference(mean, *ends, p_value, float(least[place]), rows)
+    return found
 
 
-def _interval(mean: float, noise: np.ndarray) -> tuple[float, float]:
-    """The mean minus the central 95 % of its noise."""
-    low, high = np.quantile(noise, [LEVEL / 2, 1 - LEVEL / 2])
-    return (mean, mean) if np.isinf(mean) else (mean - float(high), mean - float(low))
+def _drawn(pair: tuple[Sampled, Sampled]) -> Floats:
+    a, b = pair
+    assert a.drawn is not None
+    assert b.drawn is not None
+    return a.drawn - b.drawn
 
 
-def adjusted(p_values: Mapping[str, float]) -> dict[str, float]:
-    """P-values of m methods against the best of all m + 1, adjusted step by step for a choice among all pairs.
+def _size(mean: float, pair: tuple[Sampled, Sampled], drawn: Floats | None) -> float:
+    """The size of a difference, less what the bias of calibration errors may explain of it."""
+    a, b = pair
+    if a.calibrated is None or b.calibrated is None:
+        return abs(mean)
+    sign = np.sign(mean)
+    sizes = [mean, mean - (a.calibrated - b.calibrated)]
+    if drawn is not None:
+        sizes.append(2 * mean - float(drawn.mean()))
+    return max(0.0, min(float(sign * size) for size in sizes))
 
-    The i-th smallest, i from 0, counts as the smallest of the (m + 1 − i)(m − i)/2 pairs that are left, and is no
-    smaller than the one before.
+
+@dataclass(frozen=True)
+class _Noise:
+    """The chance part of m mean differences: ``spread``·t with ``freedom`` + ``shared``·z."""
+
+    spread: Floats
+    freedom: Floats
+    shared: Floats
+
+    @property
+    def by_rows(self) -> Floats:
+        """The share of the variance that is the samples'."""
+        whole = self.spread**2 + self.shared**2
+        share: Floats = np.divide(self.shared**2, whole, out=np.zeros_like(whole), where=whole > 0)
+        return share
+
+    def beyond(self, sizes: Floats) -> Floats:
+        """The chance that the noise is at least as large as each size, in either direction."""
+        chances: Floats = np.where(sizes > 0, 2 * self._below(-sizes), 1.0)
+        return chances
+
+    def _below(self, x: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if not self.spread.any():
+                chances = ndtr(x / self.shared)
+            elif not self.shared.any():
+                chances = stdtr(self.freedom, x / self.spread)
+            else:
+                apart = x[:, None] - self.shared[:, None] * NODES
+                chances = stdtr(self.freedom[:, None], apart / self.spread[:, None]) @ WEIGHTS
+        known: Floats = np.nan_to_num(chances, nan=0.5)
+        return known
+
+    def quantile(self, share: float) -> Floats:
+        """The number below which this share of the noise lies, above one half."""
+        own, shared = self.spread * stdtrit(self.freedom, share), self.shared * ndtri(share)
+        low, high = np.maximum(own, shared), own + shared
+        if not own.any() or not shared.any():
+            ready: Floats = high
+            return ready
+        for _ in range(20):
+            middle = (low + high) / 2
+            enough = self._below(-middle) <= 1 - share
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        found: Floats = high
+        return found
+
+    def least(self, tests: int) -> Floats:
+        """The difference that would be called one in ``POWER`` of studies, as one of so many tests."""
+        return self.quantile(1 - LEVEL / 2 / tests) + self.quantile(POWER)
+
+
+def _noise(seen: Floats, drawn: Floats | None, most: float) -> _Noise:
+    """The noise of the means over seeds of (m, S) differences, from (m, R, S) resampled ones if there are any.
+
+    ``most`` is what they borrow of each other at most.
+    """
+    m, seeds = seen.shape
+    alone, apart = np.zeros(m), np.zeros(m)
+    if drawn is not None:
+        alone, apart = drawn.mean(axis=2).var(axis=1), drawn.var(axis=1).mean(axis=1) / seeds
+    if seeds == 1:
+        return _Noise(np.zeros(m), np.ones(m), np.sqrt(alone))
+    own = np.maximum(seen.var(axis=1, ddof=1), (LEAST_SPREAD * seen.mean(axis=1)) ** 2) if most else seen.var(1, ddof=1)
+    larger = {2: (3 * m) // 4, 3: m // 2}.get(seeds, 0)
+    tame = np.minimum(own, WILD * np.median(own)) if seeds > 3 else np.sort(own)[larger:]
+    pooled = float(tame.mean()) if most else 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lent = np.nan_to_num(np.minimum(1.0, pooled / own))
+    freedom = (seeds - 1) * (1 + min(max(0.0, m / 2 - 1), most) * lent)
+    shared = np.maximum(0.0, (alone - apart) / (1 - 1 / seeds))
+    return _Noise(np.sqrt(np.maximum(own, pooled) / seeds), freedom, np.sqrt(shared))
+
+
+def _tests(left: int, all_pairs: bool) -> int:
+    """The comparisons among which the smallest p-value of ``left`` methods counts as the smallest."""
+    return left * (left + 1) // 2 if all_pairs else left
+
+
+def adjusted(p_values: Mapping[str, float], *, all_pairs: bool = True) -> dict[str, float]:
+    """P-values of m methods against one other, adjusted step by step for a choice among several.
+
+    The i-th smallest, i from 0, counts as the smallest of the m − i that are left (Holm), or, if the other is the best
+    of all m + 1, of the (m + 1 − i)(m − i)/2 pairs that are left; and is no smaller than the one before.
 
     Example:
         >>> adjusted({"a": 0.01, "b": 0.04, "c": 0.015})
         {'a': 0.06, 'b': 0.06, 'c': 0.06}
+        >>> adjusted({"a": 0.01, "b": 0.04, "c": 0.015}, all_pairs=False)
+        {'a': 0.03, 'b': 0.04, 'c': 0.03}
     """
     steps: dict[str, float] = {}
     largest = 0.0
     ordered = sorted(p_values, key=lambda name: p_values[name])
     for i, name in enumerate(ordered):
-        left = len(ordered) - i
-        largest = max(largest, min(1.0, left * (left + 1) // 2 * p_values[name]))
+        largest = max(largest, min(1.0, _tests(len(ordered) - i, all_pairs) * p_values[name]))
         steps[name] = largest
     return {name: steps[name] for name in p_values}

@@ -9,21 +9,24 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from softkin import SoftkinError
 from softkin._io import escape, files
 from softkin.evaluation.results import CellData
-from softkin.lab.study import advice, significance
+from softkin.lab.study import advice, significance, story
 from softkin.lab.study import columns as registry
-from softkin.lab.study.advice import NOT_RANKED, TIE, recommend
+from softkin.lab.study.advice import BETTER, NOT_RANKED, TIE, WORSE
 from softkin.lab.study.folder import Result, StudyFolder
-from softkin.lab.study.significance import RESAMPLES, Resamples, Verdict
+from softkin.lab.study.significance import RESAMPLES, Difference, Resamples, Sampled, Verdict
 from softkin.lab.study.spec import StudySpec
 from softkin.lab.training.methods import Value
 from softkin.metrics import catalogue
 from softkin.metrics.intervals import gap_and_error
 from softkin.metrics.kernels import Kernel
 from softkin.metrics.measurement import NARROW, Measured
-from softkin.metrics.statistics import Statistic
+from softkin.metrics.scopes import Claims
+from softkin.metrics.statistics import Mean, Statistic, Streamed
 from softkin.predictions import Predictions
 
 
@@ -37,13 +40,16 @@ class Column:
     larger_is_better: bool | None = False
     """None: the metric has no winner"""
     signed: bool = False
+    wide: bool = False
+    """Whether a terminal shows it only on request"""
 
 
 def metric_columns() -> list[Column]:
-    """A column for each metric that is declared for the table."""
+    """A column for each metric that is declared for the table, those of the wide table last."""
     return [
-        Column(metric.key, metric.short, metric.percent, metric.larger_is_better, metric.signed)
-        for metric in catalogue.shown("table")
+        Column(metric.key, metric.short, metric.percent, metric.larger_is_better, metric.signed, wide)
+        for wide in (False, True)
+        for metric in catalogue.shown("wide" if wide else "table")
     ]
 
 
@@ -60,12 +66,16 @@ class Cell(Measured):
     values: tuple[float, ...] = ()
     best: bool = False
     tie: bool = False
-    """Not significantly worse than the best"""
+    """Cannot be told from the best"""
     p_value: float | None = None
+    """That of the difference to the best"""
+    against: Mapping[str, Difference] = field(default_factory=dict)
+    """The method minus others: the "best", the baselines by name, and its own "network" without the calibrator"""
 
     def to_dict(self) -> CellData:
         """Plain data, as of one set of predictions, and what the seeds add."""
         own = {name: getattr(self, name) for name in ("std", "n", "values", "best", "tie", "p_value")}
+        own["against"] = {name: asdict(difference) for name, difference in self.against.items()}
         data: CellData = {**super().to_dict(), **files.plain(own)}  # type: ignore[typeddict-item]
         return data
 
@@ -73,8 +83,14 @@ class Cell(Measured):
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The cell that ``to_dict`` wrote."""
         own = {name: data[name] for name in ("n", "best", "tie", "p_value")}
-        std = None if data["std"] is None else files.from_number(data["std"])
-        return replace(super().from_dict(data), **own, std=std, values=tuple(map(files.from_number, data["values"])))
+        own["std"] = None if data["std"] is None else files.from_number(data["std"])
+        own["against"] = {name: _difference(plain) for name, plain in (data.get("against") or {}).items()}
+        return replace(super().from_dict(data), **own, values=tuple(map(files.from_number, data["values"])))
+
+
+def _difference(plain: Mapping[str, Any]) -> Difference:
+    numbers = {name: files.from_number(value) for name, value in plain.items() if name != "same"}
+    return Difference(**numbers, same=bool(plain["same"]))
 
 
 @dataclass(frozen=True)
@@ -109,7 +125,7 @@ class Table:
     data: Mapping[str, Any] = field(default_factory=dict)
     finished: bool = True
     recommendation: tuple[str, ...] = ()
-    """The recommendation in sentences; empty while results are missing"""
+    """The story of the study in at most five sentences; empty while results are missing"""
     times: str | None = field(default=None, compare=False)
     """How long methods took relative to one-hot; not part of the files, as times vary from machine to machine"""
 
@@ -190,9 +206,8 @@ def build(
     by_method: dict[str, list[Result]] = {name: [] for name in spec.methods}
     for result in results:
         by_method[result.method].append(result)
-    complete = [name for name, per_seed in by_method.items() if len(per_seed) == len(spec.seeds)]
-    loaded = {name: [result.test() for result in by_method[name]] for name in complete}
-    verdicts = _verdicts(by_method, loaded, resamples)
+    complete = {name: per_seed for name, per_seed in by_method.items() if len(per_seed) == len(spec.seeds)}
+    verdicts = {key: _verdict(key, methods) for key, methods in _sampled(complete, resamples).items() if methods}
     shown = columns(spec)
     rows = tuple(
         _row(name, per_seed, shown, verdicts if name in complete else {})
@@ -200,22 +215,47 @@ def build(
         if per_seed
     )
     finished = len(complete) == len(spec.methods)
+    ranked = [row for row in rows if row.method in complete]
     sentences = (
         *advice.about(spec, results, data or {}, finished),
         *advice.caveats(shown, by_method),
-        *advice.failed_trainings([row for row in rows if row.method in complete], spec.seeds),
-        *advice.of_one_seed(spec, shown, verdicts),
+        *advice.failed_trainings(ranked, spec.seeds),
+        *advice.against_baseline(ranked, shown),
         *advice.values(rows),
         *advice.costs(rows),
         *advice.too_wide(rows),
     )
-    recommended = recommend(rows, gap_error=_gap_error(loaded.get(registry.ONE_HOT, []))) if finished else ()
-    return Table(tuple(shown), rows, sentences, spec, data or {}, finished, recommended)
+    told = story.told(rows, gap_error=_gap_error(complete.get(registry.ONE_HOT, []))) if finished else ()
+    return Table(tuple(shown), rows, sentences, spec, data or {}, finished, told)
 
 
-def _gap_error(tests: Sequence[Predictions]) -> float:
+def _gap_error(results: Sequence[Result]) -> float:
     """The standard error of a gap that the test rows alone cause, averaged over seeds."""
-    return statistics.fmean(gap_and_error(test.probabilities, test.known_labels)[1] for test in tests) if tests else 0.0
+    tests = (result.test() for result in results)
+    errors = [gap_and_error(test.probabilities, test.known_labels)[1] for test in tests]
+    return statistics.fmean(errors) if errors else 0.0
+
+
+def judged(rows: Sequence[Row]) -> list[Row]:
+    """These rows with the marks that the values of their seeds give alone, as for a table without predictions."""
+    verdicts = {}
+    for column in metric_columns():
+        if column.larger_is_better is None:
+            continue
+        methods = {
+            row.method: Sampled(np.array(row.cells[column.key].values), None, row.cells[column.key].chance)
+            for row in rows
+            if column.key in row.cells and row.cells[column.key].caveat is None
+        }
+        if methods:
+            verdicts[column.key] = _verdict(column.key, methods)
+    return [
+        replace(
+            row,
+            cells={key: replace(cell, **_marks(row.method, verdicts.get(key))) for key, cell in row.cells.items()},
+        )
+        for row in rows
+    ]
 
 
 def columns(spec: StudySpec) -> list[Column]:
@@ -226,46 +266,96 @@ def columns(spec: StudySpec) -> list[Column]:
         for name in spec.ood
         for key, title in titles.items()
     ]
-    return [*metric_columns(), *unknown]
+    measured = metric_columns()
+    return [
+        *(column for column in measured if not column.wide),
+        *unknown,
+        *(column for column in measured if column.wide),
+    ]
 
 
-def _verdicts(
-    by_method: Mapping[str, list[Result]], loaded: Mapping[str, list[Predictions]], times: int
-) -> dict[str, Verdict]:
-    """The verdict on each metric that has a winner, among the methods whose test predictions are ``loaded``."""
-    if not loaded:
+def _sampled(complete: Mapping[str, list[Result]], times: int) -> dict[str, dict[str, Sampled]]:
+    """By metric with a winner, the numbers of each method, with the test samples resampled.
+
+    The predictions of one method on one seed are in memory at a time.
+    """
+    if not complete:
         return {}
-    first = next(iter(loaded.values()))
-    ids = [_ids(predicted) for predicted in first]
-    for name, per_seed in loaded.items():
-        for predicted, expected, result in zip(per_seed, ids, by_method[name], strict=True):
-            if _ids(predicted) != expected:
-                raise SoftkinError(
-                    f"{registry.title(name)} on seed {result.seed} was tested on other samples than the other methods; "
-                    "its predictions cannot be compared with theirs."
-                )
+    seeds = range(len(next(iter(complete.values()))))
+    ids = [_ids(next(iter(complete.values()))[s].test()) for s in seeds]
     drawn = Resamples(ids, times=times)
-    verdicts = {}
-    for column in metric_columns():
-        metric = catalogue.METRICS[column.key]
-        if column.larger_is_better is None:
-            continue
-        statistics_of = {
-            name: [metric.statistic(predicted.probabilities, predicted.known_labels) for predicted in per_seed]
-            for name, per_seed in loaded.items()
+    metrics = {
+        column.key: catalogue.METRICS[column.key] for column in metric_columns() if column.larger_is_better is not None
+    }
+    seen = {key: {name: np.empty(len(seeds)) for name in complete} for key in metrics}
+    resampled = {key: {name: np.empty((times, len(seeds))) for name in complete} for key in metrics}
+    out: dict[str, set[str]] = {key: set() for key in metrics}
+    for s in seeds:
+        for name, per_seed in complete.items():
+            predicted = per_seed[s].test()
+            if _ids(predicted) != ids[s]:
+                raise SoftkinError(
+                    f"{registry.title(name)} on seed {per_seed[s].seed} was tested on other samples than the other "
+                    "methods; its predictions cannot be compared with theirs."
+                )
+            claims = Claims(predicted.probabilities, predicted.known_labels)
+            made: dict[str, Statistic] = {}
+            for key, metric in metrics.items():
+                statistic = metric.statistic(claims)
+                if statistic.caveat() is not None:  # an uninformative error, as of scores in one bin, cannot win
+                    out[key].add(name)
+                elif _too_narrow(statistic):
+                    out[key] |= set(complete)
+                else:
+                    seen[key][name][s] = statistic.value()
+                    rows = statistic.influence() if isinstance(statistic, Streamed) else None
+                    made[key] = statistic if rows is None else Mean(rows)
+            for key, values in zip(made, drawn.values(s, list(made.values())), strict=True):
+                resampled[key][name][:, s] = values
+    return {
+        key: {
+            name: Sampled(seen[key][name], resampled[key][name], _chance(complete[name], key))
+            for name in complete
+            if name not in out[key]
         }
-        # An uninformative error, such as that of scores that share one bin, cannot win.
-        statistics_of = {
-            name: per_seed
-            for name, per_seed in statistics_of.items()
-            if all(statistic.caveat() is None for statistic in per_seed)
-        }
-        if not statistics_of or any(
-            _too_narrow(statistic) for per_seed in statistics_of.values() for statistic in per_seed
-        ):
-            continue
-        verdicts[column.key] = significance.verdict(statistics_of, drawn, larger_is_better=column.larger_is_better)
-    return verdicts
+        for key in metrics
+    }
+
+
+def _chance(results: Sequence[Result], key: str) -> float | None:
+    """The mean over seeds of a metric's value under perfect calibration, where records have it."""
+    there = [result.metrics[key].chance if key in result.metrics else None for result in results]
+    return _mean(there)
+
+
+def _verdict(key: str, methods: Mapping[str, Sampled]) -> Verdict:
+    """The answers to the three questions, with the baselines and networks that these methods have."""
+    networks = {}
+    for name in methods:
+        base, calibrator = registry.parts(name)
+        if calibrator is not None and base in methods:
+            networks[name] = base
+    larger = bool(catalogue.METRICS[key].larger_is_better)
+    return significance.verdict(methods, larger_is_better=larger, baselines=registry.BASELINES, networks=networks)
+
+
+def _marks(method: str, verdict: Verdict | None) -> dict[str, Any]:
+    """The fields of a cell that a verdict decides."""
+    if verdict is None or method not in verdict.intervals:
+        return {"best": False, "tie": False, "p_value": None, "against": {}}
+    against = {"best": verdict.to_best[method]} if method in verdict.to_best else {}
+    against |= {name: others[method] for name, others in verdict.to_baseline.items() if method in others}
+    against |= {"network": verdict.to_network[method]} if method in verdict.to_network else {}
+    low, high = verdict.intervals[method]
+    return {
+        "best": method == verdict.best,
+        "tie": method in verdict.ties,
+        "p_value": verdict.to_best[method].p_value if method in verdict.to_best else None,
+        "against": against,
+        "low": low,
+        "high": high,
+        "level": 1 - significance.LEVEL,
+    }
 
 
 def _too_narrow(statistic: Statistic) -> bool:
@@ -293,18 +383,6 @@ def _row(
         values = tuple(measured.value for measured in seeds)
         endless = math.inf in values
         chance = _mean([measured.chance for measured in seeds])
-        verdict = verdicts.get(column.key)
-        marks: dict[str, Any] = {}
-        if verdict is not None and method in verdict.intervals:
-            low, high = verdict.intervals[method]
-            marks = {
-                "best": method == verdict.best,
-                "tie": method in verdict.ties,
-                "p_value": verdict.p_values.get(method),
-                "low": low,
-                "high": high,
-                "level": 1 - significance.LEVEL,
-            }
         cells[column.key] = Cell(
             math.inf if endless else statistics.fmean(values),
             std=statistics.stdev(values) if len(values) > 1 and not endless else None,
@@ -313,7 +391,7 @@ def _row(
             when_calibrated=None if chance is None else Measured(chance),
             floor=_mean([measured.floor for measured in seeds]),
             caveat=next((measured.caveat for measured in seeds if measured.caveat), None),
-            **marks,
+            **_marks(method, verdicts.get(column.key)),
         )
     record = results[0].record
     chosen = tuple(dict(result.record["values"]) for result in results)
@@ -360,32 +438,44 @@ def heading(column: Column) -> str:
     return f"{column.title}{arrow}"
 
 
-def shown(column: Column, cell: Cell) -> tuple[str, str]:
-    """A cell as two texts: mean ± deviation; the value under perfect calibration, and the floor if there is one."""
+def shown(column: Column, cell: Cell, *, short: bool = False) -> tuple[str, str]:
+    """A cell as two texts: mean ± deviation; the value under perfect calibration, and the floor if there is one.
+
+    In the short form errors have one digit, and nothing stands beside them.
+    """
     if math.isinf(cell.value):
         return "∞", ""
     scale, digits = (100.0, 1) if column.percent else (1.0, 3)
-    if column.percent and column.key.startswith("ece"):
+    if column.percent and column.key.startswith("ece") and not short:
         digits = 2
     sign = "+" if column.signed else ""
     text = f"{cell.value * scale:{sign}.{digits}f}"
     if cell.std is not None:
-        text += f" ± {cell.std * scale:.{digits}f}"
-    beside = [] if cell.chance is None else [f"{cell.chance * scale:.{digits}f}"]
-    beside += [] if cell.floor is None else [f"floor {cell.floor * scale:.{digits}f}"]
+        text += f"{'±' if short else ' ± '}{cell.std * scale:.{digits}f}"
+    beside = [] if cell.chance is None or short else [f"{cell.chance * scale:.{digits}f}"]
+    beside += [] if cell.floor is None or short else [f"floor {cell.floor * scale:.{digits}f}"]
     return text, ", ".join(beside)
 
 
-def mark(cell: Cell) -> str:
-    """The mark after a number in plain text: * the best, ≈ not significantly worse, † not ranked."""
-    return "*" if cell.best else TIE if cell.tie else NOT_RANKED if cell.caveat else " "
+def mark(column: Column, cell: Cell) -> str:
+    """The marks after a number: * the best, ≈ cannot be told from it, ▴ ▾ better, worse than one-hot, † not ranked."""
+    if column.larger_is_better is None:
+        return ""
+    if cell.caveat:
+        return NOT_RANKED
+    lead = "*" if cell.best else TIE if cell.tie else " "
+    difference = cell.against.get(registry.ONE_HOT)
+    if difference is None or not difference.proved:
+        return f"{lead} "
+    return lead + (BETTER if (difference.value > 0) == column.larger_is_better else WORSE)
 
 
 def _markdown(column: Column, cell: Cell | None) -> str:
     if cell is None:
         return "–"
     value, chance = shown(column, cell)
-    value = f"**{value}**" if cell.best else f"{value} {mark(cell)}".rstrip()
+    marks = mark(column, cell).replace("*", "").strip()
+    value = f"**{value}** {marks}".rstrip() if cell.best else f"{value} {marks}".rstrip()
     return f"{value} ({chance})" if chance else value
 
 
@@ -394,6 +484,7 @@ def _latex(column: Column, cell: Cell | None) -> str:
         return "--"
     value, chance = shown(column, cell)
     body = value.replace("±", "\\pm").replace("∞", "\\infty").replace(" ", "")
-    above = {TIE: "^{\\approx}", NOT_RANKED: "^{\\dagger}"}
-    body = f"\\mathbf{{{body}}}" if cell.best else body + above.get(mark(cell), "")
+    above = {TIE: "\\approx", NOT_RANKED: "\\dagger", BETTER: "\\blacktriangle", WORSE: "\\blacktriangledown"}
+    marks = "".join(above.get(one, "") for one in mark(column, cell))
+    body = (f"\\mathbf{{{body}}}" if cell.best else body) + (f"^{{{marks}}}" if marks else "")
     return f"${body}$" + (f" \\small({chance})" if chance else "")

@@ -1,0 +1,192 @@
+"""The story of a study: on recorded studies as a person would tell it, and never against the marks of the table."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from softkin.lab.study import columns, story
+from softkin.lab.study.story import told
+from softkin.lab.study.tabulation import Cell, Row, judged
+from softkin.metrics.measurement import Measured
+
+RECORDS = Path(__file__).parents[3] / "results" / "records"
+
+
+def recorded(study):
+    rows = json.loads((RECORDS / study / "table.json").read_text())["rows"]
+    made = [
+        Row(
+            row["method"],
+            row["title"],
+            {key: Cell.from_dict(cell) for key, cell in row["cells"].items() if cell["value"] is not None},
+            cost=row.get("cost"),
+        )
+        for row in rows
+    ]
+    return judged(made)
+
+
+# Hand-written: is plain training over- or under-confident or fine; what repairs it ("-": nothing to repair, "no": no
+# calibrator does, "add": there is none); is another training worth it (None: there is none); what to use.
+EXPECTED = {
+    "banking77": ("fine", "-", False, "one-hot"),
+    "banking77-fixed": ("fine", "-", False, "one-hot"),
+    "banking77-top5": ("fine", "-", False, "one-hot"),
+    "cifar100-features-10": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "cifar100-features-10-fixed": ("over", "TS", False, "TS"),
+    "cifar100-features-10-top5": ("over", "TS", False, "TS"),
+    "cifar100-features-100": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "cifar100-features-100-fixed": ("over", "TS", False, "TS"),
+    "cifar100-features-400": ("over", "TS", True, "ensemble+TS"),
+    "cifar100-features-400-fixed": ("over", "TS", False, "TS"),
+    "cifar100-features-400-tuned": ("over", "TS", False, "TS"),
+    "clinc150": ("under", "TS", False, "TS"),
+    "clinc150-fixed": ("under", "TS", False, "TS"),
+    "digits": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "fashion-mnist": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "scratch-cosine-1e-4": ("over", "TS", None, "TS"),
+    "scratch-cosine-5e-4": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "scratch-step-1e-4": ("over", "Dir-ODIR", False, "Dir-ODIR"),
+    "scratch-whole": ("under", "no", False, "one-hot"),
+    "tiny-imagenet": ("over", "TS", False, "TS"),
+    "sweep-alpha-0.05": ("over", "add", True, "WE"),
+    "sweep-alpha-0.4": ("over", "add", False, "one-hot"),
+    "sweep-beta-1": ("over", "add", True, "WE"),
+}
+
+
+@pytest.mark.parametrize("study", EXPECTED)
+def test_a_recorded_study_is_told_as_a_person_would(study):
+    kind, repair, worth, use = EXPECTED[study]
+    said = told(recorded(study))
+    assert len(said) <= 5
+    assert {"over": "over-confident by", "under": "under-confident by", "fine": "as it should"}[kind] in said[0]
+    opening = {"-": "There is nothing for a calibrator", "no": "No calibrator repairs it", "add": "A calibrator may"}
+    assert said[1].startswith(opening.get(repair, f"Without training again, {repair} repairs it"))
+    if worth is not None:
+        assert said[2].startswith(f"Training differently is {'' if worth else 'not shown to be '}worth it")
+    used = next(sentence for sentence in said if sentence.startswith("Use "))
+    assert used.removeprefix("Use ").startswith("one-hot training" if use == "one-hot" else f"{use}, ")
+
+
+@pytest.mark.parametrize("study", sorted(path.parent.name for path in RECORDS.glob("*/table.json")))
+def test_no_sentence_contradicts_the_table_or_names_what_cannot_run(study):
+    rows = {row.title: row for row in recorded(study)}
+    said = told(list(rows.values()))
+    assert 1 <= len(said) <= 5
+    text = " ".join(said)
+    assert "may be chance" not in text
+    for title in re.findall(r"Use (\S+),", text):
+        assert columns.check(title.lower()) == rows[title].method
+    for sentence in said:
+        if told_apart := re.search(r"but (\S+) cannot be told from the best", sentence):
+            nll = rows[told_apart[1]].cells["nll"]
+            assert nll.tie or nll.best
+        if repaired := re.match(r"Without training again, (\S+) repairs it: Hist P ([\d.]+) → ([\d.]+) %", sentence):
+            cells, plain = rows[repaired[1]].cells, rows["one-hot"].cells
+            assert f"{100 * plain['ece_hist'].value:.1f}" == repaired[2]
+            assert f"{100 * cells['ece_hist'].value:.1f}" == repaired[3]
+            assert cells["ece_hist"].against["one-hot"].proved or cells["nll"].against["one-hot"].proved
+        if better := re.match(r"Training differently is worth it: (\S+) changes NLL against (\S+) by", sentence):
+            difference = rows[better[1]].cells["nll"].against[rows[better[2]].method]
+            assert difference.proved
+            assert difference.value < 0
+        if level := re.match(r"(.*) cannot be told from (\S+) in NLL", sentence):
+            assert rows[level[2]].cells["nll"].best
+            for title in re.sub(r" and \d+ more", "", level[1]).replace(" and ", ", ").split(", "):
+                assert rows[title].cells["nll"].tie
+
+
+PATTERN = [value / 10**0.5 * 2 for value in (-2, -1, 0, 1, 2)]  # mean 0, standard deviation 1
+
+
+def row(method, hist, nll, accuracy, *, gap=0.0, n=5, noise=0.001, shift=0, cost=None, chance=0.01):
+    """A row whose numbers have this deviation over seeds, in a pattern that ``shift`` moves from seed to seed."""
+
+    def cell(mean, calibrated=None):
+        values = tuple(mean + noise * PATTERN[(seed + shift) % 5] for seed in range(n))
+        own = None if calibrated is None else Measured(calibrated)
+        return Cell(mean, std=noise if n > 1 else None, n=n, values=values, when_calibrated=own)
+
+    cells = {"ece_hist": cell(hist, chance), "nll": cell(nll), "accuracy": cell(accuracy), "signed_gap": cell(gap)}
+    return Row(method, columns.title(method), cells, cost=cost)
+
+
+def test_the_five_sentences():
+    said = told(
+        judged(
+            [
+                row("one-hot", 0.116, 1.70, 0.577, gap=0.11),
+                row("ts", 0.014, 1.63, 0.577, shift=1),
+                row("uniform", 0.014, 1.52, 0.577, shift=2),
+                row("uniform+ts", 0.014, 1.53, 0.577, shift=3),
+            ]
+        )
+    )
+    assert said[:2] == (
+        "One-hot training claims 68.7 % and is right in 57.7 %, so it is over-confident by 11.0 points; Hist P is 11.6 %, "
+        "where perfect calibration would show 1.0 %.",
+        "Without training again, TS repairs it: Hist P 11.6 → 1.4 %, NLL 1.700 → 1.630, accuracy unchanged.",
+    )
+    assert re.fullmatch(
+        r"Training differently is worth it: uniform changes NLL against TS by −0\.110 nats \(−0\.11\d to −0\.10\d\)\.",
+        said[2],
+    )
+    assert said[3] == "Use uniform, Hist P 1.4 %, accuracy 57.7 %, NLL 1.520; it costs another training."
+    assert len(said) == 4  # nothing is left to decide
+
+
+def test_another_training_must_gain_enough():
+    def rows(nll):
+        return judged(
+            [row("one-hot", 0.1, 1.0, 0.8, gap=0.1), row("ts", 0.01, 0.9, 0.8, shift=1), row("l2", 0.01, nll, 0.8)]
+        )
+
+    assert story.choose(rows(0.87)).method == "l2"
+    assert story.choose(rows(0.889)).method == "ts"
+    assert "which is too little" in told(rows(0.889))[2]
+    assert "+0.100 nats" in told(rows(1.0))[2]
+
+
+def test_several_networks_have_their_price():
+    cost = {"passes": 5, "memory": 5.0, "networks": 5}
+    rows = [row("one-hot", 0.1, 1.0, 0.8, gap=0.1), row("ts", 0.01, 0.9, 0.8, shift=1)]
+    said = told(judged([*rows, row("ensemble", 0.01, 0.7, 0.85, cost=cost, shift=2)]))
+    assert said[3].endswith("it costs 5 trainings, 5 passes a prediction, 5 times the memory.")
+    said = told(judged([*rows, row("ensemble+ts", 0.01, 0.7, 0.85, cost=cost, shift=2)]))
+    assert said[3].endswith("5 times the memory, and validation rows for the calibrator.")
+
+
+def test_infinite_losses_are_repaired_and_do_not_lead():
+    endless = row("one-hot", 0.1, 1.0, 0.8, gap=0.1)
+    endless = replace(endless, cells={**endless.cells, "nll": Cell(float("inf"), n=5, values=(float("inf"),) * 5)})
+    said = told(judged([endless, row("ts", 0.01, 1.0, 0.8, shift=1)]))
+    assert said[1] == "Without training again, TS repairs it: Hist P 10.0 → 1.0 %, NLL ∞ → 1.000, accuracy unchanged."
+
+
+def test_a_gap_within_chance_is_no_over_confidence():
+    rows = judged([row("one-hot", 0.06, 1.0, 0.8, gap=0.03), row("ts", 0.06, 1.0, 0.8, shift=1)])
+    assert "over-confident by 3.0 points" in told(rows)[0]
+    assert "a gap within chance" in told(rows, gap_error=0.02)[0]
+
+
+def test_one_seed_says_that_training_is_not_in_it():
+    said = told(judged([row("one-hot", 0.1, 1.0, 0.8, gap=0.1, n=1), row("ts", 0.01, 0.9, 0.8, n=1)]))
+    assert said[-1].startswith("One seed shows nothing of the chance of training")
+
+
+def test_nothing_is_told_of_a_single_method_or_without_a_verdict():
+    assert told([]) == ()
+    assert told(judged([row("one-hot", 0.1, 1.0, 0.8)])) == ()
+    assert told([row("one-hot", 0.1, 1.0, 0.8), row("ts", 0.1, 1.0, 0.8)]) == ()
+
+
+def test_more_seeds_or_more_rows():
+    rows = judged([row("uniform", 0.02, 1.0, 0.8, noise=0.1), row("mixup", 0.02, 1.1, 0.8, noise=0.1, shift=2)])
+    assert re.search(r"mixup cannot be told from uniform in NLL: about \d+ seeds", told(rows)[1])
+    difference = rows[1].cells["nll"].against["best"]
+    cells = {**rows[1].cells, "nll": replace(rows[1].cells["nll"], against={"best": replace(difference, by_rows=0.9)})}
+    assert "more test rows would decide it" in told([rows[0], replace(rows[1], cells=cells)])[1]
