@@ -101,9 +101,10 @@ def test_ranked_probability_score_knows_the_order():
 
 def test_interval_of_the_ranked_probability_score_knows_what_a_wrong_answer_adds():
     from softkin.metrics.catalogue import METRICS
+    from softkin.metrics.scopes import Claims
 
     p, y = twins.random_case(3, n=25, k=4)
-    answers = METRICS["rps"].statistic(torch.from_numpy(p), torch.from_numpy(y))._answers()
+    answers = METRICS["rps"].statistic(Claims.of(p, y))._answers()
     right = np.array([ranked_loss(row, row.argmax()) for row in p])
     own = np.array([ranked_loss(row, label) for row, label in zip(p, y, strict=True)])
     most = np.array([max(ranked_loss(row, j) for j in range(4)) for row in p])

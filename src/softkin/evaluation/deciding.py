@@ -236,7 +236,9 @@ def candidates(
 ) -> dict[str, Rule]:
     """The rules that can be compared on such predictions, by title."""
     offered: dict[str, Rule] = {}
-    for score in set_scores.SCORES:
+    for score, known in set_scores.SCORES.items():
+        if known.ordinal:  # whether classes are ordered, the files do not say
+            continue
         offered[f"sets, {score.upper()}"] = PredictionSets(coverage, score)
         if alike is not None:
             offered[f"sets of kin, {score.upper()}"] = PredictionSets(coverage, score, similarity=alike)

@@ -44,7 +44,7 @@ from softkin._io import files, roles, tables
 from softkin.decisions import bounds
 from softkin.metrics import Interval, scopes
 from softkin.metrics.measurement import Measured
-from softkin.predictions import reading
+from softkin.predictions import sets
 
 Direction = Literal["too high", "too low", "too extreme", "too cautious"]
 SHIFTS = (0.1, 0.2, 0.4, 0.8, 1.6)
@@ -299,7 +299,7 @@ def read_log(
         return _pairs(table, claims, outcomes, when)
     if score is not None or outcome is not None:
         raise SoftkinError(f"{path} needs both a column of claims (--score) and one of outcomes (--outcome).")
-    read = reading.read(path, **options)
+    read = sets.read(path, **options)
     winning, right = scopes.wins(read.probabilities, read.known_labels)
     times = None if table is None or when is None else [str(cell) for (cell,) in table.cells(when)]
     return Log(winning.double().numpy(), right.double().numpy(), times)
