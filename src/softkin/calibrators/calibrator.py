@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin._core.named_labels import numbered
 from softkin._core.names import Registry
 from softkin.calibrators import zeros
 from softkin.calibrators.certificate import Certificate, HeldOut, Solution
@@ -108,14 +109,18 @@ class Calibrator(Fitted[Tensor]):
         """Fit on held-out samples, and set ``certificate_``.
 
         Args:
-            logits: (N, K), or probabilities with ``from_probabilities=True``.
-            labels: (N,) classes 0 … K−1. A class may be absent.
+            logits: (N, K), or probabilities with ``from_probabilities=True``; (N,) scores of class 1 of a binary model
+                become two columns.
+            labels: (N,) classes 0 … K−1, or texts: the names of a data frame's columns, or all classes in alphabetical
+                order. A class may be absent.
             from_probabilities: Whether ``logits`` are probabilities.
             floor: The value that replaces a probability of 0. None: estimated, with a warning that counts the zeros.
             sample_ids: Names or numbers of the samples. A digest of each is kept, and later evaluations on any of
                 them cause a warning: a calibrator looks too good on samples that it was fitted on.
             class_names: Names of the classes, kept with the calibrator, also in files (``aligned``).
         """
+        labels, named = numbered(labels, logits, class_names)
+        class_names = named if class_names is None else class_names
         z, floor = as_logits(logits, from_probabilities, floor, labels, least=1)
         self.floor_, self.fell_back_ = floor, False
         source: Literal["logits", "probabilities"] = "probabilities" if from_probabilities else "logits"

@@ -313,6 +313,8 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
             else f"samples, {data['num_classes']:,} classes"
         )
         print(f"{shown(model.name)}: {data['num_samples']:,} {what}")
+        for doubt in data["verdict"]["doubts"]:
+            print(f"Doubtful: {doubt}")
         print(f"{data['verdict']['headline']}. {data['verdict']['detail']}")
         table = Table(box=None, pad_edge=False)
         table.add_column("")
