@@ -126,9 +126,8 @@ class Calibrator(Fitted[Tensor]):
         """
         given = rows_of(logits, labels, from_probabilities, sample_weight, ignore_index)
         if given.rows is not None and sample_ids is not None:
-            raise ValueError(
-                "`sample_ids` must be left out with soft labels and with pixels, which are many rows a sample."
-            )
+            known = list(sample_ids)
+            sample_ids = [known[row] for row in given.rows.tolist()]
         z, floor = as_logits(given.values, from_probabilities, floor, given.labels, least=1)
         self.floor_, self.fell_back_, self.single_ = floor, False, given.single
         source: Literal["logits", "probabilities"] = "probabilities" if from_probabilities else "logits"
