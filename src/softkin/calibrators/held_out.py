@@ -83,8 +83,6 @@ def rows_of(
     A row of soft labels becomes a row for each class that it has votes for, weighted by their share: every objective
     that is a sum over labels is the same.
     """
-    if not isinstance(labels, Tensor) and np.asarray(labels).dtype.kind in "USO":
-        return GivenRows(values, labels)  # refused later
     scores, y = checks.as_tensor(values, "logits"), checks.as_tensor(labels, "labels")
     weights = None if sample_weight is None else checks.as_tensor(sample_weight, "sample_weight")
     single = scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1)
