@@ -167,8 +167,10 @@ def test_scores_of_pairs_of_classes_are_refused():
         CalibratedClassifier(pairs, method="temperature", cv=2).fit(digits[:200], labels[:200])
 
 
-def test_text_labels_of_a_bare_calibrator_are_sent_to_the_estimator():
-    with pytest.raises(TypeError, match="got texts such as 'setosa'; number the classes .*softkin.sklearn.Score"):
+def test_text_labels_of_a_bare_calibrator():
+    with pytest.raises(
+        TypeError, match="are texts such as 'setosa', .* number the classes in the order of the columns"
+    ):
         calibrators.TemperatureScaling().fit(LOGITS, NAMES[LABELS * 0])
     assert cross_val_score(ScoreCalibrator("temperature"), LOGITS, NAMES[LABELS], cv=3).mean() > 0.5
 
@@ -219,8 +221,9 @@ def test_the_display_never_guesses_which_class_a_column_is():
     assert display.labels.tolist() == Y[seen].tolist()
     with pytest.raises(ValueError, match="`classes` must name the 3 columns of `y_prob`, got 2"):
         ReliabilityDisplay.from_predictions(NAMES[Y][seen], p[seen], classes=NAMES[1:])
-    with pytest.raises(ValueError, match="the other way round|must have shape"):
-        ReliabilityDisplay.from_predictions(Y, p[:, 0])
+    with pytest.raises(ValueError, match="must hold classes that the estimator knows, got"):
+        ReliabilityDisplay.from_predictions(Y, p[:, 0])  # three classes beside the scores of a binary model
+    assert ReliabilityDisplay.from_predictions(Y > 0, 1 - p[:, 0]).labels.tolist() == (Y > 0).astype(int).tolist()
 
 
 @pytest.mark.slow

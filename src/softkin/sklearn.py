@@ -334,9 +334,11 @@ class ReliabilityDisplay:
         ax: "Axes | None" = None,
         **options: Any,
     ) -> Self:
-        """The display of (N, K) probabilities; ``classes`` names the columns, by default sorted labels or 0 … K−1."""
-        p, y = np.asarray(y_prob, dtype=np.float64), np.asarray(y_true)
-        checks.probabilities(p, "y_prob")
+        """The display of (N, K) probabilities, or of (N,) of class 1.
+
+        ``classes`` names the columns, by default sorted labels or 0 … K−1.
+        """
+        p, y = checks.probabilities(np.asarray(y_prob, dtype=np.float64), "y_prob").numpy(), np.asarray(y_true)
         num_classes = p.shape[1]
         if classes is not None:
             names = np.asarray(classes)

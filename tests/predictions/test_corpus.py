@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
+from pyarrow import feather
 
 from data_files import xlsx
 from places import ROOT
@@ -68,6 +70,16 @@ def written(write: Callable[[Any], Any]) -> bytes:
     buffer = io.BytesIO()
     write(buffer)
     return buffer.getvalue()
+
+
+def arrow_table() -> pa.Table:
+    return pa.table(numbers() | {"label": pa.array(CALLED, pa.string_view())})
+
+
+def streamed(file: Any) -> None:
+    table = arrow_table()
+    with pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
 
 
 @dataclass(frozen=True)
@@ -256,6 +268,8 @@ THREE = [
     Case("parquet of categories", "a.parquet", frame(numbers()).assign(label=pd.Categorical(CALLED)).to_parquet()),
     Case("parquet in float32", "a.parquet", frame(numbers(PROBS.astype("f4"))).assign(label=TRUTH).to_parquet()),
     Case("feather", "a.feather", written(frame(numbers() | LABEL).to_feather)),
+    Case("arrow as polars writes it", "a.arrow", written(lambda f: feather.write_feather(arrow_table(), f))),
+    Case("a stream of arrow", "a.arrow", written(streamed)),
     Case("arrow", "a.arrow", written(frame(numbers() | LABEL).to_feather)),
     Case("Excel", "a.xlsx", xlsx(numbers() | LABEL)),
     Case("Excel with texts in place", "a.xlsx", xlsx(LABEL | numbers(), shared=False)),

@@ -8,7 +8,7 @@ ELSEWHERE = {
     "a package's front; the formulas lie in its modules": ["**/__init__.py", "**/__main__.py"],
     "a command: it parses and prints; tests/cli has what people type": ["cli/*.py"],
     "plumbing that everything uses, and that fails with everything": [
-        "_core/figures.py", "_core/modes.py", "_core/options.py", "_core/progress.py", "_core/randomness.py", "_core/workers.py",
+        "_core/assumption.py", "_core/figures.py", "_core/modes.py", "_core/options.py", "_core/progress.py", "_core/randomness.py", "_core/workers.py",
     ],
     "a format of files; _io/test_files, test_tables and tests/faults read and damage all of them": [
         "_io/numpy_files.py", "_io/arrow.py", "_io/footers.py", "_io/objects.py", "_io/parquet.py", "_io/roles.py",

@@ -69,6 +69,10 @@ def on_device(tensor: Tensor, device: str | torch.device | None) -> Tensor:
 def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> Tensor:
     """``labels`` as int64 on their device, one per sample, each in 0 … K−1."""
     tensor = as_tensor(labels, "labels")
+    if tensor.ndim == 2 and tensor.shape == (num_samples, 1):
+        tensor = tensor[:, 0]
+    if (tensor.dtype == torch.bool and num_classes == 2) or _is_whole(tensor):
+        tensor = tensor.to(torch.int64)
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError(
             f"`labels` must be integers from 0 to K−1, got {tensor.dtype}; convert class names or one-hot rows first."
@@ -97,6 +101,11 @@ def class_labels(labels: Any, *, num_samples: int, num_classes: int | None) -> T
     return tensor
 
 
+def _is_whole(labels: Tensor) -> bool:
+    """Whether floating-point labels are whole numbers, as a table with gaps makes of integers."""
+    return labels.is_floating_point() and labels.ndim == 1 and bool((labels == labels.floor()).all())
+
+
 def finite(values: Tensor, name: str, *, first_row: int = 0) -> None:
     """Refuse NaN and infinity; ``first_row`` is the position of ``values[0]`` in the caller's array."""
     if not values.is_floating_point() or len(values) == 0:
@@ -109,12 +118,13 @@ def finite(values: Tensor, name: str, *, first_row: int = 0) -> None:
         )
 
 
-def _rows_and_classes(tensor: Tensor, name: str, binary: str, least: int) -> None:
-    """Refuse shapes other than (N, K) with N ≥ ``least`` and K ≥ 2; ``binary`` advises on one score per row."""
-    if tensor.ndim == 1 or (tensor.ndim == 2 and tensor.shape[1] == 1):
-        raise ValueError(
-            f"`{name}` must have shape (N, K), one column for each class, got {tuple(tensor.shape)}; {binary}."
-        )
+def _one_score(tensor: Tensor) -> Tensor | None:
+    """(N,) scores if there is one for each sample, of the positive class of a binary model."""
+    return tensor if tensor.ndim == 1 else tensor[:, 0] if tensor.ndim == 2 and tensor.shape[1] == 1 else None
+
+
+def _rows_and_classes(tensor: Tensor, name: str, least: int) -> None:
+    """Refuse shapes other than (N, K) with N ≥ ``least`` and K ≥ 2."""
     if tensor.ndim != 2:
         raise ValueError(f"`{name}` must have shape (N, K), got {tuple(tensor.shape)}; flatten pixels or tokens first.")
     if tensor.shape[1] == 0:
@@ -126,17 +136,17 @@ def _rows_and_classes(tensor: Tensor, name: str, binary: str, least: int) -> Non
 def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -> Tensor:
     """``values`` as (N, K) floating-point probabilities with N ≥ ``least`` and K ≥ 2, on a device with float64.
 
+    (N,) or (N, 1) scores are those of class 1 of a binary model, and become two columns, 1 − s and s.
     Each row must be non-negative and sum to 1, to within 1e-3, or 1e-2 in half precision, which is the effect of
     rounding (float16 keeps 11 bits, bfloat16 only 8). Values are not changed; invalid ones are refused with the likely
     cause.
     """
     tensor = as_tensor(values, name)
-    _rows_and_classes(
-        tensor,
-        name,
-        "scores s of the positive class of a binary model become two columns with torch.stack([1 - s, s], dim=-1)",
-        least,
-    )
+    single = _one_score(tensor)
+    if single is not None and len(single):
+        single = unit_scores(single, "the probability of class 1 for each sample")
+        tensor = torch.stack([1 - single, single], dim=1)
+    _rows_and_classes(tensor, name, least)
     if tensor.device.type == "mps":  # MPS has no float64
         tensor = tensor.cpu()
     if not tensor.is_floating_point():
@@ -167,16 +177,17 @@ def probabilities(values: Any, name: str = "probabilities", *, least: int = 1) -
 
 
 def logits(values: Any, name: str = "logits", *, least: int = 1) -> Tensor:
-    """``values`` as (N, K) finite floating-point logits with N ≥ ``least`` and K ≥ 2."""
+    """``values`` as (N, K) finite floating-point logits with N ≥ ``least`` and K ≥ 2.
+
+    (N,) or (N, 1) logits are those of class 1 of a binary model, its log-odds, and become two columns, 0 and z.
+    """
     tensor = as_tensor(values, name)
     if tensor.dtype == torch.bool:
         raise TypeError(f"`{name}` must hold real numbers, got {tensor.dtype}.")
-    _rows_and_classes(
-        tensor,
-        name,
-        "logits z of the positive class of a binary model become two columns with torch.stack([0 * z, z], dim=-1)",
-        least,
-    )
+    single = _one_score(tensor)
+    if single is not None and len(single):
+        tensor = torch.stack([torch.zeros_like(single), single], dim=1)
+    _rows_and_classes(tensor, name, least)
     if not tensor.is_floating_point():
         tensor = tensor.to(torch.float64 if tensor.device.type != "mps" else torch.float32)
     is_half = tensor.dtype in (torch.float16, torch.bfloat16)

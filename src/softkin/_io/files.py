@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from softkin import SoftkinError
+from softkin._core.assumption import Assumption as Assumption
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -235,10 +236,6 @@ def refuse_to_overwrite(*paths: str | Path | None, force: bool = False) -> None:
 
 
 # Reading
-
-
-class Assumption(UserWarning):
-    """What was assumed about a file because it seemed obvious."""
 
 
 def expanded(path: str | Path) -> Path:

@@ -50,7 +50,7 @@ def open_xlsx(file: IO[bytes], name: str) -> Table:
     def sample(wanted: Sequence[str]) -> dict[str, list[Any]]:
         return {column: [content[column] for _, content, _ in objects[:HEAD]] for column in wanted}
 
-    assumed = (f"{name}: the first sheet is read, {sheet[1]!r}; there are {others} more.",) if others else ()
+    assumed = (f"{name}: the first of its {others + 1} sheets is read, {sheet[1]!r}.",) if others else ()
     return Table(name, columns, read, len(objects), size, sample=sample, assumed=assumed)
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin._core.named_labels import numbered
 from softkin._core.names import Registry
 from softkin.calibrators import zeros
 from softkin.calibrators.certificate import Certificate, HeldOut, Solution
@@ -114,8 +115,9 @@ class Calibrator(Fitted[Tensor]):
         Args:
             logits: (N, K), or probabilities with ``from_probabilities=True``. One score for each sample, (N,) or
                 (N, 1), is that of a binary model, or the confidence of pairs. (N, K, …) are pixels or tokens.
-            labels: (N,) classes 0 … K−1. A class may be absent. For one score 0 and 1, or booleans; (N, …) for pixels.
-                (N, K) are votes or soft labels: a row counts for each class by its share.
+            labels: (N,) classes 0 … K−1, or texts: the names of a data frame's columns, or all classes in alphabetical
+                order. A class may be absent. For one score 0 and 1, or booleans; (N, …) for pixels. (N, K) are votes or
+                soft labels: a row counts for each class by its share.
             from_probabilities: Whether ``logits`` are probabilities.
             floor: The value that replaces a probability of 0. None: estimated, with a warning that counts the zeros.
             sample_ids: Names or numbers of the samples. A digest of each is kept, and later evaluations on any of
@@ -124,6 +126,8 @@ class Calibrator(Fitted[Tensor]):
             sample_weight: (N,) weights of the samples, for the calibrators whose ``takes_weights`` is true.
             ignore_index: A label of rows to leave out, such as 255 for pixels of no class.
         """
+        labels, named = numbered(labels, logits, class_names)
+        class_names = named if class_names is None else class_names
         given = rows_of(logits, labels, from_probabilities, sample_weight, ignore_index)
         if given.rows is not None and sample_ids is not None:
             known = list(sample_ids)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin._core.named_labels import numbered
 from softkin.calibrators import zeros
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ def as_logits(
 
     Without a floor it is estimated, from the labels too if there are any, with a warning about the zeros.
     """
-    first = next(iter(labels), None) if isinstance(labels, np.ndarray | list | tuple) else None
-    if isinstance(first, str):
-        raise TypeError(
-            f"`labels` must hold numbers, got texts such as {str(first)!r}; number the classes in the order of the "
-            "columns, or use `softkin.sklearn.ScoreCalibrator`, which has class names."
-        )
     if floor is not None and not from_probabilities:
         raise ValueError("`floor` must be left out with logits: it stands for probabilities of 0.")
     if not from_probabilities:
@@ -89,8 +83,6 @@ def rows_of(
     A row of soft labels becomes a row for each class that it has votes for, weighted by their share: every objective
     that is a sum over labels is the same.
     """
-    if not isinstance(labels, Tensor) and np.asarray(labels).dtype.kind in "USO":
-        return GivenRows(values, labels)  # refused later
     scores, y = checks.as_tensor(values, "logits"), checks.as_tensor(labels, "labels")
     weights = None if sample_weight is None else checks.as_tensor(sample_weight, "sample_weight")
     single = scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1)
@@ -135,6 +127,7 @@ def labelled_logits(
     values: Array, labels: Array, from_probabilities: bool, floor: float | None, *, least: int = 1
 ) -> tuple[Tensor, Tensor, float | None]:
     """Logits as from ``as_logits``, int64 labels, and the floor."""
+    labels, _ = numbered(labels, values)
     z, floor = as_logits(values, from_probabilities, floor, labels, least=least)
     return z, checks.class_labels(labels, num_samples=len(z), num_classes=z.shape[1]).cpu(), floor
 

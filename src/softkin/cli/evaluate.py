@@ -315,6 +315,8 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
             else f"samples, {data['num_classes']:,} classes"
         )
         print(f"{shown(model.name)}: {data['num_samples']:,} {what}")
+        for doubt in data["verdict"]["doubts"]:
+            print(f"Doubtful: {doubt}")
         print(f"{data['verdict']['headline']}. {data['verdict']['detail']}")
         table = Table(box=None, pad_edge=False)
         table.add_column("")
@@ -338,9 +340,9 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
         for line in (*missing, *caveats, *_detection_lines(data)):
             print(line)
         if "people" in data:
-            doubt = [_number(data["people"][part], False) for part in ("entropy", "entropy_of_model")]
+            spread = [_number(data["people"][part], False) for part in ("entropy", "entropy_of_model")]
             print(
-                f"People's votes have an entropy of {doubt[0]} nats on average, the model's probabilities {doubt[1]}; "
+                f"People's votes have an entropy of {spread[0]} nats on average, the model's probabilities {spread[1]}; "
                 f"people agree on {_number(data['people']['unanimous'], True)} of the samples."
             )
         if "groups" in data:

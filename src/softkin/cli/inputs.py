@@ -1,6 +1,7 @@
 """The options that say what files of predictions hold, and the files read with them; several commands share these."""
 
 import argparse
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,5 +122,13 @@ def read_labelled(path: str, arguments: argparse.Namespace) -> "Predictions":
 
     predictions = read(path, arguments)
     if predictions.labels is None:
-        raise SoftkinError(f"{path} must have labels for this, one for each row; it has none.")
+        raise SoftkinError(
+            f"{path} must have labels for this, one for each row, it has none; name their column with "
+            "--label-column, or "
+            "a file of them with --labels."
+        )
+    from softkin.evaluation import doubts
+
+    for sentence in doubts.of_predictions(predictions, predictions.probabilities.amax(dim=1)):
+        warnings.warn(f"{predictions.name}: {sentence}", stacklevel=2)
     return predictions

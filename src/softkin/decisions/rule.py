@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from softkin._core import checks, notebooks
 from softkin._core.checks import Array
+from softkin._core.named_labels import numbered
 from softkin._core.names import Registry
 from softkin._io.files import number
 from softkin.calibrators import Calibrator
@@ -126,12 +127,15 @@ class Rule(Fitted[Rows]):
             logits: (N, K), or probabilities with ``from_probabilities=True``. One score for each sample, (N,) or
                 (N, 1), is that of a binary model with labels 0 and 1, or a confidence with booleans, which say whether
                 the answer was right.
-            labels: (N,) classes 0 … K−1.
+            labels: (N,) classes 0 … K−1, or texts: the names of a data frame's columns, or all classes in alphabetical
+                order.
             from_probabilities: Whether ``logits`` are probabilities, such as those of a calibrator.
             sample_ids: Names or numbers of the samples. A digest of each is kept, and ``predict`` warns about samples
                 that are among them: the promise does not hold for those.
             class_names: Names that are kept with the rule, also in files.
         """
+        labels, named = numbered(labels, logits, class_names)
+        class_names = named if class_names is None else class_names
         y = checks.as_tensor(labels, "labels")
         pairs = y.dtype == torch.bool
         rows = Rows.of(logits, from_probabilities, least=1, are_pairs=pairs)
@@ -209,6 +213,7 @@ class Rule(Fitted[Rows]):
             costs: (K, K) cost of answer j where the truth is k, in row k. Answers then also have a cost; for ``Costs``
                 these replace the rule's own.
         """
+        labels, _ = numbered(labels, logits, self.class_names_)
         rows = self.new_rows(logits, from_probabilities, None, least=1)
         given = checks.as_tensor(labels, "labels")
         known = given.to(torch.int64) if rows.are_pairs else labels

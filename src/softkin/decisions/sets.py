@@ -11,6 +11,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._core.checks import Array
+from softkin._core.named_labels import numbered
 from softkin.calibrators.fitted import Formula
 from softkin.decisions import bounds, kin
 from softkin.decisions.rows import Rows, pseudo_uniforms, set_apart
@@ -141,6 +142,8 @@ class PredictionSets(Rule, name="sets", title="Sets", aliases=("prediction-sets"
         uniforms: Array | None = None,
     ) -> Self:
         """Fit as ``Rule.fit`` does; ``uniforms`` (N,) replaces the uniform numbers of randomised sets."""
+        labels, named = numbered(labels, logits, class_names)
+        class_names = named if class_names is None else class_names
         rows = self._randomised(Rows.of(logits, from_probabilities, least=1), uniforms)
         return self.fit_checked(rows, labels, sample_ids=sample_ids, class_names=class_names)
 

@@ -1,12 +1,12 @@
 """The evaluation of one model whose predictions fit in memory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import torch
 
 from softkin._io.files import number
-from softkin.evaluation import detection, sentence
+from softkin.evaluation import detection, doubts, sentence
 from softkin.evaluation.results import Described, Evaluation, People, SettingsData
 from softkin.metrics import binning, catalogue, measurement
 from softkin.metrics.measurement import Measured, Settings
@@ -37,8 +37,8 @@ def evaluate(
     Returns:
         Plain data: ``metrics`` maps each key to ``value``, ``low``, ``high`` and, for errors, ``when_calibrated`` with
         the same three; ``ece_kde_output`` has its ``floor``. Where a number is missing, ``no_interval`` or ``absent``
-        says why; ``caveat`` warns about a value's meaning. ``verdict`` puts the result in words, and ``reliability``
-        holds the bins.
+        says why; ``caveat`` warns about a value's meaning. ``verdict`` puts the result in words, with ``doubts`` about
+        the file first, and ``reliability`` holds the bins.
     """
     return evaluated(predictions, Settings(n_bins, confidence, resamples, seed, slow=kde_interval))
 
@@ -47,7 +47,9 @@ def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
     """Like ``evaluate``, with all options in one ``Settings``."""
     claims = predictions.claims
     measured = measurement.measure(claims, catalogue.shown("evaluate", claims.num_classes), settings)
-    words = described(claims.pool("prediction"), measured, settings)
+    pool = claims.pool("prediction")
+    found = doubts.of_predictions(predictions, pool.scores)
+    words = described(pool, measured, settings, found)
     data: Evaluation = {
         "name": predictions.name,
         "num_samples": claims.num_samples,
@@ -99,12 +101,14 @@ def settings_data(settings: Settings, resampled: str) -> SettingsData:
     return {**asdict(settings), "resampled": resampled}  # type: ignore[typeddict-item]
 
 
-def described(pool: Pool, measured: Mapping[str, Measured], settings: Settings) -> Described:
-    """The reliability of the winning scores in bins, and the verdict in words."""
+def described(
+    pool: Pool, measured: Mapping[str, Measured], settings: Settings, doubted: Sequence[str] = ()
+) -> Described:
+    """The reliability of the winning scores in bins, and the verdict in words, which begins with the doubts."""
     bins = pool.curve(binning.equal_width(settings.n_bins))
     gap, ece = measured["signed_gap"].interval, measured["ece_hist"].interval
     return {
-        "verdict": sentence.verdict(gap, ece, sentence.cells(pool)),
+        "verdict": sentence.verdict(gap, ece, sentence.cells(pool), doubted),
         "reliability": {
             "edges": bins.edges.tolist(),
             "count": [round(count) for count in bins.count.tolist()],

@@ -9,6 +9,8 @@ from softkin.metrics.measurement import MeasuredData
 class Verdict(TypedDict):
     """A model in plain words."""
 
+    doubts: list[str]
+    """Why the file may not be what it was read as; to be read before the headline"""
     kind: Literal["over", "under", "mixed", "unknown", "calibrated"]
     headline: str
     detail: str

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from softkin._core import checks
 from softkin._io import files
+from softkin.evaluation import doubts
 from softkin.evaluation.in_memory import described, settings_data
 from softkin.evaluation.results import Evaluation
 from softkin.metrics import catalogue, density, measurement, scopes
@@ -199,8 +200,8 @@ def _kept(reader: Statistic) -> Kept | None:
 
 def require_room(num_rows: int, kept: Iterable[Statistic]) -> None:
     """Refuse so many rows that the numbers kept of each would not fit the memory limit."""
-    # A winning score, a hit and a label, and a number for each average.
-    each = 13 + 8 * sum(_kept(reader) == "rows" for reader in kept)
+    # A winning score, a hit, a label and an answer, and a number for each average.
+    each = 17 + 8 * sum(_kept(reader) == "rows" for reader in kept)
     files.within("bytes", num_rows * each, f"the data kept of {num_rows:,} rows")
 
 
@@ -224,7 +225,7 @@ class Stream:
             key: part for key, part in running.items() if _kept(self.readers[key]) in ("rows", "groups", "totals")
         }
         rows = [key for key, reader in self.readers.items() if _kept(reader) == "rows"]
-        self.rows: dict[str, list[Tensor]] = {name: [] for name in ("winning", "right", "labels", *rows)}
+        self.rows: dict[str, list[Tensor]] = {name: [] for name in ("winning", "right", "labels", "answers", *rows)}
 
     def add(self, values: Tensor, labels: Tensor, kind: str, ids: Iterable[Any] | None = None) -> None:
         """Add a block of rows of logits or "probs", optionally with sample ids."""
@@ -240,7 +241,8 @@ class Stream:
         if ids is not None:
             self.ids = (self.ids or 0) + _ids_in_order(ids, self.start + self.num_samples) & 2**64 - 1
         winning, right = scopes.wins(p, y) if k > 1 else (claims.probabilities[:, 0], y == 1)
-        for name, column in (("winning", winning), ("right", right), ("labels", y.to(torch.int32))):
+        answers = scopes.winners(p).to(torch.int32)
+        for name, column in zip(self.rows, (winning, right, y.to(torch.int32), answers), strict=False):
             self.rows[name].append(column)
         self.num_samples += n
         dealt = self._dealt(p)
@@ -302,7 +304,10 @@ class Stream:
         made, absent = self._statistics(winners, right, rows)
         measured = measurement.measured(made, settings)
         measured |= {key: measurement.absent(reason) for key, reason in absent.items()}
-        words = described(winners, measured, settings)
+        found = []
+        if self.num_classes > 1:
+            found = doubts.doubts(rows["labels"], rows["answers"], winning, self.num_classes, class_names)
+        words = described(winners, measured, settings, found)
         data: Evaluation = {
             "name": name,
             "num_samples": self.num_samples,

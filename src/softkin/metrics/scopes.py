@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from softkin._core import checks
+from softkin._core.named_labels import numbered
 from softkin.metrics import binning
 from softkin.metrics.binning import Bins, ReliabilityCurve
 
@@ -201,6 +202,7 @@ class Claims:
             sample_weight: (N,) weights of the samples, at least 0; for pixels also of the labels' shape.
             ignore_index: A label of rows to leave out, such as 255 for pixels of no class.
         """
+        labels, _ = numbered(labels, probabilities)
         p, y = checks.as_tensor(probabilities, "probabilities"), checks.as_tensor(labels, "labels")
         if p.ndim > 2 or ignore_index is not None:
             return cls._of_pixels(p, y, sample_weight, ignore_index)
@@ -434,6 +436,7 @@ def checked(probabilities: Any, labels: Any) -> tuple[Tensor, Tensor]:
             "`probabilities` must come first and `labels` second, got them the other way round; for scikit-learn's "
             "`scoring` take softkin.sklearn.scorers()."
         )
+    labels, _ = numbered(labels, probabilities)
     p = checks.probabilities(probabilities)
     y = checks.class_labels(labels, num_samples=len(p), num_classes=p.shape[1])
     return p, y.to(p.device)

@@ -17,6 +17,7 @@ from torch import Tensor
 from softkin import SoftkinError
 from softkin._core import checks, notebooks
 from softkin._core.checks import Array
+from softkin._core.named_labels import columns_of, numbered
 from softkin._io import bundles, escape, files
 from softkin.metrics.scopes import Claims
 
@@ -75,10 +76,12 @@ class Predictions:
     probability"""
 
     def __post_init__(self) -> None:
+        labels, named = numbered(self.labels, self.logits, self.class_names)
         logits = checks.logits(self.logits).cpu()
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.to(torch.float32)
-        labels, names, ids = self.labels, self.class_names, self.sample_ids
+        ids = self.sample_ids
+        names = self.class_names if self.class_names is not None else named or columns_of(self.logits)
         if labels is not None and labels.ndim == 2:
             object.__setattr__(self, "votes", _shares(labels, logits.shape))
             labels = _shares(labels, logits.shape).argmax(dim=1)
@@ -118,6 +121,8 @@ class Predictions:
     @classmethod
     def from_probabilities(cls, probabilities: Array, labels: Array | None = None, **about: Any) -> Self:
         """Predictions from (N, K) probabilities; ``about`` holds the other fields of the class."""
+        labels, named = numbered(labels, probabilities, about.get("class_names"))
+        about = {"class_names": named or columns_of(probabilities)} | about
         checked = checks.probabilities(probabilities).cpu()
         logits = checked.to(torch.float64).clamp_min(TINY).log()
         return cls(

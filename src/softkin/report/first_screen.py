@@ -46,11 +46,17 @@ def _of_model(data: Mapping[str, Any]) -> str:
     verdict = raw["verdict"]
     return (
         '<section class="hero" id="answers" aria-labelledby="headline">'
+        f"{_doubts(verdict)}"
         f'<h1 id="headline" class="{verdict["kind"]}">{_text(verdict["headline"])}</h1>'
         f'<p class="lead">{_sentence(verdict["detail"])}</p>'
         f'<div class="answers">{_trust(data)}{_where(data)}{_what_to_do(data)}</div>'
         f"{_numbers(data, raw)}</section>"
     )
+
+
+def _doubts(verdict: Mapping[str, Any], name: str = "") -> str:
+    """What cannot be right about the file, before anything else is said."""
+    return "".join(f'<p class="doubt" role="alert">{name}{_sentence(doubt)}</p>' for doubt in verdict["doubts"])
 
 
 def _trust(data: Mapping[str, Any]) -> str:
@@ -297,8 +303,14 @@ def _of_comparison(data: Mapping[str, Any]) -> str:
     advice = "".join(re.sub(r"<p>(Use [^:<]{1,80}):", r"<p><strong>\1</strong>:", f"<p>{line}</p>") for line in lines)
     source = f'<p class="note">{_name(data["source"], 300)}</p>' if data.get("source") else ""
     items = "".join(f"<li>{line}</li>" for line in findings(data))
+    verdicts = data.get("verdicts") or {}
+    doubts = "".join(
+        _doubts(verdicts[method["key"]], f"{_name(method['name'], 80)}: ")
+        for method in data["methods"]
+        if method["key"] in verdicts
+    )
     return (
-        '<section class="hero" id="answers" aria-labelledby="headline">'
+        f'<section class="hero" id="answers" aria-labelledby="headline">{doubts}'
         + (f'<div class="lead recommendation" id="recommendation">{advice}</div>' if advice else "")
         + f'<h1 id="headline" class="calm-title">{headline(data)}</h1>{source}'
         + (f'<ul class="findings">{items}</ul>' if items else "")

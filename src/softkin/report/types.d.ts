@@ -47,7 +47,7 @@ interface MetricData {
   signed: boolean;
   at_most: number | null;
   winner: string;
-  shown: ("evaluate" | "compare" | "select" | "record" | "table" | "paper" | "card" | "page")[];
+  shown: ("evaluate" | "compare" | "select" | "record" | "table" | "wide" | "paper" | "card" | "page")[];
 }
 
 /** The error rate that the threshold must keep. */
@@ -78,6 +78,7 @@ interface Variant {
 
 /** A model in plain words. */
 interface Verdict {
+  doubts: string[];
   kind: "over" | "under" | "mixed" | "unknown" | "calibrated";
   headline: string;
   detail: string;
