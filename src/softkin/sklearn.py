@@ -200,7 +200,9 @@ def _fitted(method: str | Calibrator, scores: NDArray[Any], codes: NDArray[Any],
         if isinstance(method, Calibrator):
             return method.unfitted().fit(scores, codes, from_probabilities=from_probabilities)
         if method == "best":
-            return calibrators.fit_best(scores, codes, from_probabilities=from_probabilities, resamples=100).calibrator
+            return calibrators.fit_best(
+                scores, codes, from_probabilities=from_probabilities, resamples=100, patient=False
+            ).calibrator
         name = REGISTRY.canonical(method, "method", also="best")
         return REGISTRY[name]().fit(scores, codes, from_probabilities=from_probabilities)
 

@@ -281,6 +281,8 @@ def test_bad_input(make):
         cal.predict_proba(z)
     with pytest.raises(ValueError, match=r"`labels` must have shape \(1, 4\) for logits of shape \(1, 20, 4\)"):
         cal.fit(z[None], y)
+    with pytest.raises(ValueError, match="`labels` must be below the number of classes, 2, got 3"):
+        cal.fit(z[:, 0], y)
     with pytest.raises(ValueError, match="must be below the number of classes, 4, got 4; do the labels start at 1"):
         cal.fit(z, y * 0 + 4)
     with pytest.raises(ValueError, match="`labels` must be as many as the samples: got 19 for 20"):

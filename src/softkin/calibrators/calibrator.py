@@ -116,8 +116,8 @@ class Calibrator(Fitted[Tensor]):
             logits: (N, K), or probabilities with ``from_probabilities=True``. One score for each sample, (N,) or
                 (N, 1), is that of a binary model, or the confidence of pairs. (N, K, …) are pixels or tokens.
             labels: (N,) classes 0 … K−1, or texts: the names of a data frame's columns, or all classes in alphabetical
-                order. A class may be absent. For one score 0 and 1, or booleans; (N, …) for pixels. (N, K) are votes or
-                soft labels: a row counts for each class by its share.
+                order. A class may be absent. For one score 0 and 1, or booleans; (N, …) for pixels. (N, K) are votes
+                or soft labels: a row counts for each class by its share.
             from_probabilities: Whether ``logits`` are probabilities.
             floor: The value that replaces a probability of 0. None: estimated, with a warning that counts the zeros.
             sample_ids: Names or numbers of the samples. A digest of each is kept, and later evaluations on any of

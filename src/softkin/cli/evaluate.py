@@ -340,9 +340,9 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
         for line in (*missing, *caveats, *_detection_lines(data)):
             print(line)
         if "people" in data:
-            spread = [_number(data["people"][part], False) for part in ("entropy", "entropy_of_model")]
+            entropy, own = (_number(data["people"][part], False) for part in ("entropy", "entropy_of_model"))
             print(
-                f"People's votes have an entropy of {spread[0]} nats on average, the model's scores {spread[1]}; "
+                f"People's votes have an entropy of {entropy} nats on average, the model's probabilities {own}; "
                 f"people agree on {_number(data['people']['unanimous'], True)} of the samples."
             )
         if "groups" in data:
