@@ -474,7 +474,9 @@ def test_meaning_shows():
 def test_the_wheel_stays_small():
     """What the package's files take in a zip archive."""
     files = [path for path in (ROOT / "src" / "softkin").rglob("*") if path.is_file() and path.suffix != ".pyc"]
-    assert sum(len(zlib.compress(path.read_bytes())) for path in files) < 9_400_000  # 8 MB, and the features of the demo
+    assert (
+        sum(len(zlib.compress(path.read_bytes())) for path in files) < 9_400_000
+    )  # 8 MB, and the features of the demo
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices
+from softkin.cli.arguments import examples
 from softkin.predictions.formats import names as formats
 
 if TYPE_CHECKING:
@@ -14,32 +15,33 @@ if TYPE_CHECKING:
 
 
 def add_input_arguments(command: argparse.ArgumentParser) -> None:
-    """Add the options that say what a file of predictions holds."""
-    kind = command.add_mutually_exclusive_group()
+    """Add the options that say what a file of predictions holds; none is needed where the file is plain."""
+    group = command.add_argument_group("what the file holds", "needed only where the file itself does not tell")
+    kind = group.add_mutually_exclusive_group()
     kind.add_argument("--logits", action="store_const", const="logits", dest="kind", help="read the numbers as logits")
     kind.add_argument(
         "--probs", action="store_const", const="probs", dest="kind", help="read the numbers as probabilities"
     )
-    command.add_argument(
+    group.add_argument(
         "--format",
         choices=formats(),
         help="format of the files, if their names do not end in it",
     )
-    command.add_argument("--label-column", metavar="NAME", help="column, array or key that holds the labels")
-    command.add_argument("--text-column", metavar="NAME", help="column or key that holds the texts")
-    command.add_argument(
+    group.add_argument("--label-column", metavar="NAME", help="column, array or key that holds the labels")
+    group.add_argument("--text-column", metavar="NAME", help="column or key that holds the texts")
+    group.add_argument(
         "--class-columns", default="", metavar="A,B,…", help="columns of scores (default: those that can be classes)"
     )
-    command.add_argument("--ignore-columns", default="", metavar="A,B,…", help="columns to leave out")
+    group.add_argument("--ignore-columns", default="", metavar="A,B,…", help="columns to leave out")
     choices.path(
-        command.add_argument(
+        group.add_argument(
             "--class-names", type=Path, metavar="FILE", help="text file of class names in order, one per line"
         )
     )
-    command.add_argument(
+    group.add_argument(
         "--positive-class", metavar="NAME", help="class to which the single score of each row of a binary model belongs"
     )
-    command.add_argument(
+    group.add_argument(
         "--renormalise",
         action="store_true",
         help="divide each row of probabilities by its sum, however far from 1 it is",
@@ -47,7 +49,7 @@ def add_input_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def add_actions(
-    command: argparse.ArgumentParser, examples: Mapping[str, str]
+    command: argparse.ArgumentParser, typed: Mapping[str, str]
 ) -> Callable[[str, str], argparse.ArgumentParser]:
     """A function that adds an action to the command, given its name and summary."""
     actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -57,7 +59,7 @@ def add_actions(
             name,
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=f"example:\n  {examples[name]}",
+            epilog=examples(typed[name]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 

@@ -63,6 +63,18 @@ def rows_that_fit(
     return "\n".join(lines), dropped
 
 
+def wrote(path: Any) -> None:
+    """Say that a file was written, or that the same content was there already."""
+    same = " was there already, with the same content"
+    print(f"{shown(str(path))}{same}" if files.was_same(path) else f"Wrote {shown(str(path))}")
+
+
+def too_wide(headings: Sequence[str], rows: Sequence[Sequence[str]], order: Sequence[int]) -> bool:
+    """Whether a table is too wide even without the columns that may be dropped."""
+    text, _ = rows_that_fit(headings, rows, order)
+    return max(map(len, text.splitlines())) > width()
+
+
 def present(arguments: argparse.Namespace, result: dict[str, Any], in_words: Callable[[dict[str, Any]], None]) -> None:
     """Show a comparison in words or, with ``--json``, as it is; write it to ``--output``; repeat its warnings."""
     for notice in result["warnings"]:
@@ -75,7 +87,7 @@ def present(arguments: argparse.Namespace, result: dict[str, Any], in_words: Cal
     if arguments.output is not None:
         files.write(arguments.output, text.encode())
         if not arguments.json:
-            print(f"Wrote {shown(str(arguments.output))}")
+            wrote(arguments.output)
 
 
 def print_data_sets(result: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softkin._core.names import require
-from softkin.cli import choices, declaring, measuring, running
+from softkin.cli import choices, declaring, listing, measuring, running
 from softkin.cli.printing import json_text
 from softkin.lab.training import CHECKPOINT_EVERY
 
@@ -27,6 +27,10 @@ of each joined by +, such as similarity+mixup.
 The same command with the same --output resumes where it was stopped, and ends with the same weights.
 Under `accelerate launch -m softkin` or `torchrun -m softkin` the processes split every batch between them."""
 EXAMPLE = "softkin train digits --max-per-class 10 --method similarity --distance l2 --epochs 5 --output run/"
+MORE_EXAMPLES = (
+    "softkin train reviews.csv --method uniform --alpha 0.1 --output run/",
+    "softkin train --list-methods",
+)
 
 SESSION = (
     *("source", "model", "method", "distance", "vectors", "validation", "test", "max_per_class", "size", "ood"),
@@ -37,6 +41,7 @@ SESSION = (
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the options, with the library's names and defaults."""
+    listing.add(command, listing.training_methods)
     choices.choose(command.add_argument("source", metavar="SOURCE"), "data to train on", choices.data_sets, files=True)
     networks = (
         "network: one of {}, with options as in wrn(units=2), or package.module:callable (default: depends on SOURCE)"
