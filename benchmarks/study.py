@@ -4,9 +4,11 @@ python benchmarks/study.py overhead     the runner beside the same trainings wit
 python benchmarks/study.py kills 200    kill -9 at random moments, each time resumed: the same results, bit for bit?
 python benchmarks/study.py default      softkin compare without options, as a user starts it
 python benchmarks/study.py bayes        the same with the columns that average over networks or measure distances
+python benchmarks/study.py table        verdict and table of 30 methods × 10 seeds × 10,000 rows, 10 and 100 classes
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -19,9 +21,11 @@ import torch
 
 from softkin import report
 from softkin.lab import data, models, study, training
-from softkin.lab.study import perform
+from softkin.lab.study import perform, tabulation
 from softkin.lab.study.plan import Plan
+from softkin.predictions import Predictions
 
+HERE = Path(__file__).parent
 BAYES = ("--methods", "one-hot,ts,mc-dropout,swag,laplace,ensemble,distance,we")
 
 
@@ -126,9 +130,73 @@ def default(*options: str) -> None:
         print(f"{' '.join(('softkin compare', *options))}: {seconds:.1f} s on {os.cpu_count()} cores")
 
 
+def table(num_methods: int = 30, seeds: int = 10, rows: int = 10_000) -> None:
+    """Seconds and memory of the verdict and the table alone, from predictions on disk, in a process of its own."""
+    for classes in (10, 100):
+        with tempfile.TemporaryDirectory() as place:
+            code = f"import sys; sys.path[:0] = {sys.path!r}; import study as b; "
+            arguments = f"{place!r}, {num_methods}, {seeds}, {rows}, {classes}"
+            for step in ("made", "built"):
+                subprocess.run([sys.executable, "-c", f"{code}b.{step}({arguments})"], check=True, cwd=HERE)
+
+
+def made(place: str, num_methods: int, seeds: int, rows: int, classes: int) -> None:
+    """Predictions of methods of different sharpness, and their records, in a folder."""
+    from softkin.lab.study import measure
+
+    for seed in range(seeds):
+        rng = torch.Generator().manual_seed(seed)
+        logits = 2 * torch.randn(rows, classes, generator=rng)
+        labels = torch.multinomial(logits.softmax(dim=1), 1, generator=rng)[:, 0]
+        for i, method in enumerate(_methods(num_methods)):
+            noise = torch.randn(rows, classes, generator=rng)
+            predicted = Predictions((1 + 0.05 * i) * (logits + 0.3 * noise), labels)
+            folder = Path(place) / "runs" / f"{method}-{seed}"
+            folder.mkdir(parents=True)
+            predicted.save(folder / "test.safetensors")
+            if i == 0:
+                metrics = measure.on_test(predicted)
+            (folder / "metrics.json").write_text(json.dumps(metrics))
+
+
+def built(place: str, num_methods: int, seeds: int, rows: int, classes: int) -> None:
+    """The table from that folder."""
+    import resource
+
+    methods = _methods(num_methods)
+    results = []
+    for method in methods:
+        for seed in range(seeds):
+            name = f"{method}-{seed}"
+            metrics = json.loads((Path(place) / "runs" / name / "metrics.json").read_text())
+            record = {"predictions": name, "chosen": name, "values": {}, "effective_target": "", "metrics": metrics}
+            results.append(study.Result(method, seed, {**record, "ood": []}, Path(place)))
+    wanted = study.StudySpec(methods=tuple(methods), seeds=tuple(range(seeds)), model="mlp")
+    begin = time.perf_counter()
+    tabulation.build(wanted, results)
+    seconds = time.perf_counter() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    busy = time.process_time()
+    print(
+        f"{num_methods} methods × {seeds} seeds × {rows:,} rows × {classes} classes: {seconds:.1f} s, {peak:.2f} GiB; {busy:.0f} s of processor time"
+    )
+
+
+def _methods(count: int) -> list[str]:
+    trained = ["uniform", "mixup", "l1", "l2", "ae", "we", "focal", "tree", "out", "file"]
+    names = [
+        "one-hot",
+        "ts",
+        "ets",
+        "dir-odir",
+        *(f"{name}{after}" for name in trained for after in ("", "+ts", "+ets")),
+    ]
+    return names[:count]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["overhead", "kills", "default", "bayes"])
+    parser.add_argument("what", choices=["overhead", "kills", "default", "bayes", "table"])
     parser.add_argument("times", type=int, nargs="?", default=200)
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
@@ -136,5 +204,7 @@ if __name__ == "__main__":
         sys.exit(1 if kills(chosen.times, chosen.seed) else 0)
     if chosen.what == "overhead":
         overhead()
+    elif chosen.what == "table":
+        table()
     else:
         default(*(BAYES if chosen.what == "bayes" else ()))

@@ -223,7 +223,7 @@ def test_doubts_about_names(capsys, tmp_path):
         (
             ["similarity", "NAMES", "--distance", "l3"],
             2,
-            "`--distance` must be one of l1, l2, autoencoder, words, class-means, taxonomy, order, encoder, outputs, confusion, weights, file, got 'l3'.",
+            "`--distance` must be one of l1, l2, autoencoder, words, class-means, taxonomy, order, encoder, neighbours, outputs, confusion, weights, file, got 'l3'.",
         ),
         (
             ["similarity", "NAMES", "--distance", "l1"],

@@ -51,7 +51,7 @@ REFUSALS = [
     (np.ones((2, 2)) / 2, [0], ValueError, "as many as the samples: got 1 for 2 samples"),
     (np.ones((2, 2)) / 2, [0, 2], ValueError, "below the number of classes, 2, got 2; do the labels start at 1"),
     (np.ones((2, 2)) / 2, [0, -1], ValueError, "must be at least 0, got -1"),
-    (np.ones((2, 2)) / 2, [0.0, 1.0], TypeError, "must be integers"),
+    (np.ones((2, 2)) / 2, [0.5, 1.0], TypeError, "must be integers"),
     (np.ones((2, 2)) / 2, [[1, 0], [0, 0]], ValueError, "at least one vote in each row, but row 1 has none"),
     (np.ones((2, 2)) / 2, [[1, 0], [0, -1]], ValueError, "vote shares or counts, at least 0"),
     (np.ones((2, 2)), [[1, 0], [0, 3]], ValueError, "several labels a sample must be from 0 to 1"),

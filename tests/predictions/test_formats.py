@@ -295,7 +295,6 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         ("a.csv", "probs_a,probs_b,labels\n1,0,0\n3,-1,0\n", "must not be negative, got -1 at row 1, column 1; if these are logits"),
         ("a.csv", "probs_a,logits_a,probs_b,logits_b,labels\n1,9,0,1,0\n", "holds columns of logits and of probs; type --logits or --probs"),
         ("a.csv", "score,labels\n1,a\n", "say with --positive-class which class"),
-        ("a.csv", "confidence,label\n1,0\n", "must have a column for each class"),
         ("a.csv", "", "must hold a table, it is empty"),
         ("a.csv", "probs_a,probs_b,labels\n", "must hold at least one row"),
         ("a.jsonl", '{"probs": [1, 0], "label": 0}\n{"probs": [1], "label": 0}\n', "line 2: `probs` must have the 2 classes of the first line"),

@@ -154,7 +154,7 @@ def test_labels_are_those_whose_values_fit(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "cells"),
-    [("age", AGES), ("score", [round(100 * p) for p in P[:, 0].tolist()]), ("confidence", columns(P)[0])],
+    [("age", AGES), ("score", [round(100 * p) for p in P[:, 0].tolist()])],
 )
 def test_not_every_number_beside_labels_0_and_1_is_a_score_of_class_1(tmp_path, name, cells):
     path = written(tmp_path / "a.csv", ["id", name, "label"], [list(range(60)), cells, [k % 2 for k in range(60)]])

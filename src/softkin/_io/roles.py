@@ -14,7 +14,7 @@ from softkin._core.names import did_you_mean
 ScoreKind: TypeAlias = Literal["logits", "probs"]
 Role: TypeAlias = Literal[
     "index", "id", "label", "text", "image", "prediction", "outcome", "score", "weight", "group", "time", "part",
-    "parent", "child", "superclass", "answers",
+    "parent", "child", "superclass", "answers", "confidence",
 ]  # fmt: skip
 
 NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
@@ -35,7 +35,7 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
         "prediction", "predictions", "pred", "preds", "predicted", "predicted_label", "pred_label", "predicted_class",
         "pred_class", "y_pred", "y_hat", "yhat", "argmax", "guess", "guessed", "top1", "winner",
     ),
-    "outcome": ("correct", "is_correct", "outcome", "right", "hit"),
+    "outcome": ("correct", "is_correct", "outcome", "right", "hit", "was_correct", "is_right", "grade"),
     "score": (
         "score", "scores", "y_score", "y_scores", "y_prob", "y_proba", "y_probs", "y_pred_proba", "y_pred_prob",
         "pred_prob", "pred_proba", "predicted_probability", "p", "confidence", "max_prob", "max_probability",
@@ -47,6 +47,7 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "parent": ("parent",),
     "child": ("child",),
     "superclass": ("superclass", "super_class", "coarse_label", "superclasses", "group"),
+    "confidence": ("confidence", "confidences", "conf", "certainty", "answer_confidence", "model_confidence"),
     "answers": ("top_logprobs", "logprobs", "log_probs", "log_probabilities"),
 }  # fmt: skip
 KINDS: dict[ScoreKind, tuple[str, ...]] = {
@@ -87,6 +88,17 @@ def spelling(name: Any) -> str:
     """
     text = re.sub(r"[\s_-]+", " ", str(name)).strip().casefold()
     return text.removesuffix(".0") if re.fullmatch(r"\d+\.0", text) else text
+
+
+def unpointed(name: Any) -> str:
+    """A name as text; a whole number that became a float loses its point.
+
+    Example:
+        >>> unpointed(3.0), unpointed("a ")
+        ('3', 'a')
+    """
+    text = str(name).strip()
+    return text.removesuffix(".0") if re.fullmatch(r"-?\d+\.0", text) else text
 
 
 def find(columns: Iterable[str], role: Role) -> str | None:

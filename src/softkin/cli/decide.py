@@ -99,7 +99,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         groups = "guarantee --coverage for each class (class), or for each group of classes in a .csv or .json file"
         choose(parser.add_argument("--conditional", metavar="GROUPS"), groups, lambda: ["class"], files=True)
     for parser in (fit, apply, compare):
-        add_common_options(parser)
+        add_common_options(parser, score=False)
 
 
 def check(arguments: argparse.Namespace) -> None:

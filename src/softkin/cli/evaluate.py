@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from softkin._io.files import Plain
     from softkin.evaluation import Compared, Evaluated, Evaluation
+    from softkin.evaluation.results import GroupData, GroupsData
     from softkin.metrics.measurement import Measured
     from softkin.predictions import Predictions
 
@@ -65,6 +66,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     numbers = command.add_argument_group("numbers")
     numbers.add_argument("--n-bins", type=int, default=15, help="number of bins of the histograms (default: 15)")
+    numbers.add_argument("--group", metavar="NAME", help="column of groups of rows: measure each, and compare them")
     numbers.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
     numbers.add_argument(
         "--resamples",
@@ -309,22 +311,31 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
     level = f"{100 * arguments.confidence:g} %"
     for model in models:
         data = model.data
-        print(f"{shown(model.name)}: {data['num_samples']:,} samples, {data['num_classes']:,} classes")
+        what = (
+            "pairs of a confidence and an outcome"
+            if data.get("kind") == "pairs"
+            else f"samples, {data['num_classes']:,} classes"
+        )
+        print(f"{shown(model.name)}: {data['num_samples']:,} {what}")
         for doubt in data["verdict"]["doubts"]:
             print(f"Doubtful: {doubt}")
         print(f"{data['verdict']['headline']}. {data['verdict']['detail']}")
-        rows, absent, caveats = [], [], []
+        rows, caveats = [], []
+        absent: dict[str, list[str]] = {}
         for key, plain in data["metrics"].items():
             metric, measured = METRICS[key], Measured.from_dict(plain)
             if measured.absent is not None:
-                absent.append(f"No {metric.title}: {measured.absent}.")
+                absent.setdefault(measured.absent, []).append(metric.title)
                 continue
             if measured.caveat is not None:
                 caveats.append(f"{metric.title}: {measured.caveat}.")
             rows.append((metric.title, *_cells(measured, metric.percent)))
         print_table(["", "value", f"{level} interval", "if calibrated"], rows, [3])
-        for line in (*absent, *caveats, *_detection_lines(data)):
+        missing = [f"No {', '.join(titles)}: {reason}." for reason, titles in absent.items()]
+        for line in (*missing, *caveats, *_detection_lines(data)):
             print(line)
+        if "groups" in data:
+            _print_groups(data["groups"])
         if "abstention" in data:
             _print_abstention(data["abstention"])
         print()
@@ -390,3 +401,52 @@ def _print_comparisons(compared: "list[Compared]", arguments: argparse.Namespace
 
 def _pair(line: "Compared") -> tuple[str, str]:
     return line["a"], line["b"]
+
+
+def _print_groups(data: "GroupsData") -> None:
+    """Print who over-claims and by how much, how well confidence ranks, and the threshold that keeps 90 % right."""
+    from softkin.metrics.catalogue import METRICS
+
+    level, first = f"{100 * data['level']:g} %", data["groups"][0]
+    keys = [key for key in GROUP_COLUMNS if "absent" not in first["metrics"].get(key, {"absent": ""})]
+    right = f"{100 * (1 - first['threshold']['risk']):g} % right" if "threshold" in first else ""
+    headings = [data["column"], "rows", *(METRICS[key].short for key in keys)]
+    headings += ["interval of gap", "answer above", "answers"] if right else ["interval of gap"]
+    rows = []
+    for group in sorted(data["groups"], key=lambda group: -abs(_value(group, "signed_gap"))):
+        cells = [shown(group["name"]), f"{group['num_samples']:,}"]
+        cells += [_number(group["metrics"][key]["value"], METRICS[key].percent) for key in keys]
+        gap = group["metrics"]["signed_gap"]
+        cells.append(" to ".join(_number(gap[end], True) for end in ("low", "high")))
+        if right:
+            chosen = group.get("threshold", {}).get("chosen")
+            cells += ["never", "0 %"] if chosen is None else [
+                f"{chosen['threshold']:.4f}", f"{100 * chosen['coverage']:.1f} %"
+            ]  # fmt: skip
+        rows.append(cells)
+    print(f"\nBy {shown(data['column'])}, {level} intervals that hold together; the largest gap first:")
+    print_table(headings, rows, order=[len(headings) - 3, 3, 4] if right else [3, 4])
+    claims: dict[str, list[str]] = {"over": [], "under": []}
+    for group in data["groups"]:
+        gap = group["metrics"]["signed_gap"]
+        if files.from_number(gap["low"]) > 0:
+            claims["over"].append(group["name"])
+        elif files.from_number(gap["high"]) < 0:
+            claims["under"].append(group["name"])
+    for word, names in claims.items():
+        if names:
+            print(f"{word.capitalize()}-claiming beyond doubt: {', '.join(map(shown, names))}.")
+    p = data["differ"].get("signed_gap")
+    if p is not None:
+        verdict = "differ in" if p <= 1 - data["level"] else "may have the same"
+        shown_p = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
+        print(f"The groups {verdict} confidence − accuracy ({shown_p}).")
+    if right:
+        print(f"Answering above the threshold keeps {right}, with confidence 95 % for each group.")
+
+
+GROUP_COLUMNS = ("accuracy", "signed_gap", "ece_hist", "brier", "confidence_auroc")
+
+
+def _value(group: "GroupData", key: str) -> float:
+    return files.from_number(group["metrics"][key]["value"])

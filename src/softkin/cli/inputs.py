@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from softkin.predictions import Predictions
 
 
-def add_input_arguments(command: argparse.ArgumentParser) -> None:
-    """Add the options that say what a file of predictions holds; none is needed where the file is plain."""
+def add_input_arguments(command: argparse.ArgumentParser, *, score: bool = True) -> None:
+    """Add the options that say what a file of predictions holds; ``score`` unless --score means something else.
+
+    None is needed where the file is plain.
+    """
     group = command.add_argument_group("what the file holds", "needed only where the file itself does not tell")
     kind = group.add_mutually_exclusive_group()
     kind.add_argument("--logits", action="store_const", const="logits", dest="kind", help="read the numbers as logits")
@@ -41,6 +44,15 @@ def add_input_arguments(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--positive-class", metavar="NAME", help="class to which the single score of each row of a binary model belongs"
     )
+    if score:
+        group.add_argument(
+            "--score",
+            dest="score_column",
+            metavar="NAME",
+            help="column of confidences, for pairs of confidence and outcome",
+        )
+    group.add_argument("--outcome", metavar="NAME", help="column that says whether each answer was right")
+    group.add_argument("--weight", metavar="NAME", help="column of the rows' weights")
     group.add_argument(
         "--renormalise",
         action="store_true",
@@ -71,9 +83,9 @@ def add_file(parser: argparse.ArgumentParser, name: str, words: str) -> None:
     choices.path(parser.add_argument(name, metavar=name.upper(), help=words))
 
 
-def add_common_options(parser: argparse.ArgumentParser) -> None:
+def add_common_options(parser: argparse.ArgumentParser, *, score: bool = True) -> None:
     """The options of every action on files of predictions."""
-    add_input_arguments(parser)
+    add_input_arguments(parser, score=score)
     parser.add_argument("--labels", type=Path, metavar="FILE", help="file of labels, if FILE holds none")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
@@ -81,8 +93,13 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
 
 def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options above as ``predictions.Reading`` takes them."""
-    options = ("kind", "labels", "label_column", "text_column", "class_names", "positive_class", "renormalise")
+    options = (
+        "kind", "labels", "label_column", "text_column", "class_names", "positive_class", "renormalise",
+        "outcome", "weight",
+    )  # fmt: skip
     return {name: getattr(arguments, name) for name in options} | {
+        "score": getattr(arguments, "score_column", None),
+        "group": getattr(arguments, "group", None),
         "form": arguments.format,
         "class_columns": _columns(arguments.class_columns) or None,
         "ignore_columns": _columns(arguments.ignore_columns),

@@ -34,8 +34,6 @@ ALARM = 3
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Options, with the library's names and defaults."""
     choices.path(command.add_argument("file", metavar="LOG", help="table of claims and outcomes, or predictions"))
-    command.add_argument("--score", metavar="NAME", help="column of the confidences")
-    command.add_argument("--outcome", metavar="NAME", help="column of the outcomes")
     command.add_argument("--time", metavar="NAME", help="column of the times")
     command.add_argument("--state", type=Path, metavar="FILE", help="file that keeps the test between runs")
     command.add_argument("--false-alarm", default="5%", help="chance of ever raising a false alarm (default: 5%%)")
@@ -86,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read, test, print, write; ``ALARM`` if there is one."""
     from softkin.evaluation import monitoring
 
-    reading = {name: getattr(arguments, name) for name in ("score", "outcome", "time")} | reading_options(arguments)
+    reading = reading_options(arguments) | {"time": arguments.time}
     log = _in_order(monitoring.read_log(arguments.file, **reading))
     monitor = _continued(log, arguments)
     new = slice(monitor.rows, len(log))

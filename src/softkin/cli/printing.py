@@ -7,13 +7,10 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softkin._io import files
 from softkin._io.escape import terminal
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 shown = terminal  # for names that are printed
 
@@ -29,13 +26,6 @@ def width() -> int:
 def json_text(data: Any) -> str:
     """Plain data as the text of ``--json``; NaN and infinity are written as in all of softkin's JSON."""
     return json.dumps(files.plain(data), ensure_ascii=False, indent=1, allow_nan=False)
-
-
-def show(table: "Table") -> None:
-    """Print a table in ``width()`` columns."""
-    from rich.console import Console
-
-    Console(width=width(), highlight=False).print(table)
 
 
 def rows_that_fit(

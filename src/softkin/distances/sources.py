@@ -31,7 +31,7 @@ from softkin.distances.order import from_order, values_of
 from softkin.distances.taxonomy import TaxonomyMeasure, from_taxonomy
 from softkin.distances.tree_files import Edges
 from softkin.distances.words import from_words
-from softkin.similarity import from_confusion, from_outputs
+from softkin.similarity import from_confusion, from_neighbours, from_outputs
 from softkin.word_vectors import WordVectors, opened
 
 Need = Literal["images", "features", "text", "names"]
@@ -371,6 +371,15 @@ def _encoder(
     names = names if len(set(names)) == len(names) else data.class_names
     matrix = from_encoder(names, encoder, template or TEMPLATE)
     return ClassDistances(matrix, f"class names as {template or TEMPLATE!r}: L2 of the encoder {model}")
+
+
+@source("neighbours", title="NN", needs=("images", "features", "text"), aliases=("neighbors",))
+def _neighbours(data: ClassData, *, neighbours: int = 20, progress: bool | None = None) -> ClassDistances:
+    """The classes of each sample's nearest neighbours by cosine, as a nearest-neighbour classifier confuses them."""
+    flat = checks.as_tensor(data.values, data.kind).flatten(1)
+    s = from_neighbours(flat, data.labels, k=neighbours, num_classes=len(data.class_names), progress=progress)
+    how = f"classes of the {neighbours} nearest neighbours by cosine"
+    return ClassDistances(from_similarity(s), how, similarity=s, asymmetric=True)
 
 
 @source(

@@ -8,7 +8,7 @@ from softkin.evaluation import detection, doubts, sentence
 from softkin.evaluation.results import Described, Evaluation, SettingsData
 from softkin.metrics import binning, catalogue, measurement
 from softkin.metrics.measurement import Measured, Settings
-from softkin.metrics.scopes import Claims, Pool
+from softkin.metrics.scopes import Pool
 from softkin.predictions import Predictions
 
 
@@ -43,7 +43,7 @@ def evaluate(
 
 def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
     """Like ``evaluate``, with all options in one ``Settings``."""
-    claims = Claims.of(predictions.probabilities, predictions.known_labels)
+    claims = predictions.claims
     measured = measurement.measure(claims, catalogue.shown("evaluate", claims.num_classes), settings)
     pool = claims.pool("prediction")
     found = doubts.of_predictions(predictions, pool.scores)
@@ -52,7 +52,8 @@ def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
         "name": predictions.name,
         "num_samples": claims.num_samples,
         "num_classes": claims.num_classes,
-        "class_names": predictions.class_names,
+        "kind": "pairs" if claims.are_pairs else "classes",
+        "class_names": None if claims.are_pairs else predictions.class_names,
         "digest": predictions.digest,
         "settings": settings_data(settings, "rows"),
         "verdict": words["verdict"],
@@ -74,7 +75,7 @@ def described(
     pool: Pool, measured: Mapping[str, Measured], settings: Settings, doubted: Sequence[str] = ()
 ) -> Described:
     """The reliability of the winning scores in bins, and the verdict in words, which begins with the doubts."""
-    bins = binning.curve(pool.scores, pool.hits, binning.equal_width(settings.n_bins))
+    bins = pool.curve(binning.equal_width(settings.n_bins))
     gap, ece = measured["signed_gap"].interval, measured["ece_hist"].interval
     return {
         "verdict": sentence.verdict(gap, ece, sentence.cells(pool), doubted),

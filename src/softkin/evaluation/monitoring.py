@@ -42,7 +42,7 @@ from softkin import SoftkinError
 from softkin._core import checks
 from softkin._io import files, roles, tables
 from softkin.decisions import bounds
-from softkin.metrics import Interval, scopes
+from softkin.metrics import Interval
 from softkin.metrics.measurement import Measured
 from softkin.predictions import sets
 
@@ -300,9 +300,9 @@ def read_log(
     if score is not None or outcome is not None:
         raise SoftkinError(f"{path} needs both a column of claims (--score) and one of outcomes (--outcome).")
     read = sets.read(path, **options)
-    winning, right = scopes.wins(read.probabilities, read.known_labels)
+    answers = read.claims.pool("prediction")
     times = None if table is None or when is None else [str(cell) for (cell,) in table.cells(when)]
-    return Log(winning.double().numpy(), right.double().numpy(), times)
+    return Log(answers.scores.double().numpy(), answers.is_hit[:, 0].numpy(), times)
 
 
 def _is_table(path: str | Path) -> bool:

@@ -75,6 +75,8 @@ class Evaluation(Described):
     name: str | None
     num_samples: int
     num_classes: int
+    """K; 1 for pairs of a confidence and an outcome"""
+    kind: NotRequired[Literal["classes", "pairs"]]
     class_names: list[str] | None
     digest: str | None
     """Of scores and labels; None if there were too many rows to keep"""
@@ -83,6 +85,7 @@ class Evaluation(Described):
     mutual_information: NotRequired[Disagreement]
     out_of_distribution: NotRequired[list[Unknown]]
     abstention: NotRequired[dict[str, Any]]
+    groups: NotRequired["GroupsData"]
     warnings: NotRequired[list[str]]
 
 
@@ -96,6 +99,30 @@ class AgainstData(TypedDict):
     least: Plain
     by_rows: float
     same: bool
+
+
+class GroupData(TypedDict):
+    """One group of rows."""
+
+    name: str
+    num_samples: int
+    metrics: dict[str, MeasuredData]
+    """With simultaneous intervals: all of them hold the truth together at the level of the evaluation"""
+    threshold: NotRequired[dict[str, Any]]
+    """The threshold on the confidence that keeps an error rate among the answers, and its guarantee"""
+
+
+class GroupsData(TypedDict):
+    """The groups of rows, and whether they differ."""
+
+    column: str
+    level: float
+    """Of all intervals of a metric together"""
+    groups: list[GroupData]
+    worst: dict[str, str]
+    """The group with the worst value of each metric"""
+    differ: dict[str, float]
+    """The p-value, for each metric, of the hypothesis that all groups have the same value"""
 
 
 class CellData(MeasuredData, total=False):

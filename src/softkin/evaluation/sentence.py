@@ -56,7 +56,7 @@ def verdict(gap: Interval, ece: Interval, cells: Mapping[str, Sequence[float]], 
 
 def cells(pool: Pool) -> dict[str, list[float]]:
     """The sums of winning scores in 300 cells, for ``verdict``."""
-    curve = binning.curve(pool.scores, pool.hits, binning.equal_width(CELLS))
+    curve = pool.curve(binning.equal_width(CELLS))
     return {part: getattr(curve, part).tolist() for part in ("count", "score_sum", "hit_sum")}
 
 

@@ -53,6 +53,7 @@ class Task:
     settings: dict[str, Any]
     metrics: list[str]
     """Keys of the metrics; every process must know the same ones"""
+    are_pairs: bool = False
 
     def perform(self) -> bytes:
         """The stream of the files as bytes, or the number of rows of each file as JSON."""
@@ -62,7 +63,8 @@ class Task:
                 f"the metric {sorted(unknown)[0]!r} is declared in the calling process only, and other processes do "
                 "not know it; evaluate with jobs=1."
             )
-        stream = Stream(self.num_classes, Settings(**self.settings), start=max(0, self.start))
+        claimed = 1 if self.are_pairs else self.num_classes
+        stream = Stream(claimed, Settings(**self.settings), start=max(0, self.start))
         counts = []
         for path in self.paths:
             file = sets.alike(
@@ -112,14 +114,14 @@ def summed(
 ) -> Stream:
     """The stream of all files, read by ``jobs`` processes or by the nodes of a cluster."""
     first = files[0]
-    keys = [metric.key for metric in catalogue.shown("evaluate", first.num_classes)]
+    keys = [metric.key for metric in catalogue.shown("evaluate", first.claimed_classes)]
     counts = [file.num_rows for file in files]
 
     def task(run: range, start: int) -> Task:
         own_paths = [str(Path(paths[place]).resolve()) for place in run]
         return Task(
             own_paths, asdict(reading), first.num_classes, first.kind, first.class_names, first.first_label, start,
-            asdict(settings), keys,
+            asdict(settings), keys, first.are_pairs,
         )  # fmt: skip
 
     runs = runs_of(len(files))
@@ -132,7 +134,7 @@ def summed(
         total: Stream | None = None
         results = perform([task(run, start) for run, start in zip(runs, starts, strict=True)])
         for content in track(results, f"reading {len(files)} files", total=len(runs), show=progress):
-            part = Stream.from_bytes(content, first.num_classes, settings)
+            part = Stream.from_bytes(content, first.claimed_classes, settings)
             if total is None:
                 total = part
             else:

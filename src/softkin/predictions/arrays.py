@@ -15,7 +15,8 @@ from softkin._core import checks
 from softkin._io import bundles, files, roles
 from softkin._io.numpy_files import Archive, ArrayStream, size_of
 from softkin._io.roles import ScoreKind
-from softkin.predictions.blocks import NOTES, SPREAD, Block, PredictionFile
+from softkin.predictions import pairs
+from softkin.predictions.blocks import NOTES, SPREAD, Beside, Block, PredictionFile
 from softkin.predictions.request import Reading
 from softkin.predictions.score_tables import choose, kind_by_name
 
@@ -110,9 +111,13 @@ def predictions_in(
 ) -> PredictionFile:
     """The predictions in some arrays; ``scores`` names the array of scores and their kind, if that is known."""
     name, shapes, about = arrays.name, arrays.shapes, arrays.about
+    pairs_of = pairs.in_arrays(shapes, arrays.rows, name, reading) if scores is None else None
+    if pairs_of is not None:
+        return pairs_of
     keys = [key for key in shapes if key not in roles.CLASS_NAMES]
     labels, ids = reading.label_part(keys, name), roles.find(keys, "id")
-    others = [key for key in keys if key not in (labels, ids, *ABOUT, *SPREAD)]
+    beside = Beside(None, None, None).among(keys, reading, name)
+    others = [key for key in keys if key not in (labels, ids, *beside.columns, *ABOUT, *SPREAD)]
     wide = [key for key in others if len(shapes[key]) > 1 and shapes[key][1:] != (1,)]
     part, kind = scores or choose(keys, wide or others, reading.kind, name)
     assumed = []
@@ -135,7 +140,8 @@ def predictions_in(
             values, own_labels, own_ids, *rest = (None if stream is None else next(stream) for stream in streams)
             known, texts = (None if texts is None else texts[start : start + count] for texts in lists)
             own_ids = known if own_ids is None else own_ids
-            yield Block(_tensor(values, part, name), own_labels, own_ids, texts, *rest)
+            more = beside.of_arrays(arrays.rows, start, count)
+            yield Block(_tensor(values, part, name), own_labels, own_ids, texts, *rest, **more)
 
     notes = {key: about[key] for key in NOTES if key in about}
     class_names = None if num_classes == 1 else about.get("class_names")
@@ -199,7 +205,10 @@ def _dimensions(
         raise SoftkinError(f"{name}: {called} must have shape (N, K), a row for each sample, got {shape}.")
     if 0 in shape:
         raise SoftkinError(f"{name}: {part} must hold at least one row and class, got {shape}.")
+    votes, *_ = beside
     for key in beside:
+        if key is not None and key == votes and shapes[key] == shape:
+            continue  # people's votes for each class
         if key is not None and shapes[key] not in ((shape[0],), (shape[0], 1)):
             raise SoftkinError(
                 f"{name}: `{key}` must have shape ({shape[0]},), one for each row of `{part}`, got {shapes[key]}."

@@ -14,7 +14,7 @@ from softkin._core import checks
 from softkin._io import roles
 from softkin._io.roles import Role, ScoreKind
 from softkin._io.tables import Rows, Table
-from softkin.predictions import answers, harness
+from softkin.predictions import answers, harness, pairs
 from softkin.predictions.blocks import Beside, Block, PredictionFile
 from softkin.predictions.inference import MOST_ROUNDING, shown, sums_to_one
 from softkin.predictions.request import Reading
@@ -48,6 +48,10 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     columns = [column for column in table.columns if column not in reading.ignore_columns]
     if harness.holds_samples(columns):
         return harness.from_table(table, reading)
+    single = [column for column in columns if table.columns[column] in ("number", "text")]
+    parts = pairs.found(single, table.head, table.name, reading)
+    if parts is not None:
+        return pairs.from_table(table, parts, _whole_column(table, columns, "id"), reading)
     for option in ("class_columns", "ignore_columns"):
         for column in getattr(reading, option) or ():
             roles.chosen(list(table.columns), "label", column, option, table.name)
@@ -55,7 +59,7 @@ def from_table(table: Table, reading: Reading) -> PredictionFile:
     ids = _whole_column(table, columns, "id")
     textual = [column for column in columns if table.columns[column] == "text" and column != labels]
     texts = reading.text_part(columns if reading.text_column else textual, table.name)
-    beside = Beside(labels, ids, texts)
+    beside = Beside(labels, ids, texts).among(columns, reading, table.name)
     lists = [column for column in columns if table.columns[column] in ("list", "mapping") and column not in beside]
     named = _of_words(lists)
     if not named and reading.class_columns is None and not _prefixed(columns, beside):
@@ -93,7 +97,7 @@ def _blocks(
 
     def blocks(count: int) -> Iterator[Block]:
         for rows in table.read(count, numbers, beside.columns):
-            yield Block(scores(rows), *beside.of(rows))
+            yield Block(scores(rows), *beside.of(rows), **beside.about(rows))
 
     return blocks
 

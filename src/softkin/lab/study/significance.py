@@ -35,12 +35,14 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from torch import Tensor
 
 from softkin._core import randomness
+from softkin.metrics.kernels import Kernel
 from softkin.metrics.scopes import blocks
 from softkin.metrics.statistics import Statistic
 
 LEVEL = 0.05
-RESAMPLES = 1000
-"""How often a table resamples the test samples"""
+RESAMPLES = 400
+"""How often a table resamples the test samples; only means and variances are taken of them"""
+SMOOTH = 4  # errors over a kernel density are resampled so many times less often, as each costs more than all others
 CONTROL, ALL_PAIRS = 3.0, 6.5
 """How many times their own degrees of freedom methods borrow at most, compared with a control or with the best"""
 WILD = 25.0
@@ -128,20 +130,30 @@ class Resamples:
         self._seed = int(randomness.generator(seed).integers(2**31))
         self._kept: tuple[int, list[Tensor]] = (-1, [])
 
-    def values(self, s: int, statistics: Sequence[Statistic]) -> Floats:
-        """Statistics of the test rows of seed number s, each with resampled rows, (statistics, times).
+    def values(self, s: int, statistics: Sequence[Statistic]) -> list[Floats]:
+        """Statistics of the test rows of seed number s, each with resampled rows, (times,).
 
         A sample that several seeds test on is drawn for all of them or for none.
         """
-        values = np.empty((len(statistics), self.times))
+        values: list[list[Floats]] = [[] for _ in statistics]
         start = 0
         for weights in self._weights(s):
-            stop = start + len(weights)
-            for line, statistic in zip(values, statistics, strict=True):
-                moved = weights.to(statistic.device)
-                line[start:stop] = statistic.of(statistic.sums(moved)).cpu().numpy()
-            start = stop
-        return values
+            for parts, statistic in zip(values, statistics, strict=True):
+                due = weights[: max(0, self.times_of(statistic) - start)].to(statistic.device)
+                if len(due):
+                    parts.append(statistic.of(statistic.sums(due)).cpu().numpy())
+            start += len(weights)
+        return [np.concatenate(parts) for parts in values]
+
+    def times_of(self, statistic: Statistic) -> int:
+        """How often a statistic is resampled."""
+        return -(-self.times // SMOOTH) if isinstance(statistic, Kernel) else self.times
+
+    def keep(self, s: int) -> None:
+        """Draw for a seed what threads may then share."""
+        for _ in self._weights(s):
+            if self.times * len(self.rows[s]) > KEEP:
+                return
 
     def _weights(self, s: int) -> Iterator[Tensor]:
         """How often each row of a seed is drawn, in blocks of (r, N); kept until another seed is asked for."""
