@@ -155,8 +155,8 @@ def test_a_mapping_may_hold_whole_names_if_it_holds_all():
         (["cat", []], ValueError, "the name at index 1 is an empty list"),
         (["cat", "dog", "cat"], ValueError, "must differ, but 'cat' appears at indices 0 and 2"),
         (["cat", 3], TypeError, "must hold text or lists of text, got 3 at index 1"),
-        ({"cat": 1, "dog": 0}, TypeError, "a list in the order of the labels, got a dict"),
-        ({"cat", "dog"}, TypeError, "a list in the order of the labels, got a set"),
+        ({"cat": 1, "dog": 2}, TypeError, "or a mapping from 0 … K−1 to names, got a dict"),
+        ({"cat", "dog"}, TypeError, "a list in the order of the labels, .* got a set"),
         (["cat", [3]], TypeError, "must hold text or lists of text, got 3 at index 1"),
     ],
 )

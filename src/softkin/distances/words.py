@@ -155,7 +155,7 @@ def known_names(
 
 def _synonyms(class_names: Sequence[str | Sequence[str]]) -> list[list[str]]:
     """Each class's names, at least one; the first names must be distinct unless classes have further names."""
-    checks.in_order(class_names)
+    class_names = checks.in_order(class_names)
     synonyms: list[list[str]] = []
     for place, entry in enumerate(class_names):
         if isinstance(entry, str):
