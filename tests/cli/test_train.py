@@ -28,7 +28,8 @@ def test_it_trains_predicts_and_writes(capsys, tmp_path):
     arguments += ("--ood", "uniform", "--output", folder, "--log-json", folder / "log.jsonl")
     code, output, errors = run(capsys, *arguments)
     assert (code, errors) == (0, "")
-    assert "target: class-similarity smoothing, α = 0.1, β = 3, distance l2" in output
+    assert "target: class-similarity smoothing, α = auto" in output
+    assert "confident by" in output or "agree within chance" in output
     assert "λ ~ Beta(0.2, 0.2)" in output
     record = json.loads((folder / "record.json").read_text())
     assert record["method"]["name"] == "similarity+mixup"

@@ -67,7 +67,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def _add_labels(labels: argparse._ArgumentGroup) -> None:
     method = labels.add_argument("--method", default="one-hot", metavar="METHOD")
     choices.choose(method, "training method, see above (default: one-hot)", choices.training_methods, separators="+")
-    declaring.add(labels, choices.declared(choices.of_methods))
+    auto = "; default here: auto, adjusted during training by the validation gap, as compare does"
+    for option in choices.declared(choices.of_methods):
+        declaring.add(labels, [option], default=auto if option.name == "alpha" else "")
     distance = labels.add_argument("--distance")
     words = "class distance: {}, or a file of distances, similarity or a taxonomy (default: words)"
     choices.choose(distance, words, choices.distances, files=True)
@@ -92,11 +94,17 @@ def _add_run(run: argparse._ArgumentGroup) -> None:
 
 
 def _session(arguments: argparse.Namespace) -> "Session":
+    from softkin.lab.training.methods import parse
     from softkin.lab.training.session import Session
 
+    values = declaring.given(arguments, choices.declared(choices.of_methods))
+    if values.get("alpha") is None and any(
+        p.name == "alpha" and p.automatic for p in parse(arguments.method)[0].parameters
+    ):
+        values["alpha"] = "auto"  # as compare does: the validation rows say how much smoothing is needed
     return Session(
         **{name: getattr(arguments, name) for name in SESSION},
-        values=declaring.given(arguments, choices.declared(choices.of_methods)),
+        values=values,
         aliases=running.aliases(arguments),
         distance_options=measuring.chosen(arguments),
         recipe_changes=declaring.given(arguments, choices.declared(choices.of_recipes)),
