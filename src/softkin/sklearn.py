@@ -200,7 +200,9 @@ def _fitted(method: str | Calibrator, scores: NDArray[Any], codes: NDArray[Any],
         if isinstance(method, Calibrator):
             return method.unfitted().fit(scores, codes, from_probabilities=from_probabilities)
         if method == "best":
-            return calibrators.fit_best(scores, codes, from_probabilities=from_probabilities, resamples=100).calibrator
+            return calibrators.fit_best(
+                scores, codes, from_probabilities=from_probabilities, resamples=100, patient=False
+            ).calibrator
         name = REGISTRY.canonical(method, "method", also="best")
         return REGISTRY[name]().fit(scores, codes, from_probabilities=from_probabilities)
 
@@ -287,6 +289,8 @@ class Scorer:
 def scorers() -> dict[str, Scorer]:
     """All metrics of probabilities and labels alone, by name, with the prefix "neg_" where smaller is better.
 
+    Metrics of two classes only are left out.
+
     Example:
         >>> {"accuracy", "neg_nll", "neg_ece_hist", "neg_ece_hist_output", "neg_brier"} <= set(scorers())
         True
@@ -295,6 +299,7 @@ def scorers() -> dict[str, Scorer]:
         key: metric
         for key, metric in METRICS.items()
         if (metric.signed or metric.larger_is_better is not None)
+        and metric.most_classes is None
         and not any(parameter.default is parameter.empty for parameter in metric.parameters.values())
     }
     return {key if metric.larger_is_better else f"neg_{key}": Scorer(key) for key, metric in plain.items()}

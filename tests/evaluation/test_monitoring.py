@@ -22,6 +22,7 @@ from softkin.evaluation.monitoring import ALTERNATIVES, AT_ONCE, DELAY, Monitor,
 from softkin.metrics import scopes
 
 UNIT = st.floats(0, 1, allow_nan=False)
+pytestmark = pytest.mark.filterwarnings("always::softkin.predictions.Assumption")
 
 
 def stream(rows, seed, gap=0.0, change=0):
@@ -201,7 +202,7 @@ def test_command_resumes_where_it_stopped(capsys, tmp_path):
     path, state = tmp_path / "log.csv", tmp_path / "state.jsonl"
     log(path, p.tolist()[:400], y[:400])
     code, output, errors = run(capsys, "monitor", path, "--state", state)
-    assert (code, errors) == (0, "")
+    assert code == 0, errors
     assert output.startswith("No alarm")
     log(path, p.tolist(), y)
     code, output, _ = run(capsys, "monitor", path, "--state", state, "--json")
@@ -231,7 +232,6 @@ def test_command_reads_predictions_by_their_winning_scores(capsys):
     assert json.loads(output)["evidence"] == pytest.approx(expected.evidence)
 
 
-@pytest.mark.filterwarnings("always::softkin.predictions.Assumption")
 def test_rows_count_in_the_order_of_their_times(capsys, tmp_path):
     p, y = stream(60, 1)
     times = [f"2026-01-{1 + row // 2:02d}" for row in range(60)]

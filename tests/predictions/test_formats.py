@@ -303,7 +303,7 @@ def test_damaged_and_hostile_files(tmp_path, capsys):
         ("a.jsonl", "[1]\n", "line 1 must be a JSON object, got list"),
         ("a.jsonl", '{"probs": [1, "x"], "label": 0}\n', "`probs` must hold numbers only"),
         ("a.jsonl", '{"answer": 1}\n', "must have a column for each class, or one of lists named `logits` or `probs`; it has answer"),
-        ("a.bin", "what is this", "has no known format; those are npz, npy, safetensors, pt, parquet, csv, tsv, jsonl"),
+        ("a.bin", "what is this", "has no known format; those are npz, eval, npy, safetensors, pt, parquet, csv, tsv, jsonl"),
     ],
 )  # fmt: skip
 def test_errors_say_what_is_wrong(tmp_path, name, content, words):

@@ -14,7 +14,7 @@ from softkin._core.names import did_you_mean
 ScoreKind: TypeAlias = Literal["logits", "probs"]
 Role: TypeAlias = Literal[
     "index", "id", "label", "text", "image", "prediction", "outcome", "score", "weight", "group", "time", "part",
-    "parent", "child", "superclass", "answers", "confidence",
+    "parent", "child", "superclass", "answers", "confidence", "votes",
 ]  # fmt: skip
 
 NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
@@ -48,6 +48,7 @@ NAMES: dict[Role, tuple[str, ...]] = {  # earlier names take precedence
     "child": ("child",),
     "superclass": ("superclass", "super_class", "coarse_label", "superclasses", "group"),
     "confidence": ("confidence", "confidences", "conf", "certainty", "answer_confidence", "model_confidence"),
+    "votes": ("votes", "counts", "soft_labels", "vote_counts", "annotations", "label_distribution"),
     "answers": ("top_logprobs", "logprobs", "log_probs", "log_probabilities"),
 }  # fmt: skip
 KINDS: dict[ScoreKind, tuple[str, ...]] = {

@@ -197,7 +197,9 @@ def _apply(arguments: argparse.Namespace) -> None:
     result: dict[str, Any] = {"calibrator": repr(calibrator), "num_samples": n, "file": str(arguments.output)}
     if raw.labels is not None:
         for key, p in (("before", raw.probabilities), ("after", after.probabilities)):
-            result[key] = {"nll": metrics.nll(p, raw.labels), "ece_hist": metrics.ece_hist(p, raw.labels)}
+            of, labels, weights = raw.arrays(p)
+            found = {name: getattr(metrics, name) for name in ("nll", "ece_hist")}
+            result[key] = {name: metric(of, labels, sample_weight=weights) for name, metric in found.items()}
     matched = leaks.reordered(calibrator, raw)
     if arguments.json:
         print(json_text(result | {"warnings": [notice] if notice else [], "reordered": matched is not None}))
@@ -271,7 +273,7 @@ def _cells(line: dict[str, Any], others: "Sequence[Metric]") -> list[str]:
         _percent(ece["value"]),
         f"{_percent(ece['low'])} to {_percent(ece['high'])}",
         _percent(ece["when_calibrated"]["value"]),
-        _percent(measured["ece_hist_output"]["value"]),
+        _percent(measured["ece_hist_output"]["value"]) if "ece_hist_output" in measured else "–",
         _percent(measured["accuracy"]["value"]),
         *((_percent if metric.percent else _plain)(measured[metric.key]["value"]) for metric in others),
         f"{line['seconds']:.2f}",

@@ -206,9 +206,11 @@ def _notice(model: "Evaluated") -> None:
     from softkin.evaluation import leaks
 
     warning = leaks.warning(model.notes, model.name)
+    for said in model.data.get("warnings", []):
+        warnings.warn(f"{model.name}: {said}", stacklevel=2)
     if warning:
         warnings.warn(warning, stacklevel=2)
-        model.data["warnings"] = [warning]
+        model.data["warnings"] = [*model.data.get("warnings", []), warning]
 
 
 def _abstain(models: "list[Evaluated]", arguments: argparse.Namespace) -> None:
@@ -331,9 +333,18 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
                 caveats.append(f"{metric.title}: {measured.caveat}.")
             rows.append((metric.title, *_cells(measured, metric.percent)))
         print_table(["", "value", f"{level} interval", "if calibrated"], rows, [3])
+        if data["num_classes"] == 2 and data.get("kind") != "pairs":
+            half = files.from_number(data["metrics"]["brier"]["value"]) / 2
+            caveats.append(f"Brier score: scikit-learn's, of one class alone, is half of this, {half:.4f}.")
         missing = [f"No {', '.join(titles)}: {reason}." for reason, titles in absent.items()]
         for line in (*missing, *caveats, *_detection_lines(data)):
             print(line)
+        if "people" in data:
+            entropy, own = (_number(data["people"][part], False) for part in ("entropy", "entropy_of_model"))
+            print(
+                f"People's votes have an entropy of {entropy} nats on average, the model's probabilities {own}; "
+                f"people agree on {_number(data['people']['unanimous'], True)} of the samples."
+            )
         if "groups" in data:
             _print_groups(data["groups"])
         if "abstention" in data:

@@ -141,9 +141,12 @@ def check_options(kind: type[Rule], options: Mapping[str, Any]) -> None:
 
 def fit(rule: Rule, predictions: Predictions) -> Rule:
     """Fit on predictions, and remember their rows by content."""
+    if predictions.votes is not None or predictions.weights is not None:
+        raise SoftkinError(f"{predictions.name} has votes or weights, which the guarantees of rules do not know.")
+    scores, labels, _ = predictions.arrays()
     return rule.fit(
-        predictions.scores,
-        predictions.known_labels,
+        scores if predictions.are_pairs else predictions.scores,
+        labels,
         from_probabilities=predictions.are_probabilities,
         sample_ids=leaks.row_keys(predictions),
         class_names=predictions.class_names,

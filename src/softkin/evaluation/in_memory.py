@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+import torch
+
 from softkin._io.files import number
 from softkin.evaluation import detection, doubts, sentence
-from softkin.evaluation.results import Described, Evaluation, SettingsData
+from softkin.evaluation.results import Described, Evaluation, People, SettingsData
 from softkin.metrics import binning, catalogue, measurement
 from softkin.metrics.measurement import Measured, Settings
 from softkin.metrics.scopes import Pool
@@ -60,10 +62,38 @@ def evaluated(predictions: Predictions, settings: Settings) -> Evaluation:
         "reliability": words["reliability"],
         "metrics": {key: one.to_dict() for key, one in measured.items()},
     }
+    if predictions.votes is not None:
+        data["people"] = people(predictions)
+    turned = turned_round(measured.get("auc"), predictions.class_names)
+    if turned is not None:
+        data["warnings"] = [turned]
     disagreement = detection.spread(predictions)
     if disagreement is not None:
         data["mutual_information"] = disagreement
     return data
+
+
+def people(predictions: Predictions) -> People:
+    """How much people disagree about the samples, beside how much the model doubts."""
+    votes = predictions.votes
+    assert votes is not None
+    of_people, of_model = (torch.special.entr(p).sum(dim=1) for p in (votes, predictions.probabilities))
+    return {
+        "entropy": number(float(of_people.mean())),
+        "entropy_of_model": number(float(of_model.mean())),
+        "unanimous": number(float((votes.amax(dim=1) == 1).double().mean())),
+    }
+
+
+def turned_round(auc: Measured | None, class_names: list[str] | None) -> str | None:
+    """The sentence about a binary model whose scores rank the positive class last beyond doubt; else None."""
+    if auc is None or auc.absent is not None or auc.high is None or not auc.high < 0.5:
+        return None
+    positive = "1" if class_names is None else class_names[1]
+    return (
+        f"the samples of class {positive} have lower scores than the others (AUC {auc.value:.3f}): "
+        "are the scores those of the other class?"
+    )
 
 
 def settings_data(settings: Settings, resampled: str) -> SettingsData:

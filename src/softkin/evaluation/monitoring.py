@@ -275,61 +275,28 @@ class Log:
         return len(self.confidence)
 
 
-def read_log(
-    path: str | Path, *, score: str | None = None, outcome: str | None = None, time: str | None = None, **options: Any
-) -> Log:
-    """A file of claims and outcomes: a table with a column of each, or predictions, whose claim is the winning score.
+def read_log(path: str | Path, *, time: str | None = None, **options: Any) -> Log:
+    """A file of claims and outcomes: pairs of a confidence and an outcome, or predictions by their winning scores.
 
     Args:
         path: The file.
-        score: The column of claims; by default found by its name, such as ``confidence``.
-        outcome: The column of outcomes; by default found by its name, such as ``correct``.
         time: The column of times; by default found by its name, such as ``date``.
-        options: How to read a file of predictions, as for ``predictions.Reading``.
+        options: How to read the file: ``score``, ``outcome`` and others of ``predictions.Reading``.
     """
-    table = tables.open_table(path) if _is_table(path) else None
-    columns = [] if table is None else list(table.columns)
-    name = "" if table is None else table.name
-    claims = roles.chosen(columns, "score", score, "score", name) if table else None
-    outcomes = roles.chosen(columns, "outcome", outcome, "outcome", name) if table else None
-    if outcome is None and outcomes is None and score is not None:
-        outcomes = roles.find(columns, "label")
-    when = roles.chosen(columns, "time", time, "time", name) if table else None
-    if table is not None and claims is not None and outcomes is not None:
-        return _pairs(table, claims, outcomes, when)
-    if score is not None or outcome is not None:
-        raise SoftkinError(f"{path} needs both a column of claims (--score) and one of outcomes (--outcome).")
     read = sets.read(path, **options)
-    answers = read.claims.pool("prediction")
-    times = None if table is None or when is None else [str(cell) for (cell,) in table.cells(when)]
-    return Log(answers.scores.double().numpy(), answers.is_hit[:, 0].numpy(), times)
+    pool = read.claims.pool("prediction")
+    return Log(pool.scores.double().numpy(), pool.is_hit[:, 0].numpy(), _times(path, time))
 
 
-def _is_table(path: str | Path) -> bool:
-    return Path(path).is_file() and tables.form_of(path) is not None
-
-
-def _pairs(table: tables.Table, claims: str, outcomes: str, when: str | None) -> Log:
-    columns = [claims, outcomes, *([] if when is None else [when])]
-    cells = list(zip(*table.cells(*columns), strict=True)) or [(), ()]
-    confidence = [_share(cell, claims, row) for row, cell in enumerate(cells[0], 1)]
-    correct = [_share(cell, outcomes, row) for row, cell in enumerate(cells[1], 1)]
-    times = [str(cell) for cell in cells[2]] if when is not None and len(cells) > 2 else None
-    return Log(np.array(confidence), np.array(correct), times)
-
-
-TRUTHS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-
-
-def _share(cell: Any, column: str, row: int) -> float:
-    text = str(cell).strip().lower()
-    try:
-        value = TRUTHS[text] if text in TRUTHS else float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 1:
-        raise SoftkinError(f"column `{column}` must hold numbers from 0 to 1, row {row} holds {cell!r}.")
-    return value
+def _times(path: str | Path, stated: str | None) -> list[str] | None:
+    """The times of the rows, where the file is a table with such a column."""
+    if not Path(path).is_file() or tables.form_of(path) is None:
+        if stated is not None:
+            raise SoftkinError(f"--time names a column, and {path} is not a table.")
+        return None
+    table = tables.open_table(path)
+    column = roles.chosen(list(table.columns), "time", stated, "time", table.name)
+    return None if column is None else [str(cell) for (cell,) in table.cells(column)]
 
 
 # Windows

@@ -86,6 +86,7 @@ class Evaluation(Described):
     out_of_distribution: NotRequired[list[Unknown]]
     abstention: NotRequired[dict[str, Any]]
     groups: NotRequired["GroupsData"]
+    people: NotRequired["People"]
     warnings: NotRequired[list[str]]
 
 
@@ -99,6 +100,17 @@ class AgainstData(TypedDict):
     least: Plain
     by_rows: float
     same: bool
+
+
+class People(TypedDict):
+    """How much people disagree about the samples."""
+
+    entropy: Plain
+    """Of their votes, in nats: the mean over samples"""
+    entropy_of_model: Plain
+    """Of the model's probabilities"""
+    unanimous: Plain
+    """The share of samples on which all agree"""
 
 
 class GroupData(TypedDict):

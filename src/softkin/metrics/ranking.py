@@ -253,7 +253,8 @@ def auc(claims: Claims, **_: Unpack[Sureness]) -> Discrimination:
         0.75
     """
     if not claims.exclusive or claims.num_classes != 2:
-        raise NoMeaning(f"it needs two classes, and these are {claims.kind}")
+        there = f"there are {claims.num_classes}" if claims.exclusive else f"these are {claims.kind}"
+        raise NoMeaning(f"it needs two classes, and {there}")
     two, outcomes = claims.probabilities, claims.labels
     first = outcomes[:, 1] if outcomes.ndim == 2 else (outcomes == 1).to(torch.float64)
     pairs = Claims(two[:, 1:].contiguous(), first[:, None], claims.weights, exclusive=False)

@@ -177,7 +177,7 @@ def array_in(file: IO[bytes], name: str) -> NDArray[Any]:
     """The array of labels of an .npz file."""
     with file:
         archive = Archive(file, name)
-        key = roles.find(archive.keys, "label")
+        key = roles.find(archive.keys, "label") or roles.find(archive.keys, "votes")
         if key is None:
             raise SoftkinError(f"{name} must hold `labels`, it holds {', '.join(archive.keys) or 'nothing'}.")
         return archive.array(key).all()

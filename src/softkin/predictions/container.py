@@ -185,7 +185,11 @@ class Predictions:
         """
         mine = self.in_order(calibrator.class_names_, "the calibrator")
         try:
-            calibrated = calibrator.predict_proba(mine.scores.double(), from_probabilities=self.are_probabilities)
+            if self.are_pairs:
+                one = calibrator.predict_proba(mine.probabilities[:, 1].contiguous(), from_probabilities=True)
+                calibrated = torch.stack([1 - one, one], dim=1)
+            else:
+                calibrated = calibrator.predict_proba(mine.scores.double(), from_probabilities=self.are_probabilities)
         except ValueError as error:
             raise SoftkinError(f"{self.name or 'the predictions'}: {error}") from error
         if mine is not self:
@@ -230,11 +234,29 @@ class Predictions:
     @property
     def claims(self) -> Claims:
         """The claims that metrics measure: of classes, of pairs, or against votes, with the weights of the rows."""
+        return self.claims_of(self.probabilities)
+
+    def claims_of(self, probabilities: Tensor) -> Claims:
+        """The claims of other (N, K) probabilities about the same samples, such as those of a calibrator."""
         w = None if self.weights is None else self.weights * (len(self) / self.weights.sum())
         if self.are_pairs:
-            outcome = self.known_labels.to(torch.float64) if self.votes is None else self.votes[:, 1]
-            return Claims(self.probabilities[:, 1:].contiguous(), outcome[:, None], w, exclusive=False)
-        return Claims(self.probabilities, self.known_labels if self.votes is None else self.votes, w)
+            outcome = self.known_labels.to(torch.float64)
+            return Claims(probabilities[:, 1:].contiguous(), outcome[:, None], w, exclusive=False)
+        return Claims(probabilities, self.known_labels if self.votes is None else self.votes, w)
+
+    def arrays(self, probabilities: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Scores, labels and weights in the shapes that metrics and calibrators take.
+
+        Of pairs these are (N,) confidences and booleans; with votes, labels are (N, K).
+
+        Args:
+            probabilities: Others about the same samples; by default their own ``scores``, in float64.
+        """
+        if self.are_pairs:
+            p = self.probabilities if probabilities is None else probabilities
+            return p[:, 1].contiguous(), self.known_labels == 1, self.weights
+        labels = self.known_labels if self.votes is None else self.votes
+        return self.scores.double() if probabilities is None else probabilities, labels, self.weights
 
     @cached_property
     def digest(self) -> str:

@@ -40,6 +40,7 @@ class Format:
 
 FORMATS: Registry[Format] = Registry("format")
 FORMATS.add("npz", Format((".npz",), "arrays:open_npz", b"PK\x03\x04"))
+FORMATS.add("eval", Format((".eval",), "inspect_logs:open_eval"))
 FORMATS.add("npy", Format((".npy",), "arrays:open_npy", b"\x93NUMPY"))
 FORMATS.add("safetensors", Format((".safetensors",), "arrays:open_safetensors"))
 FORMATS.add("pt", Format((".pt", ".pth"), "torch_files:open_pt"))

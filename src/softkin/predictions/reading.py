@@ -212,8 +212,10 @@ def label_array(path: str | Path) -> Any:
         return _label_cells(path)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise SoftkinError(f"{path} must hold labels of shape (N,), one for each row, got {labels.shape}.")
+    if labels.ndim not in (1, 2):
+        raise SoftkinError(
+            f"{path} must hold labels of shape (N,), one for each row, or votes of shape (N, K), got {labels.shape}."
+        )
     return labels
 
 
