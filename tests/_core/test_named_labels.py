@@ -93,7 +93,7 @@ def test_one_score_for_each_sample_is_of_class_1(shape):
     assert (
         predictions.Predictions(torch.tensor(odds).reshape(shape), y.astype(bool)).known_labels.tolist() == y.tolist()
     )
-    with pytest.raises(ValueError, match="must be from 0 to 1, the probability of class 1"):
+    with pytest.raises(ValueError, match="must be from 0 to 1"):
         calibrators.TemperatureScaling().fit(2 * s.reshape(shape), y, from_probabilities=True)
 
 
