@@ -16,6 +16,10 @@ from study_parts import without_pictures  # noqa: F401  a fixture
 pytestmark = pytest.mark.slow
 
 SMALL = [
+    "--data",
+    "digits",
+    "--tune",
+    "none",
     "--max-per-class",
     "3",
     "--validation",

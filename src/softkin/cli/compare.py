@@ -86,6 +86,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="POINTS",
         help="choose the value with the lowest output ECE among those that lose at most this many points of accuracy",
     )
+    what.add_argument(
+        "--tune",
+        type=declaring.names,
+        metavar="FIELDS",
+        help="fields of the recipe to search for every trained method alike, on the first seed: weight-decay, lr, "
+        "epochs, or none (default: weight-decay; with --config none)",
+    )
     choices.choose(
         what.add_argument("--ood", type=declaring.names),
         "out-of-distribution sets, comma-separated: uniform, gaussian or any data set",
@@ -129,8 +136,10 @@ def _add_values(command: argparse._ArgumentGroup) -> None:
         declaring.add(command, [replace(option, about=about, kind=kind)], lists=True)
 
 
+DEFAULTS: dict[str, Any] = {"tune": ["weight-decay"]}
+"""Of the command, where a study in a file or in Python has others"""
 FIELDS = ("data", "size", "max_per_class", "validation", "test", "model", "methods", "seeds")
-CHOICES = ("select", "search", "accuracy_budget", "vectors", "ood")
+CHOICES = ("tune", "select", "search", "accuracy_budget", "vectors", "ood")
 
 
 def spec_of(arguments: argparse.Namespace) -> "StudySpec":
@@ -146,7 +155,8 @@ def spec_of(arguments: argparse.Namespace) -> "StudySpec":
             values = trusted(values, arguments.config, arguments.trust_model)
         with files.named(arguments.config):  # errors in values that no option replaces name the file
             StudySpec.from_dict({key: value for key, value in values.items() if given.get(key) is None})
-    values |= {name: value for name, value in given.items() if value is not None}
+    usual = {} if arguments.config is not None else DEFAULTS  # a file says everything
+    values = usual | values | {name: value for name, value in given.items() if value is not None}
     recipe = dict(values.get("recipe", {}))
     if arguments.recipe is not None:
         recipe = {"name": arguments.recipe}

@@ -17,6 +17,7 @@ import torch
 from softkin import __version__, calibrators, distances, predictions, similarity, word_vectors
 from softkin._core import checks
 from softkin._io import cache
+from softkin._io.files import number
 from softkin.lab import data, models, training
 from softkin.lab.data.ood import NOISE
 from softkin.lab.study import columns as registry
@@ -27,6 +28,7 @@ from softkin.lab.study.spec import StudySpec, source_files
 from softkin.lab.training import training_run as training_run
 from softkin.lab.training.distances import label_doubts, opened
 from softkin.lab.training.training_run import Rows, TrainingRun, Unknown
+from softkin.lab.training.validation import refined_nll
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
@@ -224,8 +226,9 @@ def _training(
     method = method_of(run, inputs)
     outcome = training_run.perform(run, method, out=out, work=work, device=device, progress=False)
     assert outcome is not None
-    measured = measure.on_validation(outcome.predicted["validation"])
-    record = training_run.record_of(run, outcome, method) | {"metrics": measured}
+    validation = outcome.predicted["validation"]
+    record = training_run.record_of(run, outcome, method) | {"metrics": measure.on_validation(validation)}
+    record["refined_nll"] = number(refined_nll(validation.logits, validation.known_labels))
     return record, [path.name for path in outcome.written]
 
 
@@ -269,6 +272,7 @@ def _result(run: ResultRun, out: Path, inputs: Inputs) -> tuple[dict[str, Any], 
         "chosen": run.choice.run,
         "values": run.choice.values,
         "found": record.get("found", {}),
+        **({} if run.choice.tuning is None else {"recipe": run.choice.tuning.to_dict(run.chosen_by["tune"]["fields"])}),
         "tried": list(run.choice.tried),
         "predictions": run.choice.run if run.calibrator is None else run.digest,
         "data_digest": record["data_digest"],
