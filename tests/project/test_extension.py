@@ -273,10 +273,6 @@ def test_a_training_method_is_one_declaration_and_one_loss(toy_training, capsys,
     importlib.reload(train)  # its description lists the methods that are known when the command line is built
     assert "entropy" in train.DESCRIPTION
     small = (
-        "--data",
-        "digits",
-        "--tune",
-        "none",
         "--max-per-class",
         3,
         "--validation",
@@ -295,7 +291,23 @@ def test_a_training_method_is_one_declaration_and_one_loss(toy_training, capsys,
     assert code == 2
     assert "did you mean 'entropy'?" in errors
     names = "one-hot,confidence-penalty,entropy+ts"
-    arguments = (*small, "--methods", names, "--seeds", 1, "--beta", "1,2", "--workers", 1, "--output", tmp_path / "s")
+    arguments = (
+        "--data",
+        "digits",
+        "--tune",
+        "none",
+        *small,
+        "--methods",
+        names,
+        "--seeds",
+        1,
+        "--beta",
+        "1,2",
+        "--workers",
+        1,
+        "--output",
+        tmp_path / "s",
+    )
     code, output, _ = command_line.run(capsys, "compare", *arguments)
     assert code == 0
     assert "Entropy+TS" in output

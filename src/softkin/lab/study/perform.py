@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 DIGITS = {"max_per_class": 10, "validation": 697, "test": 1000}
 """Few enough training images for a network to become over-confident, and enough test images to measure it"""
 
+FEATURES = ("one-hot", "uniform", "mixup", "we")
+FEATURES_RECIPE = {"epochs": 12, "batch_size": 128, "lr": 0.1}
+FEATURES_NETWORK = {"layers": 3}
+"""For the features that come with softkin: few trained methods and a network that trains in seconds, and that is
+over-confident even with the best weight decay"""
+
 Inputs = Callable[[str], Path]
 """The folder of a finished run, by its digest"""
 
@@ -113,6 +119,8 @@ def resolve(spec: StudySpec) -> Kept:
 def _resolved(spec: StudySpec) -> Kept:
     if spec.data == "digits" and spec.max_per_class is spec.validation is spec.test is None:
         spec = replace(spec, **DIGITS)  # type: ignore[arg-type]
+    if spec.data == "cifar100-features":
+        spec = _for_features(spec)
     rows = Rows(spec.data, spec.seeds[0], spec.max_per_class, spec.validation, spec.test, spec.size)
     parts = rows.split(progress=False)
     kind = parts.train.kind
@@ -161,6 +169,18 @@ def _resolved(spec: StudySpec) -> Kept:
         "contents": contents,
     }
     return Kept(spec, about_data)
+
+
+def _for_features(spec: StudySpec) -> StudySpec:
+    """What is left open of a study of the features that come with softkin."""
+    if not spec.methods:
+        trained = registry.by_default(FEATURES)
+        spec = replace(spec, methods=(trained[0], registry.BASELINES[1], *trained[1:]))
+    if spec.model is None:
+        spec = replace(spec, model="mlp", model_options={**FEATURES_NETWORK, **spec.model_options})
+    if "name" not in spec.recipe:
+        spec = replace(spec, recipe={**FEATURES_RECIPE, **spec.recipe})
+    return spec
 
 
 def _doubt(spec: StudySpec, parts: "Split", source: str, measured: distances.ClassDistances) -> None:
