@@ -288,3 +288,20 @@ def test_what_can_be_tuned():
         plan_of(tune=["weight-decai"])
     with pytest.raises(ValueError, match="must hold fields that differ"):
         plan_of(tune=["lr", "lr"])
+
+
+def test_outputs_come_from_the_studys_own_one_hot_network():
+    plan = plan_of(methods=("one-hot", "out"), beta=2.0, recipe=RECIPE, tune=["weight-decay"])
+    assert not any(job.kind == "distances" for job in plan.jobs({}.get))  # before the one-hot recipe is known
+    done, trained = tuned_by(plan, lambda run: abs(run.recipe.weight_decay - 1.5e-3))
+    one_hot = plan.one_hot(1, done.get)
+    (distances,) = (
+        job for job in plan.jobs(done.get) if job.kind == "distances" and job.title == "Out distances, seed 1"
+    )
+    assert distances.needs == (one_hot.digest,)
+    assert next(run for run in trained if run.method == "out" and run.seed == 1).distances == distances.digest
+    file = plan_of(methods=("one-hot", "out"), beta=2.0, recipe=RECIPE, sources={"outputs": "p.npz"}).distances(
+        "out", 0
+    )
+    assert file.needs == ()
+    assert file.title == "Out distances"

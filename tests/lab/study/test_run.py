@@ -534,3 +534,11 @@ def test_a_tuned_study_says_what_it_chose_and_what_that_took(tmp_path, without_p
     assert table.row("we").recipe["chosen"] == {"weight_decay": best["value"]}
     again = study.run(spec, tmp_path / "s", workers=2, progress=False)
     assert again == table
+
+
+def test_a_column_that_needs_outputs_takes_those_of_the_one_hot_network(tmp_path, without_pictures):  # noqa: F811
+    table = study.run(quick(methods=["one-hot", "out"], beta=[1.0]), tmp_path / "s", workers=1, progress=False)
+    assert table.finished
+    assert table.row("out").cells["accuracy"].value > 0.1
+    with pytest.raises(ValueError, match="method out learns from the outputs of a network; add one-hot"):
+        study.run(quick(methods=["out"], beta=[1.0]), tmp_path / "t", workers=1, progress=False)

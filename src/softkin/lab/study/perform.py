@@ -24,7 +24,7 @@ from softkin.lab.study import columns as registry
 from softkin.lab.study import measure
 from softkin.lab.study.plan import DistancesRun, Job, ResultRun
 from softkin.lab.study.records import Kept, Record, read
-from softkin.lab.study.spec import StudySpec, source_files
+from softkin.lab.study.spec import OUTPUTS, StudySpec, source_files
 from softkin.lab.training import training_run as training_run
 from softkin.lab.training.distances import label_doubts, opened
 from softkin.lab.training.training_run import Rows, TrainingRun, Unknown
@@ -63,7 +63,7 @@ def perform(
     out.mkdir(parents=True, exist_ok=True)
     run = job.run
     if isinstance(run, DistancesRun):
-        outcome, names = _distances(run, out, device)
+        outcome, names = _distances(run, out, inputs, device)
     elif isinstance(run, TrainingRun):
         outcome, names = _training(run, out, inputs, device, work)
     else:
@@ -150,7 +150,13 @@ def _resolved(spec: StudySpec) -> Kept:
             raise ValueError(f"method {base} needs images, and {spec.data} holds {kind}.")
         if method.source is not None:
             method.source.check(kind)
-            if not method.source.uses_samples:  # report words without a vector before hours of training
+            if spec.learns_from_one_hot(base):
+                if registry.ONE_HOT not in spec.bases():
+                    raise ValueError(
+                        f"method {base} learns from the outputs of a network; add one-hot to the methods, whose "
+                        "network it then takes, or pass a file of predictions as `outputs` (--outputs)."
+                    )
+            elif not method.source.uses_samples:  # report words without a vector before hours of training
                 options = {"vectors": spec.vectors, "aliases": dict(spec.aliases), **spec.sources}
                 _doubt(spec, parts, method.source.name, _measured(method.source, parts, options))
     if spec.looks_up_words or spec.vectors is not None:
@@ -217,13 +223,16 @@ def _measured(
     return distances.measure(source.name, parts.train, **mine, seed=0, device=device, progress=False)
 
 
-def _distances(run: DistancesRun, out: Path, device: str | None) -> tuple[dict[str, Any], list[str]]:
+def _distances(run: DistancesRun, out: Path, inputs: Inputs, device: str | None) -> tuple[dict[str, Any], list[str]]:
     source = distances.SOURCES[run.source]
     parts = (run.rows or run.named_by).split(progress=False)
     with warnings.catch_warnings():
         if not source.uses_samples:  # ``resolve`` has shown what looks wrong in the names
             warnings.simplefilter("ignore", UserWarning)
-        measured = _measured(source, parts, run.options, device)
+        options = dict(run.options)
+        if OUTPUTS in run.digests and OUTPUTS not in options:
+            options[OUTPUTS] = inputs(str(run.digests[OUTPUTS])) / "validation.safetensors"
+        measured = _measured(source, parts, options, device)
     outcome: dict[str, Any] = {"split_digest": None if run.rows is None else parts.digest}
     fit = measured.autoencoder
     if fit is not None:

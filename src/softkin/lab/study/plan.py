@@ -47,7 +47,7 @@ class DistancesRun(Run):
     data: Mapping[str, str]
     """The data's source and digest"""
     digests: Mapping[str, str | None]
-    """The digests of the files that the options name"""
+    """The digests of the files that the options name; for "outputs" without a file, of the training that has them"""
     rows: Rows | None
     """The rows that are measured; None if names are enough"""
     named_by: Rows = field(metadata=FOLLOWS)
@@ -189,8 +189,8 @@ class Plan:
 
     # The three kinds
 
-    def distances(self, method: str, seed: int) -> Job:
-        """The class distances that a similarity method needs."""
+    def distances(self, method: str, seed: int, *, one_hot: Mapping[str, Any] | None = None) -> Job:
+        """The class distances that a similarity method needs; ``one_hot`` as for ``training``."""
         spec = self.spec
         source = self._methods[method].source
         assert source is not None
@@ -201,10 +201,15 @@ class Plan:
             digests["vectors"] = self._contents.get("vectors")
         if "aliases" in source.options:
             options["aliases"] = dict(spec.aliases)
+        needs: tuple[str, ...] = ()
+        if spec.learns_from_one_hot(method):
+            needs = (self.training(registry.ONE_HOT, {}, seed, recipe=one_hot).digest,)
+            digests["outputs"] = needs[0]
+        each_seed = source.uses_samples or bool(needs)
         rows = self._rows(seed) if source.uses_samples else None
-        where = self._rows(seed if source.uses_samples else spec.seeds[0])
-        title = f"{source.title} distances" + (f", seed {seed}" if source.uses_samples else "")
-        return Job(DistancesRun(source.name, options, self._data, digests, rows, where), title)
+        where = self._rows(seed if each_seed else spec.seeds[0])
+        title = f"{source.title} distances" + (f", seed {seed}" if each_seed else "")
+        return Job(DistancesRun(source.name, options, self._data, digests, rows, where), title, needs)
 
     def training(
         self,
@@ -252,16 +257,17 @@ class Plan:
         )
         needs: tuple[str, ...] = ()
         if self._methods[base].source is not None:
-            needs = (self.distances(base, seed).digest,)
-            if self._follows_one_hot(base, values):
+            needs = (self.distances(base, seed, one_hot=one_hot).digest,)
+            if values["beta"] == "auto" and registry.ONE_HOT in spec.bases():
                 needs += (self.training(registry.ONE_HOT, {}, seed, recipe=one_hot).digest,)
             run = dataclasses.replace(run, distances=needs[0], outputs=needs[1] if len(needs) > 1 else None)
         return Job(run, f"{described(base, values, recipe, self.recipe)}, seed {seed}", needs)
 
     def _follows_one_hot(self, base: str, values: Mapping[str, Value]) -> bool:
         """Whether a training is fitted to what the one-hot network of its seed confuses."""
-        similar = self._methods[base].source is not None
-        return similar and values["beta"] == "auto" and registry.ONE_HOT in self.spec.bases()
+        if self._methods[base].source is None or registry.ONE_HOT not in self.spec.bases():
+            return False
+        return values["beta"] == "auto" or self.spec.learns_from_one_hot(base)
 
     def result(self, method: str, seed: int, lookup: Lookup) -> Job:
         """The result of a method on a seed."""
@@ -441,7 +447,10 @@ class Plan:
         for seed in self.spec.seeds:
             for base in self.spec.bases():
                 if self._methods[base].source is not None:
-                    yield from _once(self.distances(base, seed), seen)
+                    learns = self.spec.learns_from_one_hot(base)
+                    recipe = self.recipe_of(registry.ONE_HOT, lookup) if learns else None
+                    if recipe is not None or not learns:
+                        yield from _once(self.distances(base, seed, one_hot=recipe), seen)
                 for tried in self._tried(base, lookup):
                     yield from _once(tried.job, seen)
                 for trial in self.search(base, seed, lookup).trials:

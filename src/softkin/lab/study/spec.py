@@ -24,6 +24,7 @@ MOST_SEED = 2**63 - 1  # the largest that torch's generators take
 TUNINGS = ("each seed", "first seed")
 TUNABLE = {"weight_decay": "weight decay", "lr": "learning rate", "epochs": "epochs"}
 """Fields of the recipe that a study can search for every trained method, with their names in words"""
+OUTPUTS = "outputs"  # the distance source, and its option
 OWN_FIELDS = ("alpha", "beta", "top_m", "mixing")
 """Parameters that are keys of a study themselves"""
 
@@ -157,6 +158,11 @@ class StudySpec:
         needed = [registry.parts(name)[0] for name in self.methods]
         ordered = [name for name in (registry.ONE_HOT,) if name in needed]
         return list(dict.fromkeys(ordered + needed))
+
+    def learns_from_one_hot(self, base: str) -> bool:
+        """Whether a method needs a network's outputs and has no file of them: then the one-hot network's are taken."""
+        source = registry.named(base).source
+        return source is not None and source.name == OUTPUTS and OUTPUTS not in self.sources
 
     @property
     def looks_up_words(self) -> bool:
