@@ -86,13 +86,14 @@ def test_one_score_for_each_sample_is_of_class_1(shape):
     odds = np.log(s) - np.log1p(-s)
     fitted, twin = (calibrators.PlattScaling().fit(z, y) for z in (odds.reshape(shape), np.stack([0 * odds, odds], 1)))
     answer = fitted.predict_proba(odds.reshape(shape))
-    assert answer.shape == (len(s), 2)
-    np.testing.assert_allclose(answer, twin.predict_proba(np.stack([0 * odds, odds], axis=1)))
+    assert answer.shape == odds.reshape(shape).shape  # of class 1, as the scores are
+    both = twin.predict_proba(np.stack([0 * odds, odds], axis=1))
+    np.testing.assert_allclose(answer.reshape(-1), both[:, 1])
     assert diagrams.reliability(s.reshape(shape), y) is not None
     assert (
         predictions.Predictions(torch.tensor(odds).reshape(shape), y.astype(bool)).known_labels.tolist() == y.tolist()
     )
-    with pytest.raises(ValueError, match="must be from 0 to 1, the probability of class 1"):
+    with pytest.raises(ValueError, match="must be from 0 to 1"):
         calibrators.TemperatureScaling().fit(2 * s.reshape(shape), y, from_probabilities=True)
 
 

@@ -7,7 +7,7 @@ from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, one_line, within
 from softkin.cli.inputs import add_input_arguments, reading_options
-from softkin.cli.printing import json_text, shown
+from softkin.cli.printing import json_text, wrote
 
 SUMMARY = "check that a model keeps its limits: a gate for continuous integration"
 DESCRIPTION = """\
@@ -19,6 +19,7 @@ A limit is METRIC=NUMBER: ece_hist=5% and ece_hist=0.05 are the same. Metrics ar
 names in JSON, such as accuracy, nll, brier, ece_hist (or ece), signed_gap (or gap) and aurc. The gap between confidence
 and accuracy is signed: --max gap=3% holds for both sides."""
 EXAMPLE = "softkin check examples/digits-test.npz --max ece=10% --max gap=8% --min accuracy=80%"
+MORE_EXAMPLES = ("softkin check examples/churn.csv --max ece=10%",)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -59,7 +60,7 @@ def check(arguments: argparse.Namespace) -> None:
     within(arguments.seed, "--seed", 0, MOST_SEED)
     if arguments.junit is not None and arguments.output is not None and arguments.junit == arguments.output:
         raise ValueError("--junit and --output must be two files.")
-    files.refuse_to_overwrite(arguments.output, arguments.junit, force=arguments.force)
+    files.guard(arguments.output, arguments.junit, force=arguments.force)
 
 
 def _limits(given: list[str], option: str) -> dict[str, str]:
@@ -100,5 +101,5 @@ def run(arguments: argparse.Namespace) -> int:
         if path is not None:
             files.write(path, content.encode())
             if not arguments.json:
-                print(f"Wrote {shown(str(path))}")
+                wrote(path)
     return 0 if result.passed else 1

@@ -13,7 +13,7 @@ from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.arguments import MOST_SEED, within
 from softkin.cli.inputs import add_input_arguments, reading_options
-from softkin.cli.printing import json_text, print_table, show, shown
+from softkin.cli.printing import json_text, print_table, shown, wrote
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,18 +30,25 @@ Measure calibration, accuracy and scores of predictions, with confidence interva
 are also compared, two by two.
 
 FILE is one of
-  .npz, .safetensors     arrays `logits` or `probs` (N, K), `labels` (N,); optional `class_names`, `sample_ids`
+  .csv, .tsv, .xlsx, .parquet, .feather
+                         a column for each class, named after it (cat, prob_cat, P(cat) …), or one score of a binary
+                         model, and labels as numbers or names; other columns are left out
+  .npz, .safetensors, .pt
+                         arrays `logits` or `probs` (N, K), `labels` (N,); optional `class_names`, `sample_ids`
   .npy                   logits.npy or probs.npy with labels.npy beside it, also x_logits.npy with x_labels.npy
-  .csv, .tsv, .parquet   a column for each class, named after it, and `labels` with class numbers or names;
-                         in .parquet also a column `logits` or `probs` of lists; optional `text`; .csv with , or ;
   .jsonl, .json          objects with `logits` or `probs`, a list or numbers by class name, and `label`; or with
                          `top_logprobs` of a language model: missing classes share the remaining probability
   -                      any of these on standard input
   a folder, or a pattern in quotes such as 'shards/*.parquet': all its files, as one set of samples
 Several FILEs are several models of the same samples; a pattern without quotes counts as several files.
-The output of Hugging Face's Trainer.predict (`predictions`, `label_ids`) is read in every format. Where no name says
-whether the numbers are logits or probabilities, add --logits or --probs; softkin never guesses it from the values."""
+Where the file does not say what its numbers or columns are, they are inferred and a note says how; docs/files.md has
+the list. A file with two readings is refused with the option for each."""
 EXAMPLE = "softkin evaluate examples/digits-test.npz --abstain 0.05"
+MORE_EXAMPLES = (
+    "softkin evaluate examples/churn.csv",
+    "softkin evaluate examples/tickets.csv --report tickets.html",
+    "softkin evaluate before.csv after.csv --json",
+)
 
 
 MOST_MODELS = 20  # on one page; equals report.models.MOST
@@ -57,24 +64,25 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file of labels, if FILE holds none: .npy, .npz, or .txt with one per line",
     )
-    command.add_argument("--n-bins", type=int, default=15, help="number of bins of the histograms (default: 15)")
-    command.add_argument("--group", metavar="NAME", help="column of groups of rows: measure each, and compare them")
-    command.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
-    command.add_argument(
+    numbers = command.add_argument_group("numbers")
+    numbers.add_argument("--n-bins", type=int, default=15, help="number of bins of the histograms (default: 15)")
+    numbers.add_argument("--group", metavar="NAME", help="column of groups of rows: measure each, and compare them")
+    numbers.add_argument("--confidence", type=float, default=0.95, help="level of the intervals (default: 0.95)")
+    numbers.add_argument(
         "--resamples",
         type=int,
         default=1000,
         help="resamples for the intervals (default: 1000); the comparisons of more than 5 models take more",
     )
-    command.add_argument("--kde-interval", action="store_true", help="add an interval for the output's KDE ECE (slow)")
-    command.add_argument(
+    numbers.add_argument("--kde-interval", action="store_true", help="add an interval for the output's KDE ECE (slow)")
+    numbers.add_argument(
         "--abstain", type=float, metavar="RATE", help="find the confidence above which the error rate is below RATE"
     )
-    command.add_argument(
+    numbers.add_argument(
         "--abstain-confidence", type=float, default=0.95, help="confidence of that guarantee (default: 0.95)"
     )
     choices.path(
-        command.add_argument(
+        numbers.add_argument(
             "--ood",
             action="append",
             default=[],
@@ -82,35 +90,34 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             help="predictions for out-of-distribution samples: measure how well scores detect them; may be repeated",
         )
     )
-    command.add_argument(
+    page = command.add_argument_group("the page")
+    page.add_argument(
         "--report",
         type=Path,
         metavar="PAGE.html",
         help="write an interactive page of one model, or of up to 20 compared",
     )
     choices.path(
-        command.add_argument("--images", metavar="SOURCE", help="images for the page: a folder, or a parquet file")
+        page.add_argument("--images", metavar="SOURCE", help="images for the page: a folder, or a parquet file")
     )
     choices.path(
-        command.add_argument(
+        page.add_argument(
             "--texts", metavar="FILE", help="texts for the page: .txt with one per line, or a table with a text column"
         )
     )
     choices.path(
-        command.add_argument("--distances", metavar="FILE", help="class distances for the page, saved by softkin")
+        page.add_argument("--distances", metavar="FILE", help="class distances for the page, saved by softkin")
     )
-    command.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
-    command.add_argument(
-        "--jobs", type=int, default=1, help="processes that read the files of a large set (default: 1)"
-    )
-    engine = command.add_argument("--engine", default="local")
+    numbers.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
+    large = command.add_argument_group("large sets of files")
+    large.add_argument("--jobs", type=int, default=1, help="processes that read the files of a large set (default: 1)")
+    engine = large.add_argument("--engine", default="local")
     choices.choose(engine, "local, or ray to read them on a cluster (default: local)", choices.engines)
-    command.add_argument(
-        "--address", help="address of the Ray cluster, such as ray://head:10001 (default: a local one)"
-    )
-    command.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    command.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
-    command.add_argument("--force", action="store_true", help="overwrite existing files")
+    large.add_argument("--address", help="address of the Ray cluster, such as ray://head:10001 (default: a local one)")
+    output = command.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    output.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to this file")
+    output.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -140,7 +147,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--output must be another file than {beside}, which --report writes beside its page.")
     if arguments.ood and len(arguments.files) > 1:
         raise ValueError(f"--ood needs a single FILE, got {len(arguments.files)}; run the command once for each.")
-    files.refuse_to_overwrite(arguments.output, arguments.report, beside, force=arguments.force)
+    files.guard(arguments.output, arguments.report, beside, force=arguments.force)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -185,7 +192,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _wrote(path: Path, arguments: argparse.Namespace) -> None:
     if not arguments.json:
-        print(f"Wrote {shown(str(path))}")
+        wrote(path)
 
 
 def _titles(files: list[str]) -> list[str]:
@@ -300,9 +307,6 @@ def _distances(path: str, predictions: "Predictions") -> "Tensor":
 
 
 def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: argparse.Namespace) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     from softkin.metrics.catalogue import METRICS
     from softkin.metrics.measurement import Measured
 
@@ -318,12 +322,8 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
         for doubt in data["verdict"]["doubts"]:
             print(f"Doubtful: {doubt}")
         print(f"{data['verdict']['headline']}. {data['verdict']['detail']}")
-        table = Table(box=None, pad_edge=False)
-        table.add_column("")
-        for heading in ("value", f"{level} interval", "if calibrated"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        rows, caveats = [], []
         absent: dict[str, list[str]] = {}
-        caveats = []
         for key, plain in data["metrics"].items():
             metric, measured = METRICS[key], Measured.from_dict(plain)
             if measured.absent is not None:
@@ -331,8 +331,8 @@ def _print(models: "list[Evaluated]", compared: "list[Compared]", arguments: arg
                 continue
             if measured.caveat is not None:
                 caveats.append(f"{metric.title}: {measured.caveat}.")
-            table.add_row(Text(metric.title), *_cells(measured, metric.percent))
-        show(table)
+            rows.append((metric.title, *_cells(measured, metric.percent)))
+        print_table(["", "value", f"{level} interval", "if calibrated"], rows, [3])
         if data["num_classes"] == 2 and data.get("kind") != "pairs":
             half = files.from_number(data["metrics"]["brier"]["value"]) / 2
             caveats.append(f"Brier score: scikit-learn's, of one class alone, is half of this, {half:.4f}.")
@@ -371,55 +371,47 @@ def _number(plain: "Plain", percent: bool) -> str:
     return (f"{100 * value:.2f} %" if percent else f"{value:.4f}").replace("-", "−")
 
 
-def _print_abstention(abstention: dict[str, Any]) -> None:
-    from rich.table import Table
+ABOVE = "confidence above"
 
+
+def _print_abstention(abstention: dict[str, Any]) -> None:
     print(f"\n{abstention['text']}")
     rules = abstention["candidates"]
-    table = Table(box=None, pad_edge=False)
-    for heading in ("confidence above", "answered", "wrong", "upper bound"):
-        table.add_column(heading, justify="right")
     wanted = [rules[place] for place in sorted({round(j * (len(rules) - 1) / 9) for j in range(10)})]
     chosen = abstention["chosen"]
     if chosen is not None and chosen not in wanted:
         wanted = sorted([*wanted, chosen], key=lambda rule: int(rule["answered"]))
+    rows = []
     for rule in wanted:
         numbers = [f"{100 * rule[part]:.2f} %" for part in ("coverage", "risk", "bound")]
         mark = "→ " if rule == chosen else ""
-        table.add_row(f"{mark}{rule['threshold']:.6f}", *numbers)
-    show(table)
+        rows.append((f"{mark}{rule['threshold']:.6f}".rjust(len(ABOVE)), *numbers))
+    print_table([ABOVE, "answered", "wrong", "upper bound"], rows, [])
 
 
 def _print_comparisons(compared: "list[Compared]", arguments: argparse.Namespace) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    """A table for each two models."""
+    from itertools import groupby
 
     from softkin.metrics.catalogue import METRICS
 
-    print("On the same samples, the first minus the second:")
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", "first", "second"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("difference", f"{100 * arguments.confidence:g} % interval", "p"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("better", overflow="fold")
-    for line in compared:
-        metric = METRICS[line["metric"]]
-        numbers = [_number(line[part], metric.percent) for part in ("difference", "low", "high")]
-        winner = "not significant"
-        if line["significant"]:
+    interval = f"{100 * arguments.confidence:g} % interval"
+    for (a, b), lines in groupby(sorted(compared, key=_pair), key=_pair):
+        print(f"On the same samples, {shown(a)} minus {shown(b)}:")
+        names = [shown(name) if len(name) <= 16 else place for name, place in ((a, "the first"), (b, "the second"))]
+        rows = []
+        for line in lines:
+            metric = METRICS[line["metric"]]
+            numbers = [_number(line[part], metric.percent) for part in ("difference", "low", "high")]
             first_is_better = (files.from_number(line["difference"]) > 0) == metric.larger_is_better
-            winner = shown(line["a"] if first_is_better else line["b"])
-        table.add_row(
-            Text(metric.title),
-            Text(shown(line["a"])),
-            Text(shown(line["b"])),
-            numbers[0],
-            f"{numbers[1]} to {numbers[2]}",
-            f"{line['p_value']:.3f}",
-            Text(winner),
-        )
-    show(table)
+            better = names[0 if first_is_better else 1] if line["significant"] else "not significant"
+            rows.append((metric.title, numbers[0], f"{numbers[1]} to {numbers[2]}", f"{line['p_value']:.3f}", better))
+        print_table(["", "difference", interval, "p", "better"], rows, [3])
+        print()
+
+
+def _pair(line: "Compared") -> tuple[str, str]:
+    return line["a"], line["b"]
 
 
 def _print_groups(data: "GroupsData") -> None:

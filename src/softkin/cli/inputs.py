@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softkin.cli import choices
+from softkin.cli.arguments import examples
 from softkin.predictions.formats import names as formats
 
 if TYPE_CHECKING:
@@ -14,41 +15,45 @@ if TYPE_CHECKING:
 
 
 def add_input_arguments(command: argparse.ArgumentParser, *, score: bool = True) -> None:
-    """Add the options that say what a file of predictions holds; ``score`` unless --score means something else."""
-    kind = command.add_mutually_exclusive_group()
+    """Add the options that say what a file of predictions holds; ``score`` unless --score means something else.
+
+    None is needed where the file is plain.
+    """
+    group = command.add_argument_group("what the file holds", "needed only where the file itself does not tell")
+    kind = group.add_mutually_exclusive_group()
     kind.add_argument("--logits", action="store_const", const="logits", dest="kind", help="read the numbers as logits")
     kind.add_argument(
         "--probs", action="store_const", const="probs", dest="kind", help="read the numbers as probabilities"
     )
-    command.add_argument(
+    group.add_argument(
         "--format",
         choices=formats(),
         help="format of the files, if their names do not end in it",
     )
-    command.add_argument("--label-column", metavar="NAME", help="column, array or key that holds the labels")
-    command.add_argument("--text-column", metavar="NAME", help="column or key that holds the texts")
-    command.add_argument(
+    group.add_argument("--label-column", metavar="NAME", help="column, array or key that holds the labels")
+    group.add_argument("--text-column", metavar="NAME", help="column or key that holds the texts")
+    group.add_argument(
         "--class-columns", default="", metavar="A,B,…", help="columns of scores (default: those that can be classes)"
     )
-    command.add_argument("--ignore-columns", default="", metavar="A,B,…", help="columns to leave out")
+    group.add_argument("--ignore-columns", default="", metavar="A,B,…", help="columns to leave out")
     choices.path(
-        command.add_argument(
+        group.add_argument(
             "--class-names", type=Path, metavar="FILE", help="text file of class names in order, one per line"
         )
     )
-    command.add_argument(
+    group.add_argument(
         "--positive-class", metavar="NAME", help="class to which the single score of each row of a binary model belongs"
     )
     if score:
-        command.add_argument(
+        group.add_argument(
             "--score",
             dest="score_column",
             metavar="NAME",
             help="column of confidences, for pairs of confidence and outcome",
         )
-    command.add_argument("--outcome", metavar="NAME", help="column that says whether each answer was right")
-    command.add_argument("--weight", metavar="NAME", help="column of the rows' weights")
-    command.add_argument(
+    group.add_argument("--outcome", metavar="NAME", help="column that says whether each answer was right")
+    group.add_argument("--weight", metavar="NAME", help="column of the rows' weights")
+    group.add_argument(
         "--renormalise",
         action="store_true",
         help="divide each row of probabilities by its sum, however far from 1 it is",
@@ -56,7 +61,7 @@ def add_input_arguments(command: argparse.ArgumentParser, *, score: bool = True)
 
 
 def add_actions(
-    command: argparse.ArgumentParser, examples: Mapping[str, str]
+    command: argparse.ArgumentParser, typed: Mapping[str, str]
 ) -> Callable[[str, str], argparse.ArgumentParser]:
     """A function that adds an action to the command, given its name and summary."""
     actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -66,7 +71,7 @@ def add_actions(
             name,
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=f"example:\n  {examples[name]}",
+            epilog=examples(typed[name]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 

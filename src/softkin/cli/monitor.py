@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from softkin._io import files
 from softkin.cli import choices
 from softkin.cli.inputs import add_input_arguments, reading_options
-from softkin.cli.printing import json_text, print_table, shown
+from softkin.cli.printing import json_text, print_table, shown, wrote
 
 if TYPE_CHECKING:
     from softkin.evaluation.monitoring import Log, Monitor, Window
@@ -27,6 +27,7 @@ whose claims are the winning scores. Rows count in the order of their times, els
 With --state FILE, the test is continued: only rows that were appended to LOG since the last run are counted, and one
 line is appended to FILE. Put the command into a scheduler, and let it mail you on exit code 3."""
 EXAMPLE = "softkin monitor examples/digits-test.npz --tolerance 10% --every 200"
+MORE_EXAMPLES = ("softkin monitor examples/churn.csv --tolerance 10%",)
 ALARM = 3
 
 
@@ -58,7 +59,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--confidence must be between 0 and 1, got {arguments.confidence:g}.")
     if arguments.every is not None:
         arguments.every = _every(arguments.every)
-    files.refuse_to_overwrite(arguments.output, force=arguments.force)
+    files.guard(arguments.output, force=arguments.force)
 
 
 def _share(text: str, option: str) -> float:
@@ -114,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         files.write(arguments.output, text.encode())
         if not arguments.json:
-            print(f"Wrote {shown(str(arguments.output))}")
+            wrote(arguments.output)
     return ALARM if monitor.alarm else 0
 
 

@@ -13,6 +13,7 @@ from softkin._core.names import did_you_mean
 from softkin._core.progress import track
 from softkin._io.files import from_number
 from softkin.calibrators import REGISTRY, Calibrator
+from softkin.calibrators.selection import BestFit, default_candidates, fit_best
 from softkin.evaluation import comparison, leaks
 from softkin.evaluation.results import Compared
 from softkin.metrics import catalogue
@@ -50,6 +51,17 @@ def fit(calibrator: Calibrator, predictions: Predictions, *, floor: float | None
         sample_weight=weights,
         sample_ids=leaks.row_keys(predictions),
         class_names=predictions.class_names,
+    )
+
+
+def best(predictions: Predictions, *, floor: float | None = None) -> BestFit:
+    """The choice by five-fold cross-fitting among the calibrators that search no penalty of their own."""
+    return fit_best(
+        predictions.scores,
+        predictions.known_labels,
+        default_candidates(),
+        from_probabilities=predictions.are_probabilities,
+        floor=floor,
     )
 
 

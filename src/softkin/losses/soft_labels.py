@@ -38,6 +38,10 @@ class ModelOutput(Protocol):
         """Logits (N, K)."""
 
 
+UNADJUSTED = 2000  # batches without a call of ``adjust``: some epochs of most data
+STAYS = 3  # epochs at 0 after which alpha="auto" says why
+
+
 class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
     """Cross-entropy towards the smooth label of each class: ``nn.CrossEntropyLoss`` with a row of Q for each class.
 
@@ -112,6 +116,9 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
             weight = w
         self.register_buffer("weight", weight)
         self._guards = GUARDS
+        self._steps: int | None = None if self._auto is None else 0
+        """Batches since alpha="auto" should have been adjusted; None once it was, or if α is fixed"""
+        self._zeros = 0
 
     def extra_repr(self) -> str:
         moving = "" if self._auto is None else f"alpha={self.alpha:.6g} (auto), "
@@ -145,7 +152,30 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
             validation_logits, validation_labels, num_classes=self.num_classes, ignore_index=self.ignore_index
         )
         self.set_alpha(self._auto.moved(self.alpha, gap))
+        self._steps = None
+        self._zeros = self._zeros + 1 if self.alpha == 0 else 0
+        if self._zeros == STAYS:
+            how = f"{-100 * gap:.1f} points less sure than it is right" if gap < 0 else "as sure as it is right"
+            warnings.warn(
+                f"alpha='auto' has stayed at 0 for {STAYS} epochs: on the validation rows the network is {how}, and "
+                "smoothing would make it less sure still. It trains on one-hot labels for now.",
+                stacklevel=2,
+            )
         return self.alpha
+
+    def _count_step(self) -> None:
+        """Warn once if alpha="auto" is never adjusted."""
+        assert self._steps is not None
+        self._steps += 1
+        if self._steps == UNADJUSTED:
+            self._steps = None
+            warnings.warn(
+                f"alpha='auto' is still {self.alpha:g}, where it began {UNADJUSTED:,} batches ago, because `adjust` "
+                "was never called: call loss_fn.adjust(validation_logits, validation_labels) once per epoch, or "
+                "give alpha "
+                "a number.",
+                stacklevel=3,
+            )
 
     def forward(
         self, logits: Tensor | ModelOutput, targets: Tensor, num_items_in_batch: Tensor | float | None = None
@@ -159,6 +189,8 @@ class SoftLabelCrossEntropy(SmoothLabels, nn.CrossEntropyLoss):
                 of a gradient accumulation is divided by the samples of all its batches, the gradients are those of
                 one large batch. Hugging Face's ``Trainer(compute_loss_func=loss_fn)`` passes it.
         """
+        if not torch.compiler.is_compiling() and self._steps is not None and self.training:
+            self._count_step()
         if not isinstance(logits, Tensor):
             logits = _logits_of(logits)
         if num_items_in_batch is not None and self.reduction != "mean":

@@ -82,7 +82,8 @@ class Predictions:
             logits = logits.to(torch.float32)
         ids = self.sample_ids
         names = self.class_names if self.class_names is not None else named or columns_of(self.logits)
-        if labels is not None and labels.ndim == 2:
+        labels = None if labels is None else checks.as_tensor(labels, "labels")
+        if labels is not None and labels.ndim == 2 and labels.shape[1] != 1:
             object.__setattr__(self, "votes", _shares(labels, logits.shape))
             labels = _shares(labels, logits.shape).argmax(dim=1)
         if labels is not None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from softkin import SoftkinError
+from softkin._core import checks
 from softkin._io.files import Assumption
 from softkin._io.roles import ScoreKind
 
@@ -57,7 +58,6 @@ INFERRED: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 """(what a file may be like, what is done, the option that overrules it): the table of docs/files.md"""
 TOLERANCE = 1e-3  # for the sum of a row, as in ``checks.probabilities``; half precision is allowed ten times as much
-MOST_ROUNDING = 0.1  # that the sum of a row may be off because its numbers were rounded
 
 
 def say(sentences: Iterable[str], stacklevel: int = 3) -> None:
@@ -117,20 +117,7 @@ def sums_to_one(values: Tensor) -> bool:
     if not values.numel() or not bool(torch.isfinite(values).all()) or float(values.min()) < 0:
         return False
     off = (values.double().sum(dim=1) - 1).abs().max()
-    return float(off) <= TOLERANCE or float(off) <= rounding(values)
-
-
-def rounding(values: Tensor) -> float:
-    """How far from 1 rows may sum because their numbers were rounded: half a unit of the last decimal for each class.
-
-    It is 0 for numbers that were not rounded to five decimals or fewer.
-    """
-    v = values.double()
-    for decimals in range(6):
-        scaled = v * 10**decimals
-        if float((scaled - scaled.round()).abs().max()) < 0.02:
-            return min(0.5 * v.shape[1] * 10.0**-decimals, MOST_ROUNDING) + 1e-6 if decimals else 0.0
-    return 0.0
+    return float(off) <= TOLERANCE or float(off) <= checks.rounding(values)
 
 
 def renormalised(p: Tensor, name: str, start: int) -> Tensor:
@@ -158,7 +145,7 @@ def unrounded(p: Tensor, name: str, start: int) -> tuple[Tensor, str | None]:
     if float(off[row]) <= TOLERANCE * (10 if half else 1):
         return p, None
     total = float(p[row].sum(dtype=torch.float64))
-    if float(off[row]) > rounding(p):
+    if float(off[row]) > checks.rounding(p):
         raise SoftkinError(
             f"{name}: `probabilities` must have rows that sum to 1, but row {start + row} sums to {total:g}; "
             "if that is meant, --renormalise divides each row by its sum; if they are logits, type --logits."

@@ -16,7 +16,7 @@ from softkin._io.roles import Role, ScoreKind
 from softkin._io.tables import Rows, Table
 from softkin.predictions import answers, harness, pairs
 from softkin.predictions.blocks import Beside, Block, PredictionFile
-from softkin.predictions.inference import MOST_ROUNDING, shown, sums_to_one
+from softkin.predictions.inference import shown, sums_to_one
 from softkin.predictions.request import Reading
 from softkin.predictions.two_classes import PAIRS, plain
 
@@ -375,7 +375,7 @@ def _run_of_one(head: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> li
     sums = torch.cat([torch.zeros(len(values), 1, dtype=torch.float64), values.cumsum(dim=1)], dim=1)
     for length in range(len(columns) - 1, 1, -1):
         off = (sums[:, length:] - sums[:, :-length] - 1).abs().amax(dim=0)
-        starts = [start for start in (off <= MOST_ROUNDING).nonzero().flatten().tolist()
+        starts = [start for start in (off <= checks.MOST_ROUNDING).nonzero().flatten().tolist()
                   if sums_to_one(values[:, start : start + length])]  # fmt: skip
         if starts:
             return list(columns[starts[0] : starts[0] + length]) if len(starts) == 1 else []
