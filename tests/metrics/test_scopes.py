@@ -6,6 +6,7 @@ import torch
 
 import metrics_twins as twins
 from softkin import metrics
+from softkin.predictions import Assumption
 
 ERRORS = [
     metrics.ece_hist,
@@ -71,8 +72,10 @@ def test_bad_input_gets_one_sentence(p, y, error, words):
 def test_rows_may_miss_1_by_rounding_only():
     p = torch.tensor([[0.9, 0.1005], [0.5, 0.5]])
     metrics.ece_hist(p, [0, 1])
-    with pytest.raises(ValueError, match="row 0 sums to 1.01"):
+    with pytest.warns(Assumption, match="were rounded: .* row 0, which sums to 1.01"):
         metrics.ece_hist(torch.tensor([[0.9, 0.11], [0.5, 0.5]]), [0, 1])
+    with pytest.raises(ValueError, match="row 0 sums to 1.0123"):
+        metrics.ece_hist(torch.tensor([[0.912345, 0.1], [0.5, 0.5]]), [0, 1])
 
 
 # Claims of every shape, against sums over claims one by one
@@ -210,6 +213,16 @@ def test_several_labels_are_claims_each_for_itself():
     assert metrics.signed_gap(s, o) == pytest.approx((s - o).mean(), abs=1e-12)
     with pytest.raises(ValueError, match="no label of several wins"):
         metrics.accuracy(s, o)
+
+
+def test_rounded_rows_with_votes_are_no_labels_each_for_itself():
+    rng, p, votes = soft_case(18)
+    rounded = p.round(2)
+    with pytest.warns(Assumption, match="were rounded"):
+        assert metrics.nll(rounded.clip(0.01), votes) == pytest.approx(metrics.nll(p, votes), rel=0.05)
+    scores = rng.random((20, 4))
+    with pytest.raises(ValueError, match="every row of `labels` has one class, but rows of `probabilities` do not sum"):
+        metrics.ece_hist(scores, np.eye(4)[rng.integers(0, 4, 20)])
 
 
 def test_pixels_are_rows():
