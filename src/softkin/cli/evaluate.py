@@ -76,6 +76,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         default=1000,
         help="resamples for the intervals (default: 1000); the comparisons of more than 5 models take more",
     )
+    numbers.add_argument(
+        "--ordered",
+        action="store_true",
+        help="the classes are ordered as given (ratings, grades): add the ranked probability score",
+    )
     numbers.add_argument("--kde-interval", action="store_true", help="add an interval for the output's KDE ECE (slow)")
     numbers.add_argument(
         "--abstain", type=float, metavar="RATE", help="find the confidence above which the error rate is below RATE"
@@ -160,7 +165,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     gc.freeze()
     gc.enable()
-    settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed")}
+    settings = {name: getattr(arguments, name) for name in ("n_bins", "confidence", "resamples", "seed", "ordered")}
     models = []
     for path, title in zip(arguments.files, _titles(arguments.files), strict=True):
         model = evaluation.evaluate_file(

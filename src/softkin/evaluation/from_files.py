@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ROWS = 50_000  # more rows are not kept: resampling them would take longer than reading them
 SCORES = 2**24
+SHOWN = 10  # classes whose order is said in full
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ def evaluate_file(
     else:
         files = sets.opened(paths, reading)
     inference.say(sets.joined(files, str(path)).assumed)
+    if chosen.ordered:
+        inference.say([_order(files[0])])
     rows = [file.num_rows for file in files]
     if None not in rows:
         kept = streams.readers(files[0].claimed_classes, chosen).values()
@@ -108,6 +111,24 @@ def evaluate_file(
     if predictions.groups is not None:
         data["groups"] = groups.evaluated(predictions, reading.group or "group", chosen)
     return Evaluated(title, data, predictions, files[0].notes, answers)
+
+
+def _order(file: PredictionFile) -> str:
+    """The sentence about the order of the classes, which is that of the file."""
+    if file.are_pairs:
+        raise SoftkinError(f"{file.name} holds pairs of a confidence and an outcome, which have no ordered classes.")
+    names = file.class_names or [str(k) for k in range(file.num_classes)]
+    try:
+        values = [float(name) for name in names]
+    except ValueError:
+        values = []
+    if values not in (sorted(values), sorted(values, reverse=True)):
+        raise SoftkinError(
+            f"{file.name}: the classes must be in their order for --ordered, but are {', '.join(names[:5])} …; list "
+            "them in order with --class-columns."
+        )
+    shown = names if len(names) <= SHOWN else [*names[:2], "…", *names[-2:]]
+    return f"{file.name}: the classes are taken to be ordered as they are given: {' < '.join(shown)}."
 
 
 def _fits(files: Sequence[PredictionFile]) -> bool:
@@ -182,7 +203,7 @@ def _merged(total: streams.Stream | None, current: tuple[int, streams.Stream] | 
 def _of_stream(stream: streams.Stream, title: str, files: Sequence[PredictionFile]) -> Evaluated:
     known = None if stream.ids is None else f"{stream.ids:016x}"
     data, made, truth, answers = stream.finish(title, files[0].class_names)
-    compared = {metric.key for metric in catalogue.shown("compare")}
+    compared = {metric.key for metric in catalogue.shown("compare", ordered=True)}
     statistics = {
         key: statistic for key, statistic in made.items() if key in compared and statistic.no_resampling is None
     }

@@ -86,7 +86,8 @@ def evaluated(predictions: Predictions, column: str, settings: Settings, *, risk
     claims = predictions.claims
     every = _simultaneous(settings, len(names))
     parts = [claims.take((member == place).nonzero()[:, 0]) for place in range(len(names))]
-    metrics = [metric for metric in catalogue.shown("evaluate", claims.num_classes) if not metric.slow]
+    shown = catalogue.shown("evaluate", claims.num_classes, ordered=settings.ordered)
+    metrics = [metric for metric in shown if not metric.slow]
     made = [measurement.statistics(part, metrics, every) for part in parts]
     measured = [measurement.measured(each, every) for each in made]
     return {

@@ -36,6 +36,8 @@ class SettingsData(TypedDict):
     seed: int
     draws: int
     slow: bool
+    ordered: bool
+    """Whether the classes were stated to be ordered as they are given"""
     resampled: str
     """What was resampled: rows, or groups of rows"""
 
