@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from softkin import SoftkinError
 from softkin._core import checks
 from softkin._core.workers import ENGINES
-from softkin.evaluation import comparison, groups, in_memory, shards, streams
+from softkin.evaluation import comparison, groups, in_memory, many_labels, shards, streams
 from softkin.evaluation.results import Compared, Evaluation
 from softkin.metrics import catalogue
 from softkin.metrics.measurement import Settings
@@ -54,6 +54,7 @@ def evaluate_file(
     engine: Literal["local", "ray"] = "local",
     address: str | None = None,
     kde_interval: bool = False,
+    multi_label: bool = False,
     **options: Any,
 ) -> Evaluated:
     """Read a file, or several as one set, and measure it, in one pass and in bounded memory.
@@ -70,6 +71,7 @@ def evaluate_file(
         engine: "ray" runs the workers on a Ray cluster, whose nodes must see the files under the same paths.
         address: The cluster's address; by default a cluster that is connected, or a new one on this machine.
         kde_interval: Also compute the interval of the KDE ECE of the output, as for ``evaluate``.
+        multi_label: Whether the file, an .npz, holds (N, L) zeros and ones as labels, each a yes or no of its own.
         options: Options of ``predictions.Reading`` (``kind``, ``labels``, ``label_column`` …) and of ``evaluate``.
     """
     checks.count(jobs, "jobs")
@@ -77,6 +79,12 @@ def evaluate_file(
     of_reading = {field.name for field in fields(Reading)}
     reading = Reading(**{key: value for key, value in options.items() if key in of_reading})
     chosen = Settings(slow=kde_interval, **{key: value for key, value in options.items() if key not in of_reading})
+    if multi_label:
+        claims, label_names = many_labels.read(path, reading)
+        title = name or Path(path).name
+        every = claims.pool("prediction")
+        data = many_labels.evaluated(claims, label_names, title, chosen)
+        return Evaluated(title, data, None, {}, (every.scores, every.is_hit.reshape(-1) > 0.5))
     paths = sets.expand(path)
     if paths is None:
         files = [open_as(path, reading)]
