@@ -176,10 +176,8 @@ def built(place: str, num_methods: int, seeds: int, rows: int, classes: int) -> 
     tabulation.build(wanted, results)
     seconds = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    busy = time.process_time()
-    print(
-        f"{num_methods} methods × {seeds} seeds × {rows:,} rows × {classes} classes: {seconds:.1f} s, {peak:.2f} GiB; {busy:.0f} s of processor time"
-    )
+    busy, size = time.process_time(), f"{num_methods} methods × {seeds} seeds × {rows:,} rows × {classes} classes"
+    print(f"{size}: {seconds:.1f} s, {peak:.2f} GiB; {busy:.0f} s of processor time")
 
 
 def _methods(count: int) -> list[str]:

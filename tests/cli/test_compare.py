@@ -16,6 +16,10 @@ from study_parts import without_pictures  # noqa: F401  a fixture
 pytestmark = pytest.mark.slow
 
 SMALL = [
+    "--data",
+    "digits",
+    "--tune",
+    "none",
     "--max-per-class",
     "3",
     "--validation",
@@ -100,6 +104,8 @@ def test_options_describe_a_study():
         ],
     )
     assert spec == study.StudySpec(
+        data="cifar100-features",
+        tune=("weight-decay",),
         model="mlp",
         methods=("one-hot", "ts", "we"),
         alpha=(0.05,),
@@ -125,8 +131,17 @@ def test_a_file_and_options_over_it(tmp_path):
     assert spec.recipe == {"name": "small", "lr": 0.01, "epochs": 3}
 
 
-def test_the_defaults_are_the_papers_ten_columns_and_each_network_with_temperature_scaling():
+def test_the_defaults_are_few_columns_of_the_shipped_features():
     kept = study.perform.resolve(parsed())
+    assert kept.spec.methods == ("one-hot", "ts", "uniform", "uniform+ts", "mixup", "mixup+ts", "we", "we+ts")
+    assert kept.spec.data == "cifar100-features"
+    assert kept.data["rows"] == "10,000 training, 5,000 validation, 5,000 test rows"
+    assert kept.data["classes"] == 100
+    assert (len(kept.spec.seeds), kept.spec.model, kept.spec.tune) == (5, "mlp", ("weight_decay",))
+
+
+def test_digits_have_the_papers_ten_columns_and_each_network_with_temperature_scaling():
+    kept = study.perform.resolve(parsed("--data", "digits"))
     one_hot, trained = ("one-hot", "ts", "dir-odir", "ets"), ("uniform", "mixup", "l1", "l2", "ae", "we")
     assert set(kept.spec.methods) == {*one_hot, *trained, *(f"{name}+ts" for name in trained)}
     assert len(kept.spec.seeds) == 5
@@ -209,10 +224,10 @@ def wide_table(methods=("one-hot", "WE+Dir-ODIR", "uniform")):
     ("width", "gone"),
     [
         (300, ["KDE P", "KDE O"]),
-        (120, ["KDE P", "KDE O", "AUROC uniform"]),
+        (120, ["KDE P", "KDE O", "AUROC gaussian"]),
         (85, ["KDE P", "KDE O", "AUROC uniform", "FPR@95 uniform", "AUROC gaussian", "FPR@95 gaussian"]),
         (70, ["AURC"]),
-        (40, ["NLL", "Hist O", "KDE P"]),
+        (40, ["Hist P", "Hist O", "KDE P"]),
     ],
 )
 def test_the_table_fits_the_terminal(width, gone, monkeypatch, capsys):

@@ -174,7 +174,7 @@ def test_train_and_compare_take_files_and_trees(capsys, tmp_path):
     assert code != 0
     assert "must be left out" in errors
     code, output, errors = run(
-        capsys, "compare", *few, "--validation", 100, "--test", 100, "--methods", "one-hot,tree,file", "--seeds", 1,
+        capsys, "compare", "--data", "digits", "--tune", "none", *few, "--validation", 100, "--test", 100, "--methods", "one-hot,tree,file", "--seeds", 1,
         "--tree", tmp_path / "t.json", "--matrix", tmp_path / "s.safetensors", "--output", tmp_path / "study", "--json", "--workers", 1,
     )  # fmt: skip
     assert code == 0, errors

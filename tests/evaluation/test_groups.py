@@ -48,6 +48,10 @@ def test_groups_have_the_numbers_of_their_rows():
     assert data["worst"]["ece_hist"] == "b"
     assert data["differ"]["signed_gap"] < 0.01
     assert "ece_hist" not in data["differ"]
+    again = evaluation.evaluate_groups(Predictions(read.logits, read.labels, are_pairs=True), member, resamples=200)
+    assert again["differ"] == pytest.approx(data["differ"])
+    with pytest.raises(ValueError, match="the predictions have none"):
+        evaluation.evaluate_groups(Predictions(read.logits, read.labels))
 
 
 def test_the_test_is_cochrans():

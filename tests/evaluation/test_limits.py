@@ -138,3 +138,13 @@ def test_hostile_names_stay_text(tmp_path):
     checked = softkin.check(replace(loaded, name='<b>"\x1b[31m&'), max={"ece": "1%"})
     root = ET.fromstring(checked.to_junit())
     assert root[0][0].get("classname") == '<b>"�[31m&'
+
+
+def test_limits_of_pairs():
+    rng = np.random.default_rng(0)
+    s = rng.random(500)
+    right = rng.random(500) < s
+    read = predictions.Predictions.from_probabilities(np.stack([1 - s, s], 1), right.astype(int), are_pairs=True)
+    for checked in (softkin.check(read, max={"ece_hist": 0.2}), softkin.check(s, right, max={"ece_hist": 0.2})):
+        assert checked.passed
+        assert checked.outcomes[0].measured.value == pytest.approx(metrics.ece_hist(s, right))

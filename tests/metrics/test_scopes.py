@@ -298,3 +298,30 @@ def test_what_has_no_weights_is_said():
     w = np.arange(50)
     severity = metrics.mistake_severity(p, y, 1 - np.eye(5), sample_weight=w)
     assert severity == pytest.approx(1)
+
+
+@pytest.mark.slow
+def test_intervals_of_weights_and_votes_hold_the_truth():
+    """100 draws each: 400 pairs weighted to uniform confidences, and 300 rows with five votes."""
+    rng = np.random.default_rng(15)
+    grid = np.linspace(0, 1, 100_001)
+    off = grid - grid**1.3
+    pieces = [off[(grid > m / 15) & (grid <= (m + 1) / 15)].mean() for m in range(15)]
+    p = rng.dirichlet(np.ones(4), 200_000)
+    q = p**0.6 / (p**0.6).sum(1, keepdims=True)
+    rows, top = np.arange(len(p)), p.argmax(1)
+    truths = {"gap": off.mean(), "ece": np.abs(pieces).mean(), "votes": (p[rows, top] - q[rows, top]).mean()}
+    held = dict.fromkeys(truths, 0)
+    for _ in range(100):
+        s = rng.beta(2, 1, 400)
+        pairs = s, rng.random(400) < s**1.3
+        few = rng.dirichlet(np.ones(4), 300)
+        votes = np.array([rng.multinomial(5, row) for row in few**0.6 / (few**0.6).sum(1, keepdims=True)])
+        found = {
+            "gap": metrics.signed_gap(*pairs, sample_weight=1 / s, confidence=0.95),
+            "ece": metrics.ece_hist(*pairs, sample_weight=1 / s, confidence=0.95, resamples=200),
+            "votes": metrics.ece_hist(few, votes, confidence=0.95, resamples=200),
+        }
+        for name, interval in found.items():
+            held[name] += interval.low <= truths[name] <= interval.high
+    assert min(held.values()) >= 87, held

@@ -166,6 +166,8 @@ def test_a_distance_is_one_function(toy_distance, capsys, tmp_path):
         capsys,
         "compare",
         *small,
+        "--data",
+        "digits",
         "--methods",
         "sp",
         "--seeds",
@@ -200,7 +202,22 @@ def test_a_calibrator_and_a_distance_are_columns_of_compare(
     tmp_path,
     without_pictures,  # noqa: F811
 ):
-    small = ("--max-per-class", 3, "--validation", 60, "--test", 80, "--model", "mlp(hidden=16)", "--epochs", 3)
+    small = (
+        "--data",
+        "digits",
+        "--tune",
+        "none",
+        "--max-per-class",
+        3,
+        "--validation",
+        60,
+        "--test",
+        80,
+        "--model",
+        "mlp(hidden=16)",
+        "--epochs",
+        3,
+    )
     arguments = (*small, "--methods", "one-hot,hw,sp,spelling+halfway", "--seeds", 1, "--alpha", 0.1, "--beta", 1)
     code, _, errors = command_line.run(
         capsys, "compare", *arguments, "--workers", 1, "--output", tmp_path / "s", "--json"
@@ -255,7 +272,18 @@ def test_a_training_method_is_one_declaration_and_one_loss(toy_training, capsys,
 
     importlib.reload(train)  # its description lists the methods that are known when the command line is built
     assert "entropy" in train.DESCRIPTION
-    small = ("--max-per-class", 3, "--validation", 60, "--test", 80, "--model", "mlp(hidden=16)", "--epochs", 3)
+    small = (
+        "--max-per-class",
+        3,
+        "--validation",
+        60,
+        "--test",
+        80,
+        "--model",
+        "mlp(hidden=16)",
+        "--epochs",
+        3,
+    )
     code, output, errors = command_line.run(capsys, "train", "digits", *small, "--method", "entropy", "--device", "cpu")
     assert (code, errors) == (0, "")
     assert "target: one-hot labels, less 0.2·entropy" in output
@@ -263,7 +291,23 @@ def test_a_training_method_is_one_declaration_and_one_loss(toy_training, capsys,
     assert code == 2
     assert "did you mean 'entropy'?" in errors
     names = "one-hot,confidence-penalty,entropy+ts"
-    arguments = (*small, "--methods", names, "--seeds", 1, "--beta", "1,2", "--workers", 1, "--output", tmp_path / "s")
+    arguments = (
+        "--data",
+        "digits",
+        "--tune",
+        "none",
+        *small,
+        "--methods",
+        names,
+        "--seeds",
+        1,
+        "--beta",
+        "1,2",
+        "--workers",
+        1,
+        "--output",
+        tmp_path / "s",
+    )
     code, output, _ = command_line.run(capsys, "compare", *arguments)
     assert code == 0
     assert "Entropy+TS" in output

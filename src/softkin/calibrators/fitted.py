@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from softkin import SoftkinError, __version__
-from softkin._core import checks, notebooks
+from softkin._core import checks, notebooks, threads
 from softkin._core.checks import Array
 from softkin._core.names import Registry, did_you_mean
 from softkin._io import bundles, files
@@ -150,8 +150,9 @@ class Fitted(ABC, Generic[R]):
         self.__dict__.pop("num_samples_", None)  # a failed refit must not leave half of the old fit
         self.num_classes_, self.fitted_from_ = num_classes, source
         self.class_names_, self.sample_digests_ = names, ids
-        end = self.fit_rows(rows, y) if weights is None else self.fit_rows(rows, y, weights)  # type: ignore[call-arg]
-        self.conclude(rows, y, end, *(() if weights is None else (weights,)))
+        with threads.for_work(num_samples * num_classes):
+            end = self.fit_rows(rows, y) if weights is None else self.fit_rows(rows, y, weights)  # type: ignore[call-arg]
+            self.conclude(rows, y, end, *(() if weights is None else (weights,)))
         self.num_samples_ = num_samples
         return self
 

@@ -30,8 +30,9 @@ def calibrators() -> list[str]:
 def data_sets() -> list[str]:
     """Data sets that have a name."""
     from softkin.lab import data
+    from softkin.lab.data import npz
 
-    return ["digits", *data.names()]
+    return [*npz.SHIPPED, *data.names()]
 
 
 def decision_scores() -> list[str]:

@@ -21,6 +21,8 @@ CALLED_LOGITS = (
 
 def of_predictions(predictions: Predictions, winning: Tensor) -> list[str]:
     """The doubts about predictions in memory, whose winning scores are known."""
+    if predictions.are_pairs:  # which have no classes to mix up
+        return []
     answers = scopes.winners(predictions.probabilities)
     found = doubts(predictions.known_labels, answers, winning, predictions.num_classes, predictions.class_names)
     if predictions.exact_probabilities is None and _are_probabilities(predictions.logits):

@@ -27,6 +27,44 @@ RISK = 0.1  # the error rate that the threshold of each group keeps
 ONE_ERROR = 0.6826894921370859  # the level of an interval of one standard error to either side
 
 
+def evaluate_groups(
+    predictions: Predictions,
+    groups: Sequence[str] | None = None,
+    *,
+    n_bins: int = 15,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    risk: float = RISK,
+) -> GroupsData:
+    """Every metric of every group of rows, the worst group of each metric, and whether groups differ.
+
+    Args:
+        predictions: Predictions with labels.
+        groups: (N,) the group of each row; by default the ``groups`` of the predictions.
+        n_bins: The number of bins of each histogram.
+        confidence: The level at which all intervals of a metric hold together.
+        resamples: The number of resamples for an interval, at least; many groups take more.
+        seed: The seed of the resampling.
+        risk: The error rate that the threshold on each group's confidence keeps.
+
+    Returns:
+        Plain data: ``groups``, each with ``metrics`` as from ``evaluate`` and a ``threshold``; ``worst``, the group
+        with the worst value, and ``differ``, the p-value of Cochran's test, by metric.
+
+    Example:
+        >>> p = torch.tensor([[0.1, 0.9], [0.3, 0.7]]).repeat(50, 1)
+        >>> rows = Predictions.from_probabilities(p, torch.arange(100) % 3 % 2, groups=["a", "b"] * 50)
+        >>> evaluate_groups(rows, resamples=100)["worst"]["signed_gap"]
+        'a'
+    """
+    if groups is not None:
+        predictions = replace(predictions, groups=list(groups))
+    if predictions.groups is None:
+        raise ValueError("`groups` must name the group of each row, and the predictions have none.")
+    return evaluated(predictions, "group", Settings(n_bins, confidence, resamples, seed), risk=risk)
+
+
 def evaluated(predictions: Predictions, column: str, settings: Settings, *, risk: float = RISK) -> GroupsData:
     """Every metric of every group of rows, with simultaneous intervals.
 

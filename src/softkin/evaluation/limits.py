@@ -227,11 +227,12 @@ def _of_arrays(
 ) -> tuple[str, int, dict[str, Measured]]:
     name = "predictions"
     if isinstance(predictions, Predictions):
-        name, labels = predictions.name or name, predictions.known_labels if labels is None else labels
-        predictions = predictions.probabilities
-    if labels is None:
+        name = predictions.name or name
+        claims = predictions.claims if labels is None else Claims.of(predictions.probabilities, labels)
+    elif labels is None:
         raise ValueError("`labels` must be given with probabilities.")
-    claims = Claims.of(predictions, labels)
+    else:
+        claims = Claims.of(predictions, labels)
     keys = dict.fromkeys(limit.metric.key for limit in limits)
     return name, claims.num_samples, measurement.measure(claims, keys, settings)
 

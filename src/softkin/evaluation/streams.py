@@ -304,7 +304,9 @@ class Stream:
         made, absent = self._statistics(winners, right, rows)
         measured = measurement.measured(made, settings)
         measured |= {key: measurement.absent(reason) for key, reason in absent.items()}
-        found = doubts.doubts(rows["labels"], rows["answers"], winning, self.num_classes, class_names)
+        found = []
+        if self.num_classes > 1:
+            found = doubts.doubts(rows["labels"], rows["answers"], winning, self.num_classes, class_names)
         words = described(winners, measured, settings, found)
         data: Evaluation = {
             "name": name,

@@ -20,6 +20,7 @@ To add a metric of your own to ``softkin evaluate``, to studies and to the page,
 """
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
@@ -27,6 +28,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypedDict, ov
 
 from torch import Tensor
 
+from softkin._core import threads
 from softkin._core.checks import Array
 from softkin._core.names import Registry, did_you_mean
 from softkin.metrics.resampling import answer
@@ -213,12 +215,13 @@ def metric(*, shown: Iterable[Place] = (), aliases: Iterable[str] = (), **about:
             options = dict(kwargs)
             of_rows = {name: options.pop(name, default) for name, default in OF_ROWS.items()}
             confidence, resamples, seed = (options.pop(name, default) for name, default in SURENESS.items())
-            claims = Claims.of(probabilities, labels, **of_rows)
-            try:
-                statistic = statistic_of(make, claims, *args, **options)
-            except NoMeaning as reason:
-                raise ValueError(f"`{make.__name__}` has no meaning here: {reason}") from None
-            return answer(statistic, confidence, resamples, seed)
+            with threads.for_work(_size(probabilities)):
+                claims = Claims.of(probabilities, labels, **of_rows)
+                try:
+                    statistic = statistic_of(make, claims, *args, **options)
+                except NoMeaning as reason:
+                    raise ValueError(f"`{make.__name__}` has no meaning here: {reason}") from None
+                return answer(statistic, confidence, resamples, seed)
 
         measured.__signature__ = _public_signature(make)  # type: ignore[attr-defined]
         key = make.__name__
@@ -227,6 +230,12 @@ def metric(*, shown: Iterable[Place] = (), aliases: Iterable[str] = (), **about:
         return measured
 
     return declared
+
+
+def _size(values: Any) -> int:
+    """How many numbers an array holds; a list counts as few."""
+    shape = getattr(values, "shape", ())
+    return math.prod(shape) if isinstance(shape, tuple) else 0
 
 
 def _public_signature(make: Callable[..., Statistic]) -> inspect.Signature:

@@ -9,16 +9,14 @@ One seed determines all draws, and none depends on which other metrics are measu
 """
 
 import math
-import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Required, Self, TypedDict
 
 import torch
 
-from softkin._core import checks
+from softkin._core import checks, threads
 from softkin._io.files import Plain, from_number, number
 from softkin.metrics import catalogue, resampling
 from softkin.metrics.catalogue import METRICS, Metric
@@ -243,26 +241,6 @@ def _with_intervals(made: Mapping[str, Statistic], settings: Settings) -> dict[s
     def of_part(keys: list[str]) -> list[Drawn]:
         return resampling.intervals([made[key] for key in keys], settings.level, settings.resamples, settings.seed)
 
-    with halved_threads(), ThreadPoolExecutor(len(parts)) as pool:
+    with threads.halved(), ThreadPoolExecutor(len(parts)) as pool:
         results = list(pool.map(of_part, parts))
     return {key: ends for keys, own in zip(parts, results, strict=True) for key, ends in zip(keys, own, strict=True)}
-
-
-_lock, _blocks = threading.Lock(), [0, 0]  # the number of open blocks, and torch's thread count before
-
-
-@contextmanager
-def halved_threads() -> Iterator[None]:
-    """Halve torch's thread count inside the block, once, however many such blocks are open."""
-    with _lock:
-        if _blocks[0] == 0:
-            _blocks[1] = torch.get_num_threads()
-            torch.set_num_threads(max(1, _blocks[1] // 2))
-        _blocks[0] += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _blocks[0] -= 1
-            if _blocks[0] == 0:
-                torch.set_num_threads(_blocks[1])

@@ -18,6 +18,7 @@ interface ModelPage {
   bins: number[];
   metrics: MetricData[];
   are_probabilities: boolean;
+  pairs: boolean;
   class_sizes: number[];
   level: number;
   quantile: number;
@@ -440,6 +441,7 @@ interface PageData {
   bins: number[];
   metrics: MetricData[];
   are_probabilities: boolean;
+  pairs: any;
   class_sizes: number[];
   level: number;
   quantile: number;
@@ -466,7 +468,6 @@ interface PageData {
   ood: UnknownOfMethods[] | null;
   histories: History[] | null;
   verdicts: Record<string, Verdict> | null;
-  pairs: Compared[] | null;
   classes: ClassesOfModels | null;
   agreement: Agreement | null;
   merges: any[];

@@ -15,6 +15,8 @@ COMMAND = [
     "compare",
     "--data",
     "digits",
+    "--tune",
+    "none",
     "--max-per-class",
     "50",
     "--epochs",

@@ -16,7 +16,8 @@ class Done(dict):
     """Records by digest, as if runs had finished."""
 
     def finish(self, plan, base, values, seed, *, epochs=None, nll=1.0, accuracy=0.9, output=0.1):
-        job = plan.training(base, values, seed, epochs=epochs)
+        recipe = None if epochs is None else shortened(plan.recipe, epochs)
+        job = plan.training(base, values, seed, recipe=recipe)
         measured = {"nll": nll, "accuracy": accuracy, "ece_hist_output": output}
         self[job.digest] = {"metrics": {key: {"value": value} for key, value in measured.items()}}
         return job
@@ -195,3 +196,112 @@ def test_a_beta_by_itself_waits_for_what_one_hot_training_confuses():
     assert alone.run.outputs is None  # nobody trains it: β is what names alone have
     fixed = plan.training("we", {"alpha": "auto", "beta": 2.0}, 0)
     assert fixed.run.outputs is None
+
+
+def tuned_by(plan, loss, most=40):
+    """The plan with every ready trial done; ``loss`` gives the refined NLL of a training run."""
+    done, trained = {}, []
+    for _ in range(most):
+        due = [job for job in plan.jobs(done.get) if job.kind == "training" and job.digest not in done]
+        if not due:
+            return done, trained
+        for job in due:
+            done[job.digest] = {"metrics": {"nll": {"value": 1.0}}, "refined_nll": loss(job.run)}
+            trained.append(job.run)
+    raise AssertionError("the search does not end")
+
+
+RECIPE = {"epochs": 8, "milestones": [4], "warmup_epochs": 0, "weight_decay": 5e-4, "lr": 0.05}
+
+
+def test_every_trained_method_searches_the_recipe_alike():
+    plan = plan_of(methods=("one-hot", "ts", "uniform", "l1"), beta=2.0, recipe=RECIPE, tune=["weight-decay"])
+    done, trained = tuned_by(plan, lambda run: abs(run.recipe.weight_decay - 5e-4))
+    for base in ("one-hot", "uniform", "l1"):
+        first = [run.recipe.weight_decay for run in trained if run.method == base and run.seed == 0]
+        assert sorted(first) == pytest.approx([5e-4 / 3, 5e-4, 1.5e-3], rel=1e-4)
+        assert [run.recipe.weight_decay for run in trained if run.method == base and run.seed == 1] == [5e-4]
+        assert plan.tuning(base, done.get).recipe["weight_decay"] == 5e-4
+    assert plan.result("ts", 1, done.get).run.choice.tuning is plan.tuning("one-hot", done.get)
+
+
+def test_a_best_value_at_the_end_of_the_grid_extends_it():
+    plan = plan_of(methods=("one-hot", "uniform"), recipe=RECIPE, tune=["weight-decay"])
+    wanted = {"one-hot": 5e-4 * 27, "uniform": 5e-4}
+    done, trained = tuned_by(plan, lambda run: abs(run.recipe.weight_decay - wanted[run.method]))
+    assert plan.tuning("one-hot", done.get).recipe["weight_decay"] == pytest.approx(5e-4 * 27)
+    assert len(plan.tuning("one-hot", done.get).trials) == 6  # until 81 times is worse than 27 times
+    assert len(plan.tuning("uniform", done.get).trials) == 3
+    assert sorted(run.recipe.weight_decay for run in trained if run.seed == 1 and run.method == "one-hot") == [0.0135]
+    _, trained = tuned_by(
+        plan_of(methods=("one-hot",), recipe=RECIPE, tune=["weight-decay"]), lambda run: -run.recipe.weight_decay
+    )
+    assert max(run.recipe.weight_decay for run in trained) == pytest.approx(5e-4 * 3**5)  # an end has an end
+
+
+def test_several_fields_are_searched_one_after_the_other():
+    plan = plan_of(methods=("one-hot",), recipe=RECIPE, tune=["weight-decay", "lr", "epochs"])
+    done, trained = tuned_by(
+        plan, lambda run: run.recipe.weight_decay + abs(run.recipe.lr - 0.15) + 0.1 / run.recipe.epochs
+    )
+    chosen = plan.tuning("one-hot", done.get).to_dict(plan.spec.tune)
+    assert chosen["chosen"]["lr"] == pytest.approx(0.15)
+    assert chosen["chosen"]["weight_decay"] == pytest.approx(5e-4 / 3**5, rel=1e-4)
+    assert chosen["chosen"]["epochs"] == 8 * 3**5
+    assert chosen["gain"] > 0
+    assert any(run.recipe.epochs == 24 and run.recipe.milestones == (12,) for run in trained)
+
+
+def test_a_weight_decay_of_zero_and_trainings_that_failed():
+    plan = plan_of(methods=("one-hot",), recipe={**RECIPE, "weight_decay": 0.0}, tune=["weight_decay"])
+    done, trained = tuned_by(plan, lambda run: "NaN" if run.recipe.weight_decay == 0 else run.recipe.weight_decay)
+    assert plan.tuning("one-hot", done.get).recipe["weight_decay"] == 1e-4
+    assert {run.recipe.weight_decay for run in trained} == {0.0, 1e-4, 3e-4}
+
+
+def test_similarities_wait_for_the_tuned_one_hot_network():
+    plan = plan_of(methods=("one-hot", "l1"), beta="auto", alpha="auto", recipe=RECIPE, tune=["weight-decay"])
+    before = [job for job in plan.jobs({}.get) if job.kind == "training"]
+    assert {job.run.method for job in before} == {"one-hot"}
+    done, trained = tuned_by(
+        plan, lambda run: -run.recipe.weight_decay if run.method == "one-hot" else run.recipe.weight_decay
+    )
+    one_hot = plan.one_hot(1, done.get)
+    assert one_hot.run.recipe.weight_decay == pytest.approx(5e-4 * 3**5)
+    last = next(run for run in trained if run.method == "l1" and run.seed == 1)
+    assert last.outputs == one_hot.digest
+    assert last.recipe.weight_decay == pytest.approx(5e-4 / 3**5, rel=1e-4)
+
+
+def test_the_name_of_a_tuned_result_does_not_depend_on_what_came_out():
+    options = {"methods": ("one-hot", "l1"), "beta": "auto", "recipe": RECIPE}
+    plan, other = plan_of(**options, tune=["weight-decay"]), plan_of(**options)
+    names = [plan.result("l1", 1, {}.get).digest]
+    done, _ = tuned_by(plan, lambda run: -run.recipe.weight_decay)
+    names.append(plan.result("l1", 1, done.get).digest)
+    assert names[0] == names[1] != other.result("l1", 1, {}.get).digest
+
+
+def test_what_can_be_tuned():
+    assert plan_of(recipe=RECIPE, tune=["none"]).spec.tune == ()
+    with pytest.raises(ValueError, match="weight_decay"):
+        plan_of(tune=["weight-decai"])
+    with pytest.raises(ValueError, match="must hold fields that differ"):
+        plan_of(tune=["lr", "lr"])
+
+
+def test_outputs_come_from_the_studys_own_one_hot_network():
+    plan = plan_of(methods=("one-hot", "out"), beta=2.0, recipe=RECIPE, tune=["weight-decay"])
+    assert not any(job.kind == "distances" for job in plan.jobs({}.get))  # before the one-hot recipe is known
+    done, trained = tuned_by(plan, lambda run: abs(run.recipe.weight_decay - 1.5e-3))
+    one_hot = plan.one_hot(1, done.get)
+    (distances,) = (
+        job for job in plan.jobs(done.get) if job.kind == "distances" and job.title == "Out distances, seed 1"
+    )
+    assert distances.needs == (one_hot.digest,)
+    assert next(run for run in trained if run.method == "out" and run.seed == 1).distances == distances.digest
+    file = plan_of(methods=("one-hot", "out"), beta=2.0, recipe=RECIPE, sources={"outputs": "p.npz"}).distances(
+        "out", 0
+    )
+    assert file.needs == ()
+    assert file.title == "Out distances"

@@ -106,6 +106,8 @@ def test_processes_of_ray_take_no_module_from_the_current_folder(tmp_path):
         "-m",
         "softkin",
         "compare",
+        "--data",
+        "digits",
         "--methods",
         "one-hot",
         "--seeds",

@@ -352,6 +352,10 @@ def _command(folder):
     return [
         *(
             "compare",
+            "--data",
+            "digits",
+            "--tune",
+            "none",
             "--methods",
             "one-hot,ts,we",
             "--seeds",
@@ -512,3 +516,29 @@ def test_alpha_and_beta_tune_themselves_and_the_records_say_where_they_ended(tmp
     assert note.count("L2") == 1
     assert table.recommendation[0].startswith("One-hot training claims ")
     assert " ".join(table.recommendation) in table.to_markdown()
+
+
+def test_a_tuned_study_says_what_it_chose_and_what_that_took(tmp_path, without_pictures):  # noqa: F811
+    spec = quick(methods=["one-hot", "ts", "we"], beta=["auto"], alpha=["auto"], tune=["weight-decay"])
+    said = []
+    table = study.run(spec, tmp_path / "s", workers=1, progress=False, tell=said.append)
+    assert len(said) == 1
+    note = next(note for note in table.notes if note.startswith("Tuned for every trained method alike (weight decay;"))
+    assert "one-hot " in note
+    assert "WE " in note
+    trials = table.row("we").recipe["tried"]
+    assert len(trials) >= 3
+    assert table.row("ts").recipe == table.row("one-hot").recipe
+    assert f"Tuning took {len(trials) + len(table.row('ts').recipe['tried'])} trials" in table.times
+    best = min(trials, key=lambda trial: trial["refined_nll"])
+    assert table.row("we").recipe["chosen"] == {"weight_decay": best["value"]}
+    again = study.run(spec, tmp_path / "s", workers=2, progress=False)
+    assert again == table
+
+
+def test_a_column_that_needs_outputs_takes_those_of_the_one_hot_network(tmp_path, without_pictures):  # noqa: F811
+    table = study.run(quick(methods=["one-hot", "out"], beta=[1.0]), tmp_path / "s", workers=1, progress=False)
+    assert table.finished
+    assert table.row("out").cells["accuracy"].value > 0.1
+    with pytest.raises(ValueError, match="method out learns from the outputs of a network; add one-hot"):
+        study.run(quick(methods=["out"], beta=[1.0]), tmp_path / "t", workers=1, progress=False)

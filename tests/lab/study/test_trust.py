@@ -27,7 +27,24 @@ pathlib.Path({mark!r}).write_text("ran")
 def network(num_classes, input_shape):
     return nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes))
 """
-SMALL = ["--max-per-class", "3", "--validation", "60", "--test", "80", "--epochs", "2", "--seeds", "2", "--beta", "2"]
+SMALL = [
+    "--data",
+    "digits",
+    "--tune",
+    "none",
+    "--max-per-class",
+    "3",
+    "--validation",
+    "60",
+    "--test",
+    "80",
+    "--epochs",
+    "2",
+    "--seeds",
+    "2",
+    "--beta",
+    "2",
+]
 STUDY = """
 model = "canary_network:network"
 methods = ["one-hot", "ts"]

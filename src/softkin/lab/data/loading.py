@@ -67,9 +67,9 @@ def load(source: Any, *, split: str | None = None, size: int | None = None, prog
             text and a column of labels, or a folder of such files for train and test; an .npz with ``images`` or
             ``features``, ``labels`` and perhaps ``class_names``, or a folder with train.npz and test.npz; the folder
             cifar-100-python, cifar-10-batches-py or tiny-imagenet-200, or its archive; a folder of idx files such as
-            Fashion-MNIST's. A name is "digits" (scikit-learn's), one of ``catalogue.names()`` (downloaded on first
-            use), or owner/name on the Hugging Face hub. A data set object has a length and returns pairs of value and
-            label by index.
+            Fashion-MNIST's. A name is "digits" (scikit-learn's), "cifar100-features" (which come with softkin), one of
+            ``catalogue.names()`` (downloaded on first use), or owner/name on the Hugging Face hub. A data set object
+            has a length and returns pairs of value and label by index.
         split: The part to load: "train", "test" and so on; by default the training part, or everything if undivided.
         size: Resize images to squares of this many pixels; required if their sizes differ.
         progress: Show a bar; by default only on a terminal.
@@ -204,16 +204,16 @@ def is_known_file(path: Path) -> bool:
 
 def check(name: str) -> None:
     """Refuse a text that is no file, folder or data set name, without reading or downloading anything."""
-    if files.expanded(name).exists() or name == "digits" or name in published.DATA_SETS or is_name(name):
+    if files.expanded(name).exists() or name in npz.SHIPPED or name in published.DATA_SETS or is_name(name):
         return
-    hint = did_you_mean(name, ["digits", *published.DATA_SETS.spellings])
+    hint = did_you_mean(name, [*npz.SHIPPED, *published.DATA_SETS.spellings])
     raise SoftkinError(f"{name} could not be read: there is no such file or folder, and no data set of that name{hint}")
 
 
 def _name(name: str, progress: bool | None) -> DataSource:
     check(name)
-    if name == "digits":
-        return npz.ready(npz.digits())
+    if name in npz.SHIPPED:
+        return npz.SHIPPED[name]()
     if name in published.DATA_SETS:
         if published.entry(name).folder is None:
             raise SoftkinError(f"{name} holds word vectors, not samples; pass its file as vectors (--vectors).")

@@ -1,7 +1,7 @@
-"""Data sets from ``.npz`` files, and scikit-learn's digits."""
+"""Data sets from ``.npz`` files, those that come with softkin among them, and scikit-learn's digits."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from softkin.lab.data.source import WHOLE, DataSource, canonical, is_part
 from softkin.lab.data.store import Content
 
 CHUNK = 2**24  # bytes read at a time
+FEATURES = Path(__file__).parent / "cifar100-features"
+"""Frozen features of CIFAR-100's images that come with softkin; NOTICE.txt there says how they were made"""
 
 
 def ready(samples: Samples) -> DataSource:
@@ -41,6 +43,16 @@ def digits() -> Labelled:
     digest = files.sha256(values.tobytes() + labels.astype("<i8").tobytes())
     ids = np.arange(len(labels), dtype=np.int64)
     return Labelled(values, labels, list(DIGITS), "scikit-learn's digits", "images", ids, digest, peak=16)
+
+
+def _features() -> DataSource:
+    source = folder_source(FEATURES)
+    assert source is not None
+    return replace(source, words="CIFAR-100, frozen features of EfficientNet-lite0")
+
+
+SHIPPED: dict[str, Callable[[], DataSource]] = {"digits": lambda: ready(digits()), "cifar100-features": _features}
+"""Data sets that softkin or a dependency carries, by name"""
 
 
 def npz_source(path: Path) -> DataSource:

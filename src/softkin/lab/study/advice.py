@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from softkin import predictions
+from softkin._io import files
 from softkin.lab.study import columns as registry
 from softkin.lab.study import significance
 from softkin.lab.study.folder import Result, StudyFolder
-from softkin.lab.study.spec import StudySpec
+from softkin.lab.study.spec import TUNABLE, StudySpec
 from softkin.lab.study.story import DECIDING
 from softkin.lab.training.methods import Value, in_words
 from softkin.losses import auto_alpha
@@ -91,6 +92,27 @@ def failed_trainings(rows: "Sequence[Row]", seeds: Sequence[int]) -> list[str]:
                 f"{100 * usual:.1f} %. The means count it; a lower learning rate may help."
             )
     return list(notes.values())
+
+
+def tuned(spec: StudySpec, rows: "Sequence[Row]") -> list[str]:
+    """The recipe that each trained method was given, how many were tried, and what the search was worth."""
+    networks = {registry.parts(row.method)[0]: row for row in reversed(rows) if row.recipe is not None}
+    if not networks:
+        return []
+    said = []
+    for base, row in reversed(networks.items()):
+        assert row.recipe is not None
+        values = ", ".join(f"{value:g}" for value in row.recipe["chosen"].values())
+        gain = files.from_number(row.recipe["gain"])
+        worth = f"−{gain:.3f}" if gain >= 0.0005 else "0"
+        said.append(f"{registry.title(base)} {values} ({len(row.recipe['tried'])} trials, {worth} nats)")
+    fields = ", ".join(TUNABLE[name] for name in spec.tune)
+    usual = ", ".join(f"{spec.recipe[name]:g}" for name in spec.tune if name in spec.recipe)
+    how = f"on seed {spec.seeds[0]}, by validation NLL after a temperature, in factors of three around the recipe's"
+    return [
+        f"Tuned for every trained method alike ({fields}; {how} {usual}, further where the best was at an end): "
+        f"{'; '.join(said)}."
+    ]
 
 
 def costs(rows: "Sequence[Row]") -> list[str]:
@@ -185,14 +207,18 @@ class Baseline:
         bases = spec.bases()
         if registry.ONE_HOT not in bases or len(bases) < 2:
             self._tell = None
-        self._digests = [folder.plan.training(registry.ONE_HOT, {}, seed).digest for seed in spec.seeds]
+        self._seeds = spec.seeds
 
     def look(self) -> None:
         """Call ``tell`` if all one-hot trainings are done and it was not called yet."""
         records = self._folder.records
-        if self._tell is None or any(records.find(digest) is None for digest in self._digests):
+        if self._tell is None:
             return
-        paths = [records.path(digest) / "validation.safetensors" for digest in self._digests]
+        jobs = [self._folder.plan.one_hot(seed, records.find) for seed in self._seeds]
+        digests = [job.digest for job in jobs if job is not None and records.find(job.digest) is not None]
+        if len(digests) < len(jobs):
+            return
+        paths = [records.path(digest) / "validation.safetensors" for digest in digests]
         self._tell(implied([predictions.load(path) for path in paths]))
         self._tell = None
 

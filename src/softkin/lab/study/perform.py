@@ -17,16 +17,18 @@ import torch
 from softkin import __version__, calibrators, distances, predictions, similarity, word_vectors
 from softkin._core import checks
 from softkin._io import cache
+from softkin._io.files import number
 from softkin.lab import data, models, training
 from softkin.lab.data.ood import NOISE
 from softkin.lab.study import columns as registry
 from softkin.lab.study import measure
 from softkin.lab.study.plan import DistancesRun, Job, ResultRun
 from softkin.lab.study.records import Kept, Record, read
-from softkin.lab.study.spec import StudySpec, source_files
+from softkin.lab.study.spec import OUTPUTS, StudySpec, source_files
 from softkin.lab.training import training_run as training_run
 from softkin.lab.training.distances import label_doubts, opened
 from softkin.lab.training.training_run import Rows, TrainingRun, Unknown
+from softkin.lab.training.validation import refined_nll
 
 if TYPE_CHECKING:
     from softkin.calibrators import Calibrator
@@ -34,6 +36,12 @@ if TYPE_CHECKING:
 
 DIGITS = {"max_per_class": 10, "validation": 697, "test": 1000}
 """Few enough training images for a network to become over-confident, and enough test images to measure it"""
+
+FEATURES = ("one-hot", "uniform", "mixup", "we")
+FEATURES_RECIPE = {"epochs": 12, "batch_size": 128, "lr": 0.1}
+FEATURES_NETWORK = {"layers": 3}
+"""For the features that come with softkin: few trained methods and a network that trains in seconds, and that is
+over-confident even with the best weight decay"""
 
 Inputs = Callable[[str], Path]
 """The folder of a finished run, by its digest"""
@@ -55,7 +63,7 @@ def perform(
     out.mkdir(parents=True, exist_ok=True)
     run = job.run
     if isinstance(run, DistancesRun):
-        outcome, names = _distances(run, out, device)
+        outcome, names = _distances(run, out, inputs, device)
     elif isinstance(run, TrainingRun):
         outcome, names = _training(run, out, inputs, device, work)
     else:
@@ -111,6 +119,8 @@ def resolve(spec: StudySpec) -> Kept:
 def _resolved(spec: StudySpec) -> Kept:
     if spec.data == "digits" and spec.max_per_class is spec.validation is spec.test is None:
         spec = replace(spec, **DIGITS)  # type: ignore[arg-type]
+    if spec.data == "cifar100-features":
+        spec = _for_features(spec)
     rows = Rows(spec.data, spec.seeds[0], spec.max_per_class, spec.validation, spec.test, spec.size)
     parts = rows.split(progress=False)
     kind = parts.train.kind
@@ -140,7 +150,13 @@ def _resolved(spec: StudySpec) -> Kept:
             raise ValueError(f"method {base} needs images, and {spec.data} holds {kind}.")
         if method.source is not None:
             method.source.check(kind)
-            if not method.source.uses_samples:  # report words without a vector before hours of training
+            if spec.learns_from_one_hot(base):
+                if registry.ONE_HOT not in spec.bases():
+                    raise ValueError(
+                        f"method {base} learns from the outputs of a network; add one-hot to the methods, whose "
+                        "network it then takes, or pass a file of predictions as `outputs` (--outputs)."
+                    )
+            elif not method.source.uses_samples:  # report words without a vector before hours of training
                 options = {"vectors": spec.vectors, "aliases": dict(spec.aliases), **spec.sources}
                 _doubt(spec, parts, method.source.name, _measured(method.source, parts, options))
     if spec.looks_up_words or spec.vectors is not None:
@@ -159,6 +175,18 @@ def _resolved(spec: StudySpec) -> Kept:
         "contents": contents,
     }
     return Kept(spec, about_data)
+
+
+def _for_features(spec: StudySpec) -> StudySpec:
+    """What is left open of a study of the features that come with softkin."""
+    if not spec.methods:
+        trained = registry.by_default(FEATURES)
+        spec = replace(spec, methods=(trained[0], registry.BASELINES[1], *trained[1:]))
+    if spec.model is None:
+        spec = replace(spec, model="mlp", model_options={**FEATURES_NETWORK, **spec.model_options})
+    if "name" not in spec.recipe:
+        spec = replace(spec, recipe={**FEATURES_RECIPE, **spec.recipe})
+    return spec
 
 
 def _doubt(spec: StudySpec, parts: "Split", source: str, measured: distances.ClassDistances) -> None:
@@ -195,13 +223,16 @@ def _measured(
     return distances.measure(source.name, parts.train, **mine, seed=0, device=device, progress=False)
 
 
-def _distances(run: DistancesRun, out: Path, device: str | None) -> tuple[dict[str, Any], list[str]]:
+def _distances(run: DistancesRun, out: Path, inputs: Inputs, device: str | None) -> tuple[dict[str, Any], list[str]]:
     source = distances.SOURCES[run.source]
     parts = (run.rows or run.named_by).split(progress=False)
     with warnings.catch_warnings():
         if not source.uses_samples:  # ``resolve`` has shown what looks wrong in the names
             warnings.simplefilter("ignore", UserWarning)
-        measured = _measured(source, parts, run.options, device)
+        options = dict(run.options)
+        if OUTPUTS in run.digests and OUTPUTS not in options:
+            options[OUTPUTS] = inputs(str(run.digests[OUTPUTS])) / "validation.safetensors"
+        measured = _measured(source, parts, options, device)
     outcome: dict[str, Any] = {"split_digest": None if run.rows is None else parts.digest}
     fit = measured.autoencoder
     if fit is not None:
@@ -224,8 +255,9 @@ def _training(
     method = method_of(run, inputs)
     outcome = training_run.perform(run, method, out=out, work=work, device=device, progress=False)
     assert outcome is not None
-    measured = measure.on_validation(outcome.predicted["validation"])
-    record = training_run.record_of(run, outcome, method) | {"metrics": measured}
+    validation = outcome.predicted["validation"]
+    record = training_run.record_of(run, outcome, method) | {"metrics": measure.on_validation(validation)}
+    record["refined_nll"] = number(refined_nll(validation.logits, validation.known_labels))
     return record, [path.name for path in outcome.written]
 
 
@@ -269,6 +301,7 @@ def _result(run: ResultRun, out: Path, inputs: Inputs) -> tuple[dict[str, Any], 
         "chosen": run.choice.run,
         "values": run.choice.values,
         "found": record.get("found", {}),
+        **({} if run.choice.tuning is None else {"recipe": run.choice.tuning.to_dict(run.chosen_by["tune"]["fields"])}),
         "tried": list(run.choice.tried),
         "predictions": run.choice.run if run.calibrator is None else run.digest,
         "data_digest": record["data_digest"],

@@ -11,18 +11,25 @@ Nothing here reads the clock, draws numbers or trains: the same records give the
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from softkin import word_vectors
+from softkin._io import files
 from softkin.lab.study import columns as registry
 from softkin.lab.study.records import Kept, Record, measured
+from softkin.lab.study.spec import TUNABLE
 from softkin.lab.training.methods import Value, in_words
 from softkin.lab.training.recipe import Recipe
 from softkin.lab.training.training_run import FOLLOWS, Rows, Run, TrainingRun, Unknown
 from softkin.metrics import catalogue
+
+FACTOR = 3.0
+"""Between neighbouring values of a recipe's field that is searched"""
+MOST_STEPS = 5  # factors from the recipe's value: 243
+LEAST_DECAY = 1e-4  # the first weight decay that is tried beside 0
 
 Lookup = Callable[[str], Record | None]
 """The record of a run, by its digest, if the run is done"""
@@ -40,7 +47,7 @@ class DistancesRun(Run):
     data: Mapping[str, str]
     """The data's source and digest"""
     digests: Mapping[str, str | None]
-    """The digests of the files that the options name"""
+    """The digests of the files that the options name; for "outputs" without a file, of the training that has them"""
     rows: Rows | None
     """The rows that are measured; None if names are enough"""
     named_by: Rows = field(metadata=FOLLOWS)
@@ -54,6 +61,8 @@ class Choice:
     run: str
     values: Mapping[str, Value]
     tried: tuple[Mapping[str, Any], ...]
+    tuning: "Tuning | None" = None
+    """The search of the recipe, if there was one"""
 
 
 @dataclass(frozen=True)
@@ -123,6 +132,50 @@ class Search:
     """None until all deciding trials are done"""
 
 
+@dataclass(frozen=True)
+class RecipeTrial:
+    """A recipe that a method tries on the first seed."""
+
+    job: Job
+    field: str
+    """The field of the recipe that is being searched"""
+    recipe: Mapping[str, Any]
+    record: Record | None
+
+    @property
+    def loss(self) -> float:
+        """The validation NLL after a temperature; a training that failed has none, and loses."""
+        assert self.record is not None
+        loss = files.from_number(self.record.get("refined_nll", math.inf))
+        return math.inf if math.isnan(loss) else loss
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The search of a method's recipe on the first seed."""
+
+    trials: tuple[RecipeTrial, ...]
+    """Those that are due or done so far, without repetitions"""
+    recipe: Mapping[str, Any] | None
+    """None until it is decided"""
+
+    def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
+        """Plain data for the record of a result: the fields that were searched, what was tried, and what it gained."""
+        assert self.recipe is not None
+        tried = [
+            {
+                "run": trial.job.digest,
+                "field": trial.field,
+                "value": trial.recipe[trial.field],
+                "refined_nll": trial.loss,
+            }
+            for trial in self.trials
+        ]
+        best = min(trial.loss for trial in self.trials)
+        gain = self.trials[0].loss - best if math.isfinite(self.trials[0].loss) else math.inf
+        return {"chosen": {name: self.recipe[name] for name in names}, "tried": tried, "gain": files.number(gain)}
+
+
 class Plan:
     """The runs of a study."""
 
@@ -132,11 +185,12 @@ class Plan:
         self._contents = kept.contents
         self._methods = registry.known()
         self._trainings: dict[Any, Job] = {}
+        self._tuned: dict[str, Tuning] = {}
 
     # The three kinds
 
-    def distances(self, method: str, seed: int) -> Job:
-        """The class distances that a similarity method needs."""
+    def distances(self, method: str, seed: int, *, one_hot: Mapping[str, Any] | None = None) -> Job:
+        """The class distances that a similarity method needs; ``one_hot`` as for ``training``."""
         spec = self.spec
         source = self._methods[method].source
         assert source is not None
@@ -147,21 +201,49 @@ class Plan:
             digests["vectors"] = self._contents.get("vectors")
         if "aliases" in source.options:
             options["aliases"] = dict(spec.aliases)
+        needs: tuple[str, ...] = ()
+        if spec.learns_from_one_hot(method):
+            needs = (self.training(registry.ONE_HOT, {}, seed, recipe=one_hot).digest,)
+            digests["outputs"] = needs[0]
+        each_seed = source.uses_samples or bool(needs)
         rows = self._rows(seed) if source.uses_samples else None
-        where = self._rows(seed if source.uses_samples else spec.seeds[0])
-        title = f"{source.title} distances" + (f", seed {seed}" if source.uses_samples else "")
-        return Job(DistancesRun(source.name, options, self._data, digests, rows, where), title)
+        where = self._rows(seed if each_seed else spec.seeds[0])
+        title = f"{source.title} distances" + (f", seed {seed}" if each_seed else "")
+        return Job(DistancesRun(source.name, options, self._data, digests, rows, where), title, needs)
 
-    def training(self, base: str, values: Mapping[str, Value], seed: int, *, epochs: int | None = None) -> Job:
-        """The training of one network."""
-        key = base, tuple(values.items()), seed, epochs
+    def training(
+        self,
+        base: str,
+        values: Mapping[str, Value],
+        seed: int,
+        *,
+        recipe: Mapping[str, Any] | None = None,
+        one_hot: Mapping[str, Any] | None = None,
+    ) -> Job:
+        """The training of one network.
+
+        Args:
+            base: The training method.
+            values: Its values.
+            seed: The seed.
+            recipe: The recipe; by default the study's.
+            one_hot: The recipe of the one-hot training that β of "auto" is fitted to; by default the study's.
+        """
+        mine = recipe or self.recipe
+        key = base, tuple(values.items()), seed, _key(mine), _key(one_hot or self.recipe)
         if key not in self._trainings:  # cached, as each pass over the plan needs all of them
-            self._trainings[key] = self._training(base, values, seed, epochs)
+            self._trainings[key] = self._training(base, values, seed, mine, one_hot)
         return self._trainings[key]
 
-    def _training(self, base: str, values: Mapping[str, Value], seed: int, epochs: int | None) -> Job:
+    def _training(
+        self,
+        base: str,
+        values: Mapping[str, Value],
+        seed: int,
+        recipe: Mapping[str, Any],
+        one_hot: Mapping[str, Any] | None,
+    ) -> Job:
         spec = self.spec
-        recipe = self.recipe if epochs is None else shortened(self.recipe, epochs)
         assert spec.model is not None
         run = TrainingRun(
             base,
@@ -175,11 +257,17 @@ class Plan:
         )
         needs: tuple[str, ...] = ()
         if self._methods[base].source is not None:
-            needs = (self.distances(base, seed).digest,)
+            needs = (self.distances(base, seed, one_hot=one_hot).digest,)
             if values["beta"] == "auto" and registry.ONE_HOT in spec.bases():
-                needs += (self.training(registry.ONE_HOT, {}, seed).digest,)
+                needs += (self.training(registry.ONE_HOT, {}, seed, recipe=one_hot).digest,)
             run = dataclasses.replace(run, distances=needs[0], outputs=needs[1] if len(needs) > 1 else None)
         return Job(run, f"{described(base, values, recipe, self.recipe)}, seed {seed}", needs)
+
+    def _follows_one_hot(self, base: str, values: Mapping[str, Value]) -> bool:
+        """Whether a training is fitted to what the one-hot network of its seed confuses."""
+        if self._methods[base].source is None or registry.ONE_HOT not in self.spec.bases():
+            return False
+        return values["beta"] == "auto" or self.spec.learns_from_one_hot(base)
 
     def result(self, method: str, seed: int, lookup: Lookup) -> Job:
         """The result of a method on a seed."""
@@ -196,41 +284,99 @@ class Plan:
             if self._measured_against_one_hot:
                 one_hot = (self.training(registry.ONE_HOT, {}, tuned_on) for tuned_on in seeds)
                 chosen_by["budget_of"] = sorted(job.digest for job in one_hot)
+        if spec.tune:  # from the recipes of the candidates, on the first seed
+            first = self.training(base, self._tuned_with(base), spec.seeds[0])
+            chosen_by["tune"] = {"fields": list(spec.tune), "from": first.digest}
         choice = None
         needs: tuple[str, ...] = tuple(trial.job.digest for trial in search.trials)
         if search.chosen is not None:
             tried = tuple(trial.to_dict() for trial in search.trials)
-            choice = Choice(search.chosen.job.digest, dict(search.chosen.values), tried)
+            tuning = self.tuning(base, lookup) if spec.tune else None
+            choice = Choice(search.chosen.job.digest, dict(search.chosen.values), tried, tuning)
             needs = (choice.run,)
         run = ResultRun(method, seed, calibrator, tuple(candidates), chosen_by, choice)
         return Job(run, f"result of {registry.title(method)}, seed {seed}", needs)
 
     # What is tried and chosen
 
+    def tuning(self, base: str, lookup: Lookup) -> Tuning:
+        """The search of a method's recipe on the first seed: one field after the other, by validation NLL after a
+        temperature, with the middle one of the method's values.
+
+        A field's values are a third of the recipe's, the recipe's, and three times that. If the best is at an end, the
+        next value there is tried.
+        """
+        if base in self._tuned:
+            return self._tuned[base]
+        recipe, trials = dict(self.recipe), dict[str, RecipeTrial]()
+        values, one_hot = self._tuned_with(base), None
+        if self._follows_one_hot(base, values):
+            one_hot = self.recipe_of(registry.ONE_HOT, lookup)
+            if one_hot is None:
+                return Tuning((), None)
+        for name in self.spec.tune:
+            steps = [0, -1, 1]
+            while True:
+                tried = {step: _stepped(recipe, name, step) for step in steps}
+                found = {}
+                for step, changed in tried.items():
+                    job = self.training(base, values, self.spec.seeds[0], recipe=changed, one_hot=one_hot)
+                    found[step] = RecipeTrial(job, name, changed, lookup(job.digest))
+                    trials.setdefault(job.digest, found[step])
+                if any(trial.record is None for trial in found.values()):
+                    return Tuning(tuple(trials.values()), None)
+                best = min(steps, key=lambda step: (found[step].loss, abs(step)))
+                end = next((end for end in (min(steps) - 1, max(steps) + 1) if abs(end - best) == 1), None)
+                if end is None or abs(end) > MOST_STEPS or tried[best] == _stepped(recipe, name, end):
+                    break
+                steps.append(end)
+            recipe = dict(tried[best])
+        self._tuned[base] = Tuning(tuple(trials.values()), recipe)
+        return self._tuned[base]
+
+    def _tuned_with(self, base: str) -> dict[str, Value]:
+        candidates = self.spec.candidates(base)
+        return candidates[len(candidates) // 2]
+
+    def recipe_of(self, base: str, lookup: Lookup) -> Mapping[str, Any] | None:
+        """The recipe of a method; None until it is decided."""
+        return self.tuning(base, lookup).recipe if self.spec.tune else self.recipe
+
+    def one_hot(self, seed: int, lookup: Lookup) -> Job | None:
+        """The one-hot training of a seed; None until its recipe is decided."""
+        recipe = self.recipe_of(registry.ONE_HOT, lookup)
+        return None if recipe is None else self.training(registry.ONE_HOT, {}, seed, recipe=recipe)
+
     def search(self, base: str, seed: int, lookup: Lookup) -> Search:
         """The trials of a method on a seed that are due or done so far, and the choice if it can be made."""
         spec = self.spec
         candidates = spec.candidates(base)
         first = spec.seeds[0]
+        recipe = self.recipe_of(base, lookup)
+        if recipe is None:
+            return Search((), None)
         if spec.tuning == "first seed" and seed != first and len(candidates) > 1:
             decided = self.search(base, first, lookup).chosen
             if decided is None:
                 return Search((), None)
-            trial = self._trial(base, decided.values, seed, self.recipe["epochs"], lookup)
+            trial = self._trial(base, decided.values, seed, recipe, lookup)
             return Search((trial,), trial if trial.record else None)
         if spec.search == "grid" or len(candidates) == 1:
-            trials = [self._trial(base, values, seed, self.recipe["epochs"], lookup) for values in candidates]
+            trials = [self._trial(base, values, seed, recipe, lookup) for values in candidates]
             return Search(tuple(trials), self._choice(trials, base, seed, lookup))
-        return self._halving(base, seed, candidates, lookup)
+        return self._halving(base, seed, candidates, recipe, lookup)
 
-    def _halving(self, base: str, seed: int, candidates: list[dict[str, Value]], lookup: Lookup) -> Search:
+    def _halving(
+        self, base: str, seed: int, candidates: list[dict[str, Value]], recipe: Mapping[str, Any], lookup: Lookup
+    ) -> Search:
         """Successive halving: all values train briefly, the better half twice as long, until one is left."""
         trials_so_far: list[Trial] = []
         left: list[Mapping[str, Value]] = list(candidates)
         rungs = math.ceil(math.log2(len(candidates)))
         for rung in range(rungs, -1, -1):
-            epochs = max(1, round(self.recipe["epochs"] / 2**rung))
-            trials = [self._trial(base, values, seed, epochs, lookup) for values in left]
+            epochs = max(1, round(recipe["epochs"] / 2**rung))
+            short = recipe if epochs == recipe["epochs"] else shortened(recipe, epochs)
+            trials = [self._trial(base, values, seed, short, lookup) for values in left]
             trials_so_far += trials
             if any(trial.record is None for trial in trials):
                 return Search(tuple(trials_so_far), None)
@@ -240,9 +386,12 @@ class Plan:
             left = [trial.values for trial in ranked[: -(-len(trials) // 2)]]
         raise AssertionError("the last rung returns")
 
-    def _trial(self, base: str, values: Mapping[str, Value], seed: int, epochs: int, lookup: Lookup) -> Trial:
-        job = self.training(base, values, seed, epochs=None if epochs == self.recipe["epochs"] else epochs)
-        return Trial(job, values, epochs, lookup(job.digest))
+    def _trial(
+        self, base: str, values: Mapping[str, Value], seed: int, recipe: Mapping[str, Any], lookup: Lookup
+    ) -> Trial:
+        one_hot = self.recipe_of(registry.ONE_HOT, lookup) if self._follows_one_hot(base, values) else None
+        job = self.training(base, values, seed, recipe=recipe, one_hot=one_hot)
+        return Trial(job, values, recipe["epochs"], lookup(job.digest))
 
     def _choice(self, trials: list[Trial], base: str, seed: int, lookup: Lookup) -> Trial | None:
         if any(trial.record is None for trial in trials):
@@ -259,9 +408,8 @@ class Plan:
         return self.spec.accuracy_budget is not None and registry.ONE_HOT in self.spec.bases()
 
     def _one_hot(self, seed: int, lookup: Lookup) -> Record | None:
-        if not self._measured_against_one_hot:
-            return None
-        return lookup(self.training(registry.ONE_HOT, {}, seed).digest)
+        job = self.one_hot(seed, lookup) if self._measured_against_one_hot else None
+        return None if job is None else lookup(job.digest)
 
     def _ranked(self, trials: list[Trial], reference: Record | None) -> list[Trial]:
         """The trials ordered by validation metric, the best first; ties keep the order of the grid."""
@@ -291,16 +439,27 @@ class Plan:
         """
         seen: set[str] = set()
         if registry.ONE_HOT in self.spec.bases():
+            for tried in self._tried(registry.ONE_HOT, lookup):
+                yield from _once(tried.job, seen)
             for seed in self.spec.seeds:
-                yield from _once(self.training(registry.ONE_HOT, {}, seed), seen)
+                if (job := self.one_hot(seed, lookup)) is not None:
+                    yield from _once(job, seen)
         for seed in self.spec.seeds:
             for base in self.spec.bases():
                 if self._methods[base].source is not None:
-                    yield from _once(self.distances(base, seed), seen)
+                    learns = self.spec.learns_from_one_hot(base)
+                    recipe = self.recipe_of(registry.ONE_HOT, lookup) if learns else None
+                    if recipe is not None or not learns:
+                        yield from _once(self.distances(base, seed, one_hot=recipe), seen)
+                for tried in self._tried(base, lookup):
+                    yield from _once(tried.job, seen)
                 for trial in self.search(base, seed, lookup).trials:
                     yield from _once(trial.job, seen)
             for method in self.spec.methods:
                 yield from _once(self.result(method, seed, lookup), seen)
+
+    def _tried(self, base: str, lookup: Lookup) -> tuple[RecipeTrial, ...]:
+        return self.tuning(base, lookup).trials if self.spec.tune else ()
 
     def results(self, lookup: Lookup) -> list[tuple[str, int, Job]]:
         """All results as (method, seed, run); the table averages them over seeds."""
@@ -330,6 +489,22 @@ def _once(job: Job, seen: set[str]) -> Iterator[Job]:
         yield job
 
 
+def _key(recipe: Mapping[str, Any]) -> str:
+    return repr(sorted(recipe.items(), key=lambda item: item[0]))
+
+
+def _stepped(recipe: Mapping[str, Any], name: str, step: int) -> Mapping[str, Any]:
+    """A recipe with one field that many factors of three larger; a weight decay of 0 has only larger neighbours."""
+    value = recipe[name]
+    if step == 0:
+        return recipe
+    if name == "epochs":
+        return shortened(recipe, max(1, round(value * FACTOR**step)))
+    if value == 0:
+        return recipe if step < 0 else {**recipe, name: float(f"{LEAST_DECAY * FACTOR ** (step - 1):.6g}")}
+    return {**recipe, name: float(f"{value * FACTOR**step:.6g}")}
+
+
 def shortened(recipe: Mapping[str, Any], epochs: int) -> dict[str, Any]:
     """A recipe shortened to fewer epochs, with milestones and warm-up scaled accordingly."""
     share = epochs / recipe["epochs"]
@@ -346,4 +521,7 @@ def described(base: str, values: Mapping[str, Value], recipe: Mapping[str, Any],
     parts = [in_words(values)] if values else []
     if recipe["epochs"] != full["epochs"]:
         parts.append(f"{recipe['epochs']} epochs")
+    for name in ("weight_decay", "lr"):
+        if recipe.get(name) != full.get(name):
+            parts.append(f"{TUNABLE[name]} {recipe[name]:g}")
     return " ".join([registry.title(base), *([f"({', '.join(parts)})"] if parts else [])])

@@ -22,6 +22,9 @@ MOST_SEEDS = MOST_VALUES = 1000  # folders of a few thousand runs are the larges
 MOST_ROWS = 10_000_000
 MOST_SEED = 2**63 - 1  # the largest that torch's generators take
 TUNINGS = ("each seed", "first seed")
+TUNABLE = {"weight_decay": "weight decay", "lr": "learning rate", "epochs": "epochs"}
+"""Fields of the recipe that a study can search for every trained method, with their names in words"""
+OUTPUTS = "outputs"  # the distance source, and its option
 OWN_FIELDS = ("alpha", "beta", "top_m", "mixing")
 """Parameters that are keys of a study themselves"""
 
@@ -77,6 +80,9 @@ class StudySpec:
     search: str = "grid"
     tuning: str = "each seed"
     """"first seed": values are chosen on the first seed and kept for the others, for expensive studies"""
+    tune: tuple[str, ...] = ()
+    """Fields of the recipe, of ``TUNABLE``, that are searched for every trained method alike, one after the other: on
+    the first seed, by validation NLL after a temperature, in factors of three around the recipe's value"""
     accuracy_budget: float | None = None
     """Points of accuracy (%): choose the lowest output ECE among values that lose at most this much to one-hot"""
     vectors: str | None = None
@@ -98,8 +104,13 @@ class StudySpec:
         for key in ("alpha", "beta", "uniform_alpha", "mixing"):
             self._set(key, _grid(getattr(self, key), key))
         self._set("seeds", _seeds(self.seeds))
-        for key in ("methods", "ood"):
+        for key in ("methods", "ood", "tune"):
             self._set(key, _texts(getattr(self, key), key))
+        self._set("tune", tuple(name.replace("-", "_") for name in self.tune if name != "none"))
+        for name in self.tune:
+            require(name, TUNABLE, "`tune`:")
+        if len(set(self.tune)) < len(self.tune):
+            raise ValueError(f"`tune` must hold fields that differ, got {', '.join(self.tune)}.")
         for key in ("name", "data"):
             if not isinstance(getattr(self, key), str) or not getattr(self, key):
                 raise TypeError(f"`{key}` must be a text, got {getattr(self, key)!r}.")
@@ -147,6 +158,11 @@ class StudySpec:
         needed = [registry.parts(name)[0] for name in self.methods]
         ordered = [name for name in (registry.ONE_HOT,) if name in needed]
         return list(dict.fromkeys(ordered + needed))
+
+    def learns_from_one_hot(self, base: str) -> bool:
+        """Whether a method needs a network's outputs and has no file of them: then the one-hot network's are taken."""
+        source = registry.named(base).source
+        return source is not None and source.name == OUTPUTS and OUTPUTS not in self.sources
 
     @property
     def looks_up_words(self) -> bool:

@@ -109,6 +109,8 @@ class Row:
     settled: tuple[Mapping[str, float], ...] = ()
     """The values that "auto" settled at, seed by seed"""
     effective_target: str | None = None
+    recipe: Mapping[str, Any] | None = None
+    """The fields of the recipe that were searched: ``chosen``, ``tried``, ``gain`` in validation NLL"""
     cost: Mapping[str, float] | None = None
     """The cost relative to the plain network: ``passes`` per prediction, factor of ``memory``, ``networks`` trained"""
 
@@ -225,6 +227,7 @@ def build(
         *advice.caveats(shown, by_method),
         *advice.failed_trainings(ranked, spec.seeds),
         *advice.against_baseline(ranked, shown),
+        *advice.tuned(spec, rows),
         *advice.values(rows),
         *advice.costs(rows),
         *advice.too_wide(rows),
@@ -412,7 +415,7 @@ def _row(
     chosen = tuple(dict(result.record["values"]) for result in results)
     settled = tuple(dict(result.record.get("found", {})) for result in results)
     target, cost = record.get("effective_target"), record.get("cost")
-    return Row(method, registry.title(method), cells, chosen, settled, target, cost)
+    return Row(method, registry.title(method), cells, chosen, settled, target, record.get("recipe"), cost)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -434,14 +437,29 @@ def times(folder: str | Path | StudyFolder) -> str | None:
             took = max(files.from_number(record["seconds"]), files.from_number(record["training_seconds"]))
             seconds.setdefault(result.method, []).append(took)
     usual = statistics.fmean(seconds.get(registry.ONE_HOT, [0.0]))
+    spent = _spent(opened)
     if usual <= 0 or len(seconds) < 2:
-        return None
+        return spent
     ratios = (
         f"{registry.title(name)} {statistics.fmean(values) / usual:.1f} ×"
         for name, values in seconds.items()
         if name != registry.ONE_HOT
     )
-    return f"Time relative to one-hot's {usual:.2g} s, training and predicting (measured): {', '.join(ratios)}."
+    relative = f"Time relative to one-hot's {usual:.2g} s, training and predicting (measured): {', '.join(ratios)}."
+    return relative if spent is None else f"{spent}\n{relative}"
+
+
+def _spent(opened: StudyFolder) -> str | None:
+    """What the search of recipes took; None without one."""
+    spec = opened.kept.spec
+    if not spec.tune:
+        return None
+    find = opened.records.find
+    tried = {trial.job.digest for base in spec.bases() for trial in opened.plan.tuning(base, find).trials}
+    used = {result.record["chosen"] for result in opened.results()}
+    extra = [record for digest in tried - used if (record := find(digest)) is not None]
+    minutes = sum(files.from_number(record["seconds"]) for record in extra) / 60
+    return f"Tuning took {len(tried)} trials, {len(extra)} of them for nothing else: {minutes:.1f} core-minutes."
 
 
 # Texts
